@@ -16,8 +16,7 @@ from hermes.config.settings import CompressionSettings
 from hermes.context.engine import CompactionRequest, CompactionTrigger, ContextLoad, EngineSetup, open_engine
 from hermes.core.events import Event
 from hermes.core.frame import EpochFrame, ToolSchema
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, user_message
 from hermes.llm.client import SideTask
 from hermes.llm.lineage import Lineage
 from hermes.providers.records import load_record

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import FinishReason, Message, Role, user_message
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import FinishReason, Message, Role, TextPart, ToolCallPart, ToolResultPart, user_message
 from hermes.core.usage import Usage
 from hermes.llm.lineage import CacheWatch, Lineage
 from hermes.providers.resolve import ModelChoice, resolve_endpoint

@@ -21,8 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, user_message
 from hermes.store.records import NewSession
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock

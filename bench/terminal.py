@@ -246,8 +246,7 @@ def open_large(messages: int, repeat: int) -> None:
 
 
 async def _filled(home: TempHome, messages: int) -> str:
-    from hermes.core.messages import Message, Role, user_message
-    from hermes.core.parts import TextPart
+    from hermes.core.messages import Message, Role, TextPart, user_message
     from hermes.sessions.app import App
     from hermes.sessions.options import SessionOptions
 

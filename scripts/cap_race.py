@@ -20,9 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hermes.core.money import NANO_PER_USD, Price, compute_cost
 from hermes.core.outcomes import ExitReason
-from hermes.core.usage import Usage
+from hermes.core.usage import NANO_PER_USD, Price, Usage, compute_cost
 from hermes.runtime.actor import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

@@ -71,7 +71,7 @@ TOLD = (
     "agent/recovery.py",
     "config/load.py",
     "config/trusted_folders.py",
-    "core/money.py",
+    "core/usage.py",
     "execution/docker.py",
     "execution/sandbox/backend.py",
     "execution/sandbox/planted_files.py",

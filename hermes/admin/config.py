@@ -34,7 +34,7 @@ from hermes.core.encoding import to_plain
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.toolset_names import check_toolsets
+from hermes.sessions.session_tools import check_toolsets
 
 _NAMED = re.compile(r"`([\w.\[\]*-]+)`")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")

@@ -17,8 +17,8 @@ from hermes.config.environment import merge_dotenv
 from hermes.core.encoding import to_plain
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, TurnEnded
-from hermes.core.money import NANO_PER_USD
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import ImagePart, TextPart
+from hermes.core.usage import NANO_PER_USD
 from hermes.cron.execution import JobRunDeps
 from hermes.cron.job import CronJob, parse_job
 from hermes.cron.jobs import PERSON_AUTHOR, JobAuthor, JobRequest, parse_job_request

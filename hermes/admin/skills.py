@@ -19,8 +19,8 @@ from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files
 from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import Revision, RevisionAuthor, RevisionState
+from hermes.tools.session import WebAccess
 from hermes.util.text import redact_url
-from hermes.web.access import WebAccess
 
 if TYPE_CHECKING:
     from hermes.skills.install import SkillPackage

@@ -10,10 +10,10 @@ from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.i18n.messages import tr
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.mcp_servers import MCP_TOOLSET
-from hermes.sessions.toolset_names import OWNED_TOOLS, check_toolsets, list_server_toolsets
+from hermes.sessions.session_tools import OWNED_TOOLS, check_toolsets, list_server_toolsets
 from hermes.tools import toolsets
 from hermes.tools.registry import ToolRegistry
+from hermes.tools.toolsets import MCP_TOOLSET
 
 BY_DEFAULT = ""
 """The reason why a set is on or off when no setting mentions it."""

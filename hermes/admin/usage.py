@@ -15,7 +15,7 @@ from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
-from hermes.core.money import NANO_PER_USD, Price, compute_savings
+from hermes.core.usage import NANO_PER_USD, Price, compute_savings
 from hermes.i18n.messages import N_
 from hermes.llm.exchange import find_model_price
 from hermes.providers.records import load_record

@@ -7,9 +7,8 @@ import msgspec
 from hermes.agent import prompts
 from hermes.agent.loop_detection import CallRound
 from hermes.agent.turn import Emit, TurnDeps, TurnState, find_result
-from hermes.core.messages import PROGRAM, Message, Role
+from hermes.core.messages import PROGRAM, Message, Part, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer
 from hermes.tools.executor import CallBatch
 from hermes.tools.registry import check_arguments, deduplicate_calls, repair_name

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from hermes.core.encoding import to_json
-from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.tools.registry import Toolbox
 

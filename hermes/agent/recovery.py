@@ -13,9 +13,8 @@ from hermes.agent import prompts
 from hermes.agent.calls import list_incomplete_calls, run_calls
 from hermes.agent.turn import Emit, TurnDeps, TurnState
 from hermes.core.frame import Rewrite
-from hermes.core.messages import FinishReason, Message, Role, program_message
+from hermes.core.messages import FinishReason, Message, Role, TextPart, ToolCallPart, program_message
 from hermes.core.outcomes import ExitReason, FailureKind
-from hermes.core.parts import TextPart, ToolCallPart
 from hermes.core.stream import Answer, Failure
 from hermes.i18n.messages import N_
 from hermes.util.localizable import join_localizable

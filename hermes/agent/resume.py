@@ -4,9 +4,8 @@ from hermes.agent import prompts
 from hermes.agent.calls import finish_calls
 from hermes.agent.turn import Emit, ResumedTurn, TurnDeps, TurnState
 from hermes.core.events import Level, Notice
-from hermes.core.messages import FinishReason, Message, Role, program_message
+from hermes.core.messages import FinishReason, Message, Role, ToolStatus, program_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolStatus
 from hermes.i18n.messages import N_
 from hermes.util.text import to_one_line
 

@@ -13,9 +13,8 @@ from hermes.agent import prompts
 from hermes.agent.loop_detection import LoopDetector
 from hermes.core.events import Event, MessageAppended, TurnResumed, TurnStarted
 from hermes.core.frame import Rewrite
-from hermes.core.messages import Message, Role, program_message
+from hermes.core.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus, program_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage

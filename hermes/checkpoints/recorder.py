@@ -17,8 +17,7 @@ from msgspec import Struct, field
 from hermes.checkpoints.object_store import ObjectStore
 from hermes.core.checkpoints import ABSENT, Checkpoint, CheckpointLedger, FileChange, FileState, NewCheckpoint
 from hermes.core.errors import HermesError
-from hermes.core.messages import PROGRAM
-from hermes.core.parts import TextPart
+from hermes.core.messages import PROGRAM, TextPart
 from hermes.i18n.messages import tr
 from hermes.safety.paths import Places, is_or_below
 

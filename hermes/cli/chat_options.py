@@ -6,7 +6,7 @@ import sys
 
 from hermes.cli.parser import CommandParser
 from hermes.core.errors import UsageError
-from hermes.core.money import is_amount
+from hermes.core.usage import is_amount
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import clean_surrogates

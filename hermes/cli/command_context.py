@@ -14,8 +14,8 @@ from hermes.commands.context import CommandContext, Surface
 from hermes.commands.registry import command_registry
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event
+from hermes.core.messages import ImagePart
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart
 from hermes.i18n.messages import N_, join_sentences, tr
 
 if TYPE_CHECKING:

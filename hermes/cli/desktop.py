@@ -11,8 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 
 from hermes.core.errors import UsageError
-from hermes.core.messages import PERSON
-from hermes.core.parts import ImagePart
+from hermes.core.messages import PERSON, ImagePart
 from hermes.i18n.messages import N_, tr
 
 _PROGRAM_SECONDS = 3.0

@@ -20,7 +20,7 @@ from hermes.commands.verb import (
     slash_command,
 )
 from hermes.core.errors import UsageError
-from hermes.core.money import format_amount
+from hermes.core.usage import format_amount
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.sessions.formats.openai_format import Plain

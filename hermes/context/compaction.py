@@ -35,9 +35,8 @@ from hermes.context.pins import (
 )
 from hermes.context.summary import SummaryNotes, SummaryRequest, cut_at_line, summarize_messages
 from hermes.core.encoding import to_json
-from hermes.core.messages import PROGRAM, Message, Role
+from hermes.core.messages import PROGRAM, Message, Role, TextPart, ToolResultPart
 from hermes.core.outcomes import FailureKind
-from hermes.core.parts import TextPart, ToolResultPart
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.exchange import Emit

@@ -1,7 +1,8 @@
 """Finds what of a conversation stays when the rest is condensed: the messages at its beginning and end, by sizes; and
 word for word the user's words, standing instructions and files named. Says where condensed messages can be read again.
 
-All of it is found afresh in the original messages at each compaction, so it cannot drift from one to the next."""
+All of it is found afresh in the original messages at each compaction, so it cannot drift from one to the next.
+"""
 
 import bisect
 import re
@@ -11,8 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.context.engine import SEARCH_TOOL
-from hermes.core.messages import Message, Role
-from hermes.core.parts import ImagePart, Source, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import ImagePart, Message, Role, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.store.records import StoredMessage
 from hermes.util.text import to_one_line, truncate_middle
 

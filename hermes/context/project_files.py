@@ -2,15 +2,15 @@
 
 Each folder from the repository's root down to the working folder contributes its first file of `FILE_NAMES`; that of a
 subfolder is shown when the work first gets there. A file is used only if its folder is trusted; text that looks like an
-order against the user is pointed out and stays."""
+order against the user is pointed out and stays.
+"""
 
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hermes.context.prompt import NotTextError, PromptTier, read_text
-from hermes.core.messages import Message
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import Message, Provenance, Source, TextPart
 from hermes.util.text import to_one_line, truncate_middle
 
 FILE_NAMES = (".hermes.md", "HERMES.md", "AGENTS.md", "CLAUDE.md", ".cursorrules")

@@ -2,7 +2,8 @@
 
 Parts that change least come first (`PromptTier`), so that sessions of the same home share a provider's cached prefix as
 far as they can. Nothing in it changes with the hour or the process; what does goes into a user message
-(`runtime/mailbox.py`). Files that go into it are read within limits, and only regular files of text."""
+(`runtime/mailbox.py`). Files that go into it are read within limits, and only regular files of text.
+"""
 
 import os
 import stat

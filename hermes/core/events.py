@@ -7,12 +7,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from hermes.core.messages import Message
-from hermes.core.money import Cost
+from hermes.core.messages import Message, ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolStatus
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.usage import Cost, Usage
 
 
 class Level(StrEnum):

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from hermes.core.messages import ToolResultPart
 from hermes.core.outcomes import FailureKind
-from hermes.core.parts import ToolResultPart
 
 
 class HttpTimeouts(Struct, frozen=True):

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from hermes.core.errors import HermesError
-from hermes.core.messages import PROGRAM
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import PROGRAM, Provenance, Source, TextPart
 from hermes.cron.job import CronJob
 from hermes.cron.jobs import list_delivery_targets
 from hermes.cron.output import MAX_FILES, JobOutputs

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from hermes.core.errors import BusyError, NotFoundError, UsageError
-from hermes.core.money import is_amount
+from hermes.core.usage import is_amount
 from hermes.cron.job import ALL, LOCAL, ORIGIN, CatchUp, CronJob, JobSpec, Overlap, parse_job
 from hermes.cron.output import JobOutputs
 from hermes.cron.schedule import Schedule

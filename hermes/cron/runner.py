@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from hermes.core.parts import TextPart
+from hermes.core.messages import TextPart
 from hermes.cron.job import CronJob
 
 

@@ -1,6 +1,7 @@
 """The contract of a terminal backend: where commands run, and what is known of a running command."""
 
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Protocol
@@ -220,19 +221,23 @@ class BackendHandle:
     def __init__(self, name: str, create: Callable[[], TerminalBackend]) -> None:
         self.name = name
         self._create = create
+        self._lock = threading.Lock()  # file tools ask from threads of their own
         self.backend: TerminalBackend | None = None
         """The backend; None before anything has asked for it."""
 
     @classmethod
     def from_backend(cls, backend: TerminalBackend) -> "BackendHandle":
         """Return a handle to a backend that exists."""
-        return cls(backend.name, lambda: backend)
+        handle = cls(backend.name, lambda: backend)
+        handle.backend = backend
+        return handle
 
     def get(self) -> TerminalBackend:
-        """Return the backend, the same one each time."""
-        if self.backend is None:
-            self.backend = self._create()
-        return self.backend
+        """Return the backend, the same one each time, whichever thread asks."""
+        with self._lock:
+            if self.backend is None:
+                self.backend = self._create()
+            return self.backend
 
     async def close(self) -> None:
         """Close the backend, if it was created."""

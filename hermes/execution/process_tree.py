@@ -1,5 +1,6 @@
 """Finds and signals everything that a command started, using the process table of Linux (elsewhere: its group); and
-holds commands that have no supervisor, on systems that have none."""
+holds commands that have no supervisor, on systems that have none.
+"""
 
 import asyncio
 import contextlib

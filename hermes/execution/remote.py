@@ -8,7 +8,8 @@ forge what is reported of itself, as it can anywhere: its exit code, its folder,
 
 Letters: `R` the script may be sent (on a terminal only), `B` the environment before anything was laid over it (base64),
 `P` it runs (process id, and that of the script above it), `F` its folder cannot be entered, `S` the state that its
-shell left (base64), `X` it has ended (code, number of processes left), `G` nothing is left of it, `L` something is."""
+shell left (base64), `X` it has ended (code, number of processes left), `G` nothing is left of it, `L` something is.
+"""
 
 import asyncio
 import contextlib

@@ -50,8 +50,8 @@ from hermes.core.events import (
     TurnStarted,
 )
 from hermes.core.ids import new_queued_message_id
+from hermes.core.messages import ImagePart, TextPart
 from hermes.core.outcomes import AnswerScope, ExitReason
-from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import find_working_folder

@@ -16,7 +16,7 @@ from msgspec import Struct
 from hermes import __version__
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
-from hermes.core.money import NANO_PER_USD
+from hermes.core.usage import NANO_PER_USD
 from hermes.gateway.accounts import AccountHealth, PlatformAccount, fill_variables
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
 from hermes.gateway.platform import GatewayFacade

@@ -1,6 +1,7 @@
 """The model client: one model call, made reliable. Every way it can end is a value, and what may be retried is retried.
 
-A side task is one question to a model, without history or tools; each has its own order of models to ask."""
+A side task is one question to a model, without history or tools; each has its own order of models to ask.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field

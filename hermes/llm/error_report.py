@@ -3,7 +3,8 @@
 Vendors agree on nothing but JSON: the error may be the body, stand in it, in a list, in `metadata`, in
 `base_resp`, or as JSON text inside another error's message when a gateway passes it on. All of it is
 read, outermost first. A wait stands in headers, members or words; it is a time from now that makes sense: not negative,
-at most 32 days. A moment that has passed, or that a wrong clock puts years ahead, is no wait."""
+at most 32 days. A moment that has passed, or that a wrong clock puts years ahead, is no wait.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

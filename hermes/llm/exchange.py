@@ -1,7 +1,8 @@
 """One exchange with a provider: send a request, read its answer as it comes, and tell what it used.
 
 Every way it can end is a value. A `Meter` reserves spending under the caps before a call and settles it after. What
-tokens cost is as the settings say, else as the model's record lists them; it is never guessed."""
+tokens cost is as the settings say, else as the model's record lists them; it is never guessed.
+"""
 
 import asyncio
 import re
@@ -12,11 +13,10 @@ from msgspec import Struct, structs
 
 from hermes.core.errors import TransportError
 from hermes.core.events import Event
-from hermes.core.money import Cost, Price
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, CallStarted, Failure, StreamDelta, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.usage import Cost, Price, Usage
 from hermes.i18n.messages import N_
 from hermes.llm.classify import (
     UNKNOWN_SIZE,

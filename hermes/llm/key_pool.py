@@ -4,7 +4,8 @@ A cooldown ends when the provider said it would, else after a time of our own. T
 kept: a call that finds all keys waiting gets a failure that says until when. A time of our own only
 says which key to prefer: a call that finds no better one is made with the key that is due first, since
 the provider's answer is worth more than our guess. Processes learn of each other's cooldowns within a
-second, through the ledger."""
+second, through the ledger.
+"""
 
 import asyncio
 import contextlib

@@ -4,7 +4,8 @@ Each message is encoded once, when it joins; a request is the same bytes with mo
 extended again with the same messages it comes out the same. Where a provider refused messages as they were, they are
 rewritten as they are sent, by pure functions of a message and the epoch's rewrites, so that a restored epoch sends the
 same bytes again. A `CacheWatch` belongs to a client, a `PrefixFingerprint` to the messages of one lineage: while all
-is well a request costs a checksum of the bytes that are new in it; what is older is checked when hits are missing."""
+is well a request costs a checksum of the bytes that are new in it; what is older is checked when hits are missing.
+"""
 
 import zlib
 from collections import deque
@@ -15,8 +16,7 @@ from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
 from hermes.core.frame import EpochFrame, Rewrite, ToolSchema
-from hermes.core.messages import PROGRAM, Message
-from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolResultPart
+from hermes.core.messages import PROGRAM, ImagePart, Message, Part, ReasoningPart, TextPart, ToolResultPart
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.providers.wire import Endpoint, load_wire

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from hermes.core.encoding import to_json
-from hermes.core.parts import ImagePart, Provenance, Source, ToolStatus
+from hermes.core.messages import ImagePart, Provenance, Source, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.mcp.definitions import McpToolDefinition
 from hermes.mcp.rpc import McpRpcError

@@ -2,7 +2,8 @@
 sections of the prompt, which are read when an epoch begins and stay the same to its end.
 
 A file is read as its user may have edited it: blanks around entries and line ends do not count. What is no such file (a
-link, no text, too large to be one) is never written over."""
+link, no text, too large to be one) is never written over.
+"""
 
 import contextlib
 import errno

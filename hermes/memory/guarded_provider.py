@@ -1,6 +1,7 @@
 """Calls a session's memory provider and fails open: a failure is reported once, and holds nothing up for long.
 
-The provider's own tools are tools of the session; their results are untrusted until the user says otherwise."""
+The provider's own tools are tools of the session; their results are untrusted until the user says otherwise.
+"""
 
 import asyncio
 import logging
@@ -14,8 +15,7 @@ from msgspec import Struct
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
-from hermes.core.messages import PROGRAM, Message, Role
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import PROGRAM, Message, Provenance, Role, Source, TextPart
 from hermes.i18n.messages import N_
 from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, McpToolDefinition
 from hermes.mcp.tools import ExternalParameters

@@ -12,9 +12,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from hermes.core.messages import Message, Role
+from hermes.core.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import FailureKind
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.client import SideTask

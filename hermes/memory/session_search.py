@@ -9,8 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from hermes.core.messages import Role
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Provenance, Role, Source
 from hermes.store.records import SearchHit, SearchQuery, SessionPreview, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.session import ToolContext

@@ -6,8 +6,19 @@ Content is always a list of blocks, the system prompt too, so that a cache mark 
 from collections.abc import Sequence
 
 from hermes.core.frame import EpochFrame, ToolSchema
-from hermes.core.messages import FinishReason, Message, Origin, Role
-from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import (
+    FinishReason,
+    ImagePart,
+    Message,
+    Origin,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+)
 from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d

@@ -6,8 +6,7 @@ Source: the OpenAI API reference, chapter Chat Completions, and the vendors' own
 from collections.abc import Sequence
 
 from hermes.core.frame import EpochFrame, ToolSchema
-from hermes.core.messages import FinishReason, Message, Origin, Role
-from hermes.core.parts import ImagePart, ReasoningPart, TextPart
+from hermes.core.messages import FinishReason, ImagePart, Message, Origin, ReasoningPart, Role, TextPart
 from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d

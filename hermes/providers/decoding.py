@@ -1,13 +1,14 @@
 """How answers arrive, for all decoders: server-sent events, JSON whose shape nobody guarantees, text in pieces.
 
-Server-sent events are read as WHATWG HTML, section 9.2.6 "Interpreting an event stream", has them."""
+Server-sent events are read as WHATWG HTML, section 9.2.6 "Interpreting an event stream", has them.
+"""
 
 from collections.abc import Mapping
 
 import msgspec
 
 from hermes.core.ids import new_call_id
-from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart
+from hermes.core.messages import Part, ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import CallStarted
 from hermes.core.usage import MAX_CALL_TOKENS, MAX_CALL_USD
 from hermes.i18n.messages import N_

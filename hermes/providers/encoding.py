@@ -7,8 +7,7 @@ import msgspec
 
 from hermes.core.encoding import to_json
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message
-from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import ImagePart, Message, TextPart, ToolCallPart, ToolResultPart
 from hermes.providers.wire import Endpoint, Quirks, matches_model
 from hermes.util.text import clean_surrogates
 
@@ -149,7 +148,8 @@ def decode_call_extra(call: ToolCallPart) -> dict[str, Json]:
 
 def supports_cache_marks(endpoint: Endpoint) -> bool:
     """Return whether the endpoint's requests have the form that can carry cache marks, whether or not any are sent."""
-    return matches_model(endpoint.model, endpoint.record.quirks.cache_marks)
+    patterns = endpoint.record.quirks.cache_marks
+    return bool(patterns) and matches_model(endpoint.model, patterns)
 
 
 def build_cache_mark(endpoint: Endpoint) -> dict[str, Json]:

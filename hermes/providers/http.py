@@ -3,7 +3,8 @@
 A model call is one POST and one streamed answer. What that needs of RFC 9112 stands here in full: pooled connections,
 interim answers, a line for requests beyond the limit, several addresses of a host raced as in RFC 8305. It saves the
 130 ms of CPU that importing an HTTP library costs, and most of what each call and each chunk cost there. It knows no
-proxies: `DefaultHttpTransport` sends what needs one through httpx2."""
+proxies: `DefaultHttpTransport` sends what needs one through httpx2.
+"""
 
 import asyncio
 import contextlib

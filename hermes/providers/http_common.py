@@ -1,7 +1,8 @@
 """What all HTTP transports share: addresses and proxies, failures in words, TLS, heads and bodies of HTTP/1.1 answers.
 
 The three ways in which a body ends are those of RFC 9112, sections 4 to 7; the TLS context is built when the first
-https address is used."""
+https address is used.
+"""
 
 from __future__ import annotations
 

@@ -7,8 +7,17 @@ reasoning goes back as the encrypted items themselves, without their ids: an id 
 from collections.abc import Sequence
 
 from hermes.core.frame import EpochFrame, ToolSchema
-from hermes.core.messages import FinishReason, Message, Origin, Role
-from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart
+from hermes.core.messages import (
+    FinishReason,
+    ImagePart,
+    Message,
+    Origin,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+)
 from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d

@@ -9,9 +9,9 @@ from msgspec import Struct
 from hermes.core.errors import ConfigError, HermesError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
-from hermes.core.money import Price
 from hermes.core.secret import KeyHolder
 from hermes.core.stream import Answer, StreamDelta
+from hermes.core.usage import Price
 from hermes.i18n.messages import N_
 from hermes.util.renamed import renamed_names
 

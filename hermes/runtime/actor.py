@@ -12,9 +12,8 @@ from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_turn_id
-from hermes.core.messages import PERSON, Message, Role, user_message
+from hermes.core.messages import PERSON, ImagePart, Message, Role, TextPart, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart, TextPart
 from hermes.i18n.messages import N_
 from hermes.runtime.approvals import SessionApprovals
 from hermes.runtime.compression import BeforeCompress
@@ -80,7 +79,7 @@ class SessionActor:
         """Callbacks that run when the session is closed here."""
         self.attachments = AttachmentCollector()
         """Collects what is attached to each message."""
-        self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
+        self.before_compress: list[BeforeCompress] = parts.epochs.compression.hooks
         """Hooks that see what is about to be compressed and may name what must not be lost; for memory."""
         lost = conversation.lost_turn.messages if conversation.lost_turn is not None else ()
         parts.deps.context.state.taint.restart_from([*conversation.messages, *lost])
@@ -205,8 +204,8 @@ class SessionActor:
         Returns False when nothing has changed; a notice says why. `stop` stops it, and nothing has changed then
         either. Raises BusyError while a turn runs or waits.
         """
-        epochs, emit = self.epochs, self._recorder.emit
-        done = await self.exclusive(lambda: epochs.undo_compression(emit) if undo else epochs.compress_now(emit))
+        compression, emit = self.epochs.compression, self._recorder.emit
+        done = await self.exclusive(lambda: compression.undo_last(emit) if undo else compression.compress_now(emit))
         return bool(done)
 
     async def exclusive(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:

@@ -132,6 +132,7 @@ class SessionCompression:
         self._quiet_until = 0
         """Estimated tokens below which nothing is tried again, since it did not help or was not wanted."""
         self.hooks: list[BeforeCompress] = []
+        """Hooks that see what is about to be compressed and may name what must not be lost."""
 
     async def compress_if_full(self, state: TurnState, emit: Emit) -> None:
         """Compress before a request that would pass the threshold, as often as it takes and helps."""

@@ -18,9 +18,8 @@ from hermes.agent import prompts
 from hermes.agent.turn import ResumedTurn
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message, Role
+from hermes.core.messages import Message, Part, Role, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage

@@ -17,7 +17,7 @@ from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage, simplify_schemas
-from hermes.runtime.compression import BeforeCompress, CompressionDeps, SessionCompression
+from hermes.runtime.compression import CompressionDeps, SessionCompression
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.recorder import TurnRecorder
 from hermes.store.store import Store
@@ -63,7 +63,7 @@ class SessionEpochs:
         self._recorder = recorder
         self._route = route
         own: SessionEpochs = weakref.proxy(self)  # they are its own: no circle for the collector
-        self._compression = SessionCompression(store, conversation, recorder, deps, own)
+        self.compression = SessionCompression(store, conversation, recorder, deps, own)
         self._taint = deps.taint
         self._route_index = 0
         """The index on the route of the model that answers."""
@@ -141,24 +141,11 @@ class SessionEpochs:
 
     async def prepare_request(self, state: TurnState, emit: Emit) -> None:
         """Compress a transcript that is about to become too long. Costs next to nothing where nothing is to be done."""
-        await self._compression.compress_if_full(state, emit)
+        await self.compression.compress_if_full(state, emit)
 
     async def compress_overflow(self, state: TurnState, emit: Emit) -> bool:
         """Replace older messages by a summary, since the provider finds the request too long."""
-        return await self._compression.compress_overflow(state, emit)
-
-    async def compress_now(self, emit: Emit) -> bool:
-        """Compress the conversation between two turns, because the person wants it."""
-        return await self._compression.compress_now(emit)
-
-    async def undo_compression(self, emit: Emit) -> bool:
-        """Restore, between two turns, what was compressed last; return False when there is nothing to restore."""
-        return await self._compression.undo_last(emit)
-
-    @property
-    def before_compress(self) -> list[BeforeCompress]:
-        """Hooks that see what is about to be compressed and may name what must not be lost."""
-        return self._compression.hooks
+        return await self.compression.compress_overflow(state, emit)
 
     async def _switch_epoch(self, candidate: ModelCandidate, reason: str, state: TurnState | None, emit: Emit) -> None:
         """End the epoch and continue in the next. A stop waits for it: what is in memory is what is on disk."""

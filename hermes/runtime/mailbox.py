@@ -13,8 +13,7 @@ from msgspec import Struct
 from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError
 from hermes.core.events import TurnEnded
-from hermes.core.messages import PROGRAM
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import PROGRAM, ImagePart, TextPart
 from hermes.i18n.messages import N_
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 from hermes.util.cancellation import wait_for_task

@@ -22,8 +22,16 @@ from hermes.core.events import (
     TurnResumed,
     TurnStarted,
 )
-from hermes.core.messages import Message
-from hermes.core.parts import ImagePart, Part, Provenance, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import (
+    ImagePart,
+    Message,
+    Part,
+    Provenance,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from hermes.core.protocols import Intent
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.safety.secrets.redactor import RedactingStream, Redactor

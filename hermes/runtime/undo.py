@@ -1,8 +1,7 @@
 """Undo and redo of turns of a live session: on disk, in memory, and by an epoch with a name."""
 
 from hermes.core.frame import Rewrite
-from hermes.core.messages import Message
-from hermes.core.parts import ImagePart
+from hermes.core.messages import ImagePart, Message
 from hermes.runtime.compression import EpochSwitcher
 from hermes.runtime.conversation import LiveConversation, restore_note_times
 from hermes.runtime.mailbox import InboundMessage

@@ -9,7 +9,7 @@ import re
 
 from msgspec import Struct
 
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Provenance, Source
 from hermes.i18n.messages import N_
 
 TAG = "untrusted"

@@ -1,7 +1,8 @@
 """The paths that tools may not write, and those that they may not read; the folders on which these rules depend; the
 files of a project that editors, agents, shells and git obey without being asked.
 
-Paths come in resolved; nothing is opened here."""
+Paths come in resolved; nothing is opened here.
+"""
 
 import fnmatch
 import os.path

@@ -15,8 +15,8 @@ from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message, Role
-from hermes.core.money import NANO_PER_USD
 from hermes.core.outcomes import ExitReason
+from hermes.core.usage import NANO_PER_USD
 from hermes.i18n.messages import N_
 from hermes.llm.context_length import find_context_length
 from hermes.providers.wire import Endpoint

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from hermes.core.encoding import to_json
-from hermes.core.messages import Message, Role
-from hermes.core.parts import ToolResultPart
+from hermes.core.messages import Message, Role, ToolResultPart
 from hermes.i18n.messages import N_
 from hermes.sessions.epoch_frame import PromptPartSize
 

@@ -1,5 +1,6 @@
 """Builds what all requests of an epoch share: its system prompt and its frame, from the settings, the home, the project
-and the session."""
+and the session.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -14,6 +14,7 @@ from hermes.safety.environment import is_secret_variable
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.backend_factory import filter_trusted_path
 from hermes.sessions.secrets import secrets_in_url
+from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, is_mcp_toolset
 
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
@@ -21,23 +22,7 @@ if TYPE_CHECKING:
     from hermes.mcp.servers import McpServers
 
 
-MCP_TOOLSET = "mcp"
-"""The tool set that stands for all servers; `mcp-NAME` is the set of one server."""
-
-
-_ALL_TOOLSETS = ("all", "*")
-
-
 _VARIABLE_PATTERN = re.compile(r"\$\{(\w+)\}")
-
-
-def without_mcp_toolsets(names: Sequence[str]) -> list[str]:
-    """Return the tool sets that do not belong to MCP servers."""
-    return [name for name in names if not _is_mcp_toolset(name)]
-
-
-def _is_mcp_toolset(name: str) -> bool:
-    return name == MCP_TOOLSET or name.startswith(f"{MCP_TOOLSET}-")
 
 
 def select_servers(settings: Settings, requested: Sequence[str] | None, disabled: Sequence[str]) -> tuple[str, ...]:
@@ -48,7 +33,7 @@ def select_servers(settings: Settings, requested: Sequence[str] | None, disabled
     """
     names = _server_names(settings)
     _check_mcp_toolsets((*(requested or ()), *disabled), list(names))
-    every = requested is None or not {MCP_TOOLSET, *_ALL_TOOLSETS}.isdisjoint(requested)
+    every = requested is None or not {MCP_TOOLSET, *ALL_TOOLSETS}.isdisjoint(requested)
     enabled = [name for name, given in names.items() if settings.mcp_servers[given].enabled]
     wanted = [name for name in enabled if every or f"{MCP_TOOLSET}-{name}" in (requested or ())]
     return tuple(name for name in wanted if {MCP_TOOLSET, f"{MCP_TOOLSET}-{name}"}.isdisjoint(disabled))
@@ -56,7 +41,7 @@ def select_servers(settings: Settings, requested: Sequence[str] | None, disabled
 
 def _check_mcp_toolsets(toolset_names: Sequence[str], names: Sequence[str]) -> None:
     for one in toolset_names:
-        if _is_mcp_toolset(one) and one != MCP_TOOLSET and one.removeprefix(f"{MCP_TOOLSET}-") not in names:
+        if is_mcp_toolset(one) and one != MCP_TOOLSET and one.removeprefix(f"{MCP_TOOLSET}-") not in names:
             raise ConfigError(
                 N_("There is no toolset {one}.", one=repr(one)),
                 N_("MCP servers are: {names} (`mcp_servers`).", names=", ".join(names) or "none"),

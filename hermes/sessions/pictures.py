@@ -6,8 +6,7 @@ import stat
 from pathlib import Path
 
 from hermes.core.errors import UsageError
-from hermes.core.messages import PERSON
-from hermes.core.parts import ImagePart
+from hermes.core.messages import PERSON, ImagePart
 from hermes.i18n.messages import N_
 
 MAX_PICTURE_BYTES = 20 << 20

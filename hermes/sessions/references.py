@@ -18,8 +18,7 @@ from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
 from hermes.core.events import Level
-from hermes.core.messages import PROGRAM
-from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import PROGRAM, ImagePart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
 from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage

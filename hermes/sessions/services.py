@@ -21,7 +21,6 @@ from hermes.runtime.compression import ContextWindows
 from hermes.sessions.backend_factory import BackendFactory
 from hermes.sessions.epoch_frame import FrameBuilder
 from hermes.sessions.features.features import FeatureDeps
-from hermes.sessions.mcp_servers import open_servers
 from hermes.sessions.model.credentials import Credentials, with_stored_providers
 from hermes.sessions.model.model_route import (
     ModelConnection,
@@ -183,6 +182,8 @@ class Services:
     def mcp_servers(self) -> "McpServers":
         """Return the MCP servers, started for the first session that wants some."""
         if self._mcp_servers is None:
+            from hermes.sessions.mcp_servers import open_servers
+
             self._mcp_servers = open_servers(
                 self.settings,
                 self.environ,

@@ -18,8 +18,7 @@ from hermes.context.engine import ContextEngine, EngineSetup, open_engine
 from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import ImagePart, Message, TextPart
 from hermes.i18n.messages import N_
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Meter

@@ -8,27 +8,26 @@ from msgspec import Struct, structs
 from hermes.config.home import HermesHome
 from hermes.config.settings import RuleSettings, Settings
 from hermes.config.trusted_folders import TrustFile, read_trusted_folders
-from hermes.core.errors import ConfigError
-from hermes.core.messages import PROGRAM, Message
-from hermes.core.parts import Source, TextPart
+from hermes.core.errors import ConfigError, UsageError
+from hermes.core.messages import PROGRAM, Message, Source, TextPart
 from hermes.execution.base import StopOutcome
 from hermes.i18n.messages import N_
+from hermes.plugins import suggest_name
 from hermes.safety.paths import Places
 from hermes.safety.policy import PolicyRule, check_rules
 from hermes.safety.secrets.redactor import Redactor
 from hermes.safety.shell.findings import Verdict
 from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_trusted_path
-from hermes.sessions.mcp_servers import MCP_TOOLSET, select_servers, without_mcp_toolsets
 from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
-from hermes.tools.session import Asker, ToolContext, ToolLimits, ToolState
+from hermes.tools.session import Asker, ToolContext, ToolLimits, ToolState, WebAccess
 from hermes.tools.taint import TaintMarks, TrustedFolders
+from hermes.tools.toolsets import MCP_TOOLSET, without_mcp_toolsets
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
 from hermes.util.text import to_one_line
-from hermes.web.access import WebAccess
 
 APPROVAL_MODES = ("ask", "smart", "off")
 
@@ -247,7 +246,7 @@ def _select_tools(
     """
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
-    servers = select_servers(settings, asked, disabled) if settings.mcp_servers else ()
+    servers = _select_servers(settings, asked, disabled)
     registry = ToolRegistry()
     for one in extra_tools:
         registry.register(one)
@@ -298,3 +297,43 @@ def _apply_toolset_limit(
     if has_servers or any(tool.deferred and tool.name in names for tool in toolbox):
         names |= {*BRIDGE_TOOLS}
     toolbox.replace_tools(filter(lambda tool: tool.name in names, list(toolbox)))
+
+
+OWNED_TOOLS = {
+    "memory": ("memory",),
+    "session_search": ("session_search",),
+    "skills": ("skills_list", "skill_view", "skill_manage"),
+    "cronjob": ("cronjob",),
+}
+"""Tools that are bound to a session, by tool set; they are in no file of the registry."""
+
+
+def check_toolsets(settings: Settings, names: Sequence[str]) -> None:
+    """Raise UsageError for a name that is not a tool set."""
+    from hermes.tools import toolsets
+    from hermes.tools.registry import ToolRegistry
+
+    sets = ToolRegistry().load_toolsets()
+    known = [*sets, *OWNED_TOOLS, *list_server_toolsets(settings), "mcp", *toolsets.ALL_TOOLSETS]
+    for name in names:
+        if name in known:
+            continue
+        holds = next((one for one, found in {**sets, **toolsets.TOOLSETS}.items() if name in found.tools), "")
+        hint = N_("It is a tool; its set is `{name}`.", name=holds) if holds else suggest_name(name, known)
+        raise UsageError(
+            N_("There is no tool set {name!r}.", name=name[:60]),
+            hint or N_("`hermes tools` shows those there are."),
+        )
+
+
+def list_server_toolsets(settings: Settings) -> list[str]:
+    """Return the tool sets of the MCP servers that are on."""
+    return [f"{MCP_TOOLSET}-{name}" for name in _select_servers(settings, None, ())]
+
+
+def _select_servers(settings: Settings, asked: Sequence[str] | None, disabled: Sequence[str]) -> tuple[str, ...]:
+    if not settings.mcp_servers:
+        return ()
+    from hermes.sessions.mcp_servers import select_servers
+
+    return select_servers(settings, asked, disabled)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from hermes.core.errors import BusyError
 from hermes.core.events import Event
 from hermes.core.ids import new_call_id
-from hermes.core.messages import PROGRAM
+from hermes.core.messages import PROGRAM, ImagePart, TextPart, ToolCallPart, ToolResultPart
 from hermes.core.outcomes import AnswerScope
-from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor

@@ -1,6 +1,6 @@
 """Mark text that comes along with a person's message and was not written by them."""
 
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import Provenance, Source, TextPart
 from hermes.safety.fencing import fence_untrusted_text
 from hermes.util.text import clean_surrogates
 from hermes.web.pages import text_from_html

@@ -1,7 +1,8 @@
 """The catalog of skills: built in, the user's own, and in folders that the settings name.
 
 The head of a SKILL.md is read as agentskills.io specifies it, which runs nothing. What was read is cached under the
-file's stamp, so that a start reads no file that has not changed."""
+file's stamp, so that a start reads no file that has not changed.
+"""
 
 import contextlib
 import os

@@ -1,5 +1,6 @@
 """The skills in a session's words: a line for each in the prompt, never their text; which ones a conversation used, and
-whether its turn ended well, which is the basis of the usefulness counts."""
+whether its turn ended well, which is the basis of the usefulness counts.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,9 +8,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from hermes.context.prompt import PromptTier
-from hermes.core.messages import Message
+from hermes.core.messages import Message, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.skills.catalog import Skill, SkillCatalog
 from hermes.util.text import escape_unseen_characters, to_one_line
 

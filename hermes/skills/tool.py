@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from hermes.core.errors import HermesError, ToolError
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import Provenance, Source, TextPart
 from hermes.safety.fencing import fence_untrusted_text
 from hermes.skills.catalog import Skill, SkillTier, add_category, split_head
 from hermes.skills.files import MAIN_FILE, Files, check_extra_path, decode_text

@@ -1,32 +1,112 @@
-"""One SQLite file in one process: a writer thread with group commit, and a reader thread beside it."""
+"""One SQLite file in one process: a writer thread with group commit, and a reader thread beside it.
+
+Transactions stand here, and the steps that bring an older file to today's tables: each is applied once, after a copy of
+the database was made.
+"""
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Generic, NamedTuple, TypeVar, cast
 
 import apsw
+from msgspec import Struct
 
 from hermes.core.errors import BusyError, HermesError, StoreError
-from hermes.store.connection import (
-    DatabaseSchema,
-    enable_wal,
-    explain_error,
-    migrate_schema,
-    open_connection,
-    transaction,
-)
+from hermes.i18n.messages import N_
+from hermes.store.connection import enable_wal, explain_error, open_connection
 
 CAPACITY = 8192
 """The number of jobs that may wait in one queue."""
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+@contextlib.contextmanager
+def transaction(connection: apsw.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Run the statements inside in one transaction, rolled back when one of them fails."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+class DatabaseSchema(Struct, frozen=True):
+    """The schema of a file. Step n (counted from 1) brings version n-1 to version n; steps are never changed."""
+
+    application_id: int
+    steps: tuple[str, ...]
+
+
+def migrate_schema(
+    connection: apsw.Connection, path: Path, schema: DatabaseSchema, prepare: Callable[[], object]
+) -> None:
+    """Bring the file to the newest version. `prepare` is called once the file is known to be ours or empty.
+
+    Safe when several processes do it at once. Raises `StoreError` for a file of another program or of a
+    newer Hermes, and `apsw.Error`; the file is then as it was.
+    """
+    version = _read_version(connection, path, schema)
+    prepare()
+    if version == len(schema.steps):
+        return
+    if version:
+        _back_up(connection, path, version)
+    with transaction(connection):
+        for step in schema.steps[_read_version(connection, path, schema) :]:
+            connection.execute(step).fetchall()
+        connection.execute(f"PRAGMA application_id = {schema.application_id}")
+        connection.execute(f"PRAGMA user_version = {len(schema.steps)}")
+
+
+def _read_version(connection: apsw.Connection, path: Path, schema: DatabaseSchema) -> int:
+    # All of it from one state: another process may be making this file at this moment.
+    with contextlib.nullcontext() if connection.in_transaction else transaction(connection, "DEFERRED"):
+        filled = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get is not None
+        identity = connection.pragma("application_id")
+        version = connection.pragma("user_version")
+    if identity != schema.application_id:
+        if identity or version or filled:
+            raise StoreError(
+                N_("{path} is a database of another program.", path=path), "Move it away, or choose another folder."
+            )
+        return 0
+    if not isinstance(version, int) or version > len(schema.steps):
+        raise StoreError(
+            N_(
+                "{path} was written by a newer Hermes (version {version}, this one knows {steps}).",
+                path=path,
+                version=version,
+                steps=len(schema.steps),
+            ),
+            "Update Hermes, or put back a copy from the folder `backups`.",
+        )
+    return version
+
+
+def _back_up(connection: apsw.Connection, path: Path, version: int) -> None:
+    """Copy the whole database to `backups/`; an incomplete copy never carries a backup's name."""
+    folder = path.parent / "backups"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    final = folder / f"{path.stem}-v{version}-{stamp}-{os.getpid()}.db"
+    partial = final.with_suffix(".partial")
+    try:
+        connection.execute("VACUUM INTO ?", (str(partial),)).fetchall()
+        partial.chmod(0o600)
+        partial.rename(final)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 class WorkerJob(NamedTuple, Generic[R]):

@@ -8,7 +8,8 @@ import apsw
 
 from hermes.core.errors import BusyError, StoreError
 from hermes.i18n.messages import N_
-from hermes.store.connection import explain_error, open_connection, transaction
+from hermes.store.connection import explain_error, open_connection
+from hermes.store.database import transaction
 from hermes.store.schema import HERMES
 
 _PAGES_PER_STEP = 4_096

@@ -1,6 +1,7 @@
 """The ledgers that model calls of all processes share: money spent and reserved, cooldowns and use counts of API keys.
 
-No key is stored."""
+No key is stored.
+"""
 
 import contextlib
 from asyncio import Future
@@ -9,10 +10,9 @@ from collections.abc import Callable, Sequence
 import apsw
 
 from hermes.core.errors import HermesError
-from hermes.core.money import NANO_PER_USD, Certainty, compute_affordable_output, compute_worst_cost
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import KeyCooldown, KeyNotes
-from hermes.core.usage import Usage
+from hermes.core.usage import NANO_PER_USD, Certainty, Usage, compute_affordable_output, compute_worst_cost
 from hermes.store.records import (
     CallSpend,
     CapUsage,

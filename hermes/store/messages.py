@@ -11,8 +11,7 @@ import msgspec
 
 from hermes.core.encoding import to_json, to_plain
 from hermes.core.errors import NotFoundError, StoreError
-from hermes.core.messages import Message, Role
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Message, Provenance, Role, Source
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.store.database import Database

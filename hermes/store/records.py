@@ -5,10 +5,8 @@ from enum import IntEnum, StrEnum
 from msgspec import Struct
 
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message, Role
-from hermes.core.money import Certainty, Cost, Price
-from hermes.core.parts import ToolResultPart
-from hermes.core.usage import Usage
+from hermes.core.messages import Message, Role, ToolResultPart
+from hermes.core.usage import Certainty, Cost, Price, Usage
 
 ARCHIVED = "compression"
 """The end reason of a session that holds what a compression covered; nobody continues it."""

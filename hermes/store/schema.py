@@ -4,7 +4,7 @@ Words of a conversation stand in `messages.body` and nowhere else for long: a tu
 is stored, an effect's arguments and result once the turn has ended. So a deleted message leaves nothing behind.
 """
 
-from hermes.store.connection import DatabaseSchema
+from hermes.store.database import DatabaseSchema
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -140,7 +140,7 @@ ALTER TABLE turns ADD COLUMN stopping INTEGER NOT NULL DEFAULT 0;
 
 -- A call under way holds its worst case under the caps by the very row that says in the end what it cost: while `owner`
 -- (a process) stands in it, what it cost is not known yet. So nothing has to happen for a kill -9 to be counted.
--- nano is nano-dollars (see core/money.py); NULL where the model has no price.
+-- nano is nano-dollars (see core/usage.py); NULL where the model has no price.
 ALTER TABLE spend ADD COLUMN nano INTEGER;
 ALTER TABLE spend ADD COLUMN certainty TEXT NOT NULL DEFAULT 'unknown';
 ALTER TABLE spend ADD COLUMN run_id TEXT NOT NULL DEFAULT '';

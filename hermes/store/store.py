@@ -14,7 +14,7 @@ from hermes.store.database import Database
 from hermes.store.ledgers import KeyRepository, SpendingRepository, has_any_key_notes
 from hermes.store.messages import MessageRepository, SearchRepository
 from hermes.store.schema import HERMES
-from hermes.store.sessions import SessionRepository, TaintedFileRepository
+from hermes.store.sessions import GoalRepository, SessionRepository, TaintedFileRepository
 from hermes.store.turns import EpochRepository, InboxRepository, TurnRepository
 from hermes.util.clock import Clock
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hermes.store.checkpoints import CheckpointRepository
     from hermes.store.compactions import CompactionRepository
     from hermes.store.erasure import ErasureRepository
-    from hermes.store.goals import GoalRepository
     from hermes.store.imported_sessions import ImportRepository
     from hermes.store.jobs import JobRepository
     from hermes.store.outbox import OutboxRepository
@@ -56,6 +55,7 @@ class Store:
         self.messages = MessageRepository(database, clock, self.search)
         self.inbox = InboxRepository(database, clock)
         self.turns = TurnRepository(database, clock)
+        self.goals = GoalRepository(database, clock)
         self.tainted_files = TaintedFileRepository(database, clock)
         self.spending = SpendingRepository(database, clock)
         self.keys = KeyRepository(database, clock)
@@ -101,13 +101,6 @@ class Store:
         from hermes.store.undo import UndoRepository
 
         return UndoRepository(self._database, self._clock)
-
-    @cached_property
-    def goals(self) -> "GoalRepository":
-        """The standing goals of sessions."""
-        from hermes.store.goals import GoalRepository
-
-        return GoalRepository(self._database, self._clock)
 
     @cached_property
     def jobs(self) -> "JobRepository":

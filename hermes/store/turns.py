@@ -8,8 +8,8 @@ import msgspec
 from hermes.core.encoding import to_json
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.core.frame import EpochFrame
+from hermes.core.messages import ToolResultPart
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_

@@ -1,7 +1,8 @@
 """Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written elsewhere.
 
 A block of lines is found in a file although it was copied with small faults; a file that was just written is checked
-for whether the programs it is for can read it."""
+for whether the programs it is for can read it.
+"""
 
 import difflib
 import re

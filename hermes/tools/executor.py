@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 
 from hermes.core.errors import ToolError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
-from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict

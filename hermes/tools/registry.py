@@ -19,7 +19,7 @@ from msgspec import Struct
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.frame import ToolSchema
-from hermes.core.parts import Provenance, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import Provenance, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.tools import toolsets
 from hermes.tools.schema import describe_json_error, join_surrogates

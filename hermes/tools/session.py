@@ -1,8 +1,8 @@
-"""The context of tools: the session's state, the folders, the terminal, the person."""
+"""The context of tools: the session's state, the folders, the terminal, the web, the person."""
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -10,17 +10,46 @@ from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
-from hermes.core.parts import Provenance
+from hermes.core.messages import Provenance
+from hermes.core.secret import KeyHolder
 from hermes.execution.base import BackendHandle, CommandPermissions, TerminalBackend
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.taint import Taint, TaintMarks, TrustedFolders
 from hermes.util.clock import Clock
 from hermes.util.renamed import renamed_names
-from hermes.web.access import WebAccess
 
 if TYPE_CHECKING:
+    from hermes.safety.urls import Resolver
     from hermes.tools.processes import ProcessTable
+    from hermes.web.fetch import FetchLimits, WebFetcher
+
+
+NO_WEB = "There is no way to the web here."
+
+
+class WebAccess(KeyHolder, frozen=True, kw_only=True):
+    """The settings of web access.
+
+    `environ` is read for proxies, certificates and the keys of search engines; the rest are settings.
+    `private` are the hosts of the person's own network that are open (`security.allow_private_urls`).
+    `resolver` is the system's unless another is given.
+    """
+
+    environ: Mapping[str, str] = {}
+    private: tuple[str, ...] = ()
+    search_backend: str = ""
+    search_url: str = ""
+    ca_file: str = ""
+    resolver: "Resolver | None" = None
+
+    def make_fetcher(self, *also: str, limits: "FetchLimits | None" = None) -> "WebFetcher":
+        """Return a fetcher for one call; hosts named in `also` are open as well."""
+        from hermes.safety.urls import UrlPolicy
+        from hermes.web.fetch import WebFetcher
+
+        policy = UrlPolicy(private=(*self.private, *also))
+        return WebFetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)
 
 
 class Asker(Protocol):

@@ -6,7 +6,8 @@ was said of it is still there. A source is lifted by the person or by a new sess
 
 A file that was written meanwhile, in this session or another one, is as untrusted until a person trusts it: by changing
 it, or by `hermes trust`. It is known by its path and a hash of its content, so what the person has changed since is
-theirs."""
+theirs.
+"""
 
 import os
 import os.path
@@ -18,8 +19,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from hermes.core.messages import Message, Role
-from hermes.core.parts import ImagePart, Provenance, Source, TextPart, ToolResultPart
+from hermes.core.messages import ImagePart, Message, Provenance, Role, Source, TextPart, ToolResultPart
 from hermes.safety.paths import is_autorun_file
 
 # Texts, which are compiled when there is a text to look through.

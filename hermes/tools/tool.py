@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
-from hermes.core.parts import ImagePart, Provenance, ToolStatus
+from hermes.core.messages import ImagePart, Provenance, ToolStatus
 from hermes.safety.shell.findings import CommandFinding
 from hermes.tools.schema import Arguments, ParameterSet, parameters_from_function
 from hermes.tools.session import ToolContext

@@ -100,6 +100,18 @@ TOOLSETS: Mapping[str, Toolset] = {
 
 DEFAULT_TOOLSETS = ("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search")
 ALL_TOOLSETS = ("all", "*")
+MCP_TOOLSET = "mcp"
+"""The tool set that stands for all servers of MCP; `mcp-NAME` is the set of one server."""
+
+
+def is_mcp_toolset(name: str) -> bool:
+    """Return whether a tool set is that of MCP servers, of all or of one."""
+    return name == MCP_TOOLSET or name.startswith(f"{MCP_TOOLSET}-")
+
+
+def without_mcp_toolsets(names: Iterable[str]) -> list[str]:
+    """Return the tool sets that do not belong to MCP servers."""
+    return [name for name in names if not is_mcp_toolset(name)]
 
 
 def resolve_toolset(name: str, sets: Mapping[str, Toolset] = TOOLSETS) -> list[str]:

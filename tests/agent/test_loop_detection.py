@@ -4,8 +4,8 @@ import pytest
 
 from hermes.agent.loop_detection import CallRound, LoopDetector, LoopLimits
 from hermes.core.events import TurnEnded
+from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

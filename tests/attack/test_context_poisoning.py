@@ -263,8 +263,7 @@ async def test_memory_secret_prompt() -> None:
 
 
 def rows_of(*said: tuple[str, str]):
-    from hermes.core.messages import Message, Role
-    from hermes.core.parts import TextPart
+    from hermes.core.messages import Message, Role, TextPart
     from hermes.store.records import MessageState, StoredMessage
 
     return [
@@ -455,8 +454,7 @@ async def test_a_review_is_shown_no_unvouched_skill(tmp_path: Path) -> None:
 
 
 def test_evidence_is_not_what_the_review_itself_wrote() -> None:
-    from hermes.core.messages import Message, Role
-    from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart, ToolStatus
+    from hermes.core.messages import Message, Provenance, Role, Source, TextPart, ToolResultPart, ToolStatus
     from hermes.memory.review import _is_quoted, _normalize_text, collect_quotable, format_conversation
 
     result = ToolResultPart(

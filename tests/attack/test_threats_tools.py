@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from hermes.core.parts import Provenance, Source, ToolStatus
+from hermes.core.messages import Provenance, Source, ToolStatus
 from hermes.testing.script import Call
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
@@ -133,8 +133,7 @@ async def test_t18_keeping_something_in_a_tainted_turn_needs_a_person() -> None:
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from hermes.core.messages import Message, Role
-    from hermes.core.parts import ToolCallPart, ToolResultPart
+    from hermes.core.messages import Message, Role, ToolCallPart, ToolResultPart
 
     @tool("x", keeps=lambda arguments: f"the memory {arguments['text']!r}")
     async def remember(ctx: ToolContext, text: Annotated[str, "What to keep."]) -> str:

@@ -17,8 +17,8 @@ from hermes.core.events import (
     TurnEnded,
     TurnResumed,
 )
+from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolStatus
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hermes.cli.tui.event_view import CallView, TurnSummary
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import ToolStatus
 
 LONG = "\n".join(f"line {number}" for number in range(20))
 

@@ -4,8 +4,7 @@ import pytest
 
 from hermes.context.compaction import RECORD_PREFIX, PinnedText, build_record_message, extract_notes
 from hermes.context.pins import OriginalsLookup, StandingInstruction, UserStatement
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
+from hermes.core.messages import Message, Provenance, Role, Source, TextPart, ToolResultPart, user_message
 from hermes.store.records import MessageState, StoredMessage
 
 PINS = PinnedText(

@@ -13,8 +13,18 @@ from hermes.context.pins import (
     find_instructions,
     fit_statements,
 )
-from hermes.core.messages import PERSON, Message, Role, program_message, user_message
-from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import (
+    PERSON,
+    Message,
+    Provenance,
+    Role,
+    Source,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    program_message,
+    user_message,
+)
 from hermes.store.records import MessageState, StoredMessage
 from tests.cpu_cost import measure_growth
 

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.context.pins import RetentionLimits, estimate_message_tokens, find_middle
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, user_message
 from hermes.store.records import MessageState, StoredMessage
 
 Group = tuple[str, int]

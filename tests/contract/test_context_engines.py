@@ -21,8 +21,7 @@ from hermes.context.engine import (
 )
 from hermes.context.pins import estimate_message_tokens
 from hermes.core.events import Event
-from hermes.core.messages import Message, Role, program_message, user_message
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, program_message, user_message
 from hermes.llm.client import SideTask
 from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store

@@ -11,8 +11,7 @@ import pytest
 
 from hermes.core.events import Event
 from hermes.core.frame import ToolSchema
-from hermes.core.messages import user_message
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import Provenance, Source, TextPart, user_message
 from hermes.memory.guarded_provider import MAX_FAILURES, MAX_RECALLED, NOTE, GuardedMemoryProvider, build_provider_tools
 from hermes.memory.provider import (
     MemoryProvider,

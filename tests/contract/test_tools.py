@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hermes.core.events import Event
-from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
 from hermes.execution.base import BackendHandle
 from hermes.execution.local import LocalBackend

@@ -5,8 +5,16 @@ import sys
 
 import msgspec
 
-from hermes.core.messages import Message, Role, program_message, user_message
-from hermes.core.parts import ImagePart, ReasoningPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import (
+    ImagePart,
+    Message,
+    ReasoningPart,
+    Role,
+    ToolCallPart,
+    ToolResultPart,
+    program_message,
+    user_message,
+)
 
 
 def test_messages_round_trip() -> None:

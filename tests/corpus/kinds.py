@@ -41,12 +41,10 @@ from hermes.core.checkpoints import Purpose as CheckpointPurpose
 from hermes.core.events import Event
 from hermes.core.events import Level as NoticeLevel
 from hermes.core.frame import EpochFrame, Rewrite, TransientContext
-from hermes.core.messages import FinishReason, Message, Role
-from hermes.core.money import Certainty
+from hermes.core.messages import FinishReason, Message, Part, Role, Source, ToolResultPart, ToolStatus
 from hermes.core.outcomes import AnswerScope, ExitReason, FailureKind
 from hermes.core.outcomes import Scope as FailureScope
-from hermes.core.parts import Part, Source, ToolResultPart, ToolStatus
-from hermes.core.usage import Usage
+from hermes.core.usage import Certainty, Usage
 from hermes.cron.job import JobSpec
 from hermes.execution.base import NetworkMode, StopOutcome
 from hermes.gateway.accounts import AccountHealth

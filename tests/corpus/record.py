@@ -17,7 +17,7 @@ import msgspec
 from tests.corpus.values import union_members, values_of
 
 UNIONS = {
-    "part": "hermes.core.parts:Part",
+    "part": "hermes.core.messages:Part",
     "event": "hermes.core.events:Event",
     "ask": "hermes.app.ports.frames:Ask",
     "tell": "hermes.app.ports.frames:Tell",
@@ -29,7 +29,7 @@ KINDS = {
     "epoch_frame": "hermes.core.frame:EpochFrame",
     "aside": "hermes.core.frame:Aside",
     "usage": "hermes.core.usage:Usage",
-    "tool_result": "hermes.core.parts:ToolResultPart",
+    "tool_result": "hermes.core.messages:ToolResultPart",
     "inbound": "hermes.runtime.mailbox:Inbound",
     "arrival": "hermes.core.chats:Arrival",
     "place": "hermes.core.chats:Place",
@@ -114,10 +114,10 @@ ENUMS = {
     "enum.checkpoint_purpose": "hermes.core.checkpoints:Purpose",
     "enum.role": "hermes.core.messages:Role",
     "enum.finish_reason": "hermes.core.messages:FinishReason",
-    "enum.source": "hermes.core.parts:Source",
-    "enum.tool_status": "hermes.core.parts:ToolStatus",
+    "enum.source": "hermes.core.messages:Source",
+    "enum.tool_status": "hermes.core.messages:ToolStatus",
     "enum.rewrite": "hermes.core.frame:Rewrite",
-    "enum.cost_certainty": "hermes.core.money:Certainty",
+    "enum.cost_certainty": "hermes.core.usage:Certainty",
     "enum.notice_level": "hermes.core.events:Level",
     "enum.person_role": "hermes.app.people:Role",
     "enum.delivery_way": "hermes.app.desk:Delivery",

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.errors import HermesError, StoreError
-from hermes.core.parts import TextPart
+from hermes.core.messages import TextPart
 from hermes.cron.execution import JobRunDeps
 from hermes.cron.job import CronJob
 from hermes.cron.jobs import CronJobDeps, CronJobs, JobRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import HermesError
-from hermes.core.parts import Source
+from hermes.core.messages import Source
 from hermes.cron.jobs import JobAuthor, JobRequest
 from hermes.cron.runner import JobRunOutcome
 from hermes.store.jobs import JobState

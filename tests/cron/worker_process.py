@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes.core.parts import TextPart
+from hermes.core.messages import TextPart
 from hermes.cron.execution import JobRunDeps
 from hermes.cron.job import CronJob
 from hermes.cron.output import JobOutputs

@@ -31,8 +31,8 @@ from hermes.core.events import (
     TurnEnded,
     TurnStarted,
 )
+from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolStatus
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Fail, Reply, Say

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import ToolStatus
 from hermes.execution.base import (
     CommandExit,
     RunningCommand,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hermes.core.parts import ToolCallPart, ToolStatus
+from hermes.core.messages import ToolCallPart, ToolStatus
 from hermes.execution.base import BackendHandle, OutputSink, ShellCommand, StopPatience
 from hermes.execution.local import CommandWrapper, LocalBackend, LocalCommand
 from hermes.tools.executor import CallBatch

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import ToolStatus
 from hermes.execution import supervisor_main
 from hermes.execution.base import BackendHandle, CommandExit, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.local import LocalBackend, LocalCommand

@@ -6,8 +6,16 @@ from contextlib import asynccontextmanager
 
 from hermes.core.events import Event
 from hermes.core.frame import EpochFrame, ToolSchema
-from hermes.core.messages import FinishReason, Message, Role, user_message
-from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import (
+    FinishReason,
+    ImagePart,
+    Message,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    user_message,
+)
 from hermes.core.protocols import HttpTimeouts
 from hermes.core.stream import Answer
 from hermes.core.usage import Usage

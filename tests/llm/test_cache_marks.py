@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hermes.core.messages import Message, Origin, Role, user_message
-from hermes.core.parts import ReasoningPart, TextPart
+from hermes.core.messages import Message, Origin, ReasoningPart, Role, TextPart, user_message
 from hermes.llm.client import ModelClient, SideTask
 from hermes.llm.lineage import Lineage
 from hermes.providers.resolve import ModelChoice, resolve_endpoint

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from hermes.core.events import Level, Notice
-from hermes.core.messages import Message, user_message
-from hermes.core.parts import TextPart
+from hermes.core.messages import Message, TextPart, user_message
 from hermes.llm.lineage import AnsweredRequest, Lineage, PrefixFingerprint
 from hermes.testing.server import ScriptedServer
 from tests.llm.caching_model import NATIVE, PROXIED, TOOLS, CachingModel, Talk, endpoint, talking

@@ -4,9 +4,8 @@ import pytest
 
 from hermes.core.events import Event
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message, Role, user_message
+from hermes.core.messages import ImagePart, Message, Role, TextPart, ToolResultPart, user_message
 from hermes.core.outcomes import FailureKind as Kind
-from hermes.core.parts import ImagePart, TextPart, ToolResultPart
 from hermes.core.stream import Answer, Failure
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient

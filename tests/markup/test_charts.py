@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.commands.usage import draw_context_bar
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import TextPart, ToolResultPart, ToolStatus
+from hermes.core.messages import Message, Role, TextPart, ToolResultPart, ToolStatus, user_message
 from hermes.markup.cells import fit_text, measure_width
 from hermes.markup.charts import BarRow, draw_bar, draw_bars, draw_sparkline
 from hermes.sessions.context_usage import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, TokenShare, estimate_shares

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import ToolStatus
 from hermes.execution.supervisor import Supervisors
 from hermes.mcp.definitions import McpToolDefinition
 from hermes.mcp.rpc import McpRpcError

@@ -11,9 +11,8 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from hermes.core.messages import Message, Role
+from hermes.core.messages import Message, Provenance, Role, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import AnswerScope
-from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.mcp.definitions import build_definitions, to_server_name
 from hermes.mcp.server import McpServerSpec
 from hermes.tools.executor import CallBatch, Executor

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
+from hermes.core.messages import Message, Provenance, Role, Source, TextPart, ToolResultPart, user_message
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from hermes.core.messages import FinishReason
-from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart
+from hermes.core.messages import FinishReason, ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import Answer, CallStarted, ReasoningDelta, TextDelta
 from hermes.core.usage import MAX_CALL_TOKENS, Usage
 from hermes.providers.wire import WireError

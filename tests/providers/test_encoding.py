@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import (
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+    user_message,
+)
 from hermes.llm.lineage import Lineage
 from hermes.providers.encoding import encode_call_arguments
 from hermes.providers.wire import load_wire

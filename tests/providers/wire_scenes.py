@@ -3,8 +3,20 @@
 import json
 
 from hermes.core.frame import EpochFrame, Sampling, ToolSchema
-from hermes.core.messages import FinishReason, Message, Origin, Role, program_message, user_message
-from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import (
+    FinishReason,
+    ImagePart,
+    Message,
+    Origin,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+    program_message,
+    user_message,
+)
 from hermes.core.stream import Answer, StreamDelta
 from hermes.providers.records import load_record
 from hermes.providers.wire import Endpoint, ServerEvent, load_wire

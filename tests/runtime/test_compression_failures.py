@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from hermes.core.events import EpochBegan, Event, MessageAppended, Notice
-from hermes.core.messages import Message, Role, user_message
+from hermes.core.messages import Message, Provenance, Role, Source, TextPart, ToolCallPart, ToolResultPart, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

@@ -8,8 +8,7 @@ import pytest
 
 from hermes.config.trusted_folders import set_trust
 from hermes.core.errors import ConfigError
-from hermes.core.messages import Message, Role
-from hermes.core.parts import TextPart
+from hermes.core.messages import Message, Role, TextPart
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

@@ -10,9 +10,18 @@ import pytest
 from hermes.agent import prompts
 from hermes.core.errors import StoreError
 from hermes.core.events import Event, RequestStarted, TurnResumed
-from hermes.core.messages import FinishReason, Message, Role, program_message, user_message
+from hermes.core.messages import (
+    FinishReason,
+    Message,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    program_message,
+    user_message,
+)
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Provenance, Source
 from hermes.safety.fencing import fence_untrusted_text, reveal_hidden_text, show_control_characters
 from tests.cpu_cost import measure_growth
 

@@ -2,8 +2,7 @@
 
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import user_message
-from hermes.core.money import Certainty, Cost
-from hermes.core.usage import Usage
+from hermes.core.usage import Certainty, Cost, Usage
 from hermes.store.records import CallSpend, NewSession, SpendOrigin
 from hermes.store.store import Store
 from hermes.testing.home import TempHome

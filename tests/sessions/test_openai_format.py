@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import UsageError
-from hermes.core.messages import Message, Role, program_message, user_message
-from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import (
+    ImagePart,
+    Message,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    program_message,
+    user_message,
+)
 from hermes.sessions.formats.openai_format import from_openai, history_for_prompt, to_openai
 
 pytestmark = pytest.mark.slow

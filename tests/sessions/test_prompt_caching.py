@@ -12,8 +12,7 @@ from hermes.admin.usage import build_usage_report, session_usage
 from hermes.commands.usage import format_session_usage
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
-from hermes.core.money import NANO_PER_USD, Price, compute_cost, compute_savings
-from hermes.core.usage import Usage
+from hermes.core.usage import NANO_PER_USD, Price, Usage, compute_cost, compute_savings
 from hermes.llm.exchange import find_price
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.runtime.mailbox import InboundMessage

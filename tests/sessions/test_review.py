@@ -9,8 +9,7 @@ import pytest
 from hermes.admin.skills import open_skill_admin as skill_desk
 from hermes.commands.memory import open_memory_admin as memory_desk
 from hermes.core.events import Event, Notice
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
+from hermes.core.messages import Message, Provenance, Role, Source, TextPart, ToolResultPart, user_message
 from hermes.core.stream import Failure
 from hermes.llm.client import SideTask
 from hermes.memory.review import ReviewFindings, ReviewMaterial, format_conversation, review_work

@@ -15,11 +15,9 @@ from hermes.config.load import load_settings
 from hermes.core.errors import ConfigError
 from hermes.core.events import TurnEnded
 from hermes.core.frame import EpochFrame, Sampling
-from hermes.core.messages import user_message
-from hermes.core.money import MAX_CALL_NANO, NANO_PER_USD, Certainty, Price, compute_cost
+from hermes.core.messages import ImagePart, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart
-from hermes.core.usage import Usage
+from hermes.core.usage import MAX_CALL_NANO, NANO_PER_USD, Certainty, Price, Usage, compute_cost
 from hermes.llm.exchange import find_price
 from hermes.llm.lineage import MAX_IMAGE_TOKENS, Lineage
 from hermes.providers.records import list_provider_names, load_record

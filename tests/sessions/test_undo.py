@@ -11,9 +11,8 @@ import pytest
 from hermes.admin.sessions import open_session_admin
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.events import EpochBegan, Event, Notice
-from hermes.core.messages import user_message
+from hermes.core.messages import ImagePart, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App

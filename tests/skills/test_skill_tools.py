@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hermes.admin.skills import open_skill_admin
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import Provenance, Source, TextPart
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

@@ -8,12 +8,23 @@ import pytest
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.frame import EpochFrame, Sampling, ToolSchema
-from hermes.core.messages import FinishReason, Message, Origin, Role, program_message, user_message
-from hermes.core.money import NANO_PER_USD, Cost
+from hermes.core.messages import (
+    FinishReason,
+    ImagePart,
+    Message,
+    Origin,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+    program_message,
+    user_message,
+)
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
-from hermes.core.usage import Usage
+from hermes.core.usage import NANO_PER_USD, Cost, Usage
 from hermes.store.compactions import CompactionCover
 from hermes.store.messages import TranscriptEntry
 from hermes.store.records import CallSpend, EffectState, MessageState, NewSession, SpendOrigin, TurnRowState

@@ -14,8 +14,7 @@ import pytest
 
 from hermes.core.errors import BusyError, StoreError, StoreFullError
 from hermes.store import connection as connections
-from hermes.store.connection import DatabaseSchema
-from hermes.store.database import CAPACITY, Database
+from hermes.store.database import CAPACITY, Database, DatabaseSchema
 from tests.cpu_cost import count_cpu_units
 
 NUMBERS = DatabaseSchema(
@@ -178,7 +177,7 @@ import asyncio, os, resource, sys
 from pathlib import Path
 from hermes.core.errors import HermesError, StoreFullError
 from hermes.store.database import CAPACITY, Database
-from hermes.store.connection import DatabaseSchema
+from hermes.store.database import DatabaseSchema
 
 TABLE = "CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))"
 NUMBERS = DatabaseSchema(application_id=77, steps=(TABLE,))

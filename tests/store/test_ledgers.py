@@ -11,17 +11,17 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.core.money import (
+from hermes.core.usage import (
     FREE,
     NANO_PER_USD,
     Certainty,
     Cost,
     Price,
+    Usage,
     compute_affordable_output,
     compute_cost,
     compute_worst_cost,
 )
-from hermes.core.usage import Usage
 from hermes.store import ledgers
 from hermes.store.records import (
     CallSpend,

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.core.errors import StoreError
-from hermes.core.messages import Message, Role, user_message
-from hermes.core.parts import ToolCallPart, ToolResultPart
+from hermes.core.messages import Message, Role, ToolCallPart, ToolResultPart, user_message
 from hermes.store.messages import INDEX_EVERY
 from hermes.store.records import SearchQuery
 from hermes.store.search import text as text_module

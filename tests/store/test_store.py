@@ -13,13 +13,12 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreError
-from hermes.core.messages import user_message
+from hermes.core.messages import ToolResultPart, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.store import database as database_module
 from hermes.store import schema
-from hermes.store.connection import DatabaseSchema
+from hermes.store.database import DatabaseSchema
 from hermes.store.store import Store
 from tests.requirements import require
 from tests.store.store_contract import Opener, StepClock, StoreContract, begun, found, said

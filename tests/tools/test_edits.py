@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import ToolStatus
 from hermes.tools import edits
 from tests.tools.tool_session import Session
 

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.errors import StoreError, ToolError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Refused, ToolEnded, ToolStarted
-from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.policy_gate import PolicyGate
 from hermes.tools.registry import Toolbox

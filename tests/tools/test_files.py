@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.parts import Source, ToolStatus
+from hermes.core.messages import Source, ToolStatus
 from tests.tools.tool_session import Session
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import ToolStatus
 from hermes.tools import toolsets
 from hermes.tools.registry import Toolbox, ToolRegistry
 from hermes.tools.session import ToolContext

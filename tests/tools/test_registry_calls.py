@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.core.parts import ToolCallPart, ToolStatus
+from hermes.core.messages import ToolCallPart, ToolStatus
 from hermes.tools.executor import PlannedCall, plan_stages
 from hermes.tools.registry import check_arguments, deduplicate_calls, repair_name
 from hermes.tools.tool import Parallel, PathUse

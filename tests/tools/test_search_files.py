@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import ToolStatus
 from tests.requirements import require
 from tests.tools.tool_session import Session
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from hermes.core.events import Event
+from hermes.core.messages import ToolCallPart, ToolResultPart
 from hermes.core.outcomes import AnswerScope
-from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.execution.base import BackendHandle, TerminalBackend
 from hermes.execution.local import LocalBackend

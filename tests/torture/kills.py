@@ -18,8 +18,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hermes.core.messages import Message
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import Message, ToolStatus
 from hermes.store.store import Store
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message, Role, user_message
+from hermes.core.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.store.messages import TranscriptEntry
 from hermes.store.records import NewSession, TurnRowState

@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import Provenance, Source, ToolStatus
+from hermes.core.messages import Provenance, Source, ToolStatus
 from hermes.tools.builtin.web_extract import web_extract
 from hermes.tools.registry import ToolRegistry
-from hermes.web.access import WebAccess
+from hermes.tools.session import WebAccess
 from hermes.web.search import choose_engine, load_engine
 from hermes.web.search_engines import ENGINES
 from tests.tools.tool_session import Session, make_context

@@ -27,8 +27,16 @@ from hermes.config.load import load_settings
 from hermes.config.yaml_edit import parse_mapping, read_text
 from hermes.core.encoding import to_plain
 from hermes.core.errors import HermesError, NotFoundError
-from hermes.core.messages import Message
-from hermes.core.parts import Part, Provenance, ReasoningPart, Source, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import (
+    Message,
+    Part,
+    Provenance,
+    ReasoningPart,
+    Source,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from hermes.i18n.messages import N_, tr
 from hermes.memory.files import EntryChange as MemoryChange
 from hermes.memory.files import MemoryTarget, count_characters, split_entries

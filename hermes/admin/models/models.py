@@ -17,12 +17,11 @@ from hermes.config.settings import ModelSettings, Settings
 from hermes.core.errors import ConfigError, TransportError, UsageError
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.messages import user_message
-from hermes.core.money import FREE, NANO_PER_USD, Price, compute_cost, format_amount
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts
 from hermes.core.secret import KeyHolder
 from hermes.core.stream import Failure, StreamDelta
-from hermes.core.usage import Usage
+from hermes.core.usage import FREE, NANO_PER_USD, Price, Usage, compute_cost, format_amount
 from hermes.i18n.messages import N_, tr
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import find_context_length

@@ -19,8 +19,8 @@ from hermes.plugins import suggest_name
 from hermes.providers.records import load_record
 from hermes.providers.resolve import ModelChoice
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.mcp_servers import MCP_TOOLSET
 from hermes.sessions.options import SessionOptions
+from hermes.tools.toolsets import MCP_TOOLSET
 
 if TYPE_CHECKING:
     from hermes.sessions.model.model_route import ModelConnection

@@ -27,7 +27,7 @@ from hermes.sessions.options import SessionOptions
 if TYPE_CHECKING:
     from hermes.admin.models.local_servers import LocalModelServer
     from hermes.cli.plain.prompts import TerminalAsker
-    from hermes.core.parts import ImagePart
+    from hermes.core.messages import ImagePart
     from hermes.sessions.port import SessionPort
 
 _USAGE_KEYS = (

@@ -7,8 +7,8 @@ from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import Event, Queued, ToolEnded, ToolStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolStatus
 from hermes.core.stream import TextDelta
 from hermes.i18n.messages import localize, tr
 from hermes.util.text import strip_control_characters, to_one_line

@@ -18,8 +18,8 @@ from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import ApprovalAsked, Event, Level
+from hermes.core.messages import ImagePart
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart
 from hermes.i18n.messages import ENGLISH, get_language, localize, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage

@@ -17,11 +17,9 @@ from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import BusyMode, DisplaySettings
 from hermes.core.errors import BusyError, HermesError, UsageError
 from hermes.core.events import Event, Level, MessageAppended, TurnEnded
-from hermes.core.messages import Message, Role
-from hermes.core.money import Certainty, Cost
+from hermes.core.messages import ImagePart, Message, Role, Source, TextPart
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart, Source, TextPart
-from hermes.core.usage import Usage
+from hermes.core.usage import Certainty, Cost, Usage
 from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 

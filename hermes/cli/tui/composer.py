@@ -20,7 +20,7 @@ from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, 
 from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.commands.registry import command_registry
 from hermes.core.errors import HermesError, UsageError
-from hermes.core.parts import ImagePart
+from hermes.core.messages import ImagePart
 from hermes.i18n.messages import tr, tr_plural
 from hermes.sessions.pictures import read_picture
 from hermes.util.text import escape_unseen_characters

@@ -30,8 +30,8 @@ from hermes.core.events import (
     TurnResumed,
     TurnStarted,
 )
+from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolStatus
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.i18n.formats import format_duration, format_time
 from hermes.i18n.messages import N_, tr, tr_plural

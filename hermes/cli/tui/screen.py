@@ -47,8 +47,7 @@ from hermes.cli.tui.menu import QUIET_SECONDS, ChoiceMenu, MenuQueue
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import EditingMode
 from hermes.core.events import EpochBegan, Event, RequestEnded, TurnEnded
-from hermes.core.money import Certainty, Cost
-from hermes.core.usage import Usage
+from hermes.core.usage import Certainty, Cost, Usage
 from hermes.i18n.formats import format_compact
 from hermes.i18n.messages import tr
 from hermes.markup.cells import measure_width

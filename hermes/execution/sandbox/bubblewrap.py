@@ -1,6 +1,7 @@
 """Confines a command with bubblewrap: own namespaces, mounts that show less, no capabilities, a system call filter.
 
-A signal tells a command that began in its sandbox from a sandbox that could not be made."""
+A signal tells a command that began in its sandbox from a sandbox that could not be made.
+"""
 
 import asyncio
 import functools

@@ -1,5 +1,6 @@
 """The policy of a sandbox, what its commands may reach, how that maps to this machine's folders, and what a command was
-kept from writing, judged by what it printed."""
+kept from writing, judged by what it printed.
+"""
 
 import contextlib
 import os

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from hermes.core.money import Price
+from hermes.core.usage import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
 _price = partial(Price, as_of="2026-10-27", source="https://api-docs.deepseek.com/quick_start/pricing")

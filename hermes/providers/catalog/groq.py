@@ -1,6 +1,6 @@
 """Groq."""
 
-from hermes.core.money import Price
+from hermes.core.usage import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(

@@ -1,6 +1,6 @@
 """The small model that comes with Hermes, started in this process."""
 
-from hermes.core.money import FREE
+from hermes.core.usage import FREE
 from hermes.i18n.messages import N_
 from hermes.providers.wire import ProviderRecord, Quirks
 

@@ -1,6 +1,6 @@
 """Mistral AI."""
 
-from hermes.core.money import Price
+from hermes.core.usage import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(

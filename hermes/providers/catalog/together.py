@@ -1,6 +1,6 @@
 """Together AI."""
 
-from hermes.core.money import Price
+from hermes.core.usage import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(

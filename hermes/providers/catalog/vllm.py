@@ -1,6 +1,6 @@
 """vLLM."""
 
-from hermes.core.money import FREE
+from hermes.core.usage import FREE
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(

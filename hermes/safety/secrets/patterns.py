@@ -1,6 +1,7 @@
 """Finds secrets by their patterns: vendors' keys, private keys, tokens, passwords in URLs.
 
-The patterns of vendors' keys are data, from the vendors' documentation and from keys themselves."""
+The patterns of vendors' keys are data, from the vendors' documentation and from keys themselves.
+"""
 
 import base64
 import binascii

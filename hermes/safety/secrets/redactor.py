@@ -7,7 +7,8 @@ holds neither passes through unchanged, the same object. The work grows with the
 Values are searched for all at once: a text is read in blocks of eight, each looked up in one table. Every occurrence of
 a string of 15 bytes contains one of its blocks of eight at an offset that eight divides; so looking at those offsets
 finds all of them, and a text without any costs one look-up for every eight bytes. Shorter strings are found in the same
-way by blocks of four. Text that comes in pieces is redacted as it comes."""
+way by blocks of four. Text that comes in pieces is redacted as it comes.
+"""
 
 import base64
 import codecs

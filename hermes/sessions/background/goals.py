@@ -14,15 +14,14 @@ from msgspec import structs
 from hermes.agent.turn import TurnState
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
-from hermes.core.messages import Message, Role
+from hermes.core.messages import Message, Role, Source, TextPart
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Source, TextPart
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_, tr
 from hermes.llm.client import SideTask
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
-from hermes.store.goals import GoalRow
+from hermes.store.sessions import GoalRow
 from hermes.store.store import Store
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line

@@ -27,7 +27,7 @@ from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.skills import build_catalogue
 from hermes.sessions.open_sessions import is_lock_held
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.toolset_names import check_toolsets
+from hermes.sessions.session_tools import check_toolsets
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 from hermes.util.clock import Clock

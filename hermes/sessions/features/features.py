@@ -13,11 +13,11 @@ from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
 from hermes.core.events import TurnEnded
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import ImagePart, TextPart
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.session_tools import SessionPlan
+from hermes.sessions.session_tools import OWNED_TOOLS, SessionPlan
 from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.store.store import Store
 from hermes.tools.registry import KnownTool, list_session_tools
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from hermes.skills.skill_library import SkillLibrary
     from hermes.tools.tool import Tool
 
-_SKILL_TOOLS = ("skills_list", "skill_view", "skill_manage")
-"""The tools of skills; a session that may not change skills lacks the last."""
 AttendSession = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last turn."""
 
@@ -145,7 +143,7 @@ def _search_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
 
         return (build_session_search_tool(deps.store, person=plan.options.person),)
 
-    return Feature(tools=list_session_tools(("session_search",), build_tools))
+    return Feature(tools=list_session_tools(OWNED_TOOLS["session_search"], build_tools))
 
 
 def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
@@ -228,7 +226,9 @@ def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         return build_skill_tools(skills, writes=writes, automatic=automatic)
 
     return Feature(
-        tools=list_session_tools(_SKILL_TOOLS if writes else _SKILL_TOOLS[:2], build_tools),
+        tools=list_session_tools(
+            [name for name in OWNED_TOOLS["skills"] if writes or name != "skill_manage"], build_tools
+        ),
         sections=(SkillsSection(skills.catalog, writes=writes),),
         needs={SkillsSection.name: "skill_view"},
         bringers=(partial(_attach_requested_skill, skills),),

@@ -9,7 +9,7 @@ from hermes.config.home import HermesHome, person_folder_name
 from hermes.config.settings import Settings
 from hermes.context.prompt import PromptSection
 from hermes.core.events import Level, TurnEnded
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import ImagePart, TextPart
 from hermes.memory.files import (
     EntryChange,
     MemoryFileSection,

@@ -7,8 +7,7 @@ from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
 from hermes.config.trusted_folders import read_trusted_folders
 from hermes.core.errors import HermesError
-from hermes.core.messages import PROGRAM
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import PROGRAM, ImagePart, TextPart
 from hermes.runtime.mailbox import InboundMessage
 from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.skills.skill_library import SkillLibrary

@@ -10,8 +10,19 @@ import msgspec
 from hermes.core.encoding import to_json
 from hermes.core.errors import UsageError
 from hermes.core.ids import new_call_id
-from hermes.core.messages import Message, Role, program_message, user_message
-from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import (
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+    program_message,
+    user_message,
+)
 from hermes.i18n.messages import N_
 from hermes.util.text import clean_surrogates
 

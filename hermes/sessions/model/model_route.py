@@ -1,5 +1,6 @@
 """The models of a session: the chosen one, or the embedded one when nothing is configured, and the fallback models
-(`fallback_providers`); each is opened when its turn comes."""
+(`fallback_providers`); each is opened when its turn comes.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager

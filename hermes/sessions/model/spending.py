@@ -11,10 +11,13 @@ from msgspec import Struct, structs
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.core.ids import new_run_id
-from hermes.core.money import (
+from hermes.core.outcomes import FailureKind
+from hermes.core.stream import Failure
+from hermes.core.usage import (
     Certainty,
     Cost,
     Price,
+    Usage,
     compute_cost,
     compute_savings,
     compute_worst_cost,
@@ -22,9 +25,6 @@ from hermes.core.money import (
     is_amount,
     usd_to_nano,
 )
-from hermes.core.outcomes import FailureKind
-from hermes.core.stream import Failure
-from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.llm.exchange import CallGrant, CallUsage, find_price
 from hermes.llm.lineage import Lineage

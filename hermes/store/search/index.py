@@ -18,7 +18,8 @@ import msgspec
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
 from hermes.i18n.messages import N_
-from hermes.store.connection import enable_wal, open_connection, transaction
+from hermes.store.connection import enable_wal, open_connection
+from hermes.store.database import transaction
 from hermes.store.records import IndexReport, MessageState
 from hermes.store.search.text import build_index_text, make_label
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import apsw
 
-from hermes.store.connection import explain_error, transaction
-from hermes.store.database import ThreadWorker
+from hermes.store.connection import explain_error
+from hermes.store.database import ThreadWorker, transaction
 from hermes.store.records import IndexReport, SearchHit, SearchQuery
 from hermes.store.search.index import DAMAGED, IndexFile
 from hermes.store.search.query import IndexQuery

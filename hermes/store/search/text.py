@@ -12,8 +12,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from hermes.core.messages import Message
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import Message, TextPart, ToolCallPart, ToolResultPart
 from hermes.util.text import clean_surrogates, to_one_line
 
 TEXT_LIMIT = 65_536

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Provenance, Source
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
 

@@ -6,7 +6,7 @@ from typing import Annotated, BinaryIO
 
 from msgspec import Struct
 
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Provenance, Source
 from hermes.tools import files
 from hermes.tools.files import detect_encoding, open_regular, stamp_from_status
 from hermes.tools.session import FileStamp, ToolContext

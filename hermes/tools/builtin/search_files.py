@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Provenance, Source
 from hermes.safety.paths import Places
 from hermes.tools.files import detect_encoding, get_file_kind, open_regular
 from hermes.tools.session import ToolContext

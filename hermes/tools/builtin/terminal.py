@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import ToolStatus
+from hermes.core.messages import ToolStatus
 from hermes.execution.base import CommandExit, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.i18n.messages import N_
 from hermes.tools.output import HeadTailBuffer, truncate_text

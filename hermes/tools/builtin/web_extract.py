@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import Provenance, Source, ToolStatus
+from hermes.core.messages import Provenance, Source, ToolStatus
 from hermes.tools.output import write_spill
 from hermes.tools.schema import Arguments
-from hermes.tools.session import ToolContext
+from hermes.tools.session import NO_WEB, ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
-from hermes.web.access import NO_WEB
 
 if TYPE_CHECKING:
     from hermes.web.fetch import WebFetcher

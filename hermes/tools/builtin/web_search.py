@@ -4,10 +4,9 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import Provenance, Source
-from hermes.tools.session import ToolContext
+from hermes.core.messages import Provenance, Source
+from hermes.tools.session import NO_WEB, ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
-from hermes.web.access import NO_WEB
 
 DEFAULT_LIMIT = 5
 

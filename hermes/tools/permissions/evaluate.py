@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Provenance, Source
 from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, quote_argv
 from hermes.safety.paths import is_autorun_file, is_or_below

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field, structs
 
 from hermes.core.errors import ToolError
+from hermes.core.messages import Source
 from hermes.core.outcomes import AnswerScope
-from hermes.core.parts import Source
 from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from hermes.core.messages import Message
-from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import Message, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.safety.shell.findings import EffectKind
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import ArgumentsError

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.messages import Message, Role
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import Message, Provenance, Role, Source, TextPart
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
 from hermes.gateway.platforms.api_server import requests
 from hermes.testing.home import TempHome

@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.core.messages import Message, Role
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import Message, Provenance, Role, Source, TextPart
 from hermes.safety.shell.findings import Verdict
 from hermes.tools.permissions.gate import PermissionDecision
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.core.messages import Message
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import ImagePart, Message, TextPart
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.session_lookup import ParsedConversation
 from hermes.runtime.mailbox import InboundMessage

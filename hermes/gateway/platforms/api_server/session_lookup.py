@@ -13,8 +13,7 @@ from msgspec import Struct, structs
 from hermes.admin.people.identity import PersonIdentity, PersonResolver
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.core.ids import new_session_id
-from hermes.core.messages import Message, Role
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import ImagePart, Message, Role, TextPart
 from hermes.gateway.people import build_session_options, find_working_folder
 from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
