@@ -189,12 +189,16 @@ def decode_json(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
 
 
 def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind], platform: str) -> Kind:
-    """Decode a value that a platform answered. Raises `PlatformError`."""
+    """Decode a value that a platform answered.
+
+    Raises `SendError`, an uncertain one: the platform has answered, so what was sent may have arrived.
+    """
     try:
         return decode_json(raw, kind)
     except msgspec.DecodeError as error:
         why = describe_error(error)
-        raise PlatformError(N_("{platform}'s answer cannot be read: {error}", platform=platform, error=why)) from error
+        message = N_("{platform}'s answer cannot be read: {error}", platform=platform, error=why)
+        raise SendError(SendFault.UNKNOWN, message, uncertain=True) from error
 
 
 class OnceReporter:

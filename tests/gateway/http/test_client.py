@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from hermes.gateway.http.client import PlatformRequest, save_file, send_request
+from hermes.gateway.http.client import PlatformRequest, decode_response, save_file, send_request
 from hermes.gateway.platform import PlatformError, SendError
 
 TOKEN = "123456:not-to-be-read"
@@ -58,3 +58,9 @@ async def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
         await save_file(http, url, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == b"abc"
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_answer_that_cannot_be_read_leaves_it_open_whether_the_message_arrived() -> None:
+    with pytest.raises(SendError, match="Discord's answer cannot be read") as raised:
+        decode_response(b"<html>", dict, "Discord")
+    assert raised.value.uncertain
