@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def to_json(value: object, *, is_sorted: bool = False) -> bytes:
-    """Return the value as JSON, compact, with sorted keys if asked. Raises NotImplementedError for what JSON cannot
+    """Return the value as JSON, compact, with sorted keys if asked. Raises TypeError for what JSON cannot
     hold.
     """
     return (_SORTED_ENCODER if is_sorted else _ENCODER).encode(value)
@@ -57,7 +57,7 @@ def to_plain(value: object, *, builtin_types: tuple[type, ...] = ()) -> Any:  # 
 def _encode_message(value: object) -> str:
     if isinstance(value, Localizable):
         return value.plain
-    raise NotImplementedError(f"Values of the type {type(value).__name__} cannot be encoded.")
+    raise TypeError(f"Values of the type {type(value).__name__} cannot be encoded.")
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_message)
