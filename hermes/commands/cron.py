@@ -167,7 +167,7 @@ async def run_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     return VerbResult(row, [text or ended], notices, 0 if row["state"] == "ran" else 1)
 
 
-@CRON.admin_action("stop", "stop its run, wherever that is", _JOB, JSON_OPTION, in_chats=True)
+@CRON.admin_action("stop", "stop its run, in whichever process it runs", _JOB, JSON_OPTION, in_chats=True)
 async def stop_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     """Stop the run of a job, wherever that is."""
     count = await admin.stop_job(call.args.job)

@@ -237,7 +237,9 @@ def format_memory_change(row: Plain) -> list[str]:
     for sign, text in (("- ", row["before"]), ("+ ", row["after"])):
         lines += [f"      {line}" for line in _entry_lines(sign, str(text))] if text is not None else []
     if row["state"] == "pending":
-        lines.append("      " + tr("hermes memory approve {id}, or reject {id}", id=row["id"]))
+        lines.append(
+            "      " + tr("Decide with `hermes memory approve {id}` or `hermes memory reject {id}`.", id=row["id"])
+        )
     return lines
 
 

@@ -215,7 +215,9 @@ def format_skill_diff(row: Plain, lines: list[str]) -> list[str]:
         for one in _texts(row["sources"])
     ]
     waits = row["state"] == "pending"
-    answer = [tr("hermes skills approve {id}, or reject {id}", id=row["id"])] if waits else []
+    answer = (
+        [tr("Decide with `hermes skills approve {id}` or `hermes skills reject {id}`.", id=row["id"])] if waits else []
+    )
     return [*told, "", *lines, *answer]
 
 

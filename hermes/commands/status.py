@@ -88,7 +88,7 @@ async def run_doctor(call: VerbCall) -> VerbResult:
 
 
 def _format_check(check: "DoctorCheck") -> str:
-    parts = [localize(escape_confusable_characters(part)) for part in (check.said, check.advice, check.fixed)]
+    parts = [escape_unseen_characters(localize(part)) for part in (check.said, check.advice, check.fixed)]
     return (
         f"{_STATE_MARKS.get(check.state, '!!')} {escape_confusable_characters(check.name):<12} {join_sentences(*parts)}"
     )

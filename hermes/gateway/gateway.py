@@ -340,6 +340,9 @@ async def check_settings(app: App) -> None:
     """Raise ConfigError when there is nothing for a gateway to do: neither a platform nor a job."""
     if not app.services.settings.platforms and not await app.services.store.jobs.list_all():
         raise ConfigError(
-            N_("No platform is set up."),
-            N_("Write one under `platforms:` in config.yaml; see docs/gateway.md."),
+            N_("No platform and no job is set up."),
+            N_(
+                "Write a platform under `platforms:` in config.yaml (docs/gateway.md), or make a job with "
+                "`hermes cron add`."
+            ),
         )

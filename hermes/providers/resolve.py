@@ -98,7 +98,8 @@ def _choose_provider(choice: ModelChoice, environ: Mapping[str, str]) -> Provide
     if keyed is None:
         raise ConfigError(
             "No model provider is configured.",
-            "Set OPENROUTER_API_KEY (or another provider's key), or `model.provider` and `model.base_url`.",
+            "`hermes setup` helps; or set OPENROUTER_API_KEY (or another provider's key), or `model.provider` and "
+            "`model.base_url`.",
         )
     return keyed
 

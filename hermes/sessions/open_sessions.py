@@ -3,11 +3,14 @@
 import contextlib
 import fcntl
 import os
+import re
 from pathlib import Path
 
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError
 from hermes.i18n.messages import N_
+
+_SHARED_LOCK = re.compile(r"(auth|gateway|memory(-.*)?|skills)\.lock")
 
 
 def list_open_sessions(home: HermesHome) -> list[str]:
@@ -16,8 +19,9 @@ def list_open_sessions(home: HermesHome) -> list[str]:
 
 
 def list_lock_files(home: HermesHome) -> list[Path]:
-    """Return the lock file of every session."""
-    return sorted(home.locks.glob("*.lock")) if home.locks.is_dir() else []
+    """Return the lock file of every session; the locks of what sessions share are none of theirs."""
+    found = sorted(home.locks.glob("*.lock")) if home.locks.is_dir() else []
+    return [file for file in found if not _SHARED_LOCK.fullmatch(file.name)]
 
 
 def is_lock_held(file: Path) -> bool:

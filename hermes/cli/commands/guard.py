@@ -42,7 +42,9 @@ def run(arguments: list[str]) -> int:
         question = msgspec.convert({FIELDS[args.subject]: text, "op": args.op, "cwd": args.cwd}, PolicyQuestion)
         code = _print_answer(guard.answer_question(args.subject, question))
         if args.subject == "path":
-            print("  " + tr("answered for the back end {name} (--backend)", name=args.backend))
+            print(
+                "  " + tr("this is the answer for the back end {name}; `--backend` chooses another", name=args.backend)
+            )
         return code
     except HermesError as error:
         return report_failure(error)

@@ -121,7 +121,7 @@ class _OptionSetup:
             result = asyncio.run(probe_model(self._environ, choice.trial_selection))
             print(format_test_result(result))
             if result.problem:
-                print_error(tr("Nothing was written. With --no-test it is, all the same."))
+                print_error(tr("Nothing was written. `--no-test` writes it without a test."))
                 return 1
         _report_written(save_setup(self._environ, choice))
         return 0
@@ -263,7 +263,7 @@ class _InteractiveSetup:
     def _choose_provider(self) -> SetupSelection | None:
         keys, servers = find_provider_keys(self._environ), asyncio.run(find_local_servers(self._servers))
         rows = _format_offers(keys, servers)
-        rows += [tr("Another provider; I have a key"), tr("A server, by its address")]
+        rows += [tr("A provider for which I have a key"), tr("A server, by its address")]
         rows.append(tr("None yet: the small model that comes with Hermes answers"))
         at = choose_option(tr("Which provider?"), rows)
         if at < len(keys):

@@ -212,7 +212,7 @@ class MenuQueue:
         hidden = menu.asked + len(lines) + _LINES_BELOW - rows
         if hidden > 0:
             lines.append(paint("warning", tr("{n} lines of the question are not shown: scroll up", n=hidden)))
-        hint = tr("↑ ↓ choose, Enter takes it, Esc leaves") if listens else tr("… waiting until you stop typing")
+        hint = tr("↑ ↓ choose, Enter takes it, Esc cancels") if listens else tr("… waiting until you stop typing")
         return [*lines, paint("menu.hint", hint)]
 
     def _render_options(

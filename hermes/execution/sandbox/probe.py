@@ -63,6 +63,12 @@ class SandboxSupport(Struct, frozen=True, kw_only=True):
         """Whether commands can be confined at all."""
         return self.mechanism is not SandboxMechanism.NONE and self.files and self.keys
 
+    def _describe_network(self, network: str) -> str:
+        """Return what a command can reach: only bubblewrap's proxy tells hosts apart, elsewhere it is none or all."""
+        if network == "allowlist" and self.mechanism is not SandboxMechanism.BUBBLEWRAP:
+            return N_("none, since only bubblewrap can allow single hosts")
+        return _NETWORK_NAMES.get(network, network)
+
     def describe(self, network: str = "off", *, detailed: bool = False) -> str:
         """Return one line for a status display; `detailed` names the lesser gaps, too."""
         if not self.is_usable:
@@ -73,7 +79,7 @@ class SandboxSupport(Struct, frozen=True, kw_only=True):
             (N_("network"), self.network),
             (N_("processes"), self.processes),
         )
-        network_said = _NETWORK_NAMES.get(str(network), str(network))
+        network_said = self._describe_network(str(network))
         holds_said = join_localizable(", ", (name for name, held in names if held))
         open_ = [one for one in self.gaps if detailed or one != PROCESS_COUNT_GAP]
         if not open_:

@@ -29,9 +29,9 @@ Emit = Callable[[Event], None]
 _MAX_QUESTIONS = 3
 """The most questions about one call, when what it would touch changes while the person thinks."""
 _REFUSAL_REASONS = {
-    NOBODY: "nobody could be asked",
-    TIMED_OUT: "no answer came in time",
-    "person": "the person said no",
+    NOBODY: N_("nobody could be asked"),
+    TIMED_OUT: N_("no answer came in time"),
+    "person": N_("the person said no"),
 }
 _DEFAULT_PORTS = (80, 443)
 """The ports for which the settings name a host alone."""
