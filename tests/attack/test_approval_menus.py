@@ -34,7 +34,7 @@ async def test_a_menu_shows_what_a_wider_answer_covers() -> None:
                 await screen.shows("mock-model")
                 await screen.enter("go")
                 shown = await screen.shows("Enter takes it")
-                wider = [line for line in shown.splitlines() if "and until" in line or "from now on" in line]
+                wider = [line for line in shown.splitlines() if "for this session" in line or "always" in line]
                 assert not any(line.rstrip().endswith("…") for line in wider), shown
 
 

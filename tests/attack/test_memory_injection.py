@@ -82,7 +82,7 @@ async def test_nothing_is_remembered_on_a_documents_order(target: str, tmp_path:
             shown = json.dumps(rows, ensure_ascii=False)
             assert not any(char in shown for char in ("\x1b", "\u202e", "\U000e0041", "\r"))
     for name, result in zip(named, results, strict=True):
-        assert ("Held for the person's yes" in result) == (name not in REFUSED), (name, result)
+        assert ("waits for the person's approval" in result) == (name not in REFUSED), (name, result)
 
 
 @pytest.mark.parametrize(

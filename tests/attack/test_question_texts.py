@@ -65,7 +65,7 @@ def test_lines_are_broken_at_spaces(columns: int) -> None:
     [
         (("doctor", "--fx"), "there is no option --fx. Did you mean '--fix'? `hermes"),
         (("insights", "--days", "1.5"), "--days takes a whole number, not '1.5'."),
-        (("insights", "--days"), "--days needs a value behind it."),
+        (("insights", "--days"), "--days needs a value."),
     ],
 )
 async def test_what_was_typed_wrong_is_said_in_words_of_ours(words: tuple[str, ...], said: str) -> None:

@@ -80,7 +80,7 @@ async def test_without_a_person_the_line_names_what_allows_it(fetch: str) -> Non
         with TempHome.for_server(server.url, more_config={"terminal": {"backend": "sandbox"}}) as home:
             refused = await home.run(sys.executable, "-m", "hermes", "-z", "fetch", "--no-input", timeout=60)
             assert refused.stderr == (
-                f"hermes: refused: connect 127.0.0.1:{port} (the command wants to reach 127.0.0.1, port {port}, and "
+                f"hermes: refused: connect 127.0.0.1:{port} (the command connects to 127.0.0.1, port {port}, and "
                 f"nobody could be asked; security.allowed_hosts: [127.0.0.1:{port}] would allow it; "
                 f"--allow 'connect 127.0.0.1:{port}' would let it run)\n"
             )

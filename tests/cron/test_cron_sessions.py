@@ -81,7 +81,7 @@ async def test_a_run_without_a_sign_of_life_is_stopped() -> None:
                 spec = json.loads(stored.spec) | {"idle_seconds": 0.4}
                 await desk.base.store.jobs.update(structs.replace(stored, spec=json.dumps(spec).encode()))
                 row = await desk.run_job("one")
-    assert row["state"] == "failed" and "no sign of life" in str(row["reason"])
+    assert row["state"] == "failed" and "nothing happened" in str(row["reason"])
 
 
 async def test_another_process_stops_a_run() -> None:
@@ -112,7 +112,7 @@ async def test_the_verbs() -> None:
         assert "paused" in (await cron(home, "pause", "hello")).stdout
         assert "active" in (await cron(home, "resume", "hello")).stdout
         assert (await cron(home, "tick")).stdout == "0 jobs ran.\n"
-        assert (await cron(home, "remove", "hello")).stderr.startswith("hermes: Removing needs a yes")
+        assert (await cron(home, "remove", "hello")).stderr.startswith("hermes: Removing needs confirmation")
         assert (await cron(home, "remove", "hello", "--yes")).stdout.startswith("Removed.")
         assert (await cron(home, "show", "hello")).stderr.startswith("hermes: There is no job 'hello'")
         assert json.loads((await cron(home, "list", "--json")).stdout) == []

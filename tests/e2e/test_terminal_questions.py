@@ -132,7 +132,7 @@ async def test_a_long_question_is_shown_whole_from_another_terminal_and_withdraw
                 screen.type("\n")
                 await screen.shows_next("connect a.invalid")
                 await screen.shows_next("[o]nce allows: connections of this one command to that host")
-                await screen.shows_next("The question is withdrawn")
+                await screen.shows_next("The question was withdrawn")
                 assert await screen.end() == 0
             empty = await home.run(sys.executable, "-m", "hermes", "approvals")
             assert empty.stdout == "No question waits for an answer.\n"

@@ -162,7 +162,7 @@ async def test_a_turn_without_a_sign_of_life_is_stopped() -> None:
         with home_for(server, {"ntfy": chat}, {"gateway": {"turn_timeout": 0.3}}) as home:
             async with running(home):
                 await chat.say("hello")
-                await chat.until(lambda: "sign of life" in chat.text() and "Stopped" in chat.text())
+                await chat.until(lambda: "Nothing happened" in chat.text() and "Stopped" in chat.text())
                 await chat.say("again")
                 await chat.until(lambda: "here again" in chat.text())
 

@@ -44,4 +44,4 @@ async def test_a_turn_with_tools_does_not_block() -> None:
                     for function in waits:
                         function.deactivate()
     assert ended.text == "ok"
-    assert all("failed by an error" not in text for request in server.requests for text in request.results.values())
+    assert all("internal error" not in text for request in server.requests for text in request.results.values())
