@@ -114,7 +114,9 @@ async def test_a_question_says_which_session_asks() -> None:
                 await screen.shows("mock-model")
                 await screen.enter("/background tidy up")
                 shown = await screen.shows("Enter takes it")
-                asked = shown[shown.index("wants to run") :] + shown[: shown.index("wants to run")].splitlines()[-1]
+                asked = (
+                    shown[shown.index("Allow terminal?") :] + shown[: shown.index("Allow terminal?")].splitlines()[-1]
+                )
                 assert "background" in asked or "tidy" in asked, shown
 
 

@@ -9,6 +9,7 @@ from hermes.commands.context import Surface
 from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.commands.registry import command_registry
 from hermes.commands.usage import format_cost_line
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxSupport
 from hermes.i18n.messages import CHINESE, ENGLISH, localize, set_language
 from hermes.markup.cells import fold_line, measure_width
 from hermes.testing.home import TempHome
@@ -33,7 +34,8 @@ def test_the_person_is_spoken_to() -> None:
     set_language(CHINESE)
     try:
         assert localize("the person said no") == "你拒绝了"
-        line = localize("Sandbox (bubblewrap): guards files, keys; network: allowed hosts only.")
+        support = SandboxSupport(mechanism=SandboxMechanism.BUBBLEWRAP, files=True, keys=True, hosts=True)
+        line = localize(support.describe("allowlist"))
         assert line == "沙箱（bubblewrap）：保护文件、密钥；网络：仅限允许的主机。"
     finally:
         set_language(ENGLISH)
@@ -127,6 +129,7 @@ async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(t
 
 PLAIN = """
 from hermes.cli.chat import run
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxSupport
 from hermes.i18n.messages import set_language
 set_language("zh")
 raise SystemExit(run(["--plain"], servers=()))

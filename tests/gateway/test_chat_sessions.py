@@ -76,7 +76,7 @@ async def test_a_question_is_answered_by_its_button_also_after_a_restart() -> No
                 await chat.press(question.message_id, dict(question.buttons)["No"])
                 await chat.until(lambda: "It was not allowed." in chat.text())
                 await chat.until(lambda: "Not allowed" in chat.messages[question.message_id].text)
-    assert sum("wants to run" in one.text for one in chat.shown()) == 1
+    assert sum("Allow" in one.text and "terminal" in one.text for one in chat.shown()) == 1
     assert not chat.messages[question.message_id].buttons
 
 

@@ -64,8 +64,8 @@ class SandboxSupport(Struct, frozen=True, kw_only=True):
         return self.mechanism is not SandboxMechanism.NONE and self.files and self.keys
 
     def _describe_network(self, network: str) -> str:
-        """Return what a command can reach: only bubblewrap's proxy tells hosts apart, elsewhere it is none or all."""
-        if network == "allowlist" and self.mechanism is not SandboxMechanism.BUBBLEWRAP:
+        """Return what a command can reach: where single hosts cannot be let through, none."""
+        if network == "allowlist" and not self.hosts:
             return N_("none, since only bubblewrap can allow single hosts")
         return _NETWORK_NAMES.get(network, network)
 
