@@ -8,7 +8,7 @@ from hermes.commands.context import Surface
 
 @cache
 def load_commands() -> tuple[SlashCommand, ...]:
-    """Load every built-in command, in the order of their files: those of verbs, then those of a session."""
+    """Load every built-in command, sorted by name: those of verbs, and those of a session."""
     import hermes.commands
     import hermes.commands.slash
     from hermes.plugins import list_builtin_names, load_builtin
@@ -18,7 +18,7 @@ def load_commands() -> tuple[SlashCommand, ...]:
         for name in list_builtin_names(folder):
             module = load_builtin(folder, name)
             found += getattr(module, "COMMANDS", ())
-    return tuple(found)
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 @cache

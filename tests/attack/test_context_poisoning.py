@@ -81,7 +81,7 @@ async def test_cleared_results_do_not_lift_what_the_agent_has_taken_from_them() 
         assert await one.actor.compress()
         assert EVIL in "".join(m.text for m in one.actor.conversation.messages)
         said = await one.call("memory", action="add", target="memory", content=EVIL)
-        assert "Held" in said, said
+        assert "waits for the person's approval" in said, said
 
 
 async def test_a_tainted_proposal_is_not_applied_by_a_clean_one_on_top_of_it() -> None:
@@ -494,7 +494,7 @@ async def test_a_strangers_words_in_a_file_of_the_agents_stay_a_strangers(tmp_pa
         await actor.post(InboundMessage(text="read my notes", cwd=str(one.home.cwd)))
         result = one.server.requests[-1].results
         assert EVIL in result["r1"], result
-        assert "Held" in result["m1"], result["m1"]
+        assert "waits for the person's approval" in result["m1"], result["m1"]
 
 
 async def test_a_providers_block_is_fenced() -> None:

@@ -73,7 +73,7 @@ async def test_settings_that_run_programs_never_do(command: str) -> None:
         assert "Not allowed" in said and config.read_text() == before
 
 
-@pytest.mark.needs("git")
+@pytest.mark.needs("git", "bubblewrap")
 async def test_what_does_more_than_that_finds_the_settings_kept() -> None:
     async with scene(trusted=True) as one:
         config = repository(one)
@@ -109,7 +109,7 @@ def commits(one: Scene) -> None:
         subprocess.run(["git", "-C", str(one.home.cwd), *words], check=True, env=one.home.environ)
 
 
-@pytest.mark.needs("git")
+@pytest.mark.needs("git", "bubblewrap")
 async def test_branches_go_and_what_stays_of_them_is_said_in_a_line() -> None:
     async with scene(trusted=True) as one:
         commits(one)
@@ -119,7 +119,7 @@ async def test_branches_go_and_what_stays_of_them_is_said_in_a_line() -> None:
         assert (await one.run("git branch --format='<%(refname:short)>'")).startswith("<other>\n[")
 
 
-@pytest.mark.needs("git")
+@pytest.mark.needs("git", "bubblewrap")
 async def test_a_setting_and_a_commit_are_one_question() -> None:
     async with scene(trusted=True) as one:
         commits(one)

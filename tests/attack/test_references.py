@@ -92,7 +92,7 @@ async def test_held_references_to_addresses(url: str) -> None:
             await one.actor.post(InboundMessage(text=f"look at @url:{url.format(port=port)}", cwd=str(one.home.cwd)))
         server.close()
         said = one.server.requests[-1].conversation[-1].text
-        assert not hits and "could not be brought" in said, said
+        assert not hits and "could not be included" in said, said
 
 
 async def test_skill_reason_is_redacted() -> None:

@@ -26,7 +26,7 @@ async def test_from_nothing_to_a_first_answer() -> None:
                 await screen.shows("No model is set up yet.", "1. Set a model up now")
                 await screen.press("Enter")
                 await screen.enter(await numbered(screen, "A server, by its address"))
-                await screen.shows("Its address")
+                await screen.shows("Base URL")
                 await screen.enter(server.url)
                 await screen.shows("API key")
                 await screen.press("Enter")

@@ -207,7 +207,7 @@ async def test_everything_in_chinese() -> None:
             async with in_tmux(home, size=(80, 24), more={"LANG": "zh_CN.UTF-8"}) as screen:
                 await screen.shows("列出命令", "mock-model")
                 await screen.enter("清理一下")
-                shown = await screen.shows("想要运行", "❯ 否", "Enter 确定")
+                shown = await screen.shows("允许 terminal 吗？", "❯ 否", "Enter 确定")
                 assert "Yes" not in shown and "choose" not in shown
                 await screen.press("Enter")
                 await screen.shows("好的。")

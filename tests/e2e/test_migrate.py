@@ -48,7 +48,7 @@ async def test_it_is_shown_and_without_a_yes_nothing_happens() -> None:
         old = agent_home(home.home / ".hermes", key=key)
         before = state(old)
         done = await hermes(home, "setup", "--import", str(old))
-        assert done.code == 2 and "needs a yes" in done.stderr
+        assert done.code == 2 and "Run it again with --yes" in done.stderr
         for said in (
             "2 sessions, 6 messages",
             "2 memories",

@@ -73,7 +73,7 @@ async def test_a_typed_key_goes_into_env_and_is_shown_nowhere() -> None:
     async with ScriptedServer([Say("ready")], api_key=key) as server:
         with TempHome(more={**ENGLISH, "OPENROUTER_BASE_URL": server.url}) as home:
             async with setting_up(home) as screen:
-                await screen.shows_next("1. Another provider")
+                await screen.shows_next("1. A provider")
                 screen.type("\n")
                 await screen.shows_next("text to filter:")
                 screen.type("openr\n")
@@ -100,7 +100,7 @@ async def test_ctrl_c_leaves_with_nothing_changed() -> None:
             async with setting_up(home, port) as screen:
                 await screen.shows_next("A number: [1]")
                 screen.type("\x03")
-                await screen.shows_next("was not changed")
+                await screen.shows_next("Only what you confirmed was changed")
                 assert await screen.end() == 130
             assert list(home.hermes.iterdir()) == []
 
@@ -276,7 +276,7 @@ async def test_found_keys_are_named_by_their_variable_and_what_suggests_itself_n
             async with setting_up(home) as screen:
                 await screen.shows_next("1. OpenRouter (key: OPENROUTER_API_KEY in .env)")
                 screen.type("\x04")
-                await screen.shows_next("was not changed")
+                await screen.shows_next("Only what you confirmed was changed")
                 assert await screen.end() == 130
                 assert key not in screen.text and key[-6:] not in screen.text
             done = await hermes(home, "setup", "--yes")
@@ -304,10 +304,10 @@ async def test_an_address_is_asked_for_until_it_is_one_and_what_is_kept_all_the_
         async with setting_up(home) as screen:
             await screen.shows_next("A server, by its address")
             screen.type(f"{re.findall(r'([0-9]+)[.] A server', screen.text)[-1]}\n")
-            await screen.shows_next("Its address")
+            await screen.shows_next("Base URL")
             screen.type("two words\n")
             await screen.shows_next("That is no address")
-            await screen.shows_next("Its address")
+            await screen.shows_next("Base URL")
             screen.type("127.0.0.1:9/v1\n")
             await screen.shows_next("API key")
             screen.type("\n")
