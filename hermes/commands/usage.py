@@ -193,7 +193,7 @@ def _format_usage_row(name: str, row: object) -> str:
     )
     if not row["calls"]:
         return f"  {pad_text(name, 28)} {tr('nothing')}"
-    calls = tr("{n:>5} calls", n=row["calls"])
+    calls = tr_plural("{n:>5} call ", "{n:>5} calls", int(row["calls"]))
     return f"  {pad_text(name, 28)} {calls}  {pad_text(tokens, 28)}  {format_cost(row)}{format_cache_share(row)}"
 
 

@@ -22,7 +22,9 @@ async def test_reading_it_taints_and_a_memory_of_it_waits() -> None:
         await written(one)
         await one.call("read_file", path="notes.md")
         assert one.context.state.taint.list_sources()
-        assert "waits for the person's approval" in await one.call("memory", action="add", target="memory", content=EVIL)
+        assert "waits for the person's approval" in await one.call(
+            "memory", action="add", target="memory", content=EVIL
+        )
 
 
 async def test_a_command_that_reads_it_or_its_folder_taints() -> None:

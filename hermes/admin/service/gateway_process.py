@@ -83,7 +83,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], ready: socket.socket, lo
 
 def _start_error(what: str, log: Path) -> ServiceError:
     try:
-        said = log.read_text("utf-8", "replace").strip()[-_MAX_OUTPUT:]
+        said = log.read_text("utf-8", "replace").strip().removeprefix("hermes: ")[-_MAX_OUTPUT:]
     except OSError:
         said = ""
     return ServiceError(what, said)

@@ -51,7 +51,7 @@ def choose_option(title: str, choices: Sequence[str]) -> int:
         answer = ask_line(tr("A number:"), "1")
         if answer.isdecimal() and 0 < int(answer) <= len(choices):
             return int(answer) - 1
-        print(tr("That is none of them."))
+        print(tr("Type one of the numbers."))
 
 
 def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool = True) -> str:
@@ -72,7 +72,7 @@ def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool
             ):
                 return answer
         elif answer:
-            print(tr("That is none of them."))
+            print(tr("Type one of the numbers."))
 
 
 def match_names(answer: str, names: Sequence[str], shown: Sequence[str]) -> list[str]:
