@@ -1,7 +1,7 @@
 """Classifies failed model calls: every way a call can fail is a `Failure` of one kind, with what may help.
 
 The order is the HTTP status, the provider's code, its words, then the transport and the size of the request. The rules
-are in `failure_rules.py`, the reading of bodies in `error_report.py`, waiting times in `retry_after.py`; they are
+are in `failure_rules.py`, the reading of bodies and of waiting times in `error_report.py`; they are
 imported at the first failure only.
 """
 

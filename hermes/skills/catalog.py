@@ -83,7 +83,7 @@ def keep_plain_name(text: str) -> str:
 
 
 def split_head(text: str) -> tuple[str, str]:
-    """Return the head and the body of a SKILL.md. Raises HeadError when there is no head."""
+    """Return the head and the body of a SKILL.md. Raises SkillHeadError when there is no head."""
     text = text.removeprefix("\ufeff")
     found = _HEAD.match(text)
     if found is None:
@@ -238,7 +238,7 @@ class _NodeReader:
         self._nodes = 0
 
     def read_node(self, node: "yaml.Node", depth: int) -> Value:
-        """Return the value of a node. Raises HeadError for one that is too deep, too large, or has a key twice."""
+        """Return the value of a node. Raises SkillHeadError for one that is too deep, too large, or has a key twice."""
         self._nodes += 1
         if self._nodes > _MAX_NODES or depth > _MAX_DEPTH:
             raise SkillHeadError(_TOO_DEEP)
