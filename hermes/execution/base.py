@@ -8,6 +8,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from hermes.core.errors import HermesError
+from hermes.i18n.messages import N_
+
 
 class NetworkMode(StrEnum):
     """How much of the network a sandboxed command may reach."""
@@ -224,6 +227,7 @@ class BackendHandle:
         self._lock = threading.Lock()  # file tools ask from threads of their own
         self.backend: TerminalBackend | None = None
         """The backend; None before anything has asked for it."""
+        self._is_closed = False
 
     @classmethod
     def from_backend(cls, backend: TerminalBackend) -> "BackendHandle":
@@ -233,13 +237,18 @@ class BackendHandle:
         return handle
 
     def get(self) -> TerminalBackend:
-        """Return the backend, the same one each time, whichever thread asks."""
+        """Return the backend, the same one each time, whichever thread asks. Raises HermesError once it is closed."""
         with self._lock:
             if self.backend is None:
+                if self._is_closed:
+                    raise HermesError(N_("The session is being closed."))
                 self.backend = self._create()
             return self.backend
 
     async def close(self) -> None:
-        """Close the backend, if it was created."""
-        if self.backend is not None:
-            await self.backend.close()
+        """Close the backend, if it was created; none is created afterwards."""
+        with self._lock:
+            self._is_closed = True
+            backend = self.backend
+        if backend is not None:
+            await backend.close()

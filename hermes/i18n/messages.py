@@ -69,16 +69,33 @@ def localize(text: str, /) -> str:
     table = load_translations(language)
     if not isinstance(text, Localizable):
         return table.get(text, text)
+    values = {name: _localize_value(text.template, name, one) for name, one in text.values.items()}
     if (template := table.get(text.template)) is None:
+        return _fill_simple_places(text, values)
+    try:
+        return template.format(**values)
+    except (LookupError, ValueError):  # a wording of another process, whose values do not fit
         return text.plain
-    return template.format(**{name: _localize_value(name, one) for name, one in text.values.items()})
 
 
-def _localize_value(name: str, value: str | float) -> str | float:
-    """Translate the value of a place: a message; a name stays as it is, unless the place is for words to translate."""
-    if isinstance(value, str) and (isinstance(value, Localizable) or " " in value or name.endswith(LIST_SUFFIX)):
+def _localize_value(template: str, name: str, value: str | float) -> str | float:
+    """Translate the value of a place: a message. What is quoted stays as it is, and so does a single word unless the
+    place is for words to translate.
+    """
+    if isinstance(value, Localizable):
         return localize(value)
-    return value
+    if not isinstance(value, str) or f"`{{{name}" in template:
+        return value
+    return localize(value) if " " in value or name.endswith(LIST_SUFFIX) else value
+
+
+def _fill_simple_places(text: Localizable, values: Mapping[str, str | float]) -> str:
+    """Fill a template that only joins texts, and has no translation of its own. It may come from another process, so
+    that only plain places are filled.
+    """
+    if any(mark.isalpha() for mark in _SIMPLE_PLACE.sub("", text.template)):
+        return text.plain
+    return _SIMPLE_PLACE.sub(lambda place: str(values.get(place[1], place[0])), text.template)
 
 
 def join_sentences(*parts: str) -> str:
@@ -97,6 +114,7 @@ def full_stop() -> str:
 
 _PERSON_PHRASE = re.compile(r"\bthe person (said no|chose|switched)\b")
 """Phrases in which a model reads of "the person"; the person reads "you" instead."""
+_SIMPLE_PLACE = re.compile(r"\{(\w+)\}")
 LIST_SUFFIX = "_said"
 """The suffix of the names of places that hold words to translate."""
 _WIDE_ENDS = ("。", "？", "！", "；", "：")

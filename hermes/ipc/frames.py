@@ -304,7 +304,9 @@ class IpcConnection(Generic[FrameT]):
 
     async def next_frame(self) -> FrameT | None:
         """Return the peer's next frame; None once it is gone, or sends what cannot be decoded."""
-        with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):  # too long, not ours: it is cut off
+        with contextlib.suppress(
+            OSError, ValueError, RecursionError, msgspec.MsgspecError
+        ):  # too long, not ours: it is cut off
             line = await self._reader.readline()
             return decode_frame(line, self._decoder) if line else None
         return None

@@ -92,7 +92,7 @@ def explain_error(error: apsw.Error, path: Path, system_errno: int = 0) -> Store
         )
     for kind, what, hint in _MESSAGES:
         if isinstance(error, kind):
-            return StoreError(what.format(path=path), hint)
+            return StoreError(N_(what, path=path), hint)
     return StoreError(N_("The database {path} cannot be used: {error}", path=path, error=error))
 
 

@@ -45,12 +45,22 @@ def fill_template(template: str, values: Mapping[str, object]) -> Localizable:
 def join_localizable(separator: str, texts: Iterable[str]) -> str:
     """Join the texts that are not empty so that each stays translatable.
 
-    The catalogue holds `{first_said}SEPARATOR{second_said}`.
+    The catalogue holds `{first_said}SEPARATOR{second_said}`. Neighbours are joined in pairs, so that a thousand texts
+    are ten levels deep.
     """
-    joined, template = "", f"{{first_said}}{separator}{{second_said}}"
-    for text in filter(None, texts):
-        joined = fill_template(template, {"first_said": joined, "second_said": text}) if joined else text
-    return joined
+    template = f"{{first_said}}{separator}{{second_said}}"
+    joined = [text for text in texts if text]
+    while len(joined) > 1:
+        pairs = [joined[at : at + 2] for at in range(0, len(joined), 2)]
+        joined = [
+            fill_template(template, {"first_said": pair[0], "second_said": pair[1]}) if len(pair) == 2 else pair[0]
+            for pair in pairs
+        ]
+    return joined[0] if joined else ""
+
+
+_MAX_DEPTH = 100
+"""The most texts within texts of a wording that is read; more of them are not made here."""
 
 
 def change_text(text: str, change: Callable[[str], str]) -> str:
@@ -58,8 +68,7 @@ def change_text(text: str, change: Callable[[str], str]) -> str:
     if not isinstance(text, Localizable):
         return change(text)
     values = {name: change_text(one, change) if isinstance(one, str) else one for name, one in text.values.items()}
-    changed = change(text)
-    return text if changed is text else Localizable(changed, text.template, values)
+    return Localizable(change(text.plain), text.template, values)
 
 
 def get_wording(text: Localizable) -> list[object]:
@@ -68,30 +77,35 @@ def get_wording(text: Localizable) -> list[object]:
     return [text.plain, text.template, values]
 
 
-def restore_wording(wording: object) -> Localizable:
+def restore_wording(wording: object, depth: int = 0) -> Localizable:
     """Return the text that was sent or stored. Its own template is never filled: only the catalogue's are.
 
     Raises ValueError for what `get_wording` does not return.
     """
     match wording:
-        case [str(text), str(template), dict(sent)]:
-            values = {str(name): restore_wording(one) if isinstance(one, list) else one for name, one in sent.items()}
+        case [str(text), str(template), dict(sent)] if depth <= _MAX_DEPTH:
+            values = {
+                str(name): restore_wording(one, depth + 1) if isinstance(one, list) else one
+                for name, one in sent.items()
+            }
             if all(isinstance(one, str | int | float) for one in values.values()):
                 return Localizable(text, template, values)
     raise ValueError("this is no wording of a message")
 
 
 _SEPARATOR = "\x1e"
-"""Stands between the English text of a stored message and its wording; no message has this control character."""
+"""Stands between the English text of a stored message and its wording; it is taken out of what is stored."""
 
 
 def pack_message(text: str) -> str:
     """Return a message as a column of the store takes it: its English, and behind it its wording where it has one."""
+    if _SEPARATOR in text:
+        text = change_text(text, lambda part: part.replace(_SEPARATOR, ""))
     if not isinstance(text, Localizable):
         return text
     import json
 
-    return text + _SEPARATOR + json.dumps(get_wording(text), ensure_ascii=False, separators=(",", ":"))
+    return text.plain + _SEPARATOR + json.dumps(get_wording(text), ensure_ascii=False, separators=(",", ":"))
 
 
 def unpack_message(stored: str) -> str:
@@ -102,6 +116,7 @@ def unpack_message(stored: str) -> str:
     import json
 
     try:
-        return restore_wording(json.loads(wording))
-    except ValueError:
+        restored = restore_wording(json.loads(wording))
+    except (ValueError, RecursionError):
         return text
+    return restored if restored.plain == text else text

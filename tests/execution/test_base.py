@@ -3,6 +3,9 @@
 import asyncio
 import os
 
+import pytest
+
+from hermes.core.errors import HermesError
 from hermes.execution.base import BackendHandle, TerminalBackend
 from hermes.execution.local import LocalBackend
 
@@ -18,6 +21,9 @@ async def test_a_backend_is_created_when_something_asks_for_it() -> None:
     assert unused.name == "local"
     await unused.close()
     assert created == [] and unused.backend is None
+    with pytest.raises(HermesError, match="being closed"):  # nobody would close it
+        unused.get()
+    assert created == []
     used = BackendHandle("local", create)
     found = await asyncio.gather(*(asyncio.to_thread(used.get) for _ in range(8)))
     assert len(created) == 1 and all(one is created[0] for one in found)

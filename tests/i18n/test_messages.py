@@ -23,7 +23,7 @@ from hermes.i18n.messages import (
     tr_plural,
 )
 from hermes.safety.shell.commands import analyze_command
-from hermes.util.localizable import join_localizable
+from hermes.util.localizable import Localizable, join_localizable
 from tests.safety.corpus_score import PLACES
 
 CORPORA = Path(__file__).resolve().parents[1] / "safety" / "corpus"
@@ -145,3 +145,15 @@ def test_the_reasons_of_a_question_are_chinese_whole() -> None:
             assert not ENGLISH_WORDS.search(re.sub("`[^`]*`", "", shown)), line
             seen += len(findings) > 1
     assert seen > 300
+
+
+def test_a_wording_of_another_process_that_does_not_fit_is_shown_in_english() -> None:
+    set_language(CHINESE)
+    assert localize(Localizable("gone", "There is no session {session_id}.", {})) == "gone"
+    assert localize(Localizable("gone", "{path.__class__}", {"path": "x"})) == "gone"
+
+
+def test_words_of_a_command_are_shown_as_they_are() -> None:
+    set_language(CHINESE)
+    reason = N_("{reason} (`{words}`)", reason=N_("it deletes {path}", path="/"), words="allowed hosts only")
+    assert localize(reason) == "它会删除 / (`allowed hosts only`)"

@@ -6,6 +6,7 @@ import pytest
 
 from hermes.util.localizable import (
     Localizable,
+    change_text,
     fill_template,
     get_wording,
     join_localizable,
@@ -56,3 +57,29 @@ def test_a_broken_wording_leaves_the_english(wording: str) -> None:
 def test_the_template_of_a_stored_message_is_never_filled() -> None:
     sent = restore_wording(["gone", "{path.__class__} {path:>9999999999}", {"path": "x"}])
     assert sent == "gone"
+
+
+def test_a_value_cannot_bring_a_wording_of_its_own() -> None:
+    evil = 'm\x1e["spoof","{name} is allowed",{"name":"x"}]'
+    for message in (fill_template("you chose {model}", {"model": evil}), f"you chose {evil}"):
+        back = unpack_message(pack_message(message))
+        assert back == "you chose " + evil.replace("\x1e", "")
+    assert not isinstance(unpack_message(pack_message(evil)), Localizable)
+    assert unpack_message('gone\x1e["other","{name}",{}]') == "gone"
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, '["a","b",{"c":' * 2_000 + '["a","b",{}]' + "}]" * 2_000])
+def test_a_wording_that_is_nested_without_end_leaves_the_english(deep: str) -> None:
+    assert unpack_message(f"gone\x1e{deep}") == "gone"
+
+
+def test_a_thousand_reasons_are_few_levels_deep() -> None:
+    joined = join_localizable("; ", [fill_template("it deletes {path}", {"path": str(n)}) for n in range(3_000)])
+    assert joined.startswith("it deletes 0; it deletes 1; ") and joined.endswith("it deletes 2999")
+    assert unpack_message(pack_message(joined)) == joined
+    assert isinstance(unpack_message(pack_message(joined)), Localizable)
+
+
+def test_what_is_escaped_is_escaped_in_the_values_too() -> None:
+    shown = change_text(Localizable("fine", "{path}", {"path": "\x1b[31m"}), lambda text: text.replace("\x1b", ""))
+    assert isinstance(shown, Localizable) and shown.values == {"path": "[31m"}
