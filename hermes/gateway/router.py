@@ -285,6 +285,9 @@ class Router:
         except HermesError as error:
             self._report(f"{event.place.lane}: {error}")
             await self._send_failure(event.place, error, key=f"note:{row.id}")
+        except Exception as error:  # noqa: BLE001 - a command's mistake must not leave its row open
+            _LOG.error("a command failed", exc_info=error)
+            await self._send_failure(event.place, GatewayError(type(error).__name__), key=f"note:{row.id}")
         await self._store.chats.dismiss_events([row.id], "pressed" if event.press else "command")
 
     async def _route_urgent(self, lane: ChatLane) -> None:

@@ -185,7 +185,7 @@ async def test_a_gateway_that_failed_too_often_waits_and_can_be_ended() -> None:
 async def test_what_cannot_start_says_why() -> None:
     with TempHome({"model": {"default": "m", "provider": "custom", "base_url": "http://127.0.0.1:9"}}) as home:
         code, _, err = await hermes(home, "gateway", "start")
-        assert code == 1 and "exit code 78" in err and "No platform is set up" in err
+        assert code == 1 and "exit code 78" in err and "No platform and no job is set up" in err
 
 
 async def test_settings_that_are_read_anew_touch_only_what_changed() -> None:

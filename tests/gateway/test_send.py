@@ -16,7 +16,7 @@ async def test_a_job_is_enough_to_run_for() -> None:
     async with ScriptedServer([Say("x")]) as server:
         with home_for(server, {}) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
-                with pytest.raises(ConfigError, match="No platform is set up"):
+                with pytest.raises(ConfigError, match="No platform and no job is set up"):
                     await check_settings(app)
             async with open_cron_admin(home.environ) as cron:
                 await cron.add_job(CronAdmin.build_wish(name="tea", schedule="every 1h", prompt="say it"))

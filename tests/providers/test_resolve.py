@@ -81,7 +81,7 @@ def test_address_key_and_window() -> None:
 @pytest.mark.parametrize(
     ("choice", "environ", "words"),
     [
-        (ModelChoice(), {}, "No model provider is configured. Set OPENROUTER_API_KEY"),
+        (ModelChoice(), {}, "No model provider is configured. `hermes setup` helps; or set OPENROUTER_API_KEY"),
         (ModelChoice("m", "openrouter"), {}, "No API key for OpenRouter. Set OPENROUTER_API_KEY, or `model.api_key`."),
         (ModelChoice("m", "gemini"), {}, "Set GEMINI_API_KEY or GOOGLE_API_KEY, or"),
         (ModelChoice("m", "opnrouter"), {}, "no provider `opnrouter`. Did you mean 'openrouter'?"),
