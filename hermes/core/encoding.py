@@ -14,9 +14,7 @@ T = TypeVar("T")
 
 
 def to_json(value: object, *, is_sorted: bool = False) -> bytes:
-    """Return the value as JSON, compact, with sorted keys if asked. Raises TypeError for what JSON cannot
-    hold.
-    """
+    """Return the value as JSON, compact, with sorted keys if asked. Raises TypeError for what JSON cannot hold."""
     return (_SORTED_ENCODER if is_sorted else _ENCODER).encode(value)
 
 
@@ -33,7 +31,7 @@ def to_json_with_wordings(value: object) -> tuple[bytes, dict[str, list[object]]
 
 
 def restore_messages(value: T, wordings: Mapping[str, object]) -> T:
-    """Return the struct; the messages in its fields get the wordings that came with it.
+    """Return the struct; the messages in its fields get the wordings that came with it, each for its own text only.
 
     Raises ValueError for what is no wording.
     """
@@ -43,7 +41,9 @@ def restore_messages(value: T, wordings: Mapping[str, object]) -> T:
     for name in value.__struct_fields__:
         one = getattr(value, name)
         if isinstance(one, str) and one in wordings:
-            changed[name] = restore_wording(wordings[one])
+            message = restore_wording(wordings[one])
+            if message.plain == one:
+                changed[name] = message
         elif (restored := restore_messages(one, wordings)) is not one:
             changed[name] = restored
     return structs.replace(value, **changed) if changed else value

@@ -35,3 +35,9 @@ def test_what_was_sent_is_translatable_again() -> None:
     assert back == Outer(Inner("a is gone"), "x")
     assert isinstance(back.inner.why, Localizable) and back.inner.why.template == "{path} is gone"
     assert restore_messages(plain, {}) is plain
+
+
+def test_a_wording_of_another_text_is_left_out() -> None:
+    plain = Inner("a is gone")
+    back = restore_messages(plain, {"a is gone": ["all is well", "{path} is gone", {"path": "a"}]})
+    assert back is plain
