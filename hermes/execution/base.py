@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_
+from hermes.safety.layout import AccessLayout
 
 
 class NetworkMode(StrEnum):
@@ -177,6 +178,10 @@ class TerminalBackend(Protocol):
 
     def is_writable(self, path: str) -> bool:
         """Return whether commands may write this path (absolute, resolved); file tools obey the same rule."""
+        ...
+
+    def current_layout(self) -> AccessLayout | None:
+        """Return how commands see the folders of this machine now; None where no wall stands around them."""
         ...
 
     def to_local_path(self, path: str) -> str:

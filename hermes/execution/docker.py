@@ -17,7 +17,8 @@ from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
-from hermes.safety.paths import PROJECT_FILES, Places, is_or_below, list_secret_paths
+from hermes.safety.autorun_files import PROJECT_FILES
+from hermes.safety.paths import Places, is_or_below, list_secret_paths
 from hermes.util.process_identity import identify_this_process, is_alive
 
 _PROGRAMS = ("podman", "docker")
@@ -113,6 +114,9 @@ class DockerBackend:
         """Return the notices about quarantined files since the last call."""
         notices, self._notices = self._notices, []
         return notices
+
+    def current_layout(self) -> None:
+        """Return None: no wall of this machine's stands around its commands."""
 
     def is_writable(self, path: str) -> bool:
         """Return whether the path is in the workspace or in the session's own /tmp."""

@@ -127,6 +127,9 @@ class LocalBackend:
         """Return nothing: there are no notices."""
         return []
 
+    def current_layout(self) -> None:
+        """Return None: no wall of this machine's stands around its commands."""
+
     def is_writable(self, path: str) -> bool:
         """Return True: nothing is closed except what the rules protect."""
         return True

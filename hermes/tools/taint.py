@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from hermes.core.messages import ImagePart, Message, Provenance, Role, Source, TextPart, ToolResultPart
-from hermes.safety.paths import is_autorun_file
+from hermes.safety.autorun_files import is_autorun_file
 
 # Texts, which are compiled when there is a text to look through.
 _HOST = r"(?<![\w.@-])((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![\w-])"

@@ -15,9 +15,10 @@ from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
 from hermes.execution.sandbox.planted_files import PlantedFiles, strip_harmful_settings
-from hermes.execution.sandbox.policy import PathAccess, SandboxLayout, SandboxPolicy, build_layout
+from hermes.execution.sandbox.policy import SandboxPolicy, build_layout
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import build_profile
+from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import Places
 from tests.cpu_cost import count_cpu_units
 from tests.execution.test_local import NEVER, runs, until
@@ -482,7 +483,7 @@ def test_a_large_tree_is_looked_at_quickly(tmp_path: Path) -> None:
 
 def test_seatbelts_profile() -> None:
     kinds = {"/w": PathAccess.WRITE, "/w/.git/hooks": PathAccess.READ, '/h/.s"sh': PathAccess.HIDDEN}
-    text = build_profile(SandboxLayout(access_by_path=kinds, pinned=("/w/.git",)), "/private/tmp/h", NetworkMode.OFF)
+    text = build_profile(AccessLayout(access_by_path=kinds, pinned=("/w/.git",)), "/private/tmp/h", NetworkMode.OFF)
     lines = text.splitlines()
     assert lines[:3] == ["(version 1)", "(allow default)", "(deny file-write*)"]
     assert lines.index('(allow file-read* file-write* (subpath "/w"))') < lines.index(
@@ -491,7 +492,7 @@ def test_seatbelts_profile() -> None:
     assert '(deny file-read* file-write* network-outbound (subpath "/h/.s\\"sh"))' in lines
     assert '(deny file-write-unlink (literal "/w/.git"))' in lines and lines[-1] == "(deny network*)"
     assert text.count("(") == text.count(")") and "deny network*)" not in build_profile(
-        SandboxLayout(access_by_path={}), "/t", NetworkMode.ON
+        AccessLayout(access_by_path={}), "/t", NetworkMode.ON
     )
 
 

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.planted_files import PlantedFiles
-from hermes.execution.sandbox.policy import PathAccess, SandboxPolicy, build_layout, hidden_homes, readable_tools
+from hermes.execution.sandbox.policy import SandboxPolicy, build_layout, hidden_homes, readable_tools
 from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.execution.supervisor import Supervisors
+from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places
 from tests.execution.test_sandbox import PROBES, WAYS, Case, policy
 from tests.requirements import require_sandbox

@@ -329,6 +329,9 @@ class Elsewhere:
     def take_notices(self) -> list[str]:
         return []
 
+    def current_layout(self) -> None:
+        """Return None: no wall of this machine's stands around its commands."""
+
     def is_writable(self, path: str) -> bool:
         return True
 

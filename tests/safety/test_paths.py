@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes.safety.autorun_files import repository_refusal
 from hermes.safety.environment import is_secret_variable, remove_secret_variables
-from hermes.safety.paths import Places, is_root_like, read_refusal, repository_refusal, write_refusal
+from hermes.safety.paths import Places, is_root_like, read_refusal, write_refusal
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.words import word_set
 

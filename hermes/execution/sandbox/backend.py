@@ -24,8 +24,6 @@ from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import (
-    PathAccess,
-    SandboxLayout,
     SandboxPolicy,
     add_fixed_paths,
     build_layout,
@@ -41,7 +39,9 @@ from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
-from hermes.safety.paths import PROJECT_FILES, is_or_below
+from hermes.safety.autorun_files import PROJECT_FILES
+from hermes.safety.layout import AccessLayout, PathAccess
+from hermes.safety.paths import is_or_below
 
 _SERVICE_VARIABLES = frozenset(
     {
@@ -178,7 +178,7 @@ class SandboxBackend:
         return running
 
     async def _start_once(
-        self, command: ShellCommand, sink: OutputSink, layout: SandboxLayout, network: NetworkMode
+        self, command: ShellCommand, sink: OutputSink, layout: AccessLayout, network: NetworkMode
     ) -> "tuple[SandboxedCommand, StartSignal | None]":
         """Start a command in a sandbox of that layout. Bubblewrap alone makes it after it was started."""
         support = await self.require_support()
@@ -207,7 +207,7 @@ class SandboxBackend:
         self._commands.append(running)
         return running, signal
 
-    async def quarantine_planted(self, layout: SandboxLayout, sink: OutputSink) -> None:
+    async def quarantine_planted(self, layout: AccessLayout, sink: OutputSink) -> None:
         """Quarantine files that programs would obey, after a command that could have made them."""
         fixed = (
             make_fixed_check(layout)
@@ -225,7 +225,7 @@ class SandboxBackend:
         for note in notes:
             sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
 
-    def note_leftovers(self, layout: SandboxLayout) -> bytes:
+    def note_leftovers(self, layout: AccessLayout) -> bytes:
         """Return a line for the model, once a session: that files in /tmp will not stay."""
         left = self._tmpdir.find_leftovers(layout) if self._tmpdir is not None and not self._has_told_leftovers else ""
         self._has_told_leftovers = self._has_told_leftovers or bool(left)
@@ -236,7 +236,7 @@ class SandboxBackend:
         reach = _NETWORK_ORDER.index(than.network)
         return any(_NETWORK_ORDER.index(one.network) > reach and not one.is_over for one in self._commands)
 
-    def current_layout(self, command: ShellCommand | None = None) -> SandboxLayout:
+    def current_layout(self, command: ShellCommand | None = None) -> AccessLayout:
         """Return how commands see the folders of this machine now, with what was opened to this command alone."""
         alone = command.writable_paths if command is not None else ()
         opened = [one for one in alone if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)]
@@ -340,7 +340,7 @@ class SandboxBackend:
             await self._tmpdir.close()
             self._tmpdir = None
 
-    async def _prepare_layout(self, command: ShellCommand) -> SandboxLayout:
+    async def _prepare_layout(self, command: ShellCommand) -> AccessLayout:
         """Return the layout for a command that starts now.
 
         With no command running, the files that exist are the person's own.
@@ -423,7 +423,7 @@ class SandboxedCommand:
         backend: SandboxBackend,
         local_command: LocalCommand,
         sink: OutputSink,
-        layout: SandboxLayout,
+        layout: AccessLayout,
         resources: AsyncExitStack,
     ) -> None:
         self._backend = backend
@@ -521,7 +521,7 @@ def _make_wrapper(
     support: SandboxSupport,
     command: ShellCommand,
     tmpdir: SandboxTmpdir,
-    layout: SandboxLayout,
+    layout: AccessLayout,
     network: NetworkMode,
     exits: NetworkExits,
 ) -> BubblewrapSandbox | LandlockSandbox | SeatbeltSandbox:
@@ -539,7 +539,7 @@ def _make_refusal_printer(sink: OutputSink) -> Callable[[str], None]:
     return lambda refusal: sink(f"\n[sandbox: {refusal}]\n".encode())
 
 
-def make_fixed_check(layout: SandboxLayout) -> Callable[[str], bool]:
+def make_fixed_check(layout: AccessLayout) -> Callable[[str], bool]:
     """Return a test whether commands in this layout could not change a file, where mounts protect it."""
     return lambda path: layout.access_of(path) is not PathAccess.WRITE
 

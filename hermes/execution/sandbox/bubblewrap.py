@@ -23,8 +23,8 @@ from hermes.execution.sandbox.landlock import (
     replace_content,
 )
 from hermes.execution.sandbox.network import PROXY_PORT
-from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
+from hermes.safety.layout import AccessLayout, PathAccess
 
 
 class StartSignal:
@@ -124,7 +124,7 @@ class BubblewrapSandbox:
         self,
         command: ShellCommand,
         tmpdir: SandboxTmpdir,
-        layout: SandboxLayout,
+        layout: AccessLayout,
         network: NetworkMode,
         *,
         program: str,

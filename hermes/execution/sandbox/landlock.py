@@ -16,8 +16,8 @@ from pathlib import Path
 
 from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import seccomp
-from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
+from hermes.safety.layout import AccessLayout, PathAccess
 
 _EXEC_PROGRAM = "import sys; sys.path.append(sys.argv.pop()); import landlock_exec; landlock_exec.main()"
 _READ_RIGHTS = 1 | 1 << 2 | 1 << 3
@@ -40,7 +40,7 @@ class LandlockSandbox:
     """Confines one command with Landlock. `abi` is the version that the kernel speaks."""
 
     def __init__(
-        self, command: ShellCommand, tmpdir: SandboxTmpdir, layout: SandboxLayout, network: NetworkMode, *, abi: int
+        self, command: ShellCommand, tmpdir: SandboxTmpdir, layout: AccessLayout, network: NetworkMode, *, abi: int
     ) -> None:
         self.folder = tmpdir.to_local_path(command.cwd, layout)
         self.variables: Mapping[str, str] = tmpdir.all_variables(tmpdir.tmp)
@@ -141,7 +141,7 @@ def _paths_without_code(root: str, code: Sequence[str]) -> Iterator[str]:
                 yield from _paths_without_code(entry.path, code)
 
 
-def _readable_paths(layout: SandboxLayout) -> Iterator[str]:
+def _readable_paths(layout: AccessLayout) -> Iterator[str]:
     """Yield everything that can be read, in as few hierarchies as possible; a link is left to where it leads."""
     layout = layout.hide_covered()
     hidden = {*layout.paths_with(PathAccess.HIDDEN), "/dev"}

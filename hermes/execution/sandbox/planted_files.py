@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.i18n.messages import N_
-from hermes.safety.paths import find_project_settings, is_git_shaped
+from hermes.safety.autorun_files import find_project_settings, is_git_shaped
 
 _MAX_FOLDERS = 50_000
 _LOOK_SECONDS = 2.0

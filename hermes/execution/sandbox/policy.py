@@ -8,15 +8,16 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import IntEnum
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
+from hermes.safety.autorun_files import PROJECT_FILES
+from hermes.safety.home_places import TOOL_CHAINS
+from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
-    PROJECT_FILES,
     Places,
     has_start_files_below,
     is_or_below,
@@ -39,18 +40,6 @@ _NEEDED_PATHS = (
 )
 """The paths in those folders that programs read."""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
-TOOL_CHAINS = tuple(
-    str.split("""
-    .asdf .bun/bin .bun/install .cabal .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm
-    .cache/pypoetry .cache/uv .cache/yarn .cargo/bin .cargo/git .cargo/registry .config/git .deno/bin .dotnet .elan .fnm
-    .gem/ruby .ghcup .gitconfig .gitignore_global .goenv .gradle/caches .gradle/wrapper .jenv .juliaup .local/bin
-    .local/lib .local/pipx .local/share/fnm .local/share/mise/installs .local/share/mise/shims .local/share/pipx
-    .local/share/pnpm .local/share/uv/python .local/share/uv/tools .local/share/virtualenvs .m2/repository .nix-profile
-    .nodenv .npm-global .npm/_cacache .nvm .opam .pnpm-store .pyenv .rbenv .rustup .rvm .sdkman .stack .swiftly .volta
-    .virtualenvs .yarn/berry Android/Sdk anaconda3 go/bin go/pkg/mod mambaforge miniconda3 miniforge3
-    """)
-)
-"""What commands may read of a home that is hidden otherwise: what they are run by, and caches; of settings git's."""
 _TOOL_VARIABLES = ("VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "NVM_DIR", "PYENV_ROOT", "RUSTUP_HOME")
 """Variables by which a person says where a tool chain lies."""
 _HOMES = ("/home", "/Users")
@@ -79,47 +68,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
 
 
-class PathAccess(IntEnum):
-    """How a path appears in the sandbox."""
-
-    HIDDEN = 0
-    READ = 1
-    WRITE = 2
-    PRIVATE = 3
-
-
-class SandboxLayout(Struct, frozen=True, kw_only=True):
-    """Paths (absolute, resolved, existing) with the access to them and all below them; the deepest that fits counts.
-
-    What none of them covers can be read. `pinned` are folders that cannot be moved away: something in them is fixed.
-    """
-
-    access_by_path: dict[str, PathAccess]
-    pinned: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
-    """The code that runs outside of the sandbox, where that lies in what is writable."""
-    links: tuple[tuple[str, str], ...] = ()
-    """Names in hidden folders by which programs know what can be read, with where they lead."""
-    covered: tuple[str, ...] = ()
-    """Hidden paths in private folders: not there where a private folder is made, to be hidden where none can be."""
-
-    def access_of(self, path: str) -> PathAccess:
-        """Return how a path (absolute, resolved) appears."""
-        while path not in self.access_by_path and len(path) > 1:
-            path = os.path.dirname(path)
-        return self.access_by_path.get(path, PathAccess.READ)
-
-    def hide_covered(self) -> "SandboxLayout":
-        """Return the layout for a sandbox that makes no private folders: what one would cover is hidden."""
-        covered = dict.fromkeys(self.covered, PathAccess.HIDDEN)
-        return msgspec.structs.replace(self, access_by_path={**covered, **self.access_by_path})
-
-    def paths_with(self, access: PathAccess) -> list[str]:
-        """Return the paths with that access, parents first."""
-        return sorted(path for path, one in self.access_by_path.items() if one is access)
-
-
-def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> SandboxLayout:
+def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> AccessLayout:
     """Return where on this machine the policy's paths lie now.
 
     What is writable must be named by its real path: a command may have put a link where another command's folder was.
@@ -129,7 +78,7 @@ def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> SandboxL
     for root in (places.workspace, *policy.writable, *granted):
         if root in _existing_paths([root]):
             kinds.update(dict.fromkeys(_writable_parts(root, places), PathAccess.WRITE))
-    layout = SandboxLayout(access_by_path=kinds)
+    layout = AccessLayout(access_by_path=kinds)
     sockets = [
         one
         for one in _find_sockets()
@@ -140,7 +89,7 @@ def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> SandboxL
     return msgspec.structs.replace(layout, links=tuple(_links_of(policy.readable, layout)))
 
 
-def _simplify_layout(layout: SandboxLayout, code: Iterable[str]) -> SandboxLayout:
+def _simplify_layout(layout: AccessLayout, code: Iterable[str]) -> AccessLayout:
     """Return the same layout without redundant entries."""
     covered = tuple(one for one in layout.access_by_path if _is_covered(one, layout))
     for path in [one for one in layout.access_by_path if not _is_needed_entry(one, layout)]:
@@ -148,9 +97,7 @@ def _simplify_layout(layout: SandboxLayout, code: Iterable[str]) -> SandboxLayou
     inside = tuple(
         one for one in map(os.path.realpath, code) if one in layout.access_by_path and _is_in_writable(one, layout)
     )
-    return SandboxLayout(
-        access_by_path=layout.access_by_path, pinned=_find_pinned(layout), code=inside, covered=covered
-    )
+    return AccessLayout(access_by_path=layout.access_by_path, pinned=_find_pinned(layout), code=inside, covered=covered)
 
 
 def _fixed_access(policy: SandboxPolicy) -> dict[str, PathAccess]:
@@ -170,7 +117,7 @@ def _fixed_access(policy: SandboxPolicy) -> dict[str, PathAccess]:
     }
 
 
-def _links_of(paths: Iterable[str], layout: SandboxLayout) -> Iterator[tuple[str, str]]:
+def _links_of(paths: Iterable[str], layout: AccessLayout) -> Iterator[tuple[str, str]]:
     """The paths that are, or lie behind, links which hidden folders hide, with where they lead."""
     found: list[str] = []
     for path in sorted(set(paths)):
@@ -183,7 +130,7 @@ def _links_of(paths: Iterable[str], layout: SandboxLayout) -> Iterator[tuple[str
             yield path, real
 
 
-def add_fixed_paths(layout: SandboxLayout, fixed: Iterable[str]) -> SandboxLayout:
+def add_fixed_paths(layout: AccessLayout, fixed: Iterable[str]) -> AccessLayout:
     """Return the layout with what is read-only inside what is writable."""
     read_only = {
         one: PathAccess.READ
@@ -194,7 +141,7 @@ def add_fixed_paths(layout: SandboxLayout, fixed: Iterable[str]) -> SandboxLayou
     return msgspec.structs.replace(made, pinned=_find_pinned(made))
 
 
-def find_fixed_paths(layout: SandboxLayout, git_dirs: Iterable[str]) -> tuple[str, ...]:
+def find_fixed_paths(layout: AccessLayout, git_dirs: Iterable[str]) -> tuple[str, ...]:
     """Return what programs run or obey without being asked, inside what is writable. `git_dirs` are
     repositories there.
 
@@ -344,7 +291,7 @@ def _unescape_field(field: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
-def _is_needed_entry(path: str, layout: SandboxLayout) -> bool:
+def _is_needed_entry(path: str, layout: AccessLayout) -> bool:
     """Return whether an entry says more than those above it."""
     if _is_covered(path, layout):
         return False
@@ -353,17 +300,17 @@ def _is_needed_entry(path: str, layout: SandboxLayout) -> bool:
     return access is not above or access in (PathAccess.PRIVATE, PathAccess.WRITE)
 
 
-def _is_covered(path: str, layout: SandboxLayout) -> bool:
+def _is_covered(path: str, layout: AccessLayout) -> bool:
     """Return whether a private folder stands in front of what is hidden, so that it is not there at all."""
     above = layout.access_of(os.path.dirname(path)) if path != "/" else PathAccess.READ
     return layout.access_by_path[path] is PathAccess.HIDDEN and above is PathAccess.PRIVATE
 
 
-def _is_in_writable(path: str, layout: SandboxLayout) -> bool:
+def _is_in_writable(path: str, layout: AccessLayout) -> bool:
     return layout.access_of(os.path.dirname(path)) is PathAccess.WRITE
 
 
-def _find_pinned(layout: SandboxLayout) -> tuple[str, ...]:
+def _find_pinned(layout: AccessLayout) -> tuple[str, ...]:
     """Return the folders on the way to a path whose access differs from the writable folder around it."""
     found: set[str] = set()
     for path in layout.access_by_path:
@@ -419,7 +366,7 @@ _GIT_PUSH_FAILED = re.compile(r"failed to push some refs to '(?:file://)?([^'\n]
 _MAX_LINES = 60
 
 
-def find_denied_path(output: str, layout: SandboxLayout, cwd: str, refused: Callable[[str], str]) -> str:
+def find_denied_path(output: str, layout: AccessLayout, cwd: str, refused: Callable[[str], str]) -> str:
     """Return the path outside of what is writable that a refused write was for; its nearest folder if it does not
     exist.
 
@@ -432,7 +379,7 @@ def find_denied_path(output: str, layout: SandboxLayout, cwd: str, refused: Call
     return next(found, "")
 
 
-def explain_closed_path(output: str, layout: SandboxLayout, cwd: str, refused: Callable[[str], str]) -> str:
+def explain_closed_path(output: str, layout: AccessLayout, cwd: str, refused: Callable[[str], str]) -> str:
     """Explain why the path of a refused write is opened to nobody; empty when the output names no such path."""
     for path, read_only in _find_denied_paths(output, layout, cwd):
         if read_only and (why := refused(path)):
@@ -440,7 +387,7 @@ def explain_closed_path(output: str, layout: SandboxLayout, cwd: str, refused: C
     return ""
 
 
-def hidden_path(output: str, layout: SandboxLayout, cwd: str, homes: Sequence[str]) -> str:
+def hidden_path(output: str, layout: AccessLayout, cwd: str, homes: Sequence[str]) -> str:
     """The path in a home of which a failed command's output says that it is not there, and which commands cannot see.
 
     Empty when the output tells of none but start files, which many programs miss without harm. Whether there is such a
@@ -457,7 +404,7 @@ def hidden_path(output: str, layout: SandboxLayout, cwd: str, homes: Sequence[st
     return ""
 
 
-def _find_denied_paths(output: str, layout: SandboxLayout, cwd: str) -> Iterator[tuple[str, bool]]:
+def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[tuple[str, bool]]:
     """Yield the read-only paths that refusals name, the last first, and whether they say that this is the reason."""
     if _GIT_UNWRITABLE.search(output) and (pushed := _GIT_PUSH_FAILED.findall(output)):
         output += f"\n{pushed[-1]!r}: permission denied"  # git names the other repository in another line

@@ -14,11 +14,11 @@ from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.bubblewrap import BubblewrapSandbox
 from hermes.execution.sandbox.landlock import LandlockSandbox
-from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.support import landlock_version
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.i18n.messages import N_
+from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.util.localizable import join_localizable
 from hermes.util.text import to_one_line
 
@@ -211,7 +211,7 @@ def find_bwrap(path: str) -> str | None:
 
 async def _run_trial(
     make: Callable[
-        [ShellCommand, SandboxTmpdir, SandboxLayout, NetworkMode], BubblewrapSandbox | LandlockSandbox | SeatbeltSandbox
+        [ShellCommand, SandboxTmpdir, AccessLayout, NetworkMode], BubblewrapSandbox | LandlockSandbox | SeatbeltSandbox
     ],
 ) -> dict[str, str]:
     """Return the words that a command in such a sandbox prints: each stands for something that is enforced."""
@@ -219,7 +219,7 @@ async def _run_trial(
     try:
         secret = f"{tmpdir.root}/secret"
         os.close(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600))
-        layout = SandboxLayout(access_by_path={tmpdir.tmp: PathAccess.WRITE, secret: PathAccess.HIDDEN})
+        layout = AccessLayout(access_by_path={tmpdir.tmp: PathAccess.WRITE, secret: PathAccess.HIDDEN})
         script = (
             f"echo x >{tmpdir.tmp}/in && echo inside; (echo x >{tmpdir.root}/out) 2>/dev/null || echo files; "
             f"cat {secret} 2>/dev/null || echo keys; "

@@ -4,8 +4,8 @@ import os.path
 from collections.abc import Mapping, Sequence
 
 from hermes.execution.base import NetworkMode, ShellCommand
-from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
+from hermes.safety.layout import AccessLayout, PathAccess
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 _WRITABLE_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/dtracehelper", "/dev/ptmx")
@@ -15,7 +15,7 @@ class SeatbeltSandbox:
     """Confines one command with a profile."""
 
     def __init__(
-        self, command: ShellCommand, tmpdir: SandboxTmpdir, layout: SandboxLayout, network: NetworkMode
+        self, command: ShellCommand, tmpdir: SandboxTmpdir, layout: AccessLayout, network: NetworkMode
     ) -> None:
         self.folder = tmpdir.to_local_path(command.cwd, layout)
         self.variables: Mapping[str, str] = tmpdir.all_variables(tmpdir.tmp)
@@ -43,7 +43,7 @@ class SeatbeltSandbox:
         return (SANDBOX_EXEC, "-p", self._profile, *shell), environment
 
 
-def build_profile(layout: SandboxLayout, tmp: str, network: NetworkMode) -> str:
+def build_profile(layout: AccessLayout, tmp: str, network: NetworkMode) -> str:
     """Build the profile of a layout. Of rules that fit, the last one counts, so parents come before what is in them."""
     lines = ["(version 1)", "(allow default)", "(deny file-write*)", "(deny appleevent-send)"]
     lines += ["(deny signal)", "(allow signal (target same-sandbox))", "(deny mach-priv-task-port)"]
@@ -67,7 +67,7 @@ def build_profile(layout: SandboxLayout, tmp: str, network: NetworkMode) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ways(layout: SandboxLayout) -> list[str]:
+def _ways(layout: AccessLayout) -> list[str]:
     """The hidden folders on the way to what is not: programs ask for each of them what it is."""
     found: set[str] = set()
     for path in (one for one, kind in layout.access_by_path.items() if kind is not PathAccess.HIDDEN):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from hermes.core.errors import ToolError
-from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
+from hermes.safety.layout import AccessLayout, PathAccess
 
 _CACHE_VARIABLES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
 _REMOVE_SECONDS = 20.0
@@ -45,7 +45,7 @@ class SandboxTmpdir:
         except OSError as error:
             raise ToolError(f"No folder for the sandbox's temporary files could be made: {error}.") from None
 
-    def to_local_path(self, path: str, layout: SandboxLayout) -> str:
+    def to_local_path(self, path: str, layout: AccessLayout) -> str:
         """Return where a path that a command names lies on this machine: its /tmp is in the session's own folder."""
         plain = os.path.normpath(path)
         for inside, folder in self.replacements.items():
@@ -60,7 +60,7 @@ class SandboxTmpdir:
                 return inside + path[len(folder) :]
         return path
 
-    def find_leftovers(self, layout: SandboxLayout) -> str:
+    def find_leftovers(self, layout: AccessLayout) -> str:
         """Return a private folder, as commands name it, in which they have left something; empty when there is none.
 
         Neither caches count nor what is only on the way to something of the layout's.

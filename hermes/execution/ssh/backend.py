@@ -107,6 +107,9 @@ class SshBackend:
         """Return the notices about files that were not transferred."""
         return self._sync.take_notices()
 
+    def current_layout(self) -> None:
+        """Return None: no wall of this machine's stands around its commands."""
+
     def is_writable(self, path: str) -> bool:
         """Return True: where commands run does not restrict file tools on this machine."""
         return True

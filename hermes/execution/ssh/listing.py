@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.safety.paths import PROJECT_FILES
+from hermes.safety.autorun_files import PROJECT_FILES
 
 MAX_ENTRIES = 100_000
 MAX_LISTING_BYTES = 64 * 1024 * 1024

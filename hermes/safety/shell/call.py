@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Protocol
 
 from hermes.i18n.messages import N_
+from hermes.safety.autorun_files import is_autorun_file
 from hermes.safety.globs import quote_argv
 from hermes.safety.paths import (
     OWN_STATE_REASON,
     Places,
     expand_to_protected,
-    is_autorun_file,
     is_in_own_workspace,
     is_root_like,
     read_refusal,

@@ -13,8 +13,9 @@ from msgspec import Struct, structs
 
 from hermes.core.messages import Provenance, Source
 from hermes.i18n.messages import N_
+from hermes.safety.autorun_files import is_autorun_file
 from hermes.safety.globs import covers_subject, quote_argv
-from hermes.safety.paths import is_autorun_file, is_or_below
+from hermes.safety.paths import is_or_below
 from hermes.safety.policy import policy_subjects
 from hermes.safety.shell.findings import (
     CommandEffect,

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 
 from hermes.core.encoding import to_json
-from hermes.safety.paths import is_autorun_file
+from hermes.safety.autorun_files import is_autorun_file
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.session import ToolState
 
