@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.config.home import HermesHome
+from hermes.config.known_homes import list_known_homes, locate_known_homes
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
 from hermes.execution.base import BackendHandle, NetworkMode, TerminalBackend
@@ -135,19 +136,12 @@ class BackendFactory:
         self, places: Places, lock: int, network: NetworkMode, writable: tuple[str, ...]
     ) -> TerminalBackend:
         from hermes.execution.sandbox.backend import SandboxBackend
-        from hermes.execution.sandbox.policy import SandboxPolicy, hidden_homes, readable_tools
+        from hermes.execution.sandbox.policy import make_policy
         from hermes.execution.sandbox.probe import SandboxProbe
 
         settings = self._settings.terminal
-        homes = hidden_homes(places, writable)
-        policy = SandboxPolicy(
-            places=places,
-            writable=writable,
-            unreadable=(places.home,) if places.confined else (),
-            homes=homes,
-            readable=() if places.confined else readable_tools(places.home, homes, self._environ),
-            network=network,
-            hosts=self._settings.security.allowed_hosts,
+        policy = make_policy(
+            places, self._environ, writable=writable, network=network, hosts=self._settings.security.allowed_hosts
         )
         self._probe = self._probe or SandboxProbe(self._environ)
         return SandboxBackend(
@@ -191,6 +185,15 @@ def parse_network_mode(name: object) -> NetworkMode:
 
 
 def resolve_places(environ: Mapping[str, str], home: HermesHome, folder: str) -> Places:
-    """Resolve the person's home, the home of Hermes and the folder."""
+    """Resolve the person's home, the home of Hermes and the folder; look up the other homes of both kinds."""
+    from hermes.execution.sandbox.home_rows import find_other_homes
+
+    workspace = os.path.realpath(folder)
     user = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
-    return Places(home=user, hermes=os.path.realpath(home.root), workspace=os.path.realpath(folder))
+    return Places(
+        home=user,
+        hermes=os.path.realpath(home.root),
+        workspace=workspace,
+        other_homes=find_other_homes(user, workspace),
+        hermes_homes=list_known_homes(locate_known_homes(environ)),
+    )

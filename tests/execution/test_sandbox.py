@@ -58,6 +58,11 @@ class Case:
         self.backend = SandboxBackend(environment, self.policy, probe=PROBES[way])
         self.output = bytearray()
 
+    def remake(self, made: SandboxPolicy) -> None:
+        """Use a backend of another policy."""
+        environment = {**os.environ, "HOME": made.places.home}
+        self.policy, self.backend = made, SandboxBackend(environment, made, probe=self.backend._probe)
+
     @property
     def text(self) -> str:
         return self.output.decode()
@@ -141,7 +146,7 @@ async def test_a_socket_that_vanishes_before_it_is_hidden_costs_a_second_start(
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(path))
             listening.listen()
-            assert str(path) in made.backend.current_layout().paths_with(PathAccess.HIDDEN)
+            assert str(path) in build_layout(made.backend._policy).paths_with(PathAccess.HIDDEN)
             ended = await made.run("echo ran >>ran; echo out; exit 3", network=network, pty=pty)
         assert (ended.code, made.text.replace("\r", "")) == (3, "out\n")
         assert (made.work / "ran").read_text() == "ran\n"

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from pathlib import Path
 
 import msgspec
 
@@ -21,21 +20,26 @@ from hermes.execution.sandbox.bubblewrap import (
 )
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
 from hermes.execution.sandbox.landlock import LandlockSandbox
+from hermes.execution.sandbox.layout_cache import LayoutCache
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import (
+    OpenedPlaces,
     SandboxPolicy,
     add_fixed_paths,
     build_layout,
     explain_closed_path,
     explain_grant_refusal,
+    explain_read_refusal,
     find_code_paths,
     find_denied_path,
     find_fixed_paths,
+    find_keys_below,
     hidden_path,
 )
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
+from hermes.execution.sandbox.settings_copies import SettingsCopies
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
@@ -87,8 +91,8 @@ _NO_SHARED_LOOPBACK = (
 _LESS_NETWORK_NOTE = (
     b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 )
+_UNSIGNED_NOTE = b"\n[sandbox: no key is in here, so git signs nothing; the person can sign what was recorded]\n"
 _TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
-_HIDDEN = "commands see only the workspace and tool chains of a home; terminal.sandbox.writable opens a folder"
 _MAX_STARTS = 5
 """How often a command is started while what its sandbox hides changes under the program that makes it."""
 _START_SECONDS = 10.0
@@ -123,25 +127,27 @@ class SandboxBackend:
         self._local = LocalBackend(
             inner, passed_variables=passed_variables, held_handles=held_handles, supervisors=supervisors
         )
-        code = policy.code or find_code_paths(str(Path(__file__).resolve().parents[2]))
         workspace = os.path.realpath(policy.places.workspace)
         self._policy = msgspec.structs.replace(
             policy,
-            code=code,
+            code=policy.code or find_code_paths(),
             places=msgspec.structs.replace(policy.places, workspace=workspace),
             writable=tuple(map(os.path.realpath, policy.writable)),
         )
         self._probe = probe or SandboxProbe(environment)
         self._hosts = AllowedHosts(policy.hosts, resolve)
         self._tmpdir: SandboxTmpdir | None = None
-        self._granted_paths: list[str] = []
+        self._opened = OpenedPlaces()
+        self._layouts = LayoutCache(self._build_layout, self._list_watched, self._probe.mounts)
         self._commands: list[SandboxedCommand] = []
         self._fixed_paths: tuple[str, ...] = ()
+        self._settings_copies = SettingsCopies(policy.places.home, environment)
         self._planted_files = PlantedFiles()
         self._look_lock = asyncio.Lock()
         self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
         self._loopback_lock = asyncio.Lock()
         self._has_told_leftovers = False
+        self._has_told_signing = False
         self.notices: list[str] = []
         """Lines for the person: what commands left that was moved aside. The model reads them as output."""
 
@@ -167,7 +173,7 @@ class SandboxBackend:
             running, signal = await self._start_once(command, output.write, layout, network)
             if signal is None or await running.has_begun(signal):
                 break
-            changed = await asyncio.to_thread(self.current_layout, command)
+            changed = await asyncio.to_thread(self._build_command_layout, command)
             if not left or changed == layout:
                 break
             # A path that was listed has gone, such as a socket that its program removed: nothing of the command ran.
@@ -203,6 +209,9 @@ class SandboxBackend:
             running.network = network
             running.proxy = proxy
             running.closing_notes = later
+            if self._settings_copies.signing_is_off and not self._has_told_signing and "git" in command.text:
+                self._has_told_signing = True
+                later.append(_UNSIGNED_NOTE)
             running.has_shell_code = support.mechanism is SandboxMechanism.BUBBLEWRAP
         self._commands.append(running)
         return running, signal
@@ -236,13 +245,30 @@ class SandboxBackend:
         reach = _NETWORK_ORDER.index(than.network)
         return any(_NETWORK_ORDER.index(one.network) > reach and not one.is_over for one in self._commands)
 
-    def current_layout(self, command: ShellCommand | None = None) -> AccessLayout:
-        """Return how commands see the folders of this machine now, with what was opened to this command alone."""
-        alone = command.writable_paths if command is not None else ()
-        opened = [one for one in alone if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)]
-        changing = command.git_settings if command is not None else ()
-        fixed = [one for one in self._fixed_paths if one not in changing]
-        return add_fixed_paths(build_layout(self._policy, (*self._granted_paths, *opened)), fixed)
+    def current_layout(self) -> AccessLayout:
+        """Return how commands see the folders of this machine now."""
+        return self._layouts.get_layout()
+
+    def _build_layout(self) -> AccessLayout:
+        return add_fixed_paths(build_layout(self._policy, self._opened, sockets=False), self._fixed_paths)
+
+    def _list_watched(self) -> tuple[str, ...]:
+        """Return the folders of whose entries the layout says something each."""
+        places, opened = self._policy.places, self._opened
+        roots = (places.workspace, *self._policy.writable, *opened.written, *opened.read)
+        return tuple(dict.fromkeys((places.home, f"{places.workspace}/.git", *roots)))
+
+    def _build_command_layout(self, command: ShellCommand) -> AccessLayout:
+        """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
+        alone = [
+            one
+            for one in command.writable_paths
+            if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)
+        ]
+        opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, *alone))
+        fixed = [one for one in self._fixed_paths if one not in command.git_settings]
+        copies = self._settings_copies.refresh(self._get_tmpdir()) if self._policy.readable else ()
+        return msgspec.structs.replace(add_fixed_paths(build_layout(self._policy, opened), fixed), copies=copies)
 
     async def describe(self, *, detailed: bool = False) -> str:
         """Describe what the sandbox enforces on this machine, found out by trying."""
@@ -273,7 +299,7 @@ class SandboxBackend:
 
     def _is_open(self, path: str) -> bool:
         """Return whether a path lies in a folder that commands see, and may write, as this machine does."""
-        roots = (self._policy.places.workspace, *self._policy.writable, *self._granted_paths)
+        roots = (self._policy.places.workspace, *self._policy.writable, *self._opened.written)
         return any(is_or_below(path, root) for root in roots)
 
     def is_writable(self, path: str) -> bool:
@@ -307,22 +333,47 @@ class SandboxBackend:
         if why or self._policy.unreadable or not self._policy.homes:
             return why
         path = hidden_path(output, layout, cwd, self._policy.homes)
-        why = path and (explain_grant_refusal(path, self._policy) or _HIDDEN)
+        if not path:
+            return ""
+        why = explain_read_refusal(path, self._policy)
         return (
             N_("the sandbox hides {path} from commands, whether it exists or not: {why}", path=path, why=why)
-            if path
-            else ""
+            if why
+            else N_(
+                "the sandbox hides {path} from commands, whether it exists or not: read_file on it asks the person to "
+                "open its folder, and terminal.sandbox.writable opens one for good",
+                path=path,
+            )
         )
 
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
         path = os.path.realpath(path)
-        reason = explain_grant_refusal(path, self._policy)
+        self._open_path(path, explain_grant_refusal(path, self._policy))
+        self._opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, path))
+        self._layouts.discard()
+
+    def grant_read(self, path: str) -> None:
+        """Let this session's commands read what a person named, but for keys in it. Raises `ToolError` for what is
+        never opened: keys, Hermes' own, homes as a whole.
+        """
+        path = os.path.realpath(path)
+        self._open_path(path, explain_read_refusal(path, self._policy))
+        self._opened = msgspec.structs.replace(self._opened, read=(*self._opened.read, path))
+        self._layouts.discard()
+
+    def _open_path(self, path: str, reason: str) -> None:
+        """Note which keys lie in what is opened. Raises `ToolError` where it cannot be opened, for the reason given."""
+        keys = None if reason else find_keys_below(path)
         if not reason and not os.path.exists(path):
             reason = "it does not exist"
+        if not reason and keys is None:
+            reason = "it holds too many files to look for keys in all of them; a folder in it can be opened"
         if reason:
             raise ToolError(f"{path} is not opened to commands: {reason}.")
-        self._granted_paths.append(path)
+        self._opened = msgspec.structs.replace(
+            self._opened, keys=tuple(dict.fromkeys((*self._opened.keys, *(keys or ()))))
+        )
 
     async def close(self) -> None:
         """End what is left in the sandbox, check what that left, and release what the session had."""
@@ -354,12 +405,15 @@ class SandboxBackend:
         async with self._look_lock:
             if not self._commands:
                 await asyncio.to_thread(self._record_baseline)
-            return await asyncio.to_thread(self.current_layout, command)
+            return await asyncio.to_thread(self._build_command_layout, command)
 
     def _record_baseline(self) -> None:
-        layout = build_layout(self._policy, self._granted_paths)
+        layout = build_layout(self._policy, self._opened, sockets=False)
         self._planted_files.record_baseline(layout.paths_with(PathAccess.WRITE), PROJECT_FILES)
-        self._fixed_paths = find_fixed_paths(layout, self._planted_files.list_git_dirs())
+        fixed = find_fixed_paths(layout, self._planted_files.list_git_dirs())
+        if fixed != self._fixed_paths:
+            self._fixed_paths = fixed
+            self._layouts.discard()
         if not self._planted_files.is_complete and _TOO_MANY_FOLDERS not in self.notices:
             self.notices.append(_TOO_MANY_FOLDERS)
 

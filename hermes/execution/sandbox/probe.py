@@ -14,6 +14,7 @@ from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.bubblewrap import BubblewrapSandbox
 from hermes.execution.sandbox.landlock import LandlockSandbox
+from hermes.execution.sandbox.layout_cache import MountWatch
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.support import landlock_version
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
@@ -111,6 +112,7 @@ class SandboxProbe:
         self._mechanisms = mechanisms
         self._lock = asyncio.Lock()
         self._support: SandboxSupport | None = None
+        self.mounts = MountWatch()
 
     async def find_support(self) -> SandboxSupport:
         """Return what is enforced here."""

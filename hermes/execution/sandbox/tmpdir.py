@@ -40,6 +40,8 @@ class SandboxTmpdir:
                 os.chmod(folder, 0o1777)  # noqa: S103 - nobody else gets to it through the private folder above
             self.empty_folder = f"{self.root}/nothing"
             os.mkdir(self.empty_folder, 0)
+            self.settings_folder = f"{self.root}/settings"
+            os.mkdir(self.settings_folder, 0o700)
             self.empty_file = f"{self.root}/no_file"
             os.close(os.open(self.empty_file, os.O_CREAT | os.O_EXCL, 0))
         except OSError as error:

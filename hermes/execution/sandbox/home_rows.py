@@ -1,0 +1,201 @@
+"""What commands see of homes, as rows with a reason each: homes are hidden, and in them can be read what programs are run
+by: tool chains, the folders of PATH, and what those lead to.
+"""
+
+import contextlib
+import glob
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from hermes.safety.home_places import TOOL_ROWS, TOOL_VARIABLES
+from hermes.safety.layout import PathAccess
+from hermes.safety.paths import Places, is_or_below, is_root_like, read_refusal
+
+_HOME_PARENTS = ("/home", "/Users", "/root", "/var/root", "/media", "/run/media", "/Volumes")
+_WINDOWS_HOMES = "/mnt/?/Users"
+_SHARED_HOMES = ("/home/linuxbrew/.linuxbrew", "/Users/Shared")
+"""Folders among the homes that are nobody's: programs for all, and what people share."""
+_FIRST_PERSON = 1_000
+"""The lowest number of a person's account."""
+_NO_PERSON = 65_534
+_PROGRAM_FOLDERS = frozenset(("bin", "sbin", "libexec", "shims", "Scripts"))
+_PARTS_OF_INSTALLED = frozenset(("lib", "lib64", "libexec", "share", "pyvenv.cfg", "conda-meta"))
+"""Names beside a folder of programs that say that the folder above was installed, and is no project."""
+_MAX_PROGRAMS = 2_000
+_MAX_STEPS = 8
+"""How many programs lead from one to the next: a link, what runs it, what that was made from."""
+_MAX_HEAD_BYTES = 512
+
+
+class LayoutRow(Struct, frozen=True):
+    """How one path appears to commands, and why."""
+
+    path: str
+    access: PathAccess
+    reason: str
+
+
+def find_other_homes(home: str, workspace: str) -> tuple[str, ...]:
+    """Return further homes in which keys are looked for: the account's, where `HOME` names another one, and that of
+    somebody in which a person works.
+    """
+    import pwd
+
+    found: list[str] = []
+    with contextlib.suppress(KeyError):
+        found.append(_real_home(pwd.getpwuid(os.getuid()).pw_dir))
+    if os.path.dirname(workspace) in ("/home", "/Users"):
+        found.append(workspace)
+    return tuple(dict.fromkeys(one for one in found if one and one != home))
+
+
+def find_homes(places: Places) -> tuple[str, ...]:
+    """Return the folders that hold homes, of this person and of others, and disks that people plug in."""
+    found = [places.home, *places.other_homes, *_HOME_PARENTS, *glob.glob(_WINDOWS_HOMES), *_list_peoples_homes()]
+    real = dict.fromkeys(one for one in map(_real_home, found) if one)
+    return tuple(one for one in real if not any(one != above and is_or_below(one, above) for above in real))
+
+
+def home_rows(places: Places, homes: Iterable[str], environ: Mapping[str, str], code: Iterable[str]) -> list[LayoutRow]:
+    """Return what commands read of hidden homes; the rows name paths as programs do, links not followed."""
+    rows = [
+        LayoutRow(f"{home}/{chain}", PathAccess.READ, reason)
+        for home in (places.home, *places.other_homes)
+        for reason, chains in TOOL_ROWS
+        for chain in chains
+    ]
+    hidden = tuple(homes)
+    named = [os.path.normpath(one) for one in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(one)]
+    folders = [one for one in dict.fromkeys(named) if _is_in_homes(one, hidden) and not _is_home(one, hidden)]
+    rows += [LayoutRow(one, PathAccess.READ, "a folder of PATH") for one in folders]
+    for name, parts in TOOL_VARIABLES.items():
+        if os.path.isabs(folder := environ.get(name, "")) and _is_in_homes(folder, hidden):
+            paths = (os.path.normpath(os.path.join(folder, part)) for part in parts)
+            rows += [LayoutRow(one, PathAccess.READ, f"a tool chain, by {name}") for one in paths]
+    own = [*code, sys.prefix, sys.base_prefix, sys.executable]
+    rows += [LayoutRow(one, PathAccess.READ, "Hermes' code and interpreter") for one in own]
+    rows += [LayoutRow(f"{one}", PathAccess.READ, "for everybody") for one in _SHARED_HOMES]
+    starts = [*folders, os.path.dirname(sys.executable)]
+    rows += _derive_programs(starts, hidden, [row.path for row in rows], places)
+    return [row for row in rows if not _is_home(row.path, hidden)]
+
+
+def _derive_programs(
+    folders: Iterable[str], homes: tuple[str, ...], open_paths: Iterable[str], places: Places
+) -> Iterator[LayoutRow]:
+    """Yield what programs of these folders lead to in hidden homes: their own folders, and what those are run by."""
+    opened = {os.path.realpath(one) for one in open_paths}
+    queue = [(path, 0) for folder in folders for path in _list_programs(folder)]
+    seen: set[str] = set()
+    for path, steps in queue[:_MAX_PROGRAMS]:
+        for target in _follow_program(path):
+            if target in seen or steps >= _MAX_STEPS or len(queue) > 2 * _MAX_PROGRAMS:
+                continue
+            seen.add(target)
+            queue.append((target, steps + 1))
+            real = os.path.realpath(target)
+            if not _is_in_homes(real, homes) or _is_covered(real, opened) or read_refusal(real, places):
+                continue
+            folder = find_program_folder(real, homes, places)
+            opened.add(folder)
+            yield LayoutRow(folder, PathAccess.READ, f"what {path} leads to")
+            queue += [(one, steps + 1) for one in _find_base_programs(folder)]
+
+
+def find_program_folder(program: str, homes: Iterable[str], places: Places) -> str:
+    """Return the folder that was installed with a program (resolved); the program alone where it lies among other files.
+
+    A folder that holds a repository is somebody's project, and none that keys or a home lie in is a program's.
+    """
+    folder = os.path.dirname(program)
+    above = os.path.dirname(folder)
+    if os.path.basename(folder) not in _PROGRAM_FOLDERS or is_root_like(above, places):
+        return program
+    names: set[str] = set()
+    with contextlib.suppress(OSError):
+        names = {*os.listdir(above)}
+    installed = bool(names & _PARTS_OF_INSTALLED) and ".git" not in names
+    return above if installed and not any(is_or_below(one, above) for one in homes) else program
+
+
+def _list_programs(folder: str) -> list[str]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return sorted(one.path for one in entries)[:_MAX_PROGRAMS]
+    return []
+
+
+def _follow_program(path: str) -> Iterator[str]:
+    """Yield where a program leads: what it is a link to, a step after the other, and what runs a script."""
+    for _ in range(_MAX_STEPS):
+        try:
+            path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+        except OSError:
+            break
+        yield path
+    if interpreter := _read_interpreter(path):
+        yield interpreter
+
+
+def _read_interpreter(path: str) -> str:
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            head = os.read(handle, _MAX_HEAD_BYTES) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        finally:
+            os.close(handle)
+        words = head.split(b"\n")[0][2:].split() if head.startswith(b"#!") else []
+        if words and words[0].startswith(b"/"):
+            return os.fsdecode(words[0])
+    return ""
+
+
+def _find_base_programs(folder: str) -> Iterator[str]:
+    """Yield what an environment of Python's was made from."""
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(f"{folder}/pyvenv.cfg", encoding="utf-8") as file:
+        for line in file.read(8_192).splitlines():
+            name, _, value = line.partition("=")
+            if name.strip() in ("home", "executable", "base-executable") and value.strip().startswith("/"):
+                yield f"{value.strip()}/python3" if name.strip() == "home" else value.strip()
+    yield f"{folder}/bin/python3"
+
+
+def _list_peoples_homes() -> Iterator[str]:
+    with contextlib.suppress(OSError), open("/etc/passwd", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields = line.rstrip("\n").split(":")
+            if len(fields) == 7 and fields[2].isdigit() and _FIRST_PERSON <= int(fields[2]) < _NO_PERSON:
+                yield fields[5]
+
+
+def _real_home(path: str) -> str:
+    """Return a home, resolved; empty where it is not there, or is a folder of the system's."""
+    real = os.path.realpath(path) if os.path.isabs(path) else "/"
+    is_system = real.count("/") < 2 and real not in _HOME_PARENTS
+    return "" if real == "/" or is_system and not _is_private_folder(real) or not os.path.isdir(real) else real
+
+
+def _is_private_folder(path: str) -> bool:
+    """Return whether a folder directly below the root is a home all the same: its name is none of the system's."""
+    return os.path.basename(path) not in (
+        *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "mnt", "nix", "opt", "proc", "run", "sbin", "srv"),
+        *("sys", "tmp", "usr", "var", "System", "Library", "Applications", "private"),
+    )
+
+
+def _is_in_homes(path: str, homes: Iterable[str]) -> bool:
+    return any(is_or_below(path, one) for one in homes)
+
+
+def _is_home(path: str, homes: Iterable[str]) -> bool:
+    """Return whether a path is a home as a whole, or a folder above one."""
+    return any(is_or_below(one, path) for one in (*homes, *map(os.path.realpath, homes)))
+
+
+def _is_covered(path: str, opened: set[str]) -> bool:
+    while path not in opened and len(path) > 1:
+        path = os.path.dirname(path)
+    return path in opened
