@@ -4,8 +4,9 @@ the tool chains that commands are run by.
 
 AGENT_FOLDERS = str.split(
     """
-    .config/hermes .local/state/hermes .claude .codex .gemini .cursor .copilot .config/github-copilot .config/goose .local/share/goose
-    .openclaw .clawdbot .local/share/opencode .config/opencode .config/io.datasette.llm .qwen .continue .codeium
+    .config/hermes .local/state/hermes .claude .codex .gemini .cursor .copilot .config/github-copilot .config/goose
+    .local/share/goose .openclaw .clawdbot .local/share/opencode .config/opencode .config/io.datasette.llm .qwen
+    .continue .codeium
     """
 )
 APP_FOLDERS = str.split(
@@ -91,11 +92,11 @@ TOOL_ROWS = (
         "programs, and what they are run by",
         str.split(
             """
-            .asdf .bun/bin .bun/install .cabal .cargo/bin .cargo/env .deno/bin .dotnet .elan .fnm .gem/ruby .ghcup .goenv
-            .jenv .juliaup .local/bin .local/lib .local/pipx .local/share/fnm .local/share/mise/installs
+            .asdf .bun/bin .bun/install .cabal .cargo/bin .cargo/env .deno/bin .dotnet .elan .fnm .gem/ruby .ghcup
+            .goenv .jenv .juliaup .local/bin .local/lib .local/pipx .local/share/fnm .local/share/mise/installs
             .local/share/mise/shims .local/share/pipx .local/share/uv/python .local/share/uv/tools
-            .local/share/virtualenvs .nix-profile .nodenv .npm-global .nvm .opam .pyenv .rbenv .rustup .rvm .sdkman .stack
-            .swiftly .virtualenvs .volta Android/Sdk anaconda3 go/bin mambaforge miniconda3 miniforge3
+            .local/share/virtualenvs .nix-profile .nodenv .npm-global .nvm .opam .pyenv .rbenv .rustup .rvm .sdkman
+            .stack .swiftly .virtualenvs .volta Android/Sdk anaconda3 go/bin mambaforge miniconda3 miniforge3
             """
         ),
     ),
@@ -103,9 +104,9 @@ TOOL_ROWS = (
         "packages that were fetched",
         str.split(
             """
-            .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm .cache/pypoetry .cache/uv .cache/yarn
-            .cargo/git .cargo/registry .gradle/caches .gradle/wrapper .local/share/pnpm .m2/repository .npm/_cacache
-            .pnpm-store .yarn/berry go/pkg/mod
+            .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm .cache/pypoetry .cache/uv
+            .cache/yarn .cargo/git .cargo/registry .gradle/caches .gradle/wrapper .local/share/pnpm .m2/repository
+            .npm/_cacache .pnpm-store .yarn/berry go/pkg/mod
             """
         ),
     ),

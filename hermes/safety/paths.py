@@ -68,7 +68,7 @@ _PROJECT_SECRET = re.compile(
     r"|terraform\.tfstate(\.[\w.]+)?|[^/]+\.tfstate(\.backup)?|\.netrc|\.pgpass|\.git-credentials|\.pypirc|\.htpasswd"
     r"|[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
 )
-_SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts|config)$")
+_SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts)$")
 _OPEN_HERMES = _split_words("SOUL.md skills memories plugins media")
 """Names that tools may read in Hermes' own folder; the rest is settings, keys, and other sessions' content."""
 _SECRET_SYSTEM = _split_words(

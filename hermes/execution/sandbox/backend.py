@@ -125,7 +125,10 @@ class SandboxBackend:
         set_names = {name.lower() for name in inner}
         inner |= {name: value for name, value in _NO_PHONE_HOME_VARIABLES.items() if name.lower() not in set_names}
         self._local = LocalBackend(
-            inner, passed_variables=passed_variables, held_handles=held_handles, supervisors=supervisors
+            inner,
+            passed_variables=(*passed_variables, *_NO_PHONE_HOME_VARIABLES),
+            held_handles=held_handles,
+            supervisors=supervisors,
         )
         workspace = os.path.realpath(policy.places.workspace)
         self._policy = msgspec.structs.replace(
@@ -250,16 +253,18 @@ class SandboxBackend:
         return self._layouts.get_layout()
 
     def _build_layout(self) -> AccessLayout:
+        opened = self._opened
+        found = (key for path in opened.read for key in find_keys_below(path) or ())
+        self._opened = msgspec.structs.replace(opened, keys=tuple(dict.fromkeys((*opened.keys, *found))))
         return add_fixed_paths(build_layout(self._policy, self._opened, sockets=False), self._fixed_paths)
 
     def _list_watched(self) -> tuple[str, ...]:
-        """Return the folders of whose entries the layout says something each."""
-        places, opened = self._policy.places, self._opened
-        roots = (places.workspace, *self._policy.writable, *opened.written, *opened.read)
-        return tuple(dict.fromkeys((places.home, f"{places.workspace}/.git", *roots)))
+        """Return the folders of whose entries the layout says something each: what is to be hidden or shown in them."""
+        return (self._policy.places.home, *self._opened.read)
 
     def _build_command_layout(self, command: ShellCommand) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
+        self.current_layout()  # where an opened folder has changed, keys are looked for in it again
         alone = [
             one
             for one in command.writable_paths
@@ -345,6 +350,10 @@ class SandboxBackend:
                 path=path,
             )
         )
+
+    def explain_dropped_variables(self, text: str) -> str:
+        """Explain which variables a command used that commands do not get; "" when there is none."""
+        return self._local.explain_dropped_variables(text)
 
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""

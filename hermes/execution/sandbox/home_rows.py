@@ -1,5 +1,5 @@
-"""What commands see of homes, as rows with a reason each: homes are hidden, and in them can be read what programs are run
-by: tool chains, the folders of PATH, and what those lead to.
+"""What commands see of homes, as rows with a reason each: homes are hidden, and in them can be read what programs are
+run by: tool chains, the folders of PATH, and what those lead to.
 """
 
 import contextlib
@@ -98,16 +98,21 @@ def _derive_programs(
             seen.add(target)
             queue.append((target, steps + 1))
             real = os.path.realpath(target)
-            if not _is_in_homes(real, homes) or _is_covered(real, opened) or read_refusal(real, places):
+            if read_refusal(real, places):
+                continue
+            reason = f"what {path} leads to"
+            if real != target and _is_in_homes(target, homes):
+                yield LayoutRow(target, PathAccess.READ, reason)  # the name by which it is known is a link on the way
+            if not _is_in_homes(real, homes) or _is_covered(real, opened):
                 continue
             folder = find_program_folder(real, homes, places)
             opened.add(folder)
-            yield LayoutRow(folder, PathAccess.READ, f"what {path} leads to")
+            yield LayoutRow(folder, PathAccess.READ, reason)
             queue += [(one, steps + 1) for one in _find_base_programs(folder)]
 
 
 def find_program_folder(program: str, homes: Iterable[str], places: Places) -> str:
-    """Return the folder that was installed with a program (resolved); the program alone where it lies among other files.
+    """Return the folder that was installed with a program (resolved); the program alone where there is no such folder.
 
     A folder that holds a repository is somebody's project, and none that keys or a home lie in is a program's.
     """
@@ -175,7 +180,7 @@ def _real_home(path: str) -> str:
     """Return a home, resolved; empty where it is not there, or is a folder of the system's."""
     real = os.path.realpath(path) if os.path.isabs(path) else "/"
     is_system = real.count("/") < 2 and real not in _HOME_PARENTS
-    return "" if real == "/" or is_system and not _is_private_folder(real) or not os.path.isdir(real) else real
+    return "" if real == "/" or (is_system and not _is_private_folder(real)) or not os.path.isdir(real) else real
 
 
 def _is_private_folder(path: str) -> bool:

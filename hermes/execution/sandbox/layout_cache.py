@@ -1,4 +1,4 @@
-"""Keeps the layout of a session until something changes on which it depends, so that no path costs a look at the disk."""
+"""Keeps the layout of a session until something changes on which it depends: no path costs a look at the disk."""
 
 import contextlib
 import os

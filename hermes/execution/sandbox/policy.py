@@ -106,7 +106,9 @@ def make_policy(
     )
 
 
-def build_layout(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED, *, sockets: bool = True) -> AccessLayout:
+def build_layout(
+    policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED, *, sockets: bool = True
+) -> AccessLayout:
     """Return where on this machine the policy's paths lie now; `sockets`: with what programs listen at.
 
     What is writable must be named by its real path: a command may have put a link where another command's folder was.
@@ -342,7 +344,9 @@ def _list_shown_entries(home: str, roots: Iterable[str]) -> list[str]:
     if not any(is_or_below(home, root) for root in roots):
         return []
     with contextlib.suppress(OSError), os.scandir(home) as entries:
-        shown = [one.path for one in entries if one.name == ".git" or not (one.name.startswith(".") or one.is_symlink())]
+        shown = [
+            one.path for one in entries if one.name == ".git" or not (one.name.startswith(".") or one.is_symlink())
+        ]
         return sorted(shown)[:_MAX_HOME_ENTRIES]
     return []
 

@@ -17,7 +17,7 @@ from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.layout_cache import MountWatch
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.support import landlock_version
-from hermes.execution.sandbox.tmpdir import SandboxTmpdir
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir, find_abandoned, remove_folders
 from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.util.localizable import join_localizable
@@ -119,6 +119,8 @@ class SandboxProbe:
         async with self._lock:
             if self._support is None:
                 self._support = await self._try_mechanisms()
+                if left := await asyncio.to_thread(find_abandoned):
+                    await remove_folders(left)  # what killed processes left: once a process is enough
             return self._support
 
     async def _try_mechanisms(self) -> SandboxSupport:

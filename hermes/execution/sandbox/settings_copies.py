@@ -1,8 +1,8 @@
 """Cleaned copies of the settings that programs read from a home: what is listed, without keys, helpers and includes.
 
 A copy stands in the place of its file in the sandbox, or a variable leads programs to it. A password in an address is
-left out and the address kept: a program that took the public server in place of a private one would fetch what a stranger
-published there under the same name.
+left out and the address kept: a program that took the public server in place of a private one would fetch what a
+stranger published there under the same name.
 """
 
 import contextlib
@@ -30,28 +30,30 @@ _ENTRY = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
 _GIT_KEYS = str.split(
     """
     user.name user.email user.useconfigonly author.name author.email committer.name committer.email advice.* alias.*
-    apply.whitespace blame.* branch.autosetupmerge branch.autosetuprebase branch.sort checkout.* clone.defaultremotename
-    color.* column.* commit.cleanup commit.status commit.verbose core.abbrev core.attributesfile core.autocrlf core.bigfilethreshold
-    core.checkstat core.eol core.excludesfile core.filemode core.ignorecase core.logallrefupdates core.longpaths
-    core.precomposeunicode core.preloadindex core.quotepath core.safecrlf core.symlinks core.trustctime
-    core.untrackedcache core.whitespace diff.algorithm diff.colormoved diff.context diff.indentheuristic
-    diff.interhunkcontext diff.mnemonicprefix diff.noprefix diff.renamelimit diff.renames diff.submodule
-    diff.wserrorhighlight feature.* fetch.* format.pretty gc.* grep.* help.* http.lowspeedlimit http.lowspeedtime
-    http.postbuffer http.sslcainfo http.sslverify http.version index.* init.defaultbranch interactive.singlekey
-    lfs.repositoryformatversion log.* merge.branchdesc merge.conflictstyle merge.ff merge.log merge.renamelimit
-    merge.renames merge.stat notes.rewriteref pack.* pretty.* protocol.version pull.* push.autosetupremote push.default
-    push.followtags rebase.* remote.pushdefault rerere.* safe.directory showbranch.* stash.* status.* submodule.recurse
-    tag.sort transfer.fsckobjects url.insteadof url.pushinsteadof versionsort.suffix
+    apply.whitespace blame.* branch.autosetupmerge branch.autosetuprebase branch.sort checkout.*
+    clone.defaultremotename color.* column.* commit.cleanup commit.status commit.verbose core.abbrev
+    core.attributesfile core.autocrlf core.bigfilethreshold core.checkstat core.eol core.excludesfile core.filemode
+    core.ignorecase core.logallrefupdates core.longpaths core.precomposeunicode core.preloadindex core.quotepath
+    core.safecrlf core.symlinks core.trustctime core.untrackedcache core.whitespace diff.algorithm diff.colormoved
+    diff.context diff.indentheuristic diff.interhunkcontext diff.mnemonicprefix diff.noprefix diff.renamelimit
+    diff.renames diff.submodule diff.wserrorhighlight feature.* fetch.* format.pretty gc.* grep.* help.*
+    http.lowspeedlimit http.lowspeedtime http.postbuffer http.sslcainfo http.sslverify http.version index.*
+    init.defaultbranch interactive.singlekey lfs.repositoryformatversion log.* merge.branchdesc merge.conflictstyle
+    merge.ff merge.log merge.renamelimit merge.renames merge.stat notes.rewriteref pack.* pretty.* protocol.version
+    pull.* push.autosetupremote push.default push.followtags rebase.* remote.pushdefault rerere.* safe.directory
+    showbranch.* stash.* status.* submodule.recurse tag.sort transfer.fsckobjects url.insteadof url.pushinsteadof
+    versionsort.suffix
     """
 )
 _GIT_UNUSABLE = frozenset(("log.showsignature", "pack.packobjectshook", "help.browser"))
 """Settings that a pattern would cover, and that need a program or a key."""
 _NPM_KEYS = str.split(
     """
-    registry @*:registry audit auto-install-peers cache-max color engine-strict fetch-retries fetch-timeout foreground-scripts
-    fund hoist-pattern ignore-scripts init-license init-version legacy-peer-deps link-workspace-packages loglevel maxsockets
-    node-linker offline omit package-lock prefer-offline prefix progress public-hoist-pattern save save-exact save-prefix
-    shamefully-hoist strict-peer-dependencies strict-ssl unicode update-notifier
+    registry @*:registry audit auto-install-peers cache-max color engine-strict fetch-retries fetch-timeout
+    foreground-scripts fund hoist-pattern ignore-scripts init-license init-version legacy-peer-deps
+    link-workspace-packages loglevel maxsockets node-linker offline omit package-lock prefer-offline prefix progress
+    public-hoist-pattern save save-exact save-prefix shamefully-hoist strict-peer-dependencies strict-ssl unicode
+    update-notifier
     """
 )
 _PIP_KEYS = str.split(
@@ -63,9 +65,9 @@ _PIP_KEYS = str.split(
 )
 _CARGO_KEYS = str.split(
     """
-    alias.* build.* cargo-new.* doc.* future-incompat-report.* http.cainfo http.check-revoke http.multiplexing http.timeout
-    net.git-fetch-with-cli net.offline net.retry patch.* profile.* registries.*.index registry.default resolver.* source.*
-    target.* term.* unstable.*
+    alias.* build.* cargo-new.* doc.* future-incompat-report.* http.cainfo http.check-revoke http.multiplexing
+    http.timeout net.git-fetch-with-cli net.offline net.retry patch.* profile.* registries.*.index registry.default
+    resolver.* source.* target.* term.* unstable.*
     """
 )
 _SSH_KEYS = str.split(
@@ -152,7 +154,7 @@ def clean_cargo_settings(text: str) -> str:
 
 
 def clean_ssh_settings(text: str) -> str:
-    """Return settings of ssh's with what is listed; none of what stands under a `Match`, whose words may run a program."""
+    """Return settings of ssh's with what is listed; none of what stands under a `Match`, which may run a program."""
     lines: list[str] = []
     is_match = False
     for line in text.splitlines():
@@ -214,8 +216,8 @@ class SettingsCopies:
 def settings_variables(copies: Sequence[SettingsCopy], folder: str) -> dict[str, str]:
     """Return the variables that lead programs to the copies, where nothing can be shown in the place of a file.
 
-    Git obeys one file alone then, so its copies are joined; cargo has no variable for its settings, so it gets a home of
-    its own with links to what is in the person's.
+    Git obeys one file alone then, so its copies are joined; cargo has no variable for its settings, so it gets a home
+    of its own with links to what is in the person's.
     """
     variables = dict(UNSIGNED_VARIABLES) if copies else {}
     for one in copies:
@@ -243,7 +245,7 @@ def strip_user_info(text: str) -> str:
 
 
 def _is_listed(name: str, keys: Iterable[str]) -> bool:
-    return any(name == one or "*" in one and fnmatch.fnmatchcase(name, one) for one in keys)
+    return any(name == one or ("*" in one and fnmatch.fnmatchcase(name, one)) for one in keys)
 
 
 def _is_harmless_value(value: str) -> bool:
