@@ -2,6 +2,8 @@
 the tool chains that commands are run by.
 """
 
+from hermes.i18n.messages import N_
+
 AGENT_FOLDERS = str.split(
     """
     .config/hermes .local/state/hermes .claude .codex .gemini .cursor .copilot .config/github-copilot .config/goose
@@ -89,7 +91,7 @@ SECRET_PLACES = (*KEY_FOLDERS, *KEY_FILES, *HISTORY_FILES, *AGENT_FOLDERS, *APP_
 
 TOOL_ROWS = (
     (
-        "programs, and what they are run by",
+        N_("programs, and what they are run by"),
         str.split(
             """
             .asdf .bun/bin .bun/install .cabal .cargo/bin .cargo/env .deno/bin .dotnet .elan .fnm .gem/ruby .ghcup
@@ -101,7 +103,7 @@ TOOL_ROWS = (
         ),
     ),
     (
-        "packages that were fetched",
+        N_("packages that were fetched"),
         str.split(
             """
             .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm .cache/pypoetry .cache/uv
@@ -111,7 +113,7 @@ TOOL_ROWS = (
         ),
     ),
     (
-        "settings that hold no key",
+        N_("settings that hold no key"),
         str.split(".gitignore_global .config/git/ignore .config/git/attributes .rustup/settings.toml .terminfo"),
     ),
 )

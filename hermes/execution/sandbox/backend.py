@@ -20,29 +20,15 @@ from hermes.execution.sandbox.bubblewrap import (
 )
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
 from hermes.execution.sandbox.landlock import LandlockSandbox
-from hermes.execution.sandbox.layout_cache import LayoutCache
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
 from hermes.execution.sandbox.planted_files import PlantedFiles
-from hermes.execution.sandbox.policy import (
-    OpenedPlaces,
-    SandboxPolicy,
-    add_fixed_paths,
-    build_layout,
-    explain_closed_path,
-    explain_grant_refusal,
-    explain_read_refusal,
-    find_code_paths,
-    find_denied_path,
-    find_fixed_paths,
-    find_keys_below,
-    hidden_path,
-)
+from hermes.execution.sandbox.policy import SandboxPolicy, find_code_paths, find_fixed_paths
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
+from hermes.execution.sandbox.session_layout import SessionLayout
 from hermes.execution.sandbox.settings_copies import SettingsCopies
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import PROJECT_FILES
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
@@ -140,11 +126,9 @@ class SandboxBackend:
         self._probe = probe or SandboxProbe(environment)
         self._hosts = AllowedHosts(policy.hosts, resolve)
         self._tmpdir: SandboxTmpdir | None = None
-        self._opened = OpenedPlaces()
-        self._layouts = LayoutCache(self._build_layout, self._list_watched, self._probe.mounts)
-        self._commands: list[SandboxedCommand] = []
-        self._fixed_paths: tuple[str, ...] = ()
         self._settings_copies = SettingsCopies(policy.places.home, environment)
+        self._layouts = SessionLayout(self._policy, self._settings_copies, self._probe.mounts)
+        self._commands: list[SandboxedCommand] = []
         self._planted_files = PlantedFiles()
         self._look_lock = asyncio.Lock()
         self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
@@ -176,7 +160,7 @@ class SandboxBackend:
             running, signal = await self._start_once(command, output.write, layout, network)
             if signal is None or await running.has_begun(signal):
                 break
-            changed = await asyncio.to_thread(self._build_command_layout, command)
+            changed = await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
             if not left or changed == layout:
                 break
             # A path that was listed has gone, such as a socket that its program removed: nothing of the command ran.
@@ -250,30 +234,7 @@ class SandboxBackend:
 
     def current_layout(self) -> AccessLayout:
         """Return how commands see the folders of this machine now."""
-        return self._layouts.get_layout()
-
-    def _build_layout(self) -> AccessLayout:
-        opened = self._opened
-        found = (key for path in opened.read for key in find_keys_below(path) or ())
-        self._opened = msgspec.structs.replace(opened, keys=tuple(dict.fromkeys((*opened.keys, *found))))
-        return add_fixed_paths(build_layout(self._policy, self._opened, sockets=False), self._fixed_paths)
-
-    def _list_watched(self) -> tuple[str, ...]:
-        """Return the folders of whose entries the layout says something each: what is to be hidden or shown in them."""
-        return (self._policy.places.home, *self._opened.read)
-
-    def _build_command_layout(self, command: ShellCommand) -> AccessLayout:
-        """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
-        self.current_layout()  # where an opened folder has changed, keys are looked for in it again
-        alone = [
-            one
-            for one in command.writable_paths
-            if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)
-        ]
-        opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, *alone))
-        fixed = [one for one in self._fixed_paths if one not in command.git_settings]
-        copies = self._settings_copies.refresh(self._get_tmpdir()) if self._policy.readable else ()
-        return msgspec.structs.replace(add_fixed_paths(build_layout(self._policy, opened), fixed), copies=copies)
+        return self._layouts.current_layout()
 
     async def describe(self, *, detailed: bool = False) -> str:
         """Describe what the sandbox enforces on this machine, found out by trying."""
@@ -288,7 +249,7 @@ class SandboxBackend:
     def to_local_path(self, path: str) -> str:
         """Return where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
         plain = os.path.normpath(path)
-        if self._is_open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
+        if self._layouts.is_open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
             return path  # the usual cases, and the layout costs a look at the disk
         tmpdir = self._get_tmpdir()
         local_path = tmpdir.to_local_path(path, self.current_layout())
@@ -302,17 +263,12 @@ class SandboxBackend:
         """Return how commands name a path of this machine."""
         return self._tmpdir.to_command_path(path) if self._tmpdir is not None else path
 
-    def _is_open(self, path: str) -> bool:
-        """Return whether a path lies in a folder that commands see, and may write, as this machine does."""
-        roots = (self._policy.places.workspace, *self._policy.writable, *self._opened.written)
-        return any(is_or_below(path, root) for root in roots)
-
     def is_writable(self, path: str) -> bool:
         """Return whether commands may write this path: in the workspace, what was granted, and the
         session's own /tmp.
         """
         places = self._policy.places
-        if not self._is_open(path):
+        if not self._layouts.is_open(path):
             return self._get_tmpdir().to_command_path(path) != path
         # As in the layout: in the home itself only what is in folders without a dot.
         of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
@@ -327,29 +283,11 @@ class SandboxBackend:
 
         A path that no grant would open is not returned.
         """
-        return find_denied_path(
-            output, self.current_layout(), cwd, lambda path: explain_grant_refusal(path, self._policy)
-        )
+        return self._layouts.find_denied_path(output, cwd)
 
     def explain_closed_path(self, output: str, cwd: str) -> str:
-        """Explain why the path that a command was kept from writing is opened to nobody; "" when that is not so."""
-        layout = self.current_layout()
-        why = explain_closed_path(output, layout, cwd, lambda path: explain_grant_refusal(path, self._policy))
-        if why or self._policy.unreadable or not self._policy.homes:
-            return why
-        path = hidden_path(output, layout, cwd, self._policy.homes)
-        if not path:
-            return ""
-        why = explain_read_refusal(path, self._policy)
-        return (
-            N_("the sandbox hides {path} from commands, whether it exists or not: {why}", path=path, why=why)
-            if why
-            else N_(
-                "the sandbox hides {path} from commands, whether it exists or not: read_file on it asks the person to "
-                "open its folder, and terminal.sandbox.writable opens one for good",
-                path=path,
-            )
-        )
+        """Explain why the path that a command was kept from is closed; "" when that is not so."""
+        return self._layouts.explain_closed_path(output, cwd)
 
     def explain_dropped_variables(self, text: str) -> str:
         """Explain which variables a command used that commands do not get; "" when there is none."""
@@ -357,32 +295,13 @@ class SandboxBackend:
 
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
-        path = os.path.realpath(path)
-        self._open_path(path, explain_grant_refusal(path, self._policy))
-        self._opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, path))
-        self._layouts.discard()
+        self._layouts.open_to_write(os.path.realpath(path))
 
     def grant_read(self, path: str) -> None:
         """Let this session's commands read what a person named, but for keys in it. Raises `ToolError` for what is
         never opened: keys, Hermes' own, homes as a whole.
         """
-        path = os.path.realpath(path)
-        self._open_path(path, explain_read_refusal(path, self._policy))
-        self._opened = msgspec.structs.replace(self._opened, read=(*self._opened.read, path))
-        self._layouts.discard()
-
-    def _open_path(self, path: str, reason: str) -> None:
-        """Note which keys lie in what is opened. Raises `ToolError` where it cannot be opened, for the reason given."""
-        keys = None if reason else find_keys_below(path)
-        if not reason and not os.path.exists(path):
-            reason = "it does not exist"
-        if not reason and keys is None:
-            reason = "it holds too many files to look for keys in all of them; a folder in it can be opened"
-        if reason:
-            raise ToolError(f"{path} is not opened to commands: {reason}.")
-        self._opened = msgspec.structs.replace(
-            self._opened, keys=tuple(dict.fromkeys((*self._opened.keys, *(keys or ()))))
-        )
+        self._layouts.open_to_read(os.path.realpath(path))
 
     async def close(self) -> None:
         """End what is left in the sandbox, check what that left, and release what the session had."""
@@ -414,15 +333,12 @@ class SandboxBackend:
         async with self._look_lock:
             if not self._commands:
                 await asyncio.to_thread(self._record_baseline)
-            return await asyncio.to_thread(self._build_command_layout, command)
+            return await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
 
     def _record_baseline(self) -> None:
-        layout = build_layout(self._policy, self._opened, sockets=False)
+        layout = self._layouts.build_unfixed()
         self._planted_files.record_baseline(layout.paths_with(PathAccess.WRITE), PROJECT_FILES)
-        fixed = find_fixed_paths(layout, self._planted_files.list_git_dirs())
-        if fixed != self._fixed_paths:
-            self._fixed_paths = fixed
-            self._layouts.discard()
+        self._layouts.fix_paths(find_fixed_paths(layout, self._planted_files.list_git_dirs()))
         if not self._planted_files.is_complete and _TOO_MANY_FOLDERS not in self.notices:
             self.notices.append(_TOO_MANY_FOLDERS)
 
@@ -461,21 +377,19 @@ class SandboxBackend:
         There is one for each network mode, so that a command without the proxy cannot reach commands that have it.
         """
         async with self._loopback_lock:
-            if network not in self._loopbacks:
-                self._loopbacks[network] = await self._make_loopback(support, network)
+            if network in self._loopbacks:
+                return self._loopbacks[network]
+            reason, self._loopbacks[network] = "no process can supervise them", None
+            if await self._local.is_supervised():
+                try:
+                    listen = network is NetworkMode.ALLOWLIST
+                    self._loopbacks[network] = await make_loopback(build_trial(support.program), listen=listen)
+                except ToolError as error:
+                    reason = str(error)
+            notice = f"{_NO_SHARED_LOOPBACK} ({reason})."
+            if self._loopbacks[network] is None and notice not in self.notices:
+                self.notices.append(notice)
             return self._loopbacks[network]
-
-    async def _make_loopback(self, support: SandboxSupport, network: NetworkMode) -> LoopbackNetwork | None:
-        reason = "no process can supervise them"
-        if await self._local.is_supervised():
-            try:
-                return await make_loopback(build_trial(support.program), listen=network is NetworkMode.ALLOWLIST)
-            except ToolError as error:
-                reason = str(error)
-        notice = f"{_NO_SHARED_LOOPBACK} ({reason})."
-        if notice not in self.notices:
-            self.notices.append(notice)
-        return None
 
 
 class SandboxedCommand:

@@ -8,7 +8,7 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -242,14 +242,18 @@ class BubblewrapSandbox:
                 options += ["--tmpfs", path]
             else:
                 options += self._mount_option(path, kind)
-        for path, target in self._layout.links:
-            options += ["--symlink", target, path]
-        for one in self._layout.copies:
-            if self._layout.access_of(one.path) is PathAccess.HIDDEN:
-                options += ["--ro-bind", one.copy, one.path]
+        options += self._shown_options()
         for path in empty_folders:
             options += ["--remount-ro", path]
         return options
+
+    def _shown_options(self) -> Iterator[str]:
+        """Yield the options for what stands in hidden folders: links to what can be read, and cleaned copies."""
+        for path, target in self._layout.links:
+            yield from ("--symlink", target, path)
+        for one in self._layout.copies:
+            if self._layout.access_of(one.path) is PathAccess.HIDDEN:
+                yield from ("--ro-bind", one.copy, one.path)
 
     def _mount_option(self, path: str, kind: PathAccess) -> tuple[str, ...]:
         if kind is PathAccess.PRIVATE:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
+from hermes.i18n.messages import N_
 from hermes.safety.home_places import TOOL_ROWS, TOOL_VARIABLES
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places, is_or_below, is_root_like, read_refusal
@@ -25,7 +26,8 @@ _NO_PERSON = 65_534
 _PROGRAM_FOLDERS = frozenset(("bin", "sbin", "libexec", "shims", "Scripts"))
 _PARTS_OF_INSTALLED = frozenset(("lib", "lib64", "libexec", "share", "pyvenv.cfg", "conda-meta"))
 """Names beside a folder of programs that say that the folder above was installed, and is no project."""
-_MAX_PROGRAMS = 2_000
+_DERIVED = N_("what a program of PATH leads to")
+_MAX_PROGRAMS = 4_000
 _MAX_STEPS = 8
 """How many programs lead from one to the next: a link, what runs it, what that was made from."""
 _MAX_HEAD_BYTES = 512
@@ -62,53 +64,62 @@ def find_homes(places: Places) -> tuple[str, ...]:
 
 def home_rows(places: Places, homes: Iterable[str], environ: Mapping[str, str], code: Iterable[str]) -> list[LayoutRow]:
     """Return what commands read of hidden homes; the rows name paths as programs do, links not followed."""
-    rows = [
-        LayoutRow(f"{home}/{chain}", PathAccess.READ, reason)
-        for home in (places.home, *places.other_homes)
-        for reason, chains in TOOL_ROWS
-        for chain in chains
-    ]
     hidden = tuple(homes)
     named = [os.path.normpath(one) for one in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(one)]
     folders = [one for one in dict.fromkeys(named) if _is_in_homes(one, hidden) and not _is_home(one, hidden)]
-    rows += [LayoutRow(one, PathAccess.READ, "a folder of PATH") for one in folders]
-    for name, parts in TOOL_VARIABLES.items():
-        if os.path.isabs(folder := environ.get(name, "")) and _is_in_homes(folder, hidden):
-            paths = (os.path.normpath(os.path.join(folder, part)) for part in parts)
-            rows += [LayoutRow(one, PathAccess.READ, f"a tool chain, by {name}") for one in paths]
     own = [*code, sys.prefix, sys.base_prefix, sys.executable]
-    rows += [LayoutRow(one, PathAccess.READ, "Hermes' code and interpreter") for one in own]
-    rows += [LayoutRow(f"{one}", PathAccess.READ, "for everybody") for one in _SHARED_HOMES]
-    starts = [*folders, os.path.dirname(sys.executable)]
-    rows += _derive_programs(starts, hidden, [row.path for row in rows], places)
+    rows = list(_tool_rows(places, environ))
+    rows += [LayoutRow(one, PathAccess.READ, N_("a folder of PATH")) for one in folders]
+    rows += [LayoutRow(one, PathAccess.READ, N_("Hermes' code and interpreter")) for one in own]
+    rows += [LayoutRow(one, PathAccess.READ, N_("for everybody")) for one in _SHARED_HOMES]
+    search = _ProgramSearch(places, hidden, [row.path for row in rows])
+    rows += search.find_rows([*folders, os.path.dirname(sys.executable)])
     return [row for row in rows if not _is_home(row.path, hidden)]
 
 
-def _derive_programs(
-    folders: Iterable[str], homes: tuple[str, ...], open_paths: Iterable[str], places: Places
-) -> Iterator[LayoutRow]:
-    """Yield what programs of these folders lead to in hidden homes: their own folders, and what those are run by."""
-    opened = {os.path.realpath(one) for one in open_paths}
-    queue = [(path, 0) for folder in folders for path in _list_programs(folder)]
-    seen: set[str] = set()
-    for path, steps in queue[:_MAX_PROGRAMS]:
-        for target in _follow_program(path):
-            if target in seen or steps >= _MAX_STEPS or len(queue) > 2 * _MAX_PROGRAMS:
+def _tool_rows(places: Places, environ: Mapping[str, str]) -> Iterator[LayoutRow]:
+    for home in (places.home, *places.other_homes):
+        for reason, chains in TOOL_ROWS:
+            yield from (LayoutRow(f"{home}/{chain}", PathAccess.READ, reason) for chain in chains)
+    for name, parts in TOOL_VARIABLES.items():
+        if os.path.isabs(folder := environ.get(name, "")):
+            paths = (os.path.normpath(os.path.join(folder, part)) for part in parts)
+            yield from (LayoutRow(one, PathAccess.READ, N_("a tool chain that a variable names")) for one in paths)
+
+
+class _ProgramSearch:
+    """Finds what programs lead to in hidden homes: their own folders, and what those are run by."""
+
+    def __init__(self, places: Places, homes: tuple[str, ...], opened: Iterable[str]) -> None:
+        self._places = places
+        self._homes = homes
+        self._opened = {os.path.realpath(one) for one in opened}
+        self._queue: list[tuple[str, int]] = []
+        self._seen: set[str] = set()
+
+    def find_rows(self, folders: Iterable[str]) -> Iterator[LayoutRow]:
+        """Yield a row for each folder or program that those of these folders lead to."""
+        self._queue += [(path, 0) for folder in folders for path in _list_programs(folder)]
+        for path, steps in self._queue:
+            if steps >= _MAX_STEPS or len(self._queue) > _MAX_PROGRAMS:
                 continue
-            seen.add(target)
-            queue.append((target, steps + 1))
-            real = os.path.realpath(target)
-            if read_refusal(real, places):
-                continue
-            reason = f"what {path} leads to"
-            if real != target and _is_in_homes(target, homes):
-                yield LayoutRow(target, PathAccess.READ, reason)  # the name by which it is known is a link on the way
-            if not _is_in_homes(real, homes) or _is_covered(real, opened):
-                continue
-            folder = find_program_folder(real, homes, places)
-            opened.add(folder)
-            yield LayoutRow(folder, PathAccess.READ, reason)
-            queue += [(one, steps + 1) for one in _find_base_programs(folder)]
+            for target in _follow_program(path):
+                if target not in self._seen:
+                    self._seen.add(target)
+                    self._queue.append((target, steps + 1))
+                    yield from self._open_target(target, steps)
+
+    def _open_target(self, target: str, steps: int) -> Iterator[LayoutRow]:
+        real = os.path.realpath(target)
+        if read_refusal(real, self._places):
+            return
+        if real != target and _is_in_homes(target, self._homes):
+            yield LayoutRow(target, PathAccess.READ, _DERIVED)  # the name by which it is known is a link on the way
+        if _is_in_homes(real, self._homes) and not _is_covered(real, self._opened):
+            folder = find_program_folder(real, self._homes, self._places)
+            self._opened.add(folder)
+            self._queue += [(one, steps + 1) for one in _find_base_programs(folder)]
+            yield LayoutRow(folder, PathAccess.READ, _DERIVED)
 
 
 def find_program_folder(program: str, homes: Iterable[str], places: Places) -> str:

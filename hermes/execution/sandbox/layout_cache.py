@@ -36,7 +36,7 @@ class MountWatch:
 class LayoutCache:
     """Holds a layout. `build` makes it; `watched` are folders whose list of entries it depends on.
 
-    It is made anew after `discard`, after a change of the mounts, and when a watched folder's list has changed.
+    It is made again after `discard`, after a change of the mounts, and when a watched folder's list has changed.
     """
 
     def __init__(
@@ -49,13 +49,8 @@ class LayoutCache:
         self._generation = 0
         self._held: tuple[int, int, tuple[tuple[str, _Stamp], ...], AccessLayout] | None = None
 
-    @property
-    def generation(self) -> int:
-        """How many times the layout was discarded."""
-        return self._generation
-
     def discard(self) -> None:
-        """Let the next look make the layout anew."""
+        """Let the next look make the layout again."""
         self._generation += 1
 
     def get_layout(self) -> AccessLayout:

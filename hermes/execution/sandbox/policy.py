@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, home_rows
+from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import PROJECT_FILES
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
@@ -82,25 +83,37 @@ class OpenedPlaces(Struct, frozen=True):
 _NOTHING_OPENED = OpenedPlaces()
 
 
+class ToolPlaces(Struct, frozen=True):
+    """The homes of this machine, what of them is read to run programs, and where Hermes' own code lies."""
+
+    homes: tuple[str, ...]
+    rows: tuple[LayoutRow, ...]
+    code: tuple[str, ...]
+
+
+def find_tools(places: Places, environ: Mapping[str, str]) -> ToolPlaces:
+    """Return what is the same for all sessions of a person on this machine."""
+    homes, code = find_homes(places), find_code_paths()
+    return ToolPlaces(homes, tuple(home_rows(places, homes, environ, code)), code)
+
+
 def make_policy(
     places: Places,
-    environ: Mapping[str, str],
+    tools: ToolPlaces,
     *,
     writable: tuple[str, ...] = (),
     network: NetworkMode = NetworkMode.ALLOWLIST,
     hosts: tuple[str, ...] = (),
 ) -> SandboxPolicy:
     """Return the policy of a session. To those who are confined nothing of a home is shown but their workspace."""
-    homes = find_homes(places)
-    code = find_code_paths()
     return SandboxPolicy(
         places=places,
         writable=writable,
         unreadable=(places.home,) if places.confined else (),
-        homes=homes,
-        readable=() if places.confined else tuple(home_rows(places, homes, environ, code)),
+        homes=tools.homes,
+        readable=() if places.confined else tools.rows,
         git_folders=() if places.confined else find_own_git_folders(places),
-        code=code,
+        code=tools.code,
         network=network,
         hosts=hosts,
     )
@@ -129,29 +142,36 @@ def layout_rows(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -
     roots = _written_roots(policy, opened)
     homes = list(_existing_paths(policy.homes))
     hidden = find_hidden_paths(policy)
-    rows = _rows_of(policy.private, PathAccess.PRIVATE, "the session's own")
-    rows += _rows_of((*homes, *_find_other_mounts(homes)), PathAccess.HIDDEN, "a home")
-    rows += _rows_of(_list_shown_entries(places.home, roots), PathAccess.READ, "the workspace is the home: no dot")
+    rows = _rows_of(policy.private, PathAccess.PRIVATE, N_("the session's own"))
+    rows += _rows_of((*homes, *_find_other_mounts(homes)), PathAccess.HIDDEN, N_("a home"))
+    rows += _rows_of(_list_shown_entries(places.home, roots), PathAccess.READ, N_("the workspace is the home: no dot"))
+    rows += _readable_rows(policy, homes, hidden)
+    rows += [LayoutRow(one, PathAccess.HIDDEN, N_("keys, or other people's words")) for one in hidden]
+    rows += _rows_of(_SOCKET_FOLDERS, PathAccess.HIDDEN, N_("services of the machine listen there"))
+    needed = (*_NEEDED_PATHS, *list_readable_paths(places), *_find_ssh_public_files(places), *policy.code)
+    rows += _rows_of(needed, PathAccess.READ, N_("commands need it, and no key is in it"))
+    for root in filter(_is_real, roots):
+        reason = N_("the workspace") if root == places.workspace else N_("opened, or the workspace's own git folder")
+        rows += [LayoutRow(one, PathAccess.WRITE, reason) for one in _writable_parts(root, places)]
+    read = [one for one in opened.read if _is_real(one) and not _is_below_any(one, opened.written)]
+    rows += [LayoutRow(one, PathAccess.READ, N_("opened to read")) for one in read]
+    inside = [one for one in hidden if _is_below_any(one, opened.read)]
+    rows += _rows_of((*inside, *opened.keys), PathAccess.HIDDEN, N_("a key inside of what was opened"))
+    return rows
+
+
+def _readable_rows(policy: SandboxPolicy, homes: Sequence[str], hidden: Sequence[str]) -> Iterator[LayoutRow]:
+    """Yield what is read of homes: never one as a whole, nor what lies in a key place."""
     for row in policy.readable:
         for real in _existing_paths([row.path]):
             is_home = any(is_or_below(one, real) for one in homes)
             if _is_below_any(real, homes) and not is_home and not _is_below_any(real, hidden):
-                rows.append(LayoutRow(real, PathAccess.READ, row.reason))
-    rows += [LayoutRow(one, PathAccess.HIDDEN, "keys, or other people's words") for one in hidden]
-    rows += _rows_of(_SOCKET_FOLDERS, PathAccess.HIDDEN, "services of the machine listen there")
-    readable = (*_NEEDED_PATHS, *list_readable_paths(places), *_find_ssh_public_files(places), *policy.code)
-    rows += _rows_of(readable, PathAccess.READ, "commands need it, and no key is in it")
-    for root in roots:
-        if root in _existing_paths([root]):
-            reason = "the workspace" if root == places.workspace else "opened, or the workspace's own git folder"
-            rows += [LayoutRow(one, PathAccess.WRITE, reason) for one in _writable_parts(root, places)]
-    read = [one for one in opened.read if one in _existing_paths([one])]
-    rows += [
-        LayoutRow(one, PathAccess.READ, "opened to read") for one in read if not _is_below_any(one, opened.written)
-    ]
-    inside = [one for one in hidden if _is_below_any(one, read)]
-    rows += _rows_of((*inside, *opened.keys), PathAccess.HIDDEN, "a key inside of what was opened")
-    return rows
+                yield LayoutRow(real, PathAccess.READ, row.reason)
+
+
+def _is_real(path: str) -> bool:
+    """Return whether a path is there, and no link leads to another place from it."""
+    return os.path.lexists(path) and os.path.realpath(path) == path
 
 
 def _rows_of(paths: Iterable[str], access: PathAccess, reason: str) -> list[LayoutRow]:
@@ -270,16 +290,18 @@ def find_own_git_folders(places: Places) -> tuple[str, ...]:
     folder = os.path.realpath(os.path.join(workspace, named))
     if not named or is_or_below(folder, workspace) or read_refusal(folder, places):
         return ()
-    back = _read_line(f"{folder}/gitdir")
     common = os.path.realpath(os.path.join(folder, _read_line(f"{folder}/commondir") or "."))
-    if back:  # a worktree's
-        is_own = os.path.realpath(os.path.join(folder, back)) == f"{workspace}/.git" and is_or_below(folder, common)
-    else:
-        tree = _read_setting(f"{folder}/config", "worktree")
-        is_own = bool(tree) and common == folder and os.path.realpath(os.path.join(folder, tree)) == workspace
-    if not is_own or not all(os.path.isdir(f"{common}/{name}") for name in ("objects", "refs")):
-        return ()
-    return () if is_root_like(common, places) or is_or_below(workspace, common) else (common,)
+    is_repository = all(os.path.isdir(f"{common}/{name}") for name in ("objects", "refs"))
+    is_too_much = is_root_like(common, places) or is_or_below(workspace, common)
+    return (common,) if is_repository and not is_too_much and _names_workspace(folder, common, workspace) else ()
+
+
+def _names_workspace(folder: str, common: str, workspace: str) -> bool:
+    """Return whether a git folder says that the workspace is its own: as a worktree, or as a submodule."""
+    if back := _read_line(f"{folder}/gitdir"):
+        return os.path.realpath(os.path.join(folder, back)) == f"{workspace}/.git" and is_or_below(folder, common)
+    tree = _read_setting(f"{folder}/config", "worktree")
+    return bool(tree) and common == folder and os.path.realpath(os.path.join(folder, tree)) == workspace
 
 
 def _read_line(path: str) -> str:

@@ -1,8 +1,8 @@
 """Cleaned copies of the settings that programs read from a home: what is listed, without keys, helpers and includes.
 
 A copy stands in the place of its file in the sandbox, or a variable leads programs to it. A password in an address is
-left out and the address kept: a program that took the public server in place of a private one would fetch what a
-stranger published there under the same name.
+left out and the address kept: a program that took the public server in place of a private one would fetch what
+somebody else published there under the same name.
 """
 
 import contextlib
@@ -179,16 +179,21 @@ _COPIED = (
 _CARGO_PARTS = ("bin", "registry", "git", "env")
 
 
+def find_copied_settings(home: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the settings files of a home of which commands get a copy."""
+    return [path for one in _COPIED if os.path.isfile(path := _locate_settings(one, home, environment))]
+
+
+def _locate_settings(one: CopiedSettings, home: str, environment: Mapping[str, str]) -> str:
+    named = environment.get(one.variable, "") if one.variable else ""
+    return named if os.path.isabs(named) else f"{home}/{one.place}"
+
+
 class SettingsCopies:
-    """The cleaned copies of a session, made anew when the files that they are of have changed."""
+    """The cleaned copies of a session, made again when their files have changed."""
 
     def __init__(self, home: str, environment: Mapping[str, str]) -> None:
-        self._home = home
-        self._named = {
-            one.variable: environment[one.variable]
-            for one in _COPIED
-            if one.variable and os.path.isabs(environment.get(one.variable, ""))
-        }
+        self._places = [_locate_settings(one, home, environment) for one in _COPIED]
         self._made: dict[str, tuple[tuple[int, int], str]] = {}
         self.signing_is_off = False
         """Whether the person has git sign what it records, which it does not in the sandbox."""
@@ -197,8 +202,7 @@ class SettingsCopies:
         """Return the copies, as the files are now."""
         folder = tmpdir.settings_folder
         found: list[SettingsCopy] = []
-        for number, one in enumerate(_COPIED):
-            path = self._named.get(one.variable) or f"{self._home}/{one.place}"
+        for number, (one, path) in enumerate(zip(_COPIED, self._places, strict=True)):
             copy = f"{folder}/{number}"
             stamp, text = _read_settings(path)
             if stamp is None or path in (other.path for other in found):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hermes.core.errors import ToolError
 from hermes.execution.base import NetworkMode
 from hermes.execution.sandbox.backend import SandboxBackend
-from hermes.execution.sandbox.policy import build_layout, find_own_git_folders, make_policy
+from hermes.execution.sandbox.policy import build_layout, find_own_git_folders, find_tools, make_policy
 from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places
@@ -76,7 +76,7 @@ def remake(case: Case, **variables: str) -> None:
         hermes_homes=(f"{home}/other-home", str(case.folder / "elsewhere/h2")),
     )
     environ = {**os.environ, "HOME": home, **variables}
-    made = replace(make_policy(places, environ, network=NetworkMode.OFF), private=("/var/tmp",))
+    made = replace(make_policy(places, find_tools(places, environ), network=NetworkMode.OFF), private=("/var/tmp",))
     case.policy = made
     case.backend = SandboxBackend(environ, made, probe=case.backend._probe)
 
