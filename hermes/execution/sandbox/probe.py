@@ -183,7 +183,7 @@ class SandboxProbe:
             return N_("Landlock does not work here ({get})", get=said.get("error") or "it does not hold")
         gaps = [
             "permissions/times/attributes of files elsewhere",
-            "names of files",
+            "whether a file of a known name is there, and its size",
             "git hooks and editor tasks (looked at after each command)",
             "command lines/limits/priorities of other programs",
             "shared memory of System V",
