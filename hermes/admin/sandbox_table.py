@@ -30,7 +30,7 @@ def list_sandbox_places(environ: Mapping[str, str], folder: str) -> list[Sandbox
     factory = BackendFactory(environ, settings, lambda: Supervisors(environ))
     policy = factory.make_sandbox_policy(resolve_places(environ, home, folder), NetworkMode.OFF)
     reasons = {row.path: row.reason for row in layout_rows(policy)}
-    layout = build_layout(policy, sockets=False)
+    layout = build_layout(policy)
     found = [
         SandboxPlace(path, access.name.lower(), reasons.get(path, "")) for path, access in layout.access_by_path.items()
     ]

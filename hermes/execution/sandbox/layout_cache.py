@@ -1,9 +1,11 @@
 """Keeps the layout of a session until something changes on which it depends: no path costs a look at the disk."""
 
 import contextlib
+import math
 import os
 import select
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 
@@ -47,23 +49,27 @@ class LayoutCache:
         self._mounts = mounts
         self._lock = threading.Lock()
         self._generation = 0
+        self._built = 0.0
         self._held: tuple[int, int, tuple[tuple[str, _Stamp], ...], AccessLayout] | None = None
 
     def discard(self) -> None:
         """Let the next look make the layout again."""
         self._generation += 1
 
-    def get_layout(self) -> AccessLayout:
-        """Return the layout as it is now."""
+    def get_layout(self, max_seconds: float = math.inf) -> AccessLayout:
+        """Return the layout as it is now; `max_seconds` is how old it may be although no change was seen."""
         held = self._held
         changes = self._mounts.count_changes()
-        if held is not None and held[0] == self._generation and held[1] == changes and not _has_changed(held[2]):
+        is_same = held is not None and held[0] == self._generation and held[1] == changes
+        if held is not None and is_same and time.monotonic() - self._built < max_seconds and not _has_changed(held[2]):
             return held[3]
         with self._lock:
             generation = self._generation
             watched = tuple((path, _read_stamp(path)) for path in self._list_watched())
-            self._held = (generation, changes, watched, self._build())
-            return self._held[3]
+            built = time.monotonic()
+            layout = self._build()
+            self._held, self._built = (generation, changes, watched, layout), built
+            return layout
 
 
 def _has_changed(watched: Iterable[tuple[str, _Stamp]]) -> bool:

@@ -119,21 +119,26 @@ def make_policy(
     )
 
 
-def build_layout(
-    policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED, *, sockets: bool = True
-) -> AccessLayout:
-    """Return where on this machine the policy's paths lie now; `sockets`: with what programs listen at.
+def build_layout(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -> AccessLayout:
+    """Return where on this machine the policy's paths lie now, but for sockets.
 
     What is writable must be named by its real path: a command may have put a link where another command's folder was.
     """
     rows = layout_rows(policy, opened)
     layout = AccessLayout(access_by_path={row.path: row.access for row in rows})
-    for path in _find_sockets() if sockets else ():
-        if layout.access_of(path) is PathAccess.READ and not _is_below_any(path, _KERNEL_FOLDERS):
-            layout.access_by_path[path] = PathAccess.HIDDEN
     layout = _simplify_layout(layout, policy.code)
     named = [*(row.path for row in policy.readable), *_list_links(policy.places.home, _written_roots(policy, opened))]
     return msgspec.structs.replace(layout, links=tuple(_links_of(named, layout)))
+
+
+def hide_sockets(layout: AccessLayout) -> AccessLayout:
+    """Return the layout without the sockets of programs that listen now."""
+    hidden = {
+        path: PathAccess.HIDDEN
+        for path in _find_sockets()
+        if layout.access_of(path) is PathAccess.READ and not _is_below_any(path, _KERNEL_FOLDERS)
+    }
+    return msgspec.structs.replace(layout, access_by_path={**layout.access_by_path, **hidden})
 
 
 def layout_rows(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -> list[LayoutRow]:

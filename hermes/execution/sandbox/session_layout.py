@@ -18,12 +18,16 @@ from hermes.execution.sandbox.policy import (
     find_denied_path,
     find_keys_below,
     hidden_path,
+    hide_sockets,
 )
 from hermes.execution.sandbox.settings_copies import SettingsCopies
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout
 from hermes.safety.paths import is_or_below
+
+_MAX_LAYOUT_SECONDS = 5.0
+"""Seconds after which a command's layout is made again without a change that was seen: not all folders are watched."""
 
 
 class SessionLayout:
@@ -34,34 +38,40 @@ class SessionLayout:
         self._copies = copies
         self._opened = OpenedPlaces()
         self._fixed_paths: tuple[str, ...] = ()
+        self._fixed: tuple[AccessLayout, AccessLayout] | None = None
+        """The layout without and with the fixed paths."""
         self._cache = LayoutCache(self._build, self._list_watched, mounts)
 
     def current_layout(self) -> AccessLayout:
         """Return the layout as it is now, but for sockets, which only commands could reach."""
-        return self._cache.get_layout()
+        unfixed = self._cache.get_layout()
+        if self._fixed is None or self._fixed[0] is not unfixed:
+            self._fixed = unfixed, add_fixed_paths(unfixed, self._fixed_paths)
+        return self._fixed[1]
 
     def build_unfixed(self) -> AccessLayout:
-        """Return the layout before anything in what is writable is fixed."""
-        return build_layout(self._policy, self._opened, sockets=False)
+        """Return the layout before anything in what is writable is fixed, some seconds old at most."""
+        return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
 
     def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
-        self.current_layout()  # where an opened folder has changed, it is looked through for keys
         alone = [
             one
             for one in command.writable_paths
             if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)
         ]
-        opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, *alone))
+        layout = self.build_unfixed()
+        if alone:
+            opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, *alone))
+            layout = build_layout(self._policy, opened)
         fixed = [one for one in self._fixed_paths if one not in command.git_settings]
         copies = self._copies.refresh(tmpdir) if self._policy.readable else ()
-        return msgspec.structs.replace(add_fixed_paths(build_layout(self._policy, opened), fixed), copies=copies)
+        return msgspec.structs.replace(add_fixed_paths(hide_sockets(layout), fixed), copies=copies)
 
     def fix_paths(self, paths: tuple[str, ...]) -> None:
         """Keep these read-only inside of what is writable."""
         if paths != self._fixed_paths:
-            self._fixed_paths = paths
-            self._cache.discard()
+            self._fixed_paths, self._fixed = paths, None
 
     def open_to_write(self, path: str) -> None:
         """Let commands write a path (resolved). Raises `ToolError` for what is protected."""
@@ -106,7 +116,7 @@ class SessionLayout:
     def _build(self) -> AccessLayout:
         found = (key for path in self._opened.read for key in find_keys_below(path) or ())
         self._opened = msgspec.structs.replace(self._opened, keys=tuple(dict.fromkeys((*self._opened.keys, *found))))
-        return add_fixed_paths(self.build_unfixed(), self._fixed_paths)
+        return build_layout(self._policy, self._opened)
 
     def _list_watched(self) -> tuple[str, ...]:
         """Return the folders of whose entries the layout says something each: what is to be hidden or shown in them."""
