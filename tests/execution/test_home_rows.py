@@ -300,6 +300,7 @@ async def test_programs_of_path_run_wherever_their_links_lead(case: Case) -> Non
     (home / "opt/jdk").symlink_to("jdk-21")
     program(home / "code/scripts/mine.sh", "#!/bin/sh\necho mine\n")
     (home / "code/scripts/secret").write_text(MARK)
+    (home / ".pyenv/shims/.env").write_text(MARK)
     program(home / ".aws/bin/leak", f"#!/bin/sh\necho {MARK}\n")
     folder = home / ".local/bin"
     folder.mkdir(parents=True)
@@ -315,7 +316,9 @@ async def test_programs_of_path_run_wherever_their_links_lead(case: Case) -> Non
     remake(case, PATH=path)
     ended = await case.run("tool && uvtool && shim && java && mine")
     assert (ended.code, case.text) == (0, "from pipx\nfrom uv\nfrom pyenv\nfrom java\nmine\n")
-    assert (await case.run(f"leak; cat {home}/code/scripts/secret; cat {home}/.aws/bin/leak")).code
+    assert (
+        await case.run(f"leak; cat {home}/code/scripts/secret {home}/.pyenv/shims/.env; cat {home}/.aws/bin/leak")
+    ).code
     assert MARK not in case.text
 
 

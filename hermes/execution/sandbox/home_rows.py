@@ -14,7 +14,7 @@ from msgspec import Struct
 from hermes.i18n.messages import N_
 from hermes.safety.home_places import TOOL_ROWS, TOOL_VARIABLES
 from hermes.safety.layout import PathAccess
-from hermes.safety.paths import Places, is_or_below, is_root_like, read_refusal
+from hermes.safety.paths import Places, is_key_name, is_or_below, is_root_like, read_refusal
 
 _HOME_PARENTS = ("/home", "/Users", "/root", "/var/root", "/media", "/run/media", "/Volumes")
 _WINDOWS_HOMES = "/mnt/?/Users"
@@ -65,16 +65,23 @@ def find_homes(places: Places) -> tuple[str, ...]:
 def home_rows(places: Places, homes: Iterable[str], environ: Mapping[str, str], code: Iterable[str]) -> list[LayoutRow]:
     """Return what commands read of hidden homes; the rows name paths as programs do, links not followed."""
     hidden = tuple(homes)
-    named = [os.path.normpath(one) for one in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(one)]
-    folders = [one for one in dict.fromkeys(named) if _is_in_homes(one, hidden) and not _is_home(one, hidden)]
+    folders = _list_path_folders(environ.get("PATH", ""), hidden)
     own = [*code, sys.prefix, sys.base_prefix, sys.executable]
     rows = list(_tool_rows(places, environ))
-    rows += [LayoutRow(one, PathAccess.READ, N_("a folder of PATH")) for one in folders]
+    for folder in folders:
+        rows.append(LayoutRow(folder, PathAccess.READ, N_("a folder of PATH")))
+        keys = filter(is_key_name, _list_programs(folder))
+        rows += [LayoutRow(one, PathAccess.HIDDEN, N_("a key inside of what is shown")) for one in keys]
     rows += [LayoutRow(one, PathAccess.READ, N_("Hermes' code and interpreter")) for one in own]
     rows += [LayoutRow(one, PathAccess.READ, N_("for everybody")) for one in _SHARED_HOMES]
     search = _ProgramSearch(places, hidden, [row.path for row in rows])
     rows += search.find_rows([*folders, os.path.dirname(sys.executable)])
     return [row for row in rows if not _is_home(row.path, hidden)]
+
+
+def _list_path_folders(path: str, homes: tuple[str, ...]) -> list[str]:
+    named = dict.fromkeys(os.path.normpath(one) for one in path.split(os.pathsep) if os.path.isabs(one))
+    return [one for one in named if _is_in_homes(one, homes) and not _is_home(one, homes)]
 
 
 def _tool_rows(places: Places, environ: Mapping[str, str]) -> Iterator[LayoutRow]:

@@ -161,7 +161,7 @@ def layout_rows(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -
     read = [one for one in opened.read if _is_real(one) and not _is_below_any(one, opened.written)]
     rows += [LayoutRow(one, PathAccess.READ, N_("opened to read")) for one in read]
     inside = [one for one in hidden if _is_below_any(one, opened.read)]
-    rows += _rows_of((*inside, *opened.keys), PathAccess.HIDDEN, N_("a key inside of what was opened"))
+    rows += _rows_of((*inside, *opened.keys), PathAccess.HIDDEN, N_("a key inside of what is shown"))
     return rows
 
 
@@ -171,7 +171,7 @@ def _readable_rows(policy: SandboxPolicy, homes: Sequence[str], hidden: Sequence
         for real in _existing_paths([row.path]):
             is_home = any(is_or_below(one, real) for one in homes)
             if _is_below_any(real, homes) and not is_home and not _is_below_any(real, hidden):
-                yield LayoutRow(real, PathAccess.READ, row.reason)
+                yield LayoutRow(real, row.access, row.reason)
 
 
 def _is_real(path: str) -> bool:
