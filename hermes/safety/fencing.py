@@ -11,17 +11,17 @@ from msgspec import Struct
 
 from hermes.core.messages import Provenance, Source
 from hermes.i18n.messages import N_
+from hermes.util.text import IGNORABLES
 
 TAG = "untrusted"
 _MAX_LABEL = 300
 _SGR = re.compile("\x1b\\[[0-9;:]{0,40}m")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _RETURN = re.compile("\r\n?")
-_ODD = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
-    "\uffa0\ufff9-\ufffb\U000e0000-\U000e007f\U000e0100-\U000e01ef]+"
-)
+_ODD = re.compile(f"[{IGNORABLES}]+")
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_MONGOLIAN = frozenset("\u180b\u180c\u180d\u180f")
+"""Selectors of the forms of Mongolian letters."""
 _JOINERS = frozenset("\u200c\u200d")
 _EMOJI = frozenset({"\u200d", "\ufe0f\u200d", "\ufe0e\u200d"})
 """Characters that join several emoji to one."""
@@ -130,7 +130,7 @@ def _replace_single(char: str, before: str, after: str) -> str:
         return f"\\u{{{ord(char):x}}}"
     if char in _JOINERS:
         return char if before and after and not (before.isascii() or after.isascii()) else ""
-    if "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef":
+    if char in _MONGOLIAN or "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef":
         return char if before and (not before.isascii() or before in "0123456789#*") else ""
     return ""
 

@@ -24,7 +24,7 @@ from hermes.core.chats import MediaKind
 from hermes.core.errors import HermesError
 from hermes.gateway.text.dialect import to_html_page, to_plain_text
 from hermes.i18n.messages import N_
-from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
+from hermes.util.text import clean_surrogates, strip_control_characters, strip_terminal_controls, to_one_line
 
 _METHOD = re.compile(r"([a-z][a-z0-9-]*)(?:/\d+)?=([a-z]+)")
 _PROPERTY = re.compile(r"([a-z][a-z0-9-]*(?:\.[a-z0-9_-]+)?)=([^\s=]+=*)")
@@ -383,7 +383,7 @@ def _file_name(part: email.message.Message) -> str:
         raw = part.get_filename() or ""
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
-    name = strip_control_characters(_decode_words(raw[:HEADER_LIMIT])).replace("\\", "/").rpartition("/")[2]
+    name = strip_terminal_controls(_decode_words(raw[:HEADER_LIMIT])).replace("\\", "/").rpartition("/")[2]
     return to_one_line(name, 150).strip(". ")
 
 
@@ -531,4 +531,4 @@ def _strip_signature(lines: list[str]) -> list[str]:
 
 def _clean_header_text(text: str) -> str:
     """Return text for a header: one line, without line ends."""
-    return to_one_line(strip_control_characters(clean_surrogates(text).replace("\r", " ").replace("\n", " ")), 300)
+    return to_one_line(strip_terminal_controls(clean_surrogates(text).replace("\r", " ").replace("\n", " ")), 300)
