@@ -672,7 +672,8 @@ _MAX_HELD_BACK = 16_384
 
 
 _SECRET_HINT = re.compile(
-    r"pass|pwd|secret|token|key|auth|cred|cookie|bearer|://|sudo|-----|login|identified|ldap|curl|mysql|redis|zip",
+    r"pass|pwd|secret|token|key|auth|cred|cookie|bearer|://|sudo|-----|login|identified|ldap|curl|mysql|redis|zip|"
+    r"bindpw|[_-]pat|jwt|session|mnemonic|webhook|/bot",
     re.IGNORECASE,
 )
 
