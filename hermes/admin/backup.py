@@ -300,7 +300,7 @@ def create_backup(
     `report` is called with the progress. Raises HermesError; then there is no new file.
     """
     home = locate_home(environ)
-    home.check_usable()
+    home.check_usable(writes=target is None)
     if not home.root.is_dir():
         raise NotFoundError(N_("There is nothing in {home} yet.", home=home.root))
     if target is None:
@@ -520,7 +520,7 @@ def _write_backup(home: HermesHome, target: Path, *, left_out: Sequence[str], re
         for name in wanted:
             source = home.root / name
             if name == DATABASE and source.exists():
-                schema = _add_database(packer, home, report)
+                schema = _add_database(packer, home, target.parent, report)
                 continue
             _add_files(packer, home, source, links)
         report(tr("checking what was written"))
@@ -553,10 +553,9 @@ def _add_files(packer: BackupWriter, home: HermesHome, source: Path, links: list
         packer.add_file(path.relative_to(home.root).as_posix(), path)
 
 
-def _add_database(packer: BackupWriter, home: HermesHome, report: ProgressCallback) -> int:
-    """Add a checked copy of the database to the archive and return its schema version."""
-    copy = home.backups if home.backups.is_dir() else home.root
-    copy = copy / f".{DATABASE}.{os.urandom(4).hex()}"
+def _add_database(packer: BackupWriter, home: HermesHome, folder: Path, report: ProgressCallback) -> int:
+    """Add a checked copy of the database, which is made in a folder, to the archive; return its schema version."""
+    copy = folder / f".{DATABASE}.{os.urandom(4).hex()}"
     try:
         copy_database(home.database, copy, lambda share: report(tr("copying the database: {share:.0%}", share=share)))
         if wrong := check_database(copy):
