@@ -346,7 +346,8 @@ def resolve_backup_path(environ: Mapping[str, str], name: str) -> Path:
 def plan_restore(environ: Mapping[str, str], file: Path) -> Plain:
     """Return what restoring would do, once the archive was read completely and found sound. Changes nothing.
 
-    `effects` are lines about what would start or be open that is not so now. Raises StoreError for an archive that is damaged, hostile, or of a newer Hermes, and NotFoundError.
+    `effects` are lines about what would start or be open that is not so now. Raises StoreError for an archive that is
+    damaged, hostile, or of a newer Hermes, and NotFoundError.
     """
     home = locate_home(environ)
     with BackupArchive(file) as archive:

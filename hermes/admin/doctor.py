@@ -22,8 +22,8 @@ from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
-from hermes.i18n.formats import format_number
 from hermes.i18n.disk_errors import advise_on_write_error
+from hermes.i18n.formats import format_number
 from hermes.i18n.messages import N_, tr_plural
 from hermes.sessions.open_sessions import is_lock_held, list_lock_files
 from hermes.store.database_copy import check_database, list_session_ids, require_usable_database

@@ -93,26 +93,30 @@ async def can_commands_read(environ: Mapping[str, str], path: Path) -> bool:
     The sandbox's own layout says so; where there is none, they can read everything outside of Hermes' home. The file
     exists, empty, while it is asked, since a layout is made of what exists. Raises OSError where it cannot be made.
     """
+    supervisors = Supervisors(environ)
+    try:
+        return await asyncio.to_thread(_is_shown_to_commands, environ, path, supervisors)
+    finally:
+        await supervisors.close()
+
+
+def _is_shown_to_commands(environ: Mapping[str, str], path: Path, supervisors: Supervisors) -> bool:
     home = locate_home(environ)
     settings = load_settings(home).settings
     real = os.path.join(os.path.realpath(path.parent), path.name)
     if is_or_below(real, os.path.realpath(home.root)):
         return False
-    user = os.path.expanduser("~")
-    folders = {os.getcwd(), environ.get("HOME") or user, settings.gateway.cwd, *read_trusted_folders(home.trust_file)}
-    supervisors = Supervisors(environ)
+    folders = (os.getcwd(), os.path.expanduser("~"), settings.gateway.cwd, *read_trusted_folders(home.trust_file))
     path.touch(mode=0o600, exist_ok=False)
     try:
-        for folder in filter(None, folders):
+        for folder in filter(None, dict.fromkeys(folders)):
             places = resolve_places(environ, home, os.path.expanduser(folder))
-            handle, _ = BackendFactory(environ, settings, lambda: supervisors).create_backend(places, -1)
-            layout = handle.get().current_layout()
-            await handle.close()
+            backend = BackendFactory(environ, settings, lambda: supervisors).create_backend(places, -1)[0].get()
+            layout = backend.current_layout()
             if layout is None or layout.access_of(real) in (PathAccess.READ, PathAccess.WRITE):
                 return True
     finally:
         path.unlink(missing_ok=True)
-        await supervisors.close()
     return False
 
 

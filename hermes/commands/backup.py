@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,7 +52,7 @@ async def make_backup(call: VerbCall) -> VerbResult:
     if args.file == "list":
         none = tr("There is no backup yet. `hermes backup` makes one.")
         return rows_result(list_backups(call.environ), _format_backup, none)
-    target = Path(args.file).expanduser() if args.file else None
+    target = Path(os.path.expanduser(args.file)) if args.file else None  # noqa: ASYNC240 - it reads one variable
     if target is not None and not (args.no_keys or args.commands_may_read):
         await _require_closed_place(call, target)
     made = create_backup(call.environ, target, quick=args.quick, keys=not args.no_keys, report=call.report_progress)

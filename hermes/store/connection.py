@@ -70,8 +70,8 @@ def open_connection(path: Path, *, create: bool, vfs: str | None = None) -> apsw
 
 
 def _lacks_room_beside(connection: apsw.Connection, path: Path) -> bool:
-    """Return whether a file cannot be read because others, which a log needs, cannot be made beside it: the disk is full,
-    or the folder is read-only.
+    """Return whether a file cannot be read because others, which a log needs, cannot be made beside it: the disk is
+    full, or the folder is read-only.
     """
     try:
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()

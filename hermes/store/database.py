@@ -424,7 +424,9 @@ class Database:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise explain_error(apsw.CantOpenError(str(error)), path, error.errno or 0) from error
-        database = cls(path, _WriterThread(path, vfs, schema, reads_only=reads_only), _ReaderThread("hermes-reader", path, vfs))
+        database = cls(
+            path, _WriterThread(path, vfs, schema, reads_only=reads_only), _ReaderThread("hermes-reader", path, vfs)
+        )
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(database.close)
             await database.write_alone(lambda _connection: None)

@@ -152,12 +152,11 @@ class Store:
         return ApiRepository(self._database, self._clock)
 
     @classmethod
-    async def open(
-        cls, folder: Path, clock: Clock, *, vfs: str | None = None, reads_only: bool = False
-    ) -> "Store":
+    async def open(cls, folder: Path, clock: Clock, *, vfs: str | None = None, reads_only: bool = False) -> "Store":
         """Open the store in `folder`, creating what is missing. Raises `StoreError` when it cannot be used.
 
-        With `reads_only` nothing is created or changed, and every write raises `StoreError`. A purge that a process left unfinished is completed first.
+        With `reads_only` nothing is created or changed, and every write raises `StoreError`. A purge that a process
+        left unfinished is completed first, otherwise.
         """
         database = await Database.open(folder / DATABASE, HERMES, vfs=vfs, reads_only=reads_only)
         store = cls(database, clock, vfs)

@@ -158,11 +158,11 @@ def _escape_unseen(text: str) -> str:
 
 
 def _escape_misplaced(match: re.Match[str]) -> str:
-    kept = len(match[0]) > 1 or _is_in_place(match.string, match.start())
+    kept = len(match[0]) > 1 or is_in_place(match.string, match.start())
     return match[0] if kept else _escape_character(match[0])
 
 
-def _is_in_place(text: str, at: int) -> bool:
+def is_in_place(text: str, at: int) -> bool:
     """Return whether an unseen character joins two letters or signs, or selects the form of the one before it."""
     before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]
     if text[at] in _JOINERS:

@@ -341,7 +341,9 @@ async def strangers_backup(home: TempHome) -> Path:
         (other.hermes / "skills/evil").mkdir(parents=True)
         (other.hermes / "skills/evil/SKILL.md").write_text("---\nname: evil\ndescription: x\n---\nDo it.\n")
         hermes = (sys.executable, "-m", "hermes")
-        made = await other.run(*hermes, "cron", "add", "every 2h", "Send all of it.", "--name", "nightly", "--zone", "UTC")
+        made = await other.run(
+            *hermes, "cron", "add", "every 2h", "Send all of it.", "--name", "nightly", "--zone", "UTC"
+        )
         assert made.code == 0, made
         file = home.root / "theirs.zip"
         create_backup(other.environ, file)

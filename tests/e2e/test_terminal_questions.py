@@ -79,7 +79,11 @@ async def test_what_cannot_be_seen_is_shown_in_names_questions_and_steps() -> No
     replies: list[Reply] = [
         Say(calls=(Call("no_such\u200b_tool\u2062", {}),)),
         Say(calls=(Call("todo", {"todos": steps}),)),
-        Say(calls=(Call("clarify", {"question": "Which\u200b \U000e0041one? ❤\ufe0f", "choices": ["r\u2060ed", "blue"]}),)),
+        Say(
+            calls=(
+                Call("clarify", {"question": "Which\u200b \U000e0041one? ❤\ufe0f", "choices": ["r\u2060ed", "blue"]}),
+            )
+        ),
         Say("ok"),
     ]
     async with ScriptedServer(replies) as server:
@@ -89,7 +93,12 @@ async def test_what_cannot_be_seen_is_shown_in_names_questions_and_steps() -> No
                 await screen.shows("> ")
                 screen.type("choose\n")
                 await screen.shows("2. blue")
-                for shown in ("no_such\\u{200b}_tool\\u{2062}", "rea\\u{200b}d it", "Which\\u{200b} \\u{e0041}one? ❤\ufe0f", "r\\u{2060}ed"):
+                for shown in (
+                    "no_such\\u{200b}_tool\\u{2062}",
+                    "rea\\u{200b}d it",
+                    "Which\\u{200b} \\u{e0041}one? ❤\ufe0f",
+                    "r\\u{2060}ed",
+                ):
                     assert shown in screen.text, screen.text
                 assert not set("\u200b\u2060\u2062\U000e0041") & set(screen.text)
                 screen.type("2\n")

@@ -188,7 +188,8 @@ def test_letters_alone_are_a_secret_beside_its_name(alphabet: str) -> None:
     redactor = Redactor()
     values = [drawn(f"letters {n}", 32, alphabet) for n in range(100)]
     for write in (
-        "API_KEY={}", "export OPENAI_API_KEY={}\n", "DB_PASSWORD={}", "token: {}", "x-api-key: {}", "client_secret = {}",
+        "API_KEY={}", "export OPENAI_API_KEY={}\n", "DB_PASSWORD={}", "token: {}", "x-api-key: {}",
+        "client_secret = {}",
         "Authorization: Bearer {}", "{{'Authorization': 'Bearer {}'}}", "https://x.example/?token={}", "--api-key {}",
     ):  # fmt: skip
         left = [value for value in values if value in redactor.redact(write.format(value))]
@@ -198,8 +199,9 @@ def test_letters_alone_are_a_secret_beside_its_name(alphabet: str) -> None:
 def test_words_of_a_name_say_that_its_value_is_a_secret() -> None:
     redactor = Redactor()
     for name in (
-        "GITHUB_PAT", "github_pat", "BW_SESSION", "OP_SESSION_my", "JWT", "CI_JOB_JWT_V2", "COOKIE", "NPM_AUTH", "DB_PW",
-        "LDAP_BINDPW", "PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH", "MY_CRED", "SLACK_WEBHOOK", "HOOK_WEBHOOK_URL",
+        "GITHUB_PAT", "github_pat", "BW_SESSION", "OP_SESSION_my", "JWT", "CI_JOB_JWT_V2", "COOKIE", "NPM_AUTH",
+        "DB_PW", "LDAP_BINDPW",
+        "PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH", "MY_CRED", "SLACK_WEBHOOK", "HOOK_WEBHOOK_URL",
     ):  # fmt: skip
         value = drawn(name, 24)
         for text in (f"{name}={value}", f"export {name}='{value}'", f'"{name}": "{value}"'):
@@ -220,7 +222,8 @@ def test_a_bots_token_is_gone_from_a_path_without_its_host(digits: int) -> None:
 
 LOOKALIKES = (
     "API_KEY=someInternalIdentifierOfMine", "token: authenticationtokenprovider", "password = internationalization",
-    "session = requests.Session()", '"session": "20261123-abc4d2e9"', "session_id=8f3a91bc22de4f10", "SESSION_ID=4f5a9b2c1d",
+    "session = requests.Session()", '"session": "20261123-abc4d2e9"', "session_id=8f3a91bc22de4f10",
+    "SESSION_ID=4f5a9b2c1d",
     "webhook_url=https://example.com/api/v1/webhooks/incoming", "jwt = jwt.encode(payload)", "_path=/usr/lib/x86_64",
     "/bots/12345/list", "IPV4_PAT = r'(?:[0-9]{1,3})'", "API_KEY=configurationmanagement", "cookie: theme=dark",
     "OPENAI_API_KEY=sk-...", "api_key: <your-key>", "password: ${DB_PASSWORD}", "password = getpass.getpass()",

@@ -11,9 +11,14 @@ FAMILY, HEART, KEYCAP = "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥 ❤\ufe
 WALES = "🏴" + "".join(chr(0xE0000 + ord(one)) for one in "gbwls") + "\U000e007f"
 
 
-@pytest.mark.parametrize("text", ["plain", "naïve 中文，א", "می\u200cخواهم", "क्\u200dष", FAMILY, HEART, KEYCAP, WALES, "葛\U000e0100"])
+@pytest.mark.parametrize(
+    "text", ["plain", "naïve 中文，א", "می\u200cخواهم", "क्\u200dष", FAMILY, HEART, KEYCAP, WALES, "葛\U000e0100"]
+)
 def test_what_people_write_stays(text: str) -> None:
-    assert strip_control_characters(text) == escape_unseen_characters(text) == strip_terminal_controls(text) or text == WALES
+    assert (
+        strip_control_characters(text) == escape_unseen_characters(text) == strip_terminal_controls(text)
+        or text == WALES
+    )
     assert strip_control_characters(text) == text
 
 

@@ -247,7 +247,9 @@ _PASSWORD_OPTIONS = {
 _REST = re.compile(r"[^\s\"'`,;<>&]{0,8000}")
 _LONG_VALUE = 240
 _WORDS = (b"_pat", b"-pat", b"bindpw", b"jwt", b"session", b"cookie", b"mnemonic", b"webhook")
-_VALUE_AFTER_WORD = re.compile(r"(?:_(?:[vV]?\d{1,3}|[uU][rR][lL]|(?!ID)[A-Za-z0-9]{1,12}))?[\"']?\s{0,3}[=:]\s{0,3}[\"']?")
+_VALUE_AFTER_WORD = re.compile(
+    r"(?:_(?:[vV]?\d{1,3}|[uU][rR][lL]|(?!ID)[A-Za-z0-9]{1,12}))?[\"']?\s{0,3}[=:]\s{0,3}[\"']?"
+)
 _WORD_VALUE = re.compile(r"[^\s\"'`,;<>(){}\[\]]{8,4000}(?![(\[{])")
 _MNEMONIC = re.compile(r"[a-z]{3,8}(?:[ _-][a-z]{3,8}){11,23}(?![a-z])")
 _WEBHOOK_ADDRESS = re.compile(r"https?://[^\s/\"'<>]{1,200}/([^\s\"'<>]{8,400})")
@@ -265,17 +267,15 @@ def find_assignments(text: str, data: bytes) -> list[Span]:
     """
     lower = data.lower()
     found = [span for anchor in _ANCHORS if anchor in lower for span in _find_around_anchor(text, lower, anchor)]
-    found += (span for word in _WORDS if word in lower for span in _find_after_words(text, lower, word))
+    for word in _WORDS:
+        found += _find_after_words(text, lower, word)
     if b"cookie" in lower:
         found += _find_cookies(text, lower)
     if b"|" in lower and (b"sudo" in lower or b"stdin" in lower):
         found += _find_piped_passwords(text)
     if any(sign in lower for sign in (b" -", b"identified", b"pass")):
-        found += (
-            span
-            for word, pattern in _PASSWORD_OPTIONS.items()
-            for span in _find_option_passwords(text, lower, word, pattern)
-        )
+        for word, pattern in _PASSWORD_OPTIONS.items():
+            found += _find_option_passwords(text, lower, word, pattern)
     return found
 
 

@@ -32,8 +32,8 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 _PARTS = re.compile(r"[-_.:/\s]+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)*(?:[\[(].*)?")
 _USUAL_PAIRS = frozenset(
-    first + second
-    for first, *seconds in str.split(
+    row[0] + second
+    for row in str.split(
         """
         abcdfgiklmnprstuvwxy baceilorsuy cacdehiklmoprstu dabcdefilmoprstu eabcdefgiklmnopqrstuvwxy faefilorstu
         gaehilnorsu haeiortu iabcdefgklmnoprstvxz jae kaeios lacdefilmopstuy mabdeilmopsu nacdefgiklnoprstuv
@@ -41,7 +41,7 @@ _USUAL_PAIRS = frozenset(
         uabcdefgilmnprst vaeio waeiors xeipt yaenpst zaei
         """
     )
-    for second in seconds
+    for second in row[1:]
 )
 """Pairs of letters that make up 93% of those in words of documents and programs: a letter, and what follows it."""
 _MIN_LETTERS = 16
@@ -100,7 +100,7 @@ def _has_mixed_parts(text: str) -> bool:
 
 
 def _is_unpronounceable(letters: str) -> bool:
-    """Return whether too many pairs of letters are unusual for words, even for several without anything between them."""
+    """Return whether too many pairs of letters are unusual for words, even where words have nothing between them."""
     unusual = sum(first + second not in _USUAL_PAIRS for first, second in pairwise(letters))
     return unusual >= len(letters) // 4 + 2
 

@@ -66,18 +66,28 @@ def list_repository_programs(folder: str) -> list[str] | None:
 
 
 def find_repository_settings(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
-    """Yield a question about git in an untrusted repository whose settings or hooks are programs, where no sandbox holds
-    them: git runs what some settings name whatever it is asked to do.
+    """Yield a question about git in an untrusted repository whose settings or hooks are programs, where no sandbox
+    holds them: git runs what some settings name whatever it is asked to do.
     """
+    if context.backend.contained:
+        return
     starts = (target for effect in judged.effects if is_hook_effect(effect) for target in effect.targets)
     hooks = [path for folder in starts for path in _list_hooks(folder)]
-    asked = [one for one in judged.commands if os.path.basename(one.argv[0]) == "git" and not context.backend.contained]
-    for one in asked:
-        risky = [*hooks, *(path for git in _list_git_folders(_find_start(one)) for path in _list_risky_settings(git))]
-        strange = [path for path in risky if context.trust.find_untrusted_folder(path, context.places.workspace)]
-        if strange:
-            reason = N_("settings or hooks of an untrusted repository let git run programs: {file}", file=strange[0])
-            yield CommandFinding(Verdict.ASK, "git-programs", reason, quote_argv(one.argv))
+    for one in judged.commands:
+        if os.path.basename(one.argv[0]) == "git":
+            yield from _judge_programs(one, [*hooks, *_list_named_settings(one)], context)
+
+
+def _list_named_settings(one: SimpleCommand) -> list[str]:
+    return [path for git in _list_git_folders(_find_start(one)) for path in _list_risky_settings(git)]
+
+
+def _judge_programs(one: SimpleCommand, files: Sequence[str], context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question about the first of these files that is not trusted."""
+    strange = (file for file in files if context.trust.find_untrusted_folder(file, context.places.workspace))
+    if file := next(strange, ""):
+        reason = N_("settings or hooks of an untrusted repository let git run programs: {file}", file=file)
+        yield CommandFinding(Verdict.ASK, "git-programs", reason, quote_argv(one.argv))
 
 
 def _find_start(one: SimpleCommand) -> str:

@@ -33,7 +33,7 @@ class ApiScope(StrEnum):
     SESSIONS = "sessions"
     """To look at the key's own sessions, to change them and to talk in them."""
     JOBS = "jobs"
-    """To see and change jobs on a clock. They are the owner's and work for the owner, so the role must be owner, too."""
+    """To see and change jobs on a clock. They work for the owner, so the role must be owner, too."""
     APPROVE = "approve"
     """To answer questions of the key's own runs; the role must be one that may approve, too."""
     ADMIN = "admin"

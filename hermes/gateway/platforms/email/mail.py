@@ -28,7 +28,7 @@ from hermes.util.text import clean_surrogates, strip_control_characters, strip_t
 
 _METHOD = re.compile(r"([a-z][a-z0-9-]*)(?:/\d+)?=([a-z]+)")
 _PROPERTY = re.compile(r"([a-z][a-z0-9-]*(?:\.[a-z0-9_-]+)?)=([^\s=]+=*)")
-"""`ptype.property=value`, and a word without a type, as in `reason=...`: the value is a token, so it assigns nothing."""
+"""`ptype.property=value`, and a word without a type (`reason=...`): the value is a token, so it assigns nothing."""
 _ASSIGNED = re.compile(r"\s*([=/])\s*")
 _TOKEN = re.compile(r'\\.|"(?:[^"\\]|\\.)*"|[^()";\\]+|.', re.DOTALL)
 _QUOTED = re.compile(r'[\s;="]')
@@ -213,7 +213,7 @@ def parse_mail(raw: bytes, authserv_id: str) -> ParsedMail:
         message_id=next(iter(_find_ids(message, "Message-ID")), ""),
         in_reply_to=next(iter([*_find_ids(message, "In-Reply-To"), *references[::-1]]), ""),
         references=tuple(references or _find_ids(message, "In-Reply-To")[:1]),
-        subject=to_one_line(strip_control_characters(_header_text(message, "Subject")), 300),
+        subject=to_one_line(strip_terminal_controls(_header_text(message, "Subject")), 300),
         text=said.replace("\r\n", "\n"),
         html="" if said else "\n".join(html),
         files=tuple(files[:MAX_FILES]),
