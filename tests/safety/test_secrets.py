@@ -60,7 +60,8 @@ def forms(value: str) -> Iterator[str]:
             )
     yield base64.b32encode(raw).decode()
     yield from (" ".join(value), "\n".join(value), f"{value[:7]}\n{value[7:]}", f'"{value[:6]}" + "{value[6:]}"')
-    yield from ("\u200b".join(value), f"\x1b[31m{value[:5]}\x1b[0m{value[5:]}", f"{value[:4]}\\\n{value[4:]}")
+    yield from (mark.join(value) for mark in "\u200b\u202a\u2066\ufe0f\U0001d173")
+    yield from (f"\x1b[31m{value[:5]}\x1b[0m{value[5:]}", f"{value[:4]}\\\n{value[4:]}")
     yield "\n".join(
         f"{at:08x}: {' '.join(pairs[at : at + 16])}  {value[at : at + 16]}" for at in range(0, len(raw), 16)
     )
