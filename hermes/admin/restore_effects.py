@@ -1,4 +1,4 @@
-"""What a backup brings along that starts a program, lets somebody in, or changes what is asked.
+"""What a backup includes that starts a program, lets somebody in, or changes what is asked.
 
 A backup may be anybody's. Before the yes a person is told what differs from their home in this. Only settings that are
 known to start and open nothing are left out, so that a setting of tomorrow is named without a word here.
