@@ -273,6 +273,27 @@ async def _check_leftovers(home: HermesHome, fix: bool) -> DoctorCheck:
     )
 
 
+async def _check_temporary_folders(home: HermesHome, fix: bool) -> DoctorCheck:
+    """Check for temporary folders of sessions whose process was killed. One whose process lives is never touched."""
+    del home
+    from hermes.execution.sandbox.tmpdir import find_abandoned, remove_folders
+
+    found = await asyncio.to_thread(find_abandoned)
+    if found and fix:
+        await remove_folders(found)
+    return _check_orphans(
+        "temporary folders",
+        [Path(one) for one in found],
+        fix,
+        N_("No temporary folder of a killed session is left."),
+        lambda path: not path.exists(),
+        (
+            "{n} temporary folder is left of a session that was killed.",
+            "{n} temporary folders are left of sessions that were killed.",
+        ),
+    )
+
+
 async def _check_space(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check the free space on the disk."""
     del fix
@@ -353,6 +374,7 @@ _CHECKS: tuple[Callable[[HermesHome, bool], Awaitable[DoctorCheck]], ...] = (
     _check_locks,
     _check_spill,
     _check_leftovers,
+    _check_temporary_folders,
     _check_space,
 )
 """All checks, in the order in which they are shown."""

@@ -3,6 +3,7 @@
 `hermes doctor`, `/doctor` check this machine and the home; `hermes logs` shows Hermes' own errors and warnings.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from hermes.util.text import escape_confusable_characters, escape_unseen_charact
 
 if TYPE_CHECKING:
     from hermes.admin.doctor import DoctorCheck
+    from hermes.admin.sandbox_table import SandboxPlace
 
 _TITLE_WIDTH = 11
 _MAX_LINES = 1_000_000
@@ -66,25 +68,51 @@ async def show_status(call: VerbCall) -> VerbResult:
         action="store_true",
         help="fix permissions, rebuild the search index, remove leftovers; never change settings",
     ),
+    argument("--sandbox", action="store_true", help="list what commands see of this machine, with the reasons"),
     JSON_OPTION,
 )
 async def run_doctor(call: VerbCall) -> VerbResult:
     """Check the machine and the home; the exit code is 1 when something stops Hermes or needs the person."""
     from hermes.admin.doctor import check_home
-    from hermes.admin.status import PROBLEM_PREFIX, summarize_health
+    from hermes.admin.sandbox_table import summarize_places
+    from hermes.admin.status import PROBLEM_PREFIX
 
     checks = await check_home(call.environ, fix=call.args.fix)
-    try:
-        summary = await summarize_health(call.environ, os.getcwd())
-    except (HermesError, OSError) as error:
-        summary = [f"{PROBLEM_PREFIX} {error}"]
+    places = _list_places(call.environ)
+    summary = await _summarize_health(call.environ)
     problems = [check.said for check in checks if check.state not in _STATE_MARKS]
-    lines = [_format_check(check) for check in checks]
-    # A problem that a check reports too is printed once.
-    if len(summary) > 1 or not any(summary[0].startswith(f"{PROBLEM_PREFIX} {said}") for said in problems):
-        lines = [*(localize(escape_confusable_characters(line)) for line in summary), "", *lines]
     wrong = problems or any(line.startswith(PROBLEM_PREFIX) for line in summary)
-    return VerbResult({"lines": summary, "checks": checks}, lines, exit_code=1 if wrong else 0)
+    # A problem that a check reports too is printed once.
+    is_told = len(summary) == 1 and any(summary[0].startswith(f"{PROBLEM_PREFIX} {said}") for said in problems)
+    summary += [summarize_places(places)] if places else []
+    lines = [] if is_told else [*(localize(escape_confusable_characters(line)) for line in summary), ""]
+    lines += map(_format_check, checks)
+    found: dict[str, object] = {"lines": summary, "checks": checks}
+    if call.args.sandbox:
+        lines += ["", *map(_format_place, places)]
+        found["sandbox"] = places
+    return VerbResult(found, lines, exit_code=1 if wrong else 0)
+
+
+async def _summarize_health(environ: Mapping[str, str]) -> list[str]:
+    from hermes.admin.status import PROBLEM_PREFIX, summarize_health
+
+    try:
+        return await summarize_health(environ, os.getcwd())
+    except (HermesError, OSError) as error:
+        return [f"{PROBLEM_PREFIX} {error}"]
+
+
+def _list_places(environ: Mapping[str, str]) -> "list[SandboxPlace]":
+    from hermes.admin.sandbox_table import list_sandbox_places
+
+    with contextlib.suppress(HermesError):  # what is wrong with the settings is told by others
+        return list_sandbox_places(environ, os.getcwd())
+    return []
+
+
+def _format_place(place: "SandboxPlace") -> str:
+    return f"{place.access:<8} {escape_confusable_characters(place.path)}  ({localize(place.reason)})"
 
 
 def _format_check(check: "DoctorCheck") -> str:

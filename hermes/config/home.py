@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from hermes.config.known_homes import locate_known_homes, record_home
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
@@ -122,10 +123,11 @@ _FOREIGN_FILES = ("state.db", "hermes-agent", "kanban.db", "gateway_state.json",
 
 
 class HermesHome:
-    """The layout of the home. Nothing is created before `ensure_exists`."""
+    """The layout of the home. Nothing is created before `ensure_exists`, which adds it to the list `known_homes`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, known_homes: Path | None = None) -> None:
         self.root = root
+        self._known_homes = known_homes
         self.config_file = root / "config.yaml"
         self.env_file = root / ".env"
         self.auth_file = root / "auth.json"
@@ -158,6 +160,8 @@ class HermesHome:
                 "Set HERMES_HOME to a folder you own.",
             ) from None
         self.check_usable()
+        if self._known_homes is not None:
+            record_home(self._known_homes, self.root)
 
     @property
     def is_writable(self) -> bool:
@@ -221,6 +225,5 @@ def locate_home(environ: Mapping[str, str]) -> HermesHome:
     ConfigError.
     """
     named = environ.get("HERMES_HOME", "")
-    if named:
-        return HermesHome(Path(named).expanduser().absolute())
-    return HermesHome(locate_profile_home(environ))
+    root = Path(named).expanduser().absolute() if named else locate_profile_home(environ)
+    return HermesHome(root, locate_known_homes(environ))

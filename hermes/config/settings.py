@@ -160,7 +160,8 @@ class TerminalSettings(Struct, frozen=True):
     timeout: float = 180.0
     """Seconds that a command in the foreground may take unless the model asks for more (at most 600)."""
     env_passthrough: tuple[str, ...] = ()
-    """Names of variables that look like secrets and are handed to commands all the same."""
+    """Names of variables, and patterns such as `MY_*`, that are handed to commands beside the locale, PATH and those of
+    tool chains."""
 
 
 class RuleSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -208,6 +208,10 @@ class TerminalBackend(Protocol):
         """
         ...
 
+    def explain_dropped_variables(self, text: str) -> str:
+        """Explain which variables of this machine a command used that commands do not get, each once; else ""."""
+        ...
+
     def grant_write(self, path: str) -> None:
         """Let this session's commands write here as well, because a person allowed it. Raises `ToolError` if it is
         protected.

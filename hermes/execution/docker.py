@@ -18,6 +18,7 @@ from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import PROJECT_FILES
+from hermes.safety.environment import DroppedVariables, find_named_variables
 from hermes.safety.paths import Places, is_or_below, list_secret_paths
 from hermes.util.process_identity import identify_this_process, is_alive
 
@@ -80,7 +81,8 @@ class DockerBackend:
         self._options = options
         self._places = places
         self._workspace = os.path.realpath(places.workspace)
-        self._passed_variables = tuple(name for name in passed_variables if name in environment)
+        self._dropped = DroppedVariables(environment, passed_variables)
+        self._passed_variables = find_named_variables(environment, passed_variables)
         self._held_handles = held_handles
         self._supervisors = supervisors
         self._containers: dict[bool, CommandContainer] = {}
@@ -145,6 +147,10 @@ class DockerBackend:
     def explain_closed_path(self, output: str, cwd: str) -> str:
         """Return "": no place is reported as closed here."""
         return ""
+
+    def explain_dropped_variables(self, text: str) -> str:
+        """Explain which variables a command used that commands do not get; "" when there is none."""
+        return self._dropped.explain_use(text)
 
     def grant_write(self, path: str) -> None:
         """Raise `ToolError`: a running container cannot be given another folder."""
@@ -225,6 +231,7 @@ class DockerBackend:
             passed_variables=self._passed_variables,
             held_handles=self._held_handles,
             supervisors=self._supervisors,
+            runs_clients=True,
         )
         made = CommandContainer(local, [program, *self._options.options], self._build_run_arguments(program, network))
         if not self._has_reclaimed:

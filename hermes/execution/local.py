@@ -15,7 +15,7 @@ from hermes.execution.process_tree import UnsupervisedProcess
 from hermes.execution.supervisor import LaunchRequest, Supervisors
 from hermes.execution.supervisor_main import EXTRA_HANDLES, NOTE
 from hermes.i18n.messages import N_
-from hermes.safety.environment import remove_secret_variables
+from hermes.safety.environment import DroppedVariables, remove_secret_variables, select_command_variables
 
 _READ_SIZE = 65_536
 _MAX_DRAINED_BYTES = 4 * 1024 * 1024
@@ -90,7 +90,8 @@ class CommandWrapper(Protocol):
 class LocalBackend:
     """Runs commands with the shell of this machine, under supervisors where the system supports them.
 
-    `environment` is the process's own; of its keys only those named in `passed_variables` are handed on.
+    `environment` is the process's own; commands get what is on a list of it, and what `passed_variables` names. With
+    `runs_clients` the programs are those that lead commands elsewhere, and get everything but keys.
     The handles in `held_handles`, a session's lock, stay open while anything of a command lives, in its
     supervisor, not in the command. `supervisors` are shared by all backends of a process; without them this
     one has its own.
@@ -107,9 +108,11 @@ class LocalBackend:
         shell: str | None = None,
         held_handles: Sequence[int] = (),
         supervisors: Supervisors | None = None,
+        runs_clients: bool = False,
     ) -> None:
-        kept = {name: environment[name] for name in passed_variables if name in environment}
-        self._environment = remove_secret_variables(environment) | kept
+        kept = select_command_variables(environment, passed_variables)
+        self._environment = remove_secret_variables(environment) | kept if runs_clients else kept
+        self._dropped = DroppedVariables(environment, passed_variables)
         self._shell = shell or shutil.which("bash", path=environment.get("PATH", os.defpath)) or "/bin/sh"
         self._held_handles = tuple(held_handles)
         self._supervisors = supervisors or Supervisors(environment)
@@ -153,6 +156,10 @@ class LocalBackend:
     def explain_closed_path(self, output: str, cwd: str) -> str:
         """Return "": no place is closed here."""
         return ""
+
+    def explain_dropped_variables(self, text: str) -> str:
+        """Explain which variables a command used that commands do not get; "" when there is none."""
+        return self._dropped.explain_use(text)
 
     def grant_write(self, path: str) -> None:
         """Do nothing: everything is open already."""

@@ -18,6 +18,14 @@ class PathAccess(IntEnum):
     PRIVATE = 3
 
 
+class SettingsCopy(Struct, frozen=True):
+    """A cleaned copy of a settings file, shown in its place; where nothing can be, `variable` leads programs to it."""
+
+    path: str
+    copy: str
+    variable: str = ""
+
+
 class AccessLayout(Struct, frozen=True, kw_only=True):
     """Paths (absolute, resolved, existing) with the access to them and all below them; the deepest that fits counts.
 
@@ -30,6 +38,7 @@ class AccessLayout(Struct, frozen=True, kw_only=True):
     """The code that runs outside of the sandbox, where that lies in what is writable."""
     links: tuple[tuple[str, str], ...] = ()
     """Names in hidden folders by which programs know what can be read, with where they lead."""
+    copies: tuple[SettingsCopy, ...] = ()
     covered: tuple[str, ...] = ()
     """Hidden paths in private folders: not there where a private folder is made, to be hidden where none can be."""
 

@@ -33,6 +33,10 @@ class Places(Struct, frozen=True, kw_only=True):
     hermes: str
     workspace: str
     own: tuple[str, ...] = ()
+    other_homes: tuple[str, ...] = ()
+    """More homes of people on this machine: of the account when `HOME` names another one, and of others."""
+    hermes_homes: tuple[str, ...] = ()
+    """All homes of Hermes that are known, wherever they lie."""
     foreign: bool = False
     confined: bool = False
 
@@ -64,7 +68,7 @@ _PROJECT_SECRET = re.compile(
     r"|terraform\.tfstate(\.[\w.]+)?|[^/]+\.tfstate(\.backup)?|\.netrc|\.pgpass|\.git-credentials|\.pypirc|\.htpasswd"
     r"|[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
 )
-_SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts|config)$")
+_SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts)$")
 _OPEN_HERMES = _split_words("SOUL.md skills memories plugins media")
 """Names that tools may read in Hermes' own folder; the rest is settings, keys, and other sessions' content."""
 _SECRET_SYSTEM = _split_words(
@@ -167,12 +171,14 @@ def _owner_refusal(path: str, places: Places) -> str:
         return CONFINED_REASON
     if _is_inside(path, (places.hermes,)) and not is_in_own_workspace(path, places):
         return "it belongs to Hermes' own settings and state"
+    if any(_is_inside(path, (one,)) and not _is_in_workspace(path, one, places) for one in places.hermes_homes):
+        return "it belongs to Hermes' own settings and state"
     return ""
 
 
 def _own_state_refusal(path: str, places: Places) -> str | None:
     """Return why a path in Hermes' own folder may not be read, empty when it may; None for a path outside of it."""
-    for folder in (places.hermes, _default_home(places)):
+    for folder in _hermes_homes(places):
         hermes = _path_below(path, folder)
         if hermes is not None:
             opened = folder == places.hermes and _is_inside(hermes, _readable_names(places))
@@ -208,13 +214,18 @@ def iter_guarded_folders(places: Places) -> Iterator[str]:
 
 def list_secret_paths(places: Places) -> tuple[str, ...]:
     """Return the folders and files that commands may not read, except `list_readable_paths`: keys, and Hermes' own."""
-    homes = dict.fromkeys((places.hermes, _default_home(places)))
-    return (*homes, *(f"{places.home}/{name}" for name in SECRET_PLACES), *_SECRET_SYSTEM)
+    people = (places.home, *places.other_homes)
+    return (
+        *_hermes_homes(places),
+        *(f"{home}/.hermes" for home in places.other_homes),
+        *(f"{home}/{name}" for home in people for name in SECRET_PLACES),
+        *_SECRET_SYSTEM,
+    )
 
 
-def _default_home(places: Places) -> str:
-    """Return the default home of Hermes: other profiles lie in it, whichever is used."""
-    return f"{places.home}/.hermes"
+def _hermes_homes(places: Places) -> tuple[str, ...]:
+    """Return the homes of Hermes: this one, the default one, in which profiles lie, and those that are known."""
+    return tuple(dict.fromkeys((places.hermes, f"{places.home}/.hermes", *places.hermes_homes)))
 
 
 def list_readable_paths(places: Places) -> tuple[str, ...]:
@@ -225,6 +236,11 @@ def list_readable_paths(places: Places) -> tuple[str, ...]:
 def is_ssh_public(path: str) -> bool:
     """Return whether this is one of the files in `.ssh` that hold no key."""
     return _SSH_PUBLIC.search(path) is not None
+
+
+def is_key_name(path: str) -> bool:
+    """Return whether a file holds keys, by its name, wherever it lies."""
+    return _SECRET_NAME.search(path) is not None or _PROJECT_SECRET.search(path) is not None
 
 
 def expand_to_protected(path: str, places: Places) -> str:
@@ -253,9 +269,10 @@ def is_root_like(path: str, places: Places) -> bool:
 
 
 def _is_key_path(path: str, places: Places) -> bool:
-    below = _path_below(path, places.home)
-    if below is not None and _is_among(below, _SECRET_BELOW) and not _SSH_PUBLIC.search(path):
-        return True
+    for home in (places.home, *places.other_homes):
+        below = _path_below(path, home)
+        if below is not None and _is_among(below, _SECRET_BELOW) and not _SSH_PUBLIC.search(path):
+            return True
     return _is_among(path, _SECRET_ROOTS) or _SECRET_NAME.search(path) is not None
 
 

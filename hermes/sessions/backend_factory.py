@@ -7,7 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hermes.config.home import HermesHome
+from hermes.config.known_homes import list_known_homes, locate_known_homes
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
 from hermes.execution.base import BackendHandle, NetworkMode, TerminalBackend
@@ -15,11 +18,14 @@ from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 
 if TYPE_CHECKING:
+    from hermes.execution.sandbox.policy import SandboxPolicy, ToolPlaces
     from hermes.execution.sandbox.probe import SandboxProbe
     from hermes.execution.supervisor import Supervisors
 
 BACKENDS = ("auto", "sandbox", "local", "docker", "ssh")
 PLANNED_BACKENDS = ("singularity", "modal", "daytona")
+_TOOLS_CACHE_SECONDS = 30.0
+"""Seconds for which it is known what the programs of PATH lead to: sessions begin in numbers in a gateway."""
 _PATH_CACHE_SECONDS = 2.0
 """Seconds for which the resolved folders of the PATH are cached."""
 NO_SANDBOX_WARNING = (
@@ -39,6 +45,7 @@ class BackendFactory:
         self._get_supervisors = get_supervisors
         self._probe: SandboxProbe | None = None
         """The result of probing the sandbox, shared by all sessions."""
+        self._tools: tuple[float, tuple[object, ...], ToolPlaces] | None = None
 
     def create_backend(self, places: Places, lock: int) -> tuple[BackendHandle, str]:
         """Choose the backend of a session; return it with a line for the person, empty when there is none.
@@ -69,8 +76,7 @@ class BackendFactory:
             warning = "" if terminal.backend == "local" else NO_SANDBOX_WARNING
             return BackendHandle("local", lambda: self._create_local(lock)), warning
         network = parse_network_mode(terminal.sandbox.network)
-        writable = () if places.confined else _resolve_paths(terminal.sandbox.writable)
-        return BackendHandle("sandbox", lambda: self._create_sandbox(places, lock, network, writable)), ""
+        return BackendHandle("sandbox", lambda: self._create_sandbox(places, lock, network)), ""
 
     def _create_local(self, lock: int) -> TerminalBackend:
         from hermes.execution.local import LocalBackend
@@ -131,28 +137,30 @@ class BackendFactory:
             supervisors=self._get_supervisors(),
         )
 
-    def _create_sandbox(
-        self, places: Places, lock: int, network: NetworkMode, writable: tuple[str, ...]
-    ) -> TerminalBackend:
-        from hermes.execution.sandbox.backend import SandboxBackend
-        from hermes.execution.sandbox.policy import SandboxPolicy, hidden_homes, readable_tools
-        from hermes.execution.sandbox.probe import SandboxProbe
+    def make_sandbox_policy(self, places: Places, network: NetworkMode) -> "SandboxPolicy":
+        """Return what commands of a session in these places may reach."""
+        from hermes.execution.sandbox.policy import find_tools, make_policy
 
-        settings = self._settings.terminal
-        homes = hidden_homes(places, writable)
-        policy = SandboxPolicy(
-            places=places,
-            writable=writable,
-            unreadable=(places.home,) if places.confined else (),
-            homes=homes,
-            readable=() if places.confined else readable_tools(places.home, homes, self._environ),
+        now, key = time.monotonic(), (places.home, places.other_homes)
+        if self._tools is None or self._tools[0] < now - _TOOLS_CACHE_SECONDS or self._tools[1] != key:
+            self._tools = now, key, find_tools(msgspec.structs.replace(places, confined=False), self._environ)
+        return make_policy(
+            places,
+            self._tools[2],
+            writable=() if places.confined else _resolve_paths(self._settings.terminal.sandbox.writable),
             network=network,
             hosts=self._settings.security.allowed_hosts,
         )
+
+    def _create_sandbox(self, places: Places, lock: int, network: NetworkMode) -> TerminalBackend:
+        from hermes.execution.sandbox.backend import SandboxBackend
+        from hermes.execution.sandbox.probe import SandboxProbe
+
+        settings = self._settings.terminal
         self._probe = self._probe or SandboxProbe(self._environ)
         return SandboxBackend(
             self._environ,
-            policy,
+            self.make_sandbox_policy(places, network),
             passed_variables=settings.env_passthrough,
             held_handles=(lock,),
             supervisors=self._get_supervisors(),
@@ -191,6 +199,15 @@ def parse_network_mode(name: object) -> NetworkMode:
 
 
 def resolve_places(environ: Mapping[str, str], home: HermesHome, folder: str) -> Places:
-    """Resolve the person's home, the home of Hermes and the folder."""
+    """Resolve the person's home, the home of Hermes and the folder; look up the other homes of both kinds."""
+    from hermes.execution.sandbox.home_rows import find_other_homes
+
+    workspace = os.path.realpath(folder)
     user = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
-    return Places(home=user, hermes=os.path.realpath(home.root), workspace=os.path.realpath(folder))
+    return Places(
+        home=user,
+        hermes=os.path.realpath(home.root),
+        workspace=workspace,
+        other_homes=find_other_homes(user, workspace),
+        hermes_homes=list_known_homes(locate_known_homes(environ)),
+    )

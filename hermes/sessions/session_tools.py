@@ -13,11 +13,10 @@ from hermes.core.messages import PROGRAM, Message, Source, TextPart
 from hermes.execution.base import StopOutcome
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
-from hermes.safety.paths import Places
 from hermes.safety.policy import PolicyRule, check_rules
 from hermes.safety.secrets.redactor import Redactor
 from hermes.safety.shell.findings import Verdict
-from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_trusted_path
+from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_trusted_path, resolve_places
 from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
@@ -197,10 +196,8 @@ def build_session_tools(
     for host in {*settings.security.allowed_hosts} & {"localhost", "127.0.0.1", "::1"}:
         state.taint.trust_source(f"{Source.WEB}:{host}")  # what listens on the person's own machine is theirs, they say
     spill = home.spill / plan.session_id
-    places = Places(
-        home=str(Path(environ.get("HOME") or "~").expanduser().resolve()),
-        hermes=str(home.root.resolve()),
-        workspace=str(Path(plan.cwd).resolve()),
+    places = structs.replace(
+        resolve_places(environ, home, plan.cwd),
         own=(str(spill.resolve()),),
         foreign=bool(options.person),
         confined=options.confined,

@@ -69,7 +69,7 @@ class Scene:
         """Let a sandbox see this machine's /tmp, where the scene's folders are: read-only, like the rest."""
         backend = self.context.backend
         assert isinstance(backend, SandboxBackend)
-        backend._policy = replace(backend._policy, private=("/var/tmp",))
+        backend._policy = backend._layouts._policy = replace(backend._policy, private=("/var/tmp",))
 
     async def call(self, name: str, person: Person | None = None, **arguments: object) -> str:
         """One turn with one call; its result's text."""

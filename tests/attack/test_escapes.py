@@ -257,7 +257,12 @@ CASES = [(way, one) for way, one in CASES if way == BWRAP or one.network != "all
 async def test_no_way_out(world: World, wardens: Supervisors, way: str, escape: Escape) -> None:
     await held(way)
     backend = SandboxBackend(
-        world.environment, world.policy(escape), held_handles=(world.lock,), probe=PROBES[way], supervisors=wardens
+        world.environment,
+        world.policy(escape),
+        passed_variables=tuple(world.environment),
+        held_handles=(world.lock,),
+        probe=PROBES[way],
+        supervisors=wardens,
     )
     before = world.picture()
     try:
@@ -279,7 +284,7 @@ BITING = [one for one in ALL if one.bites and (LONG or one.name in FEW)]
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("escape", BITING, ids=[one.name for one in BITING])
 async def test_the_same_does_harm_without_a_sandbox(world: World, escape: Escape) -> None:
-    backend = LocalBackend(world.environment, passed_variables=("SSH_AUTH_SOCK",))
+    backend = LocalBackend(world.environment, passed_variables=tuple(world.environment))
     before = world.picture()
     try:
         output = await attempt(world, escape, backend)

@@ -71,14 +71,17 @@ async def test_a_folder_that_went_away_is_left(session: Session) -> None:
 
 async def test_keys_are_not_handed_on(tmp_path: Path) -> None:
     secret = "sk-" + "x" * 20
-    names = ("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "HARMLESS")
+    names = ("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "NODE_ENV", "MINE")
     backend = LocalBackend(
         {"PATH": os.environ["PATH"], **dict.fromkeys(names, secret)}, passed_variables=["DB_PASSWORD", "NONE"]
     )
     context = make_context(tmp_path.resolve(), backend=backend)
     session = Session(context, ToolRegistry().select_tools())
     text = await session.text("terminal", command="env | grep sk-")
-    assert sorted(text.split("\n")) == [f"DB_PASSWORD={secret}", f"HARMLESS={secret}", "[exit code 0]"]
+    assert sorted(text.split("\n")) == [f"DB_PASSWORD={secret}", f"NODE_ENV={secret}", "[exit code 0]"]
+    text = await session.text("terminal", command="echo $MINE ${GITHUB_TOKEN}")
+    assert "not handed to commands: MINE, GITHUB_TOKEN; terminal.env_passthrough" in text
+    assert "handed" not in await session.text("terminal", command="echo $MINE")
     await session.close()
 
 

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.execution.sandbox.backend import SandboxBackend
+from hermes.execution.sandbox.home_rows import find_homes, home_rows
 from hermes.execution.sandbox.planted_files import PlantedFiles
-from hermes.execution.sandbox.policy import SandboxPolicy, build_layout, hidden_homes, readable_tools
+from hermes.execution.sandbox.policy import SandboxPolicy, build_layout, find_code_paths, find_own_git_folders
 from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.layout import PathAccess
-from hermes.safety.paths import Places
 from tests.execution.test_sandbox import PROBES, WAYS, Case, policy
 from tests.requirements import require_sandbox
 
@@ -26,8 +26,9 @@ FILES = (
 
 def hidden(made: SandboxPolicy, environ: Mapping[str, str] = {}) -> SandboxPolicy:
     """The same as sessions of the owner have it."""
-    homes = hidden_homes(made.places, made.writable)
-    return replace(made, homes=homes, readable=readable_tools(made.places.home, homes, environ))
+    homes = find_homes(made.places)
+    rows = home_rows(made.places, homes, environ, find_code_paths())
+    return replace(made, homes=homes, readable=tuple(rows), git_folders=find_own_git_folders(made.places))
 
 
 def fill(home: Path) -> None:
@@ -59,7 +60,7 @@ async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 async def test_of_the_home_tool_chains_are_seen(case: Case) -> None:
     for name in FILES:
         await case.run(f"cat ~/{name}")
-        chain = name.startswith((".cargo/bin", ".pyenv", ".gitconfig", ".config/git/ignore", "tools/jdk/bin"))
+        chain = name.startswith((".cargo/bin", ".pyenv", ".config/git/ignore", "tools/jdk/bin"))
         assert (f"<{name}>" in case.text) is chain, name
     assert (await case.run("grep -rl '<' ~ 2>/dev/null | grep -cv -e /.cargo/bin/ -e /.pyenv/ -e git -e java")).code
     assert (await case.run("echo x > a && git init -q . && git add a && cat a")).code == 0 and case.text == "x\n"
@@ -74,7 +75,7 @@ async def test_what_was_granted_is_seen_and_written(case: Case) -> None:
 
 async def test_what_settings_name_is_seen_and_written(case: Case) -> None:
     writable = (str(case.folder / "home/Documents"),)
-    case.backend._policy = replace(case.backend._policy, writable=writable)
+    case.remake(replace(case.policy, writable=writable))
     assert (await case.run("cat ~/Documents/letter && echo x > ~/Documents/new && ! cat ~/notes")).code == 0
 
 
@@ -105,38 +106,19 @@ def test_a_key_place_is_no_tool_chain(tmp_path: Path) -> None:
     assert layout.access_of(f"{home}/.ssh/known_hosts") is PathAccess.READ
 
 
-def test_a_home_that_is_the_workspace_is_seen_as_before(tmp_path: Path) -> None:
+def test_of_a_home_that_is_the_workspace_entries_without_a_dot_are_seen(tmp_path: Path) -> None:
     made = policy(tmp_path.resolve())
     home = made.places.home
-    for name in ("docs", ".config/app"):
+    for name in ("docs", ".config/app", ".cargo/bin", ".git/objects", "bin"):
         Path(home, name).mkdir(parents=True)
     for workspace in (home, str(tmp_path.resolve())):
         whole = replace(made, places=replace(made.places, workspace=workspace))
         layout = build_layout(hidden(whole))
-        assert (
-            layout.paths_with(PathAccess.WRITE) == [f"{home}/docs"]
-            and layout.access_of(f"{home}/.config/app") is PathAccess.READ
-        )
-
-
-def test_homes_of_others_are_hidden(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    root = tmp_path.resolve()
-    for name in ("ann", "bob", "linuxbrew", "eve/proj"):
-        (root / "homes" / name).mkdir(parents=True)
-    monkeypatch.setattr("hermes.execution.sandbox.policy._HOMES", (str(root / "homes"),))
-    monkeypatch.setattr("hermes.execution.sandbox.policy._NO_HOMES", (str(root / "homes/linuxbrew"),))
-    places = Places(home=f"{root}/homes/ann", hermes=f"{root}/homes/ann/.hermes", workspace=f"{root}/homes/eve/proj")
-    found = {one.removeprefix(f"{root}/homes/") for one in hidden_homes(places, ())}
-    assert found - {"/root"} == {"ann", "bob", "eve"}
-    assert {*hidden_homes(replace(places, workspace=f"{root}/homes/eve"), ())} - {"/root"} == {
-        f"{root}/homes/{name}" for name in ("ann", "bob")
-    }
-    layout = build_layout(hidden(SandboxPolicy(places=places, private=())))
-    assert layout.access_of(f"{root}/homes/bob/x") is PathAccess.HIDDEN is layout.access_of(f"{root}/homes/eve/x")
-    assert (
-        layout.access_of(places.workspace) is PathAccess.WRITE
-        and layout.access_of(f"{root}/homes/linuxbrew") is PathAccess.READ
-    )
+        assert layout.paths_with(PathAccess.WRITE) == [f"{home}/docs"]
+        for name in (".config/app", ".someapp", "new", ".config"):
+            assert layout.access_of(f"{home}/{name}") is PathAccess.HIDDEN, name
+        for name in (".cargo/bin/tool", ".git/objects", "bin/tool"):
+            assert layout.access_of(f"{home}/{name}") is PathAccess.READ, name
 
 
 async def test_a_session_of_the_owner_has_it(tmp_path: Path) -> None:
@@ -150,7 +132,8 @@ async def test_a_session_of_the_owner_has_it(tmp_path: Path) -> None:
     handle, _ = BackendFactory({"PATH": "/usr/bin"}, settings, lambda: supervisors).create_backend(made.places, 0)
     backend = handle.get()
     assert isinstance(backend, SandboxBackend)
-    assert backend._policy.homes[0] == made.places.home and f"{made.places.home}/.cargo/bin" in backend._policy.readable
+    shown = {row.path for row in backend._policy.readable}
+    assert backend._policy.homes[0] == made.places.home and f"{made.places.home}/.cargo/bin" in shown
     assert backend._policy.unreadable == ()
 
 
@@ -199,7 +182,7 @@ def test_deeper_settings_of_the_persons_are_put_back_and_clones_stay(tmp_path: P
 
 async def test_a_home_in_a_folder_for_temporary_files_is_hidden_too(case: Case) -> None:
     """Landlock makes no such folder of a session's own, and the machine's stays in sight."""
-    case.backend._policy = replace(case.backend._policy, private=(str(case.folder),))
+    case.remake(replace(case.policy, private=(str(case.folder),)))
     assert (await case.run("cat ~/Documents/letter")).code and "letter>" not in case.text
     assert (await case.run("cat ~/.codex/auth.json")).code and "auth" not in case.text.replace(".codex/auth.json:", "")
     assert (await case.run("echo x > a && cat a ~/.cargo/bin/tool")).code == 0

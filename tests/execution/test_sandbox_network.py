@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
 from hermes.execution.sandbox.network import make_loopback
 from hermes.execution.sandbox.policy import SandboxPolicy
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
-from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import Places
 from tests.execution.test_egress_proxy import Door, Site, site
@@ -66,7 +64,7 @@ class Session:
         places = Places(home=f"{folder}/home", hermes=f"{folder}/home/.hermes", workspace=str(self.work))
         policy = SandboxPolicy(places=places, network=network)
         environment = {**os.environ, "PY": sys.executable}
-        self.backend = SandboxBackend(environment, policy, probe=PROBE, supervisors=wardens)
+        self.backend = SandboxBackend(environment, policy, passed_variables=("PY",), probe=PROBE, supervisors=wardens)
         self.output = bytearray()
 
     async def start(self, text: str, **changes: object) -> SandboxedCommand:
@@ -316,23 +314,3 @@ async def test_temporary_files_are_shared_and_told_of_once(tmp_path: Path, warde
     await session.backend.close()
     await other.backend.close()
     assert not Path(outside).exists()
-
-
-async def test_a_room_that_a_killed_hermes_left_goes_with_the_next(tmp_path: Path) -> None:
-    def made(minutes: int, *, held: bool) -> SandboxTmpdir:
-        room = SandboxTmpdir(("/tmp",), str(tmp_path))
-        os.utime(f"{room.root}/lock", (time.time() - 60 * minutes,) * 2)
-        if not held:
-            os.close(room._lock)
-            room._lock = -1
-        return room
-
-    left, young, held, own = made(9, held=False), made(1, held=False), made(9, held=True), made(9, held=True)
-    strange = tmp_path / "hermes-other"
-    strange.mkdir()
-    (tmp_path / "hermes-link").symlink_to(held.root)
-    await own.close()
-    assert not os.path.exists(own.root) and not os.path.exists(left.root)
-    assert os.path.exists(young.root) and os.path.exists(held.root) and strange.exists()
-    await held.close()
-    await young.close()

@@ -134,9 +134,9 @@ async def test_a_command_gets_its_streams_only(backend: LocalBackend, tmp_path: 
 
 
 async def test_folder_and_environment_are_as_ordered(tmp_path: Path) -> None:
-    made = LocalBackend({"PATH": os.environ["PATH"], "KEPT": "as\nis", "OPENAI_API_KEY": "x" * 9})
+    made = LocalBackend({"PATH": os.environ["PATH"], "CFLAGS": "as\nis", "OPENAI_API_KEY": "x" * 9})
     _, text = await run(
-        made, tmp_path, 'pwd; echo "$KEPT"; env | grep -c KEY; cat /proc/$PPID/environ | tr "\\0" "\\n"'
+        made, tmp_path, 'pwd; echo "$CFLAGS"; env | grep -c KEY; cat /proc/$PPID/environ | tr "\\0" "\\n"'
     )
     assert text.splitlines() == [str(tmp_path), "as", "is", "0", f"PATH={os.environ['PATH']}"]
     await made.close()

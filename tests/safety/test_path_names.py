@@ -105,7 +105,7 @@ def test_a_projects_keys_are_written_after_a_question(path: str, places: Places)
         ("read", ".env.example"),
         ("read", "/etc/nginx/nginx.conf"),
         ("read", ".git/config"),
-        ("read", "~/.ssh/config"),
+        ("read", "~/.ssh/known_hosts"),
         ("read", "~/.bashrc"),
         ("read", "/usr/include/stdio.h"),
         ("read", "a%20b.txt"),

@@ -94,8 +94,9 @@ def test_not_read(path: str) -> None:
     sorted(
         word_set(
             """
-        /home/ann/proj/a.py /etc/hosts /home/ann/.bashrc /home/ann/.ssh/id_rsa.pub /home/ann/.ssh/config /proc/cpuinfo
-        /home/ann/.hermes/skills/x/SKILL.md /home/ann/.hermes/SOUL.md /home/ann/.hermes/spill/x.txt /home/ann/proj/.env
+        /home/ann/proj/a.py /etc/hosts /home/ann/.bashrc /home/ann/.ssh/id_rsa.pub /home/ann/.ssh/known_hosts
+        /proc/cpuinfo /home/ann/.hermes/skills/x/SKILL.md
+        /home/ann/.hermes/SOUL.md /home/ann/.hermes/spill/x.txt /home/ann/proj/.env
         /dev/null /home/ann/.hermes
         """
         )

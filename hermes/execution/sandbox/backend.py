@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from pathlib import Path
 
 import msgspec
 
@@ -23,22 +22,13 @@ from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, Res
 from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
 from hermes.execution.sandbox.planted_files import PlantedFiles
-from hermes.execution.sandbox.policy import (
-    SandboxPolicy,
-    add_fixed_paths,
-    build_layout,
-    explain_closed_path,
-    explain_grant_refusal,
-    find_code_paths,
-    find_denied_path,
-    find_fixed_paths,
-    hidden_path,
-)
+from hermes.execution.sandbox.policy import SandboxPolicy, find_code_paths, find_fixed_paths
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
+from hermes.execution.sandbox.session_layout import SessionLayout
+from hermes.execution.sandbox.settings_copies import SettingsCopies
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import PROJECT_FILES
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
@@ -87,8 +77,8 @@ _NO_SHARED_LOOPBACK = (
 _LESS_NETWORK_NOTE = (
     b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 )
+_UNSIGNED_NOTE = b"\n[sandbox: no key is in here, so git signs nothing; the person can sign what was recorded]\n"
 _TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
-_HIDDEN = "commands see only the workspace and tool chains of a home; terminal.sandbox.writable opens a folder"
 _MAX_STARTS = 5
 """How often a command is started while what its sandbox hides changes under the program that makes it."""
 _START_SECONDS = 10.0
@@ -121,27 +111,30 @@ class SandboxBackend:
         set_names = {name.lower() for name in inner}
         inner |= {name: value for name, value in _NO_PHONE_HOME_VARIABLES.items() if name.lower() not in set_names}
         self._local = LocalBackend(
-            inner, passed_variables=passed_variables, held_handles=held_handles, supervisors=supervisors
+            inner,
+            passed_variables=(*passed_variables, *_NO_PHONE_HOME_VARIABLES),
+            held_handles=held_handles,
+            supervisors=supervisors,
         )
-        code = policy.code or find_code_paths(str(Path(__file__).resolve().parents[2]))
         workspace = os.path.realpath(policy.places.workspace)
         self._policy = msgspec.structs.replace(
             policy,
-            code=code,
+            code=policy.code or find_code_paths(),
             places=msgspec.structs.replace(policy.places, workspace=workspace),
             writable=tuple(map(os.path.realpath, policy.writable)),
         )
         self._probe = probe or SandboxProbe(environment)
         self._hosts = AllowedHosts(policy.hosts, resolve)
         self._tmpdir: SandboxTmpdir | None = None
-        self._granted_paths: list[str] = []
+        self._settings_copies = SettingsCopies(policy.places.home, environment)
+        self._layouts = SessionLayout(self._policy, self._settings_copies, self._probe.mounts)
         self._commands: list[SandboxedCommand] = []
-        self._fixed_paths: tuple[str, ...] = ()
         self._planted_files = PlantedFiles()
         self._look_lock = asyncio.Lock()
         self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
         self._loopback_lock = asyncio.Lock()
         self._has_told_leftovers = False
+        self._has_told_signing = False
         self.notices: list[str] = []
         """Lines for the person: what commands left that was moved aside. The model reads them as output."""
 
@@ -167,7 +160,7 @@ class SandboxBackend:
             running, signal = await self._start_once(command, output.write, layout, network)
             if signal is None or await running.has_begun(signal):
                 break
-            changed = await asyncio.to_thread(self.current_layout, command)
+            changed = await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
             if not left or changed == layout:
                 break
             # A path that was listed has gone, such as a socket that its program removed: nothing of the command ran.
@@ -203,6 +196,9 @@ class SandboxBackend:
             running.network = network
             running.proxy = proxy
             running.closing_notes = later
+            if self._settings_copies.signing_is_off and not self._has_told_signing and "git" in command.text:
+                self._has_told_signing = True
+                later.append(_UNSIGNED_NOTE)
             running.has_shell_code = support.mechanism is SandboxMechanism.BUBBLEWRAP
         self._commands.append(running)
         return running, signal
@@ -236,13 +232,9 @@ class SandboxBackend:
         reach = _NETWORK_ORDER.index(than.network)
         return any(_NETWORK_ORDER.index(one.network) > reach and not one.is_over for one in self._commands)
 
-    def current_layout(self, command: ShellCommand | None = None) -> AccessLayout:
-        """Return how commands see the folders of this machine now, with what was opened to this command alone."""
-        alone = command.writable_paths if command is not None else ()
-        opened = [one for one in alone if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)]
-        changing = command.git_settings if command is not None else ()
-        fixed = [one for one in self._fixed_paths if one not in changing]
-        return add_fixed_paths(build_layout(self._policy, (*self._granted_paths, *opened)), fixed)
+    def current_layout(self) -> AccessLayout:
+        """Return how commands see the folders of this machine now."""
+        return self._layouts.current_layout()
 
     async def describe(self, *, detailed: bool = False) -> str:
         """Describe what the sandbox enforces on this machine, found out by trying."""
@@ -257,7 +249,7 @@ class SandboxBackend:
     def to_local_path(self, path: str) -> str:
         """Return where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
         plain = os.path.normpath(path)
-        if self._is_open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
+        if self._layouts.is_open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
             return path  # the usual cases, and the layout costs a look at the disk
         tmpdir = self._get_tmpdir()
         local_path = tmpdir.to_local_path(path, self.current_layout())
@@ -271,17 +263,12 @@ class SandboxBackend:
         """Return how commands name a path of this machine."""
         return self._tmpdir.to_command_path(path) if self._tmpdir is not None else path
 
-    def _is_open(self, path: str) -> bool:
-        """Return whether a path lies in a folder that commands see, and may write, as this machine does."""
-        roots = (self._policy.places.workspace, *self._policy.writable, *self._granted_paths)
-        return any(is_or_below(path, root) for root in roots)
-
     def is_writable(self, path: str) -> bool:
         """Return whether commands may write this path: in the workspace, what was granted, and the
         session's own /tmp.
         """
         places = self._policy.places
-        if not self._is_open(path):
+        if not self._layouts.is_open(path):
             return self._get_tmpdir().to_command_path(path) != path
         # As in the layout: in the home itself only what is in folders without a dot.
         of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
@@ -296,33 +283,25 @@ class SandboxBackend:
 
         A path that no grant would open is not returned.
         """
-        return find_denied_path(
-            output, self.current_layout(), cwd, lambda path: explain_grant_refusal(path, self._policy)
-        )
+        return self._layouts.find_denied_path(output, cwd)
 
     def explain_closed_path(self, output: str, cwd: str) -> str:
-        """Explain why the path that a command was kept from writing is opened to nobody; "" when that is not so."""
-        layout = self.current_layout()
-        why = explain_closed_path(output, layout, cwd, lambda path: explain_grant_refusal(path, self._policy))
-        if why or self._policy.unreadable or not self._policy.homes:
-            return why
-        path = hidden_path(output, layout, cwd, self._policy.homes)
-        why = path and (explain_grant_refusal(path, self._policy) or _HIDDEN)
-        return (
-            N_("the sandbox hides {path} from commands, whether it exists or not: {why}", path=path, why=why)
-            if path
-            else ""
-        )
+        """Explain why the path that a command was kept from is closed; "" when that is not so."""
+        return self._layouts.explain_closed_path(output, cwd)
+
+    def explain_dropped_variables(self, text: str) -> str:
+        """Explain which variables a command used that commands do not get; "" when there is none."""
+        return self._local.explain_dropped_variables(text)
 
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
-        path = os.path.realpath(path)
-        reason = explain_grant_refusal(path, self._policy)
-        if not reason and not os.path.exists(path):
-            reason = "it does not exist"
-        if reason:
-            raise ToolError(f"{path} is not opened to commands: {reason}.")
-        self._granted_paths.append(path)
+        self._layouts.open_to_write(os.path.realpath(path))
+
+    def grant_read(self, path: str) -> None:
+        """Let this session's commands read what a person named, but for keys in it. Raises `ToolError` for what is
+        never opened: keys, Hermes' own, homes as a whole.
+        """
+        self._layouts.open_to_read(os.path.realpath(path))
 
     async def close(self) -> None:
         """End what is left in the sandbox, check what that left, and release what the session had."""
@@ -354,12 +333,12 @@ class SandboxBackend:
         async with self._look_lock:
             if not self._commands:
                 await asyncio.to_thread(self._record_baseline)
-            return await asyncio.to_thread(self.current_layout, command)
+            return await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
 
     def _record_baseline(self) -> None:
-        layout = build_layout(self._policy, self._granted_paths)
+        layout = self._layouts.build_unfixed()
         self._planted_files.record_baseline(layout.paths_with(PathAccess.WRITE), PROJECT_FILES)
-        self._fixed_paths = find_fixed_paths(layout, self._planted_files.list_git_dirs())
+        self._layouts.fix_paths(find_fixed_paths(layout, self._planted_files.list_git_dirs()))
         if not self._planted_files.is_complete and _TOO_MANY_FOLDERS not in self.notices:
             self.notices.append(_TOO_MANY_FOLDERS)
 
@@ -398,21 +377,19 @@ class SandboxBackend:
         There is one for each network mode, so that a command without the proxy cannot reach commands that have it.
         """
         async with self._loopback_lock:
-            if network not in self._loopbacks:
-                self._loopbacks[network] = await self._make_loopback(support, network)
+            if network in self._loopbacks:
+                return self._loopbacks[network]
+            reason, self._loopbacks[network] = "no process can supervise them", None
+            if await self._local.is_supervised():
+                try:
+                    listen = network is NetworkMode.ALLOWLIST
+                    self._loopbacks[network] = await make_loopback(build_trial(support.program), listen=listen)
+                except ToolError as error:
+                    reason = str(error)
+            notice = f"{_NO_SHARED_LOOPBACK} ({reason})."
+            if self._loopbacks[network] is None and notice not in self.notices:
+                self.notices.append(notice)
             return self._loopbacks[network]
-
-    async def _make_loopback(self, support: SandboxSupport, network: NetworkMode) -> LoopbackNetwork | None:
-        reason = "no process can supervise them"
-        if await self._local.is_supervised():
-            try:
-                return await make_loopback(build_trial(support.program), listen=network is NetworkMode.ALLOWLIST)
-            except ToolError as error:
-                reason = str(error)
-        notice = f"{_NO_SHARED_LOOPBACK} ({reason})."
-        if notice not in self.notices:
-            self.notices.append(notice)
-        return None
 
 
 class SandboxedCommand:

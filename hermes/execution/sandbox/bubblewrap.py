@@ -8,7 +8,7 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,6 +23,7 @@ from hermes.execution.sandbox.landlock import (
     replace_content,
 )
 from hermes.execution.sandbox.network import PROXY_PORT
+from hermes.execution.sandbox.settings_copies import UNSIGNED_VARIABLES
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
 from hermes.safety.layout import AccessLayout, PathAccess
 
@@ -134,7 +135,11 @@ class BubblewrapSandbox:
         self.folder = tmpdir.to_local_path(command.cwd, layout)
         own = tmpdir.cache_variables("/tmp") if "/tmp" in tmpdir.replacements else tmpdir.all_variables(tmpdir.tmp)  # noqa: S108
         proxy = f"127.0.0.1:{PROXY_PORT}" if exits.proxy_socket is not None else exits.proxy
-        self.variables: Mapping[str, str] = {**own, **(_proxy_variables(proxy) if proxy else {})}
+        self.variables: Mapping[str, str] = {
+            **own,
+            **(_proxy_variables(proxy) if proxy else {}),
+            **(UNSIGNED_VARIABLES if layout.copies else {}),
+        }
         self.namespaces: Sequence[int] = exits.shared
         self.temporary_folder: str | None = None
         self._cwd = command.cwd
@@ -229,7 +234,7 @@ class BubblewrapSandbox:
         empty_folders = ["/dev"]
         if "/tmp" not in self._tmpdir.replacements:  # noqa: S108
             kinds = {**kinds, self._tmpdir.tmp: PathAccess.WRITE}
-        seen = (*kinds, *(path for path, _ in self._layout.links))
+        seen = (*kinds, *(path for path, _ in self._layout.links), *(one.path for one in self._layout.copies))
         for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
             kind = kinds.get(path, PathAccess.WRITE)
             if kind is PathAccess.HIDDEN and any(other.startswith(path + "/") for other in seen):
@@ -237,11 +242,18 @@ class BubblewrapSandbox:
                 options += ["--tmpfs", path]
             else:
                 options += self._mount_option(path, kind)
-        for path, target in self._layout.links:
-            options += ["--symlink", target, path]
+        options += self._shown_options()
         for path in empty_folders:
             options += ["--remount-ro", path]
         return options
+
+    def _shown_options(self) -> Iterator[str]:
+        """Yield the options for what stands in hidden folders: links to what can be read, and cleaned copies."""
+        for path, target in self._layout.links:
+            yield from ("--symlink", target, path)
+        for one in self._layout.copies:
+            if self._layout.access_of(one.path) is PathAccess.HIDDEN:
+                yield from ("--ro-bind", one.copy, one.path)
 
     def _mount_option(self, path: str, kind: PathAccess) -> tuple[str, ...]:
         if kind is PathAccess.PRIVATE:

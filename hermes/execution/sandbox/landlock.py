@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import seccomp
+from hermes.execution.sandbox.settings_copies import settings_variables
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
 from hermes.safety.layout import AccessLayout, PathAccess
 
@@ -43,7 +44,11 @@ class LandlockSandbox:
         self, command: ShellCommand, tmpdir: SandboxTmpdir, layout: AccessLayout, network: NetworkMode, *, abi: int
     ) -> None:
         self.folder = tmpdir.to_local_path(command.cwd, layout)
-        self.variables: Mapping[str, str] = tmpdir.all_variables(tmpdir.tmp)
+        self.variables: Mapping[str, str] = {
+            **tmpdir.all_variables(tmpdir.tmp),
+            **settings_variables(layout.copies, tmpdir.settings_folder),
+        }
+        self._settings_folder = tmpdir.settings_folder
         self.temporary_folder: str | None = tmpdir.tmp
         self._abi = abi
         self._layout = layout
@@ -93,7 +98,8 @@ class LandlockSandbox:
 
     def _path_rules(self) -> Iterator[tuple[str, int]]:
         write = _READ_RIGHTS | _CHANGE_RIGHTS | _REFER | _TRUNCATE
-        yield "/", 1 << 3  # names of folders and files can be seen everywhere
+        yield "/dev", 1 << 3  # names alone
+        yield self._settings_folder, _READ_RIGHTS
         yield from ((path, _READ_RIGHTS) for path in _readable_paths(self._layout))
         for root in (self._tmp, *self._layout.paths_with(PathAccess.WRITE)):
             yield from ((path, write) for path in _paths_without_code(root, self._layout.code))

@@ -14,17 +14,20 @@ import msgspec
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
+from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, home_rows
+from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import PROJECT_FILES
-from hermes.safety.home_places import TOOL_CHAINS
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
     Places,
     has_start_files_below,
+    is_key_name,
     is_or_below,
     is_root_like,
     is_ssh_public,
     list_readable_paths,
     list_secret_paths,
+    read_refusal,
     write_refusal,
 )
 
@@ -40,10 +43,8 @@ _NEEDED_PATHS = (
 )
 """The paths in those folders that programs read."""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
-_TOOL_VARIABLES = ("VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "NVM_DIR", "PYENV_ROOT", "RUSTUP_HOME")
-"""Variables by which a person says where a tool chain lies."""
-_HOMES = ("/home", "/Users")
-_NO_HOMES = ("/home/linuxbrew", "/Users/Shared")
+_MAX_OPENED_ENTRIES = 50_000
+"""The most entries of an opened folder that are looked through for keys."""
 _MAX_HOME_ENTRIES = 2_000
 """The most entries of a home that are made writable one by one."""
 
@@ -61,32 +62,129 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
     homes: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
+    """Homes, and folders of homes, that are hidden but for `readable` and what is opened."""
+    readable: tuple[LayoutRow, ...] = ()
+    git_folders: tuple[str, ...] = ()
+    """The workspace's own git folders outside of it, which are writable too."""
     private: tuple[str, ...] = ("/tmp", "/var/tmp")  # noqa: S108 - a session has its own
     code: tuple[str, ...] = ()
     network: NetworkMode = NetworkMode.ALLOWLIST
     hosts: tuple[str, ...] = ()
 
 
-def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> AccessLayout:
-    """Return where on this machine the policy's paths lie now.
+class OpenedPlaces(Struct, frozen=True):
+    """What a person opened to commands: paths to write, paths to read, and what stays hidden in both."""
+
+    written: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+_NOTHING_OPENED = OpenedPlaces()
+
+
+class ToolPlaces(Struct, frozen=True):
+    """The homes of this machine, what of them is read to run programs, and where Hermes' own code lies."""
+
+    homes: tuple[str, ...]
+    rows: tuple[LayoutRow, ...]
+    code: tuple[str, ...]
+
+
+def find_tools(places: Places, environ: Mapping[str, str]) -> ToolPlaces:
+    """Return what is the same for all sessions of a person on this machine."""
+    homes, code = find_homes(places), find_code_paths()
+    return ToolPlaces(homes, tuple(home_rows(places, homes, environ, code)), code)
+
+
+def make_policy(
+    places: Places,
+    tools: ToolPlaces,
+    *,
+    writable: tuple[str, ...] = (),
+    network: NetworkMode = NetworkMode.ALLOWLIST,
+    hosts: tuple[str, ...] = (),
+) -> SandboxPolicy:
+    """Return the policy of a session. To those who are confined nothing of a home is shown but their workspace."""
+    return SandboxPolicy(
+        places=places,
+        writable=writable,
+        unreadable=(places.home,) if places.confined else (),
+        homes=tools.homes,
+        readable=() if places.confined else tools.rows,
+        git_folders=() if places.confined else find_own_git_folders(places),
+        code=tools.code,
+        network=network,
+        hosts=hosts,
+    )
+
+
+def build_layout(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -> AccessLayout:
+    """Return where on this machine the policy's paths lie now, but for sockets.
 
     What is writable must be named by its real path: a command may have put a link where another command's folder was.
     """
-    kinds = _fixed_access(policy)
-    places = policy.places
-    for root in (places.workspace, *policy.writable, *granted):
-        if root in _existing_paths([root]):
-            kinds.update(dict.fromkeys(_writable_parts(root, places), PathAccess.WRITE))
-    layout = AccessLayout(access_by_path=kinds)
-    sockets = [
-        one
-        for one in _find_sockets()
-        if layout.access_of(one) is PathAccess.READ and not _is_below_any(one, _KERNEL_FOLDERS)
-    ]
-    kinds.update(dict.fromkeys(sockets, PathAccess.HIDDEN))
+    rows = layout_rows(policy, opened)
+    layout = AccessLayout(access_by_path={row.path: row.access for row in rows})
     layout = _simplify_layout(layout, policy.code)
-    return msgspec.structs.replace(layout, links=tuple(_links_of(policy.readable, layout)))
+    named = [*(row.path for row in policy.readable), *_list_links(policy.places.home, _written_roots(policy, opened))]
+    return msgspec.structs.replace(layout, links=tuple(_links_of(named, layout)))
+
+
+def hide_sockets(layout: AccessLayout) -> AccessLayout:
+    """Return the layout without the sockets of programs that listen now."""
+    hidden = {
+        path: PathAccess.HIDDEN
+        for path in _find_sockets()
+        if layout.access_of(path) is PathAccess.READ and not _is_below_any(path, _KERNEL_FOLDERS)
+    }
+    return msgspec.structs.replace(layout, access_by_path={**layout.access_by_path, **hidden})
+
+
+def layout_rows(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -> list[LayoutRow]:
+    """Return how the paths of a policy appear, those that exist; of rows for the same path the last one counts."""
+    places = policy.places
+    roots = _written_roots(policy, opened)
+    homes = list(_existing_paths(policy.homes))
+    hidden = find_hidden_paths(policy)
+    rows = _rows_of(policy.private, PathAccess.PRIVATE, N_("the session's own"))
+    rows += _rows_of((*homes, *_find_other_mounts(homes)), PathAccess.HIDDEN, N_("a home"))
+    rows += _rows_of(_list_shown_entries(places.home, roots), PathAccess.READ, N_("the workspace is the home: no dot"))
+    rows += _readable_rows(policy, homes, hidden)
+    rows += [LayoutRow(one, PathAccess.HIDDEN, N_("keys, or other people's words")) for one in hidden]
+    rows += _rows_of(_SOCKET_FOLDERS, PathAccess.HIDDEN, N_("services of the machine listen there"))
+    needed = (*_NEEDED_PATHS, *list_readable_paths(places), *_find_ssh_public_files(places), *policy.code)
+    rows += _rows_of(needed, PathAccess.READ, N_("commands need it, and no key is in it"))
+    for root in filter(_is_real, roots):
+        reason = N_("the workspace") if root == places.workspace else N_("opened, or the workspace's own git folder")
+        rows += [LayoutRow(one, PathAccess.WRITE, reason) for one in _writable_parts(root, places)]
+    read = [one for one in opened.read if _is_real(one) and not _is_below_any(one, opened.written)]
+    rows += [LayoutRow(one, PathAccess.READ, N_("opened to read")) for one in read]
+    inside = [one for one in hidden if _is_below_any(one, opened.read)]
+    rows += _rows_of((*inside, *opened.keys), PathAccess.HIDDEN, N_("a key inside of what is shown"))
+    return rows
+
+
+def _readable_rows(policy: SandboxPolicy, homes: Sequence[str], hidden: Sequence[str]) -> Iterator[LayoutRow]:
+    """Yield what is read of homes: never one as a whole, nor what lies in a key place."""
+    for row in policy.readable:
+        for real in _existing_paths([row.path]):
+            is_home = any(is_or_below(one, real) for one in homes)
+            if _is_below_any(real, homes) and not is_home and not _is_below_any(real, hidden):
+                yield LayoutRow(real, row.access, row.reason)
+
+
+def _is_real(path: str) -> bool:
+    """Return whether a path is there, and no link leads to another place from it."""
+    return os.path.lexists(path) and os.path.realpath(path) == path
+
+
+def _rows_of(paths: Iterable[str], access: PathAccess, reason: str) -> list[LayoutRow]:
+    return [LayoutRow(path, access, reason) for path in _existing_paths(paths)]
+
+
+def _written_roots(policy: SandboxPolicy, opened: OpenedPlaces) -> tuple[str, ...]:
+    return (policy.places.workspace, *policy.writable, *policy.git_folders, *opened.written)
 
 
 def _simplify_layout(layout: AccessLayout, code: Iterable[str]) -> AccessLayout:
@@ -100,31 +198,12 @@ def _simplify_layout(layout: AccessLayout, code: Iterable[str]) -> AccessLayout:
     return AccessLayout(access_by_path=layout.access_by_path, pinned=_find_pinned(layout), code=inside, covered=covered)
 
 
-def _fixed_access(policy: SandboxPolicy) -> dict[str, PathAccess]:
-    """Return the access to everything that is not writable."""
-    opened = (*_NEEDED_PATHS, *list_readable_paths(policy.places), *_find_ssh_public_files(policy.places), *policy.code)
-    hidden = find_hidden_paths(policy)
-    homes = list(_existing_paths(policy.homes))
-    chains = [
-        one for one in _existing_paths(policy.readable) if _is_below_any(one, homes) and not _is_below_any(one, hidden)
-    ]
-    return {
-        **dict.fromkeys(_existing_paths(policy.private), PathAccess.PRIVATE),
-        **dict.fromkeys((*homes, *_find_other_mounts(homes)), PathAccess.HIDDEN),
-        **dict.fromkeys((one for one in chains if one not in homes), PathAccess.READ),
-        **dict.fromkeys((*hidden, *_existing_paths(_SOCKET_FOLDERS)), PathAccess.HIDDEN),
-        **dict.fromkeys(_existing_paths(opened), PathAccess.READ),
-    }
-
-
 def _links_of(paths: Iterable[str], layout: AccessLayout) -> Iterator[tuple[str, str]]:
     """The paths that are, or lie behind, links which hidden folders hide, with where they lead."""
     found: list[str] = []
-    for path in sorted(set(paths)):
+    for path in sorted(filter(os.path.lexists, set(paths))):
         real = os.path.realpath(path)
-        leads = (
-            real != path and layout.access_of(path) is PathAccess.HIDDEN and layout.access_of(real) is PathAccess.READ
-        )
+        leads = real != path and layout.access_of(path) is PathAccess.HIDDEN is not layout.access_of(real)
         if leads and os.path.exists(real) and not _is_below_any(path, found):
             found.append(path)
             yield path, real
@@ -160,30 +239,6 @@ def find_hidden_paths(policy: SandboxPolicy) -> list[str]:
     return list(dict.fromkeys([*found, *_find_other_mounts(found)]))
 
 
-def hidden_homes(places: Places, writable: Iterable[str]) -> tuple[str, ...]:
-    """The homes of this machine that hold nothing for commands: the person's and others'.
-
-    Not one which lies in what commands may write: somebody works in it.
-    """
-    found = [places.home, *(one for one in ("/root",) if os.access(one, os.X_OK))]
-    for folder in _HOMES:
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            # What nobody may enter needs no hiding.
-            found += [one.path for one in entries if one.path not in _NO_HOMES and os.access(one.path, os.X_OK)]
-    roots = (places.workspace, *writable)
-    real = dict.fromkeys(map(os.path.realpath, found))
-    return tuple(one for one in real if not any(is_or_below(one, root) for root in roots))
-
-
-def readable_tools(home: str, homes: Iterable[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What commands may read in hidden homes: the tool chains of the person's, and what their variables lead to."""
-    named = [*environ.get("PATH", "").split(os.pathsep), *(environ.get(one, "") for one in _TOOL_VARIABLES)]
-    named = [os.path.normpath(one) for one in named if os.path.isabs(one)]
-    elsewhere = (f"{other}/{chain}" for other in homes for chain in TOOL_CHAINS)
-    used = (chain for chain in elsewhere if any(is_or_below(one, chain) for one in named))
-    return tuple(dict.fromkeys([*(f"{home}/{one}" for one in TOOL_CHAINS), *used, *named]))
-
-
 def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
     """Explain why `path` (resolved) cannot be made writable, whatever a person says; empty when it can."""
     places = policy.places
@@ -198,8 +253,78 @@ def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
     )
 
 
-def find_code_paths(package: str) -> tuple[str, ...]:
+def explain_read_refusal(path: str, policy: SandboxPolicy) -> str:
+    """Explain why `path` (resolved) cannot be shown to commands, whatever a person says; empty when it can."""
+    if is_root_like(path, policy.places) or any(is_or_below(one, path) for one in policy.homes):
+        return "a home is opened by its folders, never as a whole"
+    if any(is_or_below(path, one) for one in find_hidden_paths(policy)) or is_key_name(path):
+        return "keys, or Hermes' own, are in it"
+    if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
+        return "it belongs to the system"
+    return read_refusal(path, policy.places)
+
+
+def find_keys_below(folder: str) -> tuple[str, ...] | None:
+    """Return the files in an opened folder that hold keys, by their names; None where it has too many to look through.
+
+    The kernel hides what is named to it, so they have to be found first.
+    """
+    found: list[str] = []
+    queue = [folder]
+    left = _MAX_OPENED_ENTRIES
+    for path in queue:
+        with contextlib.suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                left -= 1
+                if entry.is_dir(follow_symlinks=False):
+                    queue.append(entry.path)
+                elif is_key_name(entry.path) and not entry.is_symlink():
+                    found.append(entry.path)
+        if left < 0:
+            return None
+    return tuple(found)
+
+
+def find_own_git_folders(places: Places) -> tuple[str, ...]:
+    """Return the git folders outside of the workspace that are its own: of a worktree, or of a submodule.
+
+    The file `.git` that names one comes with the workspace, so the folder must name the workspace in its turn.
+    """
+    workspace = places.workspace
+    named = _read_line(f"{workspace}/.git").removeprefix("gitdir:").strip()
+    folder = os.path.realpath(os.path.join(workspace, named))
+    if not named or is_or_below(folder, workspace) or read_refusal(folder, places):
+        return ()
+    common = os.path.realpath(os.path.join(folder, _read_line(f"{folder}/commondir") or "."))
+    is_repository = all(os.path.isdir(f"{common}/{name}") for name in ("objects", "refs"))
+    is_too_much = is_root_like(common, places) or is_or_below(workspace, common)
+    return (common,) if is_repository and not is_too_much and _names_workspace(folder, common, workspace) else ()
+
+
+def _names_workspace(folder: str, common: str, workspace: str) -> bool:
+    """Return whether a git folder says that the workspace is its own: as a worktree, or as a submodule."""
+    if back := _read_line(f"{folder}/gitdir"):
+        return os.path.realpath(os.path.join(folder, back)) == f"{workspace}/.git" and is_or_below(folder, common)
+    tree = _read_setting(f"{folder}/config", "worktree")
+    return bool(tree) and common == folder and os.path.realpath(os.path.join(folder, tree)) == workspace
+
+
+def _read_line(path: str) -> str:
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
+        return file.readline(4_096).rstrip("\n")
+    return ""
+
+
+def _read_setting(path: str, name: str) -> str:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        found = re.findall(rf"(?im)^\s*{name}\s*=\s*\"?([^\"\n]+)", Path(path).read_text("utf-8")[:65_536])
+        return str(found[-1]).strip() if found else ""
+    return ""
+
+
+def find_code_paths() -> tuple[str, ...]:
     """Return where the code lies that runs outside of the sandbox: this interpreter's and Hermes' own."""
+    package = str(Path(__file__).resolve().parents[2])
     found = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)), package}
     found -= {"/", "/usr", "/usr/local"}
     return tuple(sorted(os.path.realpath(one) for one in found))
@@ -207,6 +332,8 @@ def find_code_paths(package: str) -> tuple[str, ...]:
 
 def _existing_paths(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
+        if not os.path.lexists(path):
+            continue  # most of what is named is not there, and links are followed at a price
         real = os.path.realpath(path)
         if os.path.lexists(real) and (path not in _SOCKET_FOLDERS or real == path):
             yield real
@@ -237,6 +364,26 @@ def _writable_parts(root: str, places: Places) -> list[str]:
             if usable and not is_or_below(places.hermes, entry.path):
                 found.append(entry.path)
     return sorted(found)[:_MAX_HOME_ENTRIES]
+
+
+def _list_shown_entries(home: str, roots: Iterable[str]) -> list[str]:
+    """Return what is shown of a home that is the workspace, or below it: entries without a dot, and its repository."""
+    if not any(is_or_below(home, root) for root in roots):
+        return []
+    with contextlib.suppress(OSError), os.scandir(home) as entries:
+        shown = [
+            one.path for one in entries if one.name == ".git" or not (one.name.startswith(".") or one.is_symlink())
+        ]
+        return sorted(shown)[:_MAX_HOME_ENTRIES]
+    return []
+
+
+def _list_links(home: str, roots: Iterable[str]) -> list[str]:
+    if not any(is_or_below(home, root) for root in roots):
+        return []
+    with contextlib.suppress(OSError), os.scandir(home) as entries:
+        return [one.path for one in entries if not one.name.startswith(".") and one.is_symlink()]
+    return []
 
 
 def _find_configured_hooks(git_dir: str) -> list[str]:

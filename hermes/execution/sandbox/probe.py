@@ -14,9 +14,10 @@ from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.bubblewrap import BubblewrapSandbox
 from hermes.execution.sandbox.landlock import LandlockSandbox
+from hermes.execution.sandbox.layout_cache import MountWatch
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.support import landlock_version
-from hermes.execution.sandbox.tmpdir import SandboxTmpdir
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir, find_abandoned, remove_folders
 from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.util.localizable import join_localizable
@@ -111,12 +112,15 @@ class SandboxProbe:
         self._mechanisms = mechanisms
         self._lock = asyncio.Lock()
         self._support: SandboxSupport | None = None
+        self.mounts = MountWatch()
 
     async def find_support(self) -> SandboxSupport:
         """Return what is enforced here."""
         async with self._lock:
             if self._support is None:
                 self._support = await self._try_mechanisms()
+                if left := await asyncio.to_thread(find_abandoned):
+                    await remove_folders(left)  # what killed processes left: once a process is enough
             return self._support
 
     async def _try_mechanisms(self) -> SandboxSupport:
@@ -179,7 +183,7 @@ class SandboxProbe:
             return N_("Landlock does not work here ({get})", get=said.get("error") or "it does not hold")
         gaps = [
             "permissions/times/attributes of files elsewhere",
-            "names of files",
+            "whether a file of a known name is there, and its size",
             "git hooks and editor tasks (looked at after each command)",
             "command lines/limits/priorities of other programs",
             "shared memory of System V",

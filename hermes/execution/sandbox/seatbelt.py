@@ -4,6 +4,7 @@ import os.path
 from collections.abc import Mapping, Sequence
 
 from hermes.execution.base import NetworkMode, ShellCommand
+from hermes.execution.sandbox.settings_copies import settings_variables
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.safety.layout import AccessLayout, PathAccess
 
@@ -18,7 +19,10 @@ class SeatbeltSandbox:
         self, command: ShellCommand, tmpdir: SandboxTmpdir, layout: AccessLayout, network: NetworkMode
     ) -> None:
         self.folder = tmpdir.to_local_path(command.cwd, layout)
-        self.variables: Mapping[str, str] = tmpdir.all_variables(tmpdir.tmp)
+        self.variables: Mapping[str, str] = {
+            **tmpdir.all_variables(tmpdir.tmp),
+            **settings_variables(layout.copies, tmpdir.settings_folder),
+        }
         self.temporary_folder: str | None = tmpdir.tmp
         self.handles: Sequence[int] = ()
         self.namespaces: Sequence[int] = ()

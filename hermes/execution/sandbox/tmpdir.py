@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import os
 import tempfile
-import time
 from collections.abc import Sequence
 
 from hermes.core.errors import ToolError
@@ -14,10 +13,8 @@ from hermes.safety.layout import AccessLayout, PathAccess
 _CACHE_VARIABLES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
 _REMOVE_SECONDS = 20.0
 _PREFIX, _LOCK = "hermes-", "lock"
-_MIN_ABANDONED_AGE = 300.0
-"""Seconds before a folder can count as abandoned: one that is being made has no lock yet."""
-_MAX_REMOVED = 20
-"""The most abandoned folders that one session removes."""
+_MAX_REMOVED = 200
+"""The most abandoned folders that are removed at a time."""
 
 
 class SandboxTmpdir:
@@ -29,8 +26,9 @@ class SandboxTmpdir:
     def __init__(self, private: Sequence[str], parent: str | None = None) -> None:
         try:
             self.root = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-            self._lock = os.open(f"{self.root}/{_LOCK}", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            self._lock = os.open(f"{self.root}/{_LOCK}.new", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
+            os.rename(f"{self.root}/{_LOCK}.new", f"{self.root}/{_LOCK}")  # so no lock of that name is ever not held
             self.replacements: dict[str, str] = {}
             for number, path in enumerate(private):
                 self.replacements[path] = f"{self.root}/tmp{number or ''}"  # noqa: S108
@@ -40,6 +38,8 @@ class SandboxTmpdir:
                 os.chmod(folder, 0o1777)  # noqa: S103 - nobody else gets to it through the private folder above
             self.empty_folder = f"{self.root}/nothing"
             os.mkdir(self.empty_folder, 0)
+            self.settings_folder = f"{self.root}/settings"
+            os.mkdir(self.settings_folder, 0o700)
             self.empty_file = f"{self.root}/no_file"
             os.close(os.open(self.empty_file, os.O_CREAT | os.O_EXCL, 0))
         except OSError as error:
@@ -87,35 +87,36 @@ class SandboxTmpdir:
         return {**self.cache_variables(tmp), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), tmp)}
 
     async def close(self) -> None:
-        """Remove the folder; a command may have left trees in it that are too deep for anything but `rm`.
-
-        What killed processes abandoned is removed with it.
-        """
-        gone = [self.root, *await asyncio.to_thread(find_abandoned, os.path.dirname(self.root))]
+        """Remove the folder."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-        for root in gone:
-            with contextlib.suppress(OSError):
-                os.chmod(f"{root}/nothing", 0o700)
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(_REMOVE_SECONDS):
-                done = await asyncio.create_subprocess_exec(
-                    "/bin/rm",
-                    "-rf",
-                    "--",
-                    *gone,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.DEVNULL,
-                )
-                await done.wait()
+        await remove_folders([self.root])
 
 
-def find_abandoned(parent: str) -> list[str]:
-    """Return folders of ours, some minutes old, whose process ended without removing them: nobody holds their lock."""
+async def remove_folders(roots: Sequence[str]) -> None:
+    """Remove such folders; a command may have left trees in them that are too deep for anything but `rm`."""
+    for root in roots:
+        with contextlib.suppress(OSError):
+            os.chmod(f"{root}/nothing", 0o700)
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_REMOVE_SECONDS):
+            done = await asyncio.create_subprocess_exec(
+                "/bin/rm",
+                "-rf",
+                "--",
+                *roots,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+            await done.wait()
+
+
+def find_abandoned(parent: str = "") -> list[str]:
+    """Return folders of ours whose process ended without removing them: nobody holds their lock."""
     found: list[str] = []
-    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+    with contextlib.suppress(OSError), os.scandir(parent or tempfile.gettempdir()) as entries:
         for one in entries:
             if one.name.startswith(_PREFIX) and one.is_dir(follow_symlinks=False) and _is_abandoned(one.path):
                 found.append(one.path)
@@ -128,8 +129,6 @@ def _is_abandoned(root: str) -> bool:
     with contextlib.suppress(OSError):
         about = os.lstat(f"{root}/{_LOCK}")
         if about.st_uid != os.geteuid() or os.lstat(root).st_uid != about.st_uid:
-            return False
-        if time.time() - about.st_mtime < _MIN_ABANDONED_AGE:
             return False
         handle = os.open(f"{root}/{_LOCK}", os.O_RDWR | os.O_NOFOLLOW)
         try:

@@ -18,6 +18,7 @@ from hermes.execution.remote import RemoteCommand, RemoteShell
 from hermes.execution.ssh.sync import WorkspaceSync
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
+from hermes.safety.environment import DroppedVariables
 from hermes.safety.paths import Places
 
 _HOST_PATTERN = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*")
@@ -78,7 +79,8 @@ class SshBackend:
         self._program = shutil.which("ssh", path=environment.get("PATH", os.defpath)) or ""
         self._options = options
         self._workspace = os.path.realpath(places.workspace)
-        local = LocalBackend(environment, held_handles=held_handles, supervisors=supervisors)
+        local = LocalBackend(environment, held_handles=held_handles, supervisors=supervisors, runs_clients=True)
+        self._dropped = DroppedVariables(environment)
         target = f"{options.user}@{options.host}" if options.user else options.host
         self._remote = RemoteShell(
             local,
@@ -137,6 +139,10 @@ class SshBackend:
     def explain_closed_path(self, output: str, cwd: str) -> str:
         """Return "": no place is reported as closed here."""
         return ""
+
+    def explain_dropped_variables(self, text: str) -> str:
+        """Explain which variables a command used that commands do not get; "" when there is none."""
+        return self._dropped.explain_use(text)
 
     def grant_write(self, path: str) -> None:
         """Do nothing: there is nothing to open."""

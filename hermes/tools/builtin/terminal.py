@@ -190,6 +190,8 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
         notes.append(BRANCH_DONE if _BRANCH_DONE.search(text) else WHAT_TO_DO)
     if ended.code != 0:
         notes += await _request_write(ctx, text, command)
+    dropped = ctx.backend.explain_dropped_variables(f"{command.text}\n{text if ended.code else ''}")
+    notes += filter(None, [dropped])
     return ToolOutput(text=_append_notes(text, notes), failed=ended.code != 0, code=ended.code, contacted_hosts=reached)
 
 

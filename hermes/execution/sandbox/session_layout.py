@@ -1,0 +1,136 @@
+"""How one session's commands see this machine: its policy, what a person opened, what is fixed in what is writable."""
+
+import os
+
+import msgspec
+
+from hermes.core.errors import ToolError
+from hermes.execution.base import ShellCommand
+from hermes.execution.sandbox.layout_cache import LayoutCache, MountWatch
+from hermes.execution.sandbox.policy import (
+    OpenedPlaces,
+    SandboxPolicy,
+    add_fixed_paths,
+    build_layout,
+    explain_closed_path,
+    explain_grant_refusal,
+    explain_read_refusal,
+    find_denied_path,
+    find_keys_below,
+    hidden_path,
+    hide_sockets,
+)
+from hermes.execution.sandbox.settings_copies import SettingsCopies
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir
+from hermes.i18n.messages import N_
+from hermes.safety.layout import AccessLayout
+from hermes.safety.paths import is_or_below
+
+_MAX_LAYOUT_SECONDS = 5.0
+"""Seconds after which a command's layout is made again without a change that was seen: not all folders are watched."""
+
+
+class SessionLayout:
+    """Builds the layout of a session, keeps it while nothing changes, and opens more when a person allows it."""
+
+    def __init__(self, policy: SandboxPolicy, copies: SettingsCopies, mounts: MountWatch) -> None:
+        self._policy = policy
+        self._copies = copies
+        self._opened = OpenedPlaces()
+        self._fixed_paths: tuple[str, ...] = ()
+        self._fixed: tuple[AccessLayout, AccessLayout] | None = None
+        """The layout without and with the fixed paths."""
+        self._cache = LayoutCache(self._build, self._list_watched, mounts)
+
+    def current_layout(self) -> AccessLayout:
+        """Return the layout as it is now, but for sockets, which only commands could reach."""
+        unfixed = self._cache.get_layout()
+        if self._fixed is None or self._fixed[0] is not unfixed:
+            self._fixed = unfixed, add_fixed_paths(unfixed, self._fixed_paths)
+        return self._fixed[1]
+
+    def build_unfixed(self) -> AccessLayout:
+        """Return the layout before anything in what is writable is fixed, some seconds old at most."""
+        return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
+
+    def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
+        """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
+        alone = [
+            one
+            for one in command.writable_paths
+            if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)
+        ]
+        layout = self.build_unfixed()
+        if alone:
+            opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, *alone))
+            layout = build_layout(self._policy, opened)
+        fixed = [one for one in self._fixed_paths if one not in command.git_settings]
+        copies = self._copies.refresh(tmpdir) if self._policy.readable else ()
+        return msgspec.structs.replace(add_fixed_paths(hide_sockets(layout), fixed), copies=copies)
+
+    def fix_paths(self, paths: tuple[str, ...]) -> None:
+        """Keep these read-only inside of what is writable."""
+        if paths != self._fixed_paths:
+            self._fixed_paths, self._fixed = paths, None
+
+    def open_to_write(self, path: str) -> None:
+        """Let commands write a path (resolved). Raises `ToolError` for what is protected."""
+        self._note_keys(path, explain_grant_refusal(path, self._policy))
+        self._opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, path))
+        self._cache.discard()
+
+    def open_to_read(self, path: str) -> None:
+        """Let commands read a path (resolved), but for keys in it. Raises `ToolError` for what is never opened."""
+        self._note_keys(path, explain_read_refusal(path, self._policy))
+        self._opened = msgspec.structs.replace(self._opened, read=(*self._opened.read, path))
+        self._cache.discard()
+
+    def is_open(self, path: str) -> bool:
+        """Return whether a path lies in a folder that commands see, and may write, as this machine does."""
+        roots = (self._policy.places.workspace, *self._policy.writable, *self._opened.written)
+        return any(is_or_below(path, root) for root in roots)
+
+    def find_denied_path(self, output: str, cwd: str) -> str:
+        """Return the path that a command was kept from writing, where a grant would open it; else ""."""
+        return find_denied_path(
+            output, self.current_layout(), cwd, lambda path: explain_grant_refusal(path, self._policy)
+        )
+
+    def explain_closed_path(self, output: str, cwd: str) -> str:
+        """Explain which path a failed command was kept from, and who could open it; "" when there is none."""
+        layout = self.current_layout()
+        why = explain_closed_path(output, layout, cwd, lambda path: explain_grant_refusal(path, self._policy))
+        if why or self._policy.unreadable or not self._policy.homes:
+            return why
+        path = hidden_path(output, layout, cwd, self._policy.homes)
+        if not path:
+            return ""
+        if why := explain_read_refusal(path, self._policy):
+            return N_("the sandbox hides {path} from commands, whether it exists or not: {why}", path=path, why=why)
+        return N_(
+            "the sandbox hides {path} from commands, whether it exists or not: read_file on it asks the person to open "
+            "its folder, and terminal.sandbox.writable opens one for good",
+            path=path,
+        )
+
+    def _build(self) -> AccessLayout:
+        found = (key for path in self._opened.read for key in find_keys_below(path) or ())
+        self._opened = msgspec.structs.replace(self._opened, keys=tuple(dict.fromkeys((*self._opened.keys, *found))))
+        return build_layout(self._policy, self._opened)
+
+    def _list_watched(self) -> tuple[str, ...]:
+        """Return the folders of whose entries the layout says something each: what is to be hidden or shown in them."""
+        return (self._policy.places.home, *self._opened.read)
+
+    def _note_keys(self, path: str, reason: str) -> None:
+        """Note which keys lie in what is opened. Raises `ToolError` where it cannot be opened, for the reason given."""
+        keys = None if reason else find_keys_below(path)
+        if not reason and not os.path.exists(path):
+            reason = N_("it does not exist")
+        if not reason and keys is None:
+            reason = N_("it holds too many files to look for keys in all of them; a folder in it can be opened")
+        if reason:
+            raise ToolError(f"{path} is not opened to commands: {reason}.")
+        self._opened = msgspec.structs.replace(
+            self._opened, keys=tuple(dict.fromkeys((*self._opened.keys, *(keys or ()))))
+        )
