@@ -17,7 +17,7 @@ from msgspec import Struct
 from hermes.safety.autorun_files import repository_refusal
 from hermes.safety.paths import Places, iter_guarded_files, iter_guarded_folders, read_refusal, write_refusal
 from hermes.safety.shell.findings import Verdict
-from hermes.util.atomic_write import path_of_handle
+from hermes.util.file_handles import path_of_handle
 
 Operation = Literal["read", "write"]
 

@@ -27,7 +27,7 @@ from hermes.safety.paths import Places
 from hermes.tools.files import detect_encoding, get_file_kind, open_regular
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
-from hermes.util.atomic_write import path_of_handle
+from hermes.util.file_handles import path_of_handle
 
 _LINE_LENGTH = 4_096
 """Characters (bytes, but in UTF-16) of a line that are read; the rest of it is skipped."""
