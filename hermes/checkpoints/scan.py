@@ -18,6 +18,7 @@ from msgspec import Struct
 from hermes.checkpoints.path_states import FOLDER_FLAGS, MODE_BITS, StateReader, state_without_copy
 from hermes.core.checkpoints import FileState, Kind
 from hermes.safety.paths import Places, read_refusal
+from hermes.util.globs import regex_from_glob
 
 REGENERABLE_FOLDERS = frozenset(
     {
@@ -39,12 +40,6 @@ _MAX_BYTES = 256 * 1024
 
 
 _MAX_RULES = 2_000
-
-
-_MAX_DOUBLE_STARS = 3
-
-
-_MAX_PATTERN = 1_000
 
 
 class IgnoreRule(Struct, frozen=True):
@@ -102,7 +97,7 @@ def parse_rules(text: str) -> list[IgnoreRule]:
         folders_only, bare = bare.endswith("/"), bare.rstrip("/")
         anchored = "/" in bare
         with contextlib.suppress(re.error):
-            regex = _regex_from_glob(bare.lstrip("/"))
+            regex = regex_from_glob(bare.lstrip("/"))
             re.compile(regex)
             if regex:
                 rules.append(IgnoreRule(negated, folders_only, anchored, regex))
@@ -157,50 +152,6 @@ def _read_rules_at(folder: str, name: str) -> list[IgnoreRule]:
         return read_rules(handle, name)
     finally:
         os.close(handle)
-
-
-def _regex_from_glob(glob: str) -> str:
-    """Return a pattern of gitignore(5) as a regular expression without backtracking; empty for one that is too wild."""
-    segments = glob.split("/")
-    if segments.count("**") > _MAX_DOUBLE_STARS or len(glob) > _MAX_PATTERN:
-        return ""
-    made = []
-    for number, segment in enumerate(segments):
-        last = number == len(segments) - 1
-        if segment == "**":
-            made.append(".+" if last else "(?:[^/]+/)*")
-        else:
-            made.append(_regex_from_segment(segment) + ("" if last else "/"))
-    return "".join(made)
-
-
-def _regex_from_class(characters: str) -> str:
-    inner = characters.replace("\\", "\\\\").replace("[", "\\[")
-    return f"[^{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]"
-
-
-def _regex_from_segment(glob: str) -> str:
-    """Return one name of a pattern as a regular expression. What is between two stars matches at its first
-    place, for good.
-    """
-    chunks, at = [""], 0
-    while at < len(glob):
-        char = glob[at]
-        if char == "*":
-            chunks += [""] if chunks[-1] or len(chunks) == 1 else []
-        elif char == "?":
-            chunks[-1] += "[^/]"
-        elif char == "[" and (end := glob.find("]", at + 2)) > 0:
-            chunks[-1] += _regex_from_class(glob[at + 1 : end])
-            at = end
-        else:
-            at += char == "\\" and at + 1 < len(glob)
-            chunks[-1] += re.escape(glob[at])
-        at += 1
-    if len(chunks) == 1:
-        return chunks[0]
-    head, *middle, tail = chunks
-    return head + "".join(f"(?>[^/]*?{one})" for one in middle if one) + "[^/]*" + tail
 
 
 _RACE_NS = 50_000_000

@@ -154,6 +154,9 @@ class LocalBackend:
         """Return "": no place is closed here."""
         return ""
 
+    def grant_read(self, path: str) -> None:
+        """Do nothing: commands may read everything."""
+
     def grant_write(self, path: str) -> None:
         """Do nothing: everything is open already."""
 

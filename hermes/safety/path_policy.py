@@ -66,7 +66,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
             real = found
         if not found:
             return PathJudgement(Verdict.DENY, "protected-path", "where it leads cannot be told")
-        why = _path_refusal(named, found, op, places)
+        why = path_refusal(named, found, op, places)
         if why:
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
     why = _nature_refusal(real, places) or (repository_refusal(real, list_names) if op == "write" else "")
@@ -92,10 +92,14 @@ def open_file_refusal(handle: int, places: Places) -> str:
     real = path_of_handle(handle)
     if not real:
         return ""
-    why = _path_refusal(real, real, "read", places)
+    why = path_refusal(real, real, "read", places)
     if why:
         return why
-    status = os.fstat(handle)
+    return hard_link_refusal(os.fstat(handle), places)
+
+
+def hard_link_refusal(status: os.stat_result, places: Places) -> str:
+    """Return why a file of this status may not be used: it is a second name of a protected one; empty when it may."""
     return _OTHER_NAME if status.st_nlink > 1 and _is_guarded(status, places) else ""
 
 
@@ -131,7 +135,8 @@ def _resolve_real_path(named: str) -> str:
         return ""
 
 
-def _path_refusal(named: str, real: str, op: Operation, places: Places) -> str:
+def path_refusal(named: str, real: str, op: Operation, places: Places) -> str:
+    """Return why a path may not be read or written by its names: `named` as it was written, `real` without links."""
     refused = partial(write_refusal, asked=True) if op == "write" else read_refusal
     names = dict.fromkeys((real, os.path.normpath(named)))
     for name in list(names):
@@ -156,8 +161,8 @@ def _nature_refusal(real: str, places: Places) -> str:
     kind = next((why for test, why in _KINDS if test(status.st_mode)), "")
     if kind and real != "/dev/null":
         return kind
-    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 and _is_guarded(status, places):
-        return _OTHER_NAME
+    if stat.S_ISREG(status.st_mode) and (why := hard_link_refusal(status, places)):
+        return why
     return _mount_refusal(real if stat.S_ISDIR(status.st_mode) else os.path.dirname(real), places)
 
 

@@ -314,6 +314,12 @@ class SandboxBackend:
             else ""
         )
 
+    def grant_read(self, path: str) -> None:
+        """Let this session's commands read what a person named. Raises `ToolError` for what is never opened."""
+        reason = explain_grant_refusal(os.path.realpath(path), self._policy)
+        if reason:
+            raise ToolError(f"{path} is not opened to commands: {reason}.")
+
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
         path = os.path.realpath(path)

@@ -138,6 +138,9 @@ class SshBackend:
         """Return "": no place is reported as closed here."""
         return ""
 
+    def grant_read(self, path: str) -> None:
+        """Do nothing: commands run on another machine."""
+
     def grant_write(self, path: str) -> None:
         """Do nothing: there is nothing to open."""
 

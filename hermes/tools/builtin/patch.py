@@ -74,7 +74,7 @@ class _FileEdit(Struct, frozen=True):
 
 def replace_in_file(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
     """Replace the first text by the second; return the diff. Raises `ToolError`."""
-    before = files.load_text_file(ctx.resolve_path(path), path, ctx.state, ctx.places)
+    before = files.load_text_file(ctx.resolve_path(path), path, ctx)
     old, new = (ctx.restore_secrets(text.replace("\r\n", "\n"), before.text) for text in texts)
     text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, display_path=path)
     return _apply_edits(ctx, [_FileEdit(path, before, msgspec.structs.replace(before, text=text), note)])
@@ -97,9 +97,7 @@ def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, Text
         _require_free_path(real, path, pending)
         pending[real] = TextFile(text=ctx.restore_secrets(section.content, ""))
         return [_FileEdit(path, None, pending[real])]
-    before = (
-        pending[real] if real in pending else files.load_text_file(ctx.resolve_path(path), path, ctx.state, ctx.places)
-    )
+    before = pending[real] if real in pending else files.load_text_file(ctx.resolve_path(path), path, ctx)
     if before is None:
         raise ToolError(f"{path} is deleted earlier in the patch. Nothing was changed.")
     if section.action is PatchAction.DELETE:
@@ -147,12 +145,8 @@ def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> Non
     target = ctx.resolve_path(path)
     if content is not None:
         files.save_file(target, path, files.encode_text_file(content), ctx)
-        return
-    try:
-        os.unlink(target)
-    except OSError as error:
-        raise ToolError(f"{path} cannot be deleted: {error.strerror}.") from None
-    ctx.state.seen_files.pop(os.path.realpath(target), None)
+    else:
+        files.delete_file(target, path, ctx)
 
 
 def _describe_edit(change: _FileEdit, place: str) -> str:
