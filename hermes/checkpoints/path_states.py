@@ -6,12 +6,11 @@ import stat
 
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import ABSENT, FileState, Kind
-from hermes.safety.path_policy import open_file_refusal
+from hermes.safety.path_policy import hard_link_refusal
 from hermes.safety.paths import Places, read_refusal, write_refusal
 from hermes.safety.shell.key_files import is_key_name
 from hermes.util.file_handles import open_folder
 
-FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 MODE_BITS = 0o777
 """The bits of a mode that are stored: none that lends a program somebody else's rights."""
@@ -70,7 +69,7 @@ class StateReader:
             return state_without_copy(Kind.HIDDEN, status)
         with os.fdopen(handle, "rb", buffering=0):
             now = os.fstat(handle)
-            if not stat.S_ISREG(now.st_mode) or (now.st_nlink > 1 and open_file_refusal(handle, self._places)):
+            if not stat.S_ISREG(now.st_mode) or hard_link_refusal(now, self._places):
                 return state_without_copy(Kind.HIDDEN, now)
             data = b""
             with contextlib.suppress(BlockingIOError):

@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 from msgspec import Struct
 
-from hermes.checkpoints.path_states import FOLDER_FLAGS, MODE_BITS, StateReader, state_without_copy
+from hermes.checkpoints.path_states import MODE_BITS, StateReader, state_without_copy
 from hermes.core.checkpoints import FileState, Kind
 from hermes.safety.paths import Places, read_refusal
+from hermes.util.file_handles import LISTED_FOLDER_FLAGS, open_folder
 from hermes.util.globs import regex_from_glob
 
 REGENERABLE_FOLDERS = frozenset(
@@ -145,7 +146,7 @@ def is_cache_folder(names: Collection[str]) -> bool:
 
 def _read_rules_at(folder: str, name: str) -> list[IgnoreRule]:
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = open_folder(folder)
     except OSError:
         return []
     try:
@@ -240,7 +241,7 @@ class FolderScan:
         began, self._deadline = time.time_ns(), time.monotonic() + self._limits.seconds
         self._in_repository, ignored = read_rules_above(self._root)
         whole = True
-        handle = os.open(self._root, FOLDER_FLAGS | os.O_RDONLY)
+        handle = open_folder(self._root, listed=True)
         try:
             self._device = os.fstat(handle).st_dev
             self._list_folder(handle, "", ignored, 0)
@@ -254,7 +255,7 @@ class FolderScan:
         """Return whether a path below the root is one that a scan lists, as the ignore files are now."""
         self._in_repository, ignored = read_rules_above(self._root)
         names = path.split("/")
-        handle = os.open(self._root, FOLDER_FLAGS | os.O_RDONLY)
+        handle = open_folder(self._root, listed=True)
         try:
             for depth, name in enumerate(names):
                 above, last = "/".join(names[:depth]), depth == len(names) - 1
@@ -267,7 +268,7 @@ class FolderScan:
                     return False
                 if last or name not in beside:
                     return True
-                below = os.open(name, FOLDER_FLAGS | os.O_RDONLY, dir_fd=handle)
+                below = os.open(name, LISTED_FOLDER_FLAGS, dir_fd=handle)
                 os.close(handle)
                 handle = below
         except OSError:
@@ -305,7 +306,7 @@ class FolderScan:
             self._items[os.fsencode(path)] = ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS))
             if depth >= _MAX_DEPTH:
                 raise _LimitError
-            below = os.open(entry.name, FOLDER_FLAGS | os.O_RDONLY, dir_fd=handle)
+            below = os.open(entry.name, LISTED_FOLDER_FLAGS, dir_fd=handle)
             try:
                 self._list_folder(below, path, ignored, depth + 1)
             finally:

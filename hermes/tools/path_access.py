@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.safety.home_places import TOOL_CHAINS
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_or_below, list_secret_paths
 from hermes.tools.session import ToolContext
@@ -79,7 +78,9 @@ def is_hidden(real: str, context: ToolContext) -> bool:
         return False  # the rules of names say what is open there
     layout = context.backend.current_layout()
     if layout is None:
-        return _is_home_entry(real, context)
+        from hermes.safety.path_policy import is_home_entry
+
+        return is_home_entry(real, places)
     access = layout.access_of(real)
     if access is PathAccess.PRIVATE:
         return context.backend.to_command_path(real) == real  # another program's: the session has a folder of its own
@@ -175,20 +176,6 @@ def _open_by_name(folder: int, name: str, held: ExitStack) -> int:
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     held.callback(os.close, handle)
     return handle
-
-
-def _is_home_entry(real: str, context: ToolContext) -> bool:
-    """Return whether a path lies behind a home's entry with a dot, other than tool chains and the workspace."""
-    home, workspace = context.places.home, context.places.workspace
-    if "/." not in real or (is_or_below(real, workspace) and not is_or_below(home, workspace)):
-        return False
-    if not is_or_below(real, home):
-        found = _HOME.match(real)
-        if found is None:
-            return False
-        home = found[0]
-    below = real[len(home) + 1 :]
-    return below.startswith(".") and not any(is_or_below(below, one) for one in TOOL_CHAINS)
 
 
 def _is_home_or_above(folder: str, home: str) -> bool:

@@ -14,8 +14,7 @@ import stat
 import struct
 import sys
 from collections.abc import Callable
-
-from msgspec import Struct
+from typing import NamedTuple
 
 Judge = Callable[[str], str]
 """Returns what speaks against an absolute path without links; empty when nothing does."""
@@ -171,7 +170,7 @@ def open_read(path: str, judge: Judge | None = None, *, link_target: LinkTarget 
         return held.open_read()
 
 
-class _Step(Struct, frozen=True):
+class _Step(NamedTuple):
     handle: int
     name: str
 
@@ -311,13 +310,14 @@ def _has_openat2() -> bool:
 
 def open_folder(path: str, *, listed: bool = False) -> int:
     """Return a handle on the folder of this absolute path, none of whose names is a link. Raises OSError."""
-    if path == "/":
-        return os.open("/", LISTED_FOLDER_FLAGS if listed else FOLDER_FLAGS)
-    with hold_path(path, _refuse_links(path), follow=False) as held:
+    with hold_unlinked(path) as held:
         return held.open_folder(listed=listed)
 
 
-def _refuse_links(path: str) -> Judge:
+def hold_unlinked(path: str) -> HeldPath:
+    """Return an absolute path with its folder held open. Raises NotADirectoryError for a link on the way, and OSError;
+    a link in its place is the caller's matter.
+    """
     plain = os.path.normpath(path)
 
     def judge(real: str) -> str:
@@ -325,7 +325,7 @@ def _refuse_links(path: str) -> Judge:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         return ""
 
-    return judge
+    return hold_path(path, judge, follow=False)
 
 
 def make_folder(folder: int, name: str) -> int:
@@ -359,14 +359,6 @@ def replace_in_folder(
         if temporary:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=folder)
-
-
-def path_of_handle(handle: int) -> str:
-    """Return the real path of what is open; empty where the system does not say."""
-    try:
-        return os.readlink(f"/proc/self/fd/{handle}")
-    except OSError:
-        return ""
 
 
 def _mode_of(name: str, folder: int) -> int:

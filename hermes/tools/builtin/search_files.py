@@ -141,15 +141,19 @@ async def search_files(ctx: ToolContext, args: SearchFilesParams) -> ToolOutput:
     with ExitStack() as held:
         job = _open_job(args, ctx, held)
         page = _ResultPage(args, single=bool(job.name))
-        rows = _find_rows(job, ctx)
-        try:
-            async with asyncio.timeout(ctx.search_seconds), contextlib.aclosing(rows):
-                async for row in rows:
-                    if not page.add_row(row):
-                        break
-        except TimeoutError:
-            page.notes.append(f"stopped after {ctx.search_seconds:.0f} s; narrow the search")
+        await _fill_page(page, _find_rows(job, ctx), ctx.search_seconds)
     return ToolOutput(text=page.to_text(), provenance=Provenance(source=Source.FILE, label=args.path))
+
+
+async def _fill_page(page: _ResultPage, rows: AsyncGenerator[SearchRow | None, None], seconds: float) -> None:
+    """Add rows until the page is full, or the time is over."""
+    try:
+        async with asyncio.timeout(seconds), contextlib.aclosing(rows):
+            async for row in rows:
+                if not page.add_row(row):
+                    break
+    except TimeoutError:
+        page.notes.append(f"stopped after {seconds:.0f} s; narrow the search")
 
 
 def _open_job(args: SearchFilesParams, ctx: ToolContext, held: ExitStack) -> _SearchJob:

@@ -28,7 +28,7 @@ from hermes.safety.shell.findings import (
 from hermes.safety.shell.words import word_set
 from hermes.tools.permissions.code_targets import can_run_file, is_interpreter
 from hermes.tools.permissions.egress import EGRESS_KINDS, find_outside_sends, host_from_target, name_egress_hosts
-from hermes.tools.permissions.gate import HIDDEN, READ
+from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.permissions.git_config import evaluate_git_config, is_hook_effect, list_git_programs
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -36,7 +36,7 @@ from hermes.tools.taint import format_host, provenance_from_sources
 from hermes.tools.tool import PathUse, Tool
 
 if TYPE_CHECKING:
-    from hermes.safety.path_policy import PathJudgement
+    from hermes.safety.path_policy import Operation, PathJudgement
     from hermes.tools.path_access import PathTrace
 
 _READ_ONLY_COMMANDS = word_set(
@@ -273,34 +273,31 @@ def _judge_path_use(
     from hermes.tools.path_access import trace_path
 
     path, outside = use.path, str(context.resolve_path(use.path))
-    judged = judge_path(outside, "write" if use.write else "read", str(context.state.cwd), context.places)
+    op: Operation = "write" if use.write else "read"
+    judged = judge_path(outside, op, str(context.state.cwd), context.places)
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
-        judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
+        judged = judge_path(path, op, str(context.state.cwd), context.places)
     trace = trace_path(outside, context) if judged.verdict is Verdict.ALLOW else None
     real = trace.real if trace is not None else judged.real
-    named = context.backend.to_command_path(real)
     if judged.verdict is not Verdict.ALLOW:
         findings.append(_finding_from_path(path, judged))
-    elif use.write and _is_home_dot_file(real, context):
-        findings.append(
-            CommandFinding(
-                Verdict.ASK,
-                "dot-file",
-                N_("{named} is a setting of some program", named=named),
-                N_("write {real}", real=real),
-            )
-        )
-    elif use.write and not context.backend.is_writable(real):
-        subject = quote_argv(("write", f"{os.path.dirname(real)}/*"))
-        findings.append(
-            CommandFinding(
-                Verdict.ASK, "outside-workspace", N_("{named} is outside the workspace", named=named), subject
-            )
-        )
-    elif not use.write and trace is not None and trace.hidden:
+    elif use.write:
+        findings += _find_outside_write(real, context)
+    elif trace is not None and trace.hidden:
         opened += trace.hidden
         findings += _find_hidden_read(path, trace, context)
     return CommandEffect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
+
+
+def _find_outside_write(real: str, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question for a file outside of the workspace, and for one of the home's dot files."""
+    named = context.backend.to_command_path(real)
+    if _is_home_dot_file(real, context):
+        reason = N_("{named} is a setting of some program", named=named)
+        yield CommandFinding(Verdict.ASK, "dot-file", reason, N_("write {real}", real=real))
+    elif not context.backend.is_writable(real):
+        reason = N_("{named} is outside the workspace", named=named)
+        yield CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{os.path.dirname(real)}/*")))
 
 
 def _find_hidden_read(path: str, trace: "PathTrace", context: ToolContext) -> Iterator[CommandFinding]:
