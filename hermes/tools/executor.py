@@ -388,9 +388,7 @@ class _BatchRun:
         for effect in item.decision.effects:
             if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
                 written += [
-                    os.path.realpath(self._context.backend.to_local_path(target))
-                    for target in effect.targets
-                    if target[:1] == "/"
+                    self._context.resolve_real_path(target) or target for target in effect.targets if target[:1] == "/"
                 ]
         if written:
             state.written_files |= dict.fromkeys(written, "\n".join(state.taint.list_sources()))

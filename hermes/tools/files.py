@@ -152,7 +152,7 @@ def encode_text_file(file: TextFile) -> bytes:
 
 def check_unchanged(path: Path, display_path: str, state: ToolState, status: os.stat_result) -> None:
     """Raise `ToolError` when the file is not as this session last saw it."""
-    real = os.path.realpath(path)
+    real = _name_seen(path)
     seen = state.seen_files.get(real)
     if seen is not None and seen != stamp_from_status(status):
         del state.seen_files[real]
@@ -164,7 +164,15 @@ def check_unchanged(path: Path, display_path: str, state: ToolState, status: os.
 
 def remember_stamp(state: ToolState, path: Path, stamp: FileStamp) -> None:
     """Note that the session has seen the file in this state."""
-    state.seen_files[os.path.realpath(path)] = stamp
+    state.seen_files[_name_seen(path)] = stamp
+
+
+def _name_seen(path: Path) -> str:
+    """Return the name by which a seen file is known: its real path, or its own while a link changes."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return str(path)
 
 
 def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> None:
@@ -194,7 +202,7 @@ def delete_file(path: Path, display_path: str, ctx: ToolContext) -> None:
             held.remove()
     except OSError as error:
         raise ToolError(f"{display_path} cannot be deleted: {error.strerror}.") from None
-    ctx.state.seen_files.pop(os.path.realpath(path), None)
+    ctx.state.seen_files.pop(_name_seen(path), None)
 
 
 def _check_writable(real: str, display_path: str, ctx: ToolContext) -> None:

@@ -5,9 +5,8 @@ import re
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which paths are looked for."""
 _MAX_PATHS = 200
-_PATH = (
-    r"""(?<![\w./~-])(?:"((?:~|\.{1,2})?/[^"\n]+)"|'((?:~|\.{1,2})?/[^'\n]+)'|((?:~|\.{1,2})?/(?:\\ |[^\s"'`<>|])+))"""
-)
+_START = r"(?:~|\.{1,2})?/(?!/)"
+_PATH = rf"""(?<![A-Za-z0-9_./~-])(?:"({_START}[^"\n]+)"|'({_START}[^'\n]+)'|({_START}(?:\\ |[^\s"'`<>|])+))"""
 _LINE_RANGE = r":\d+(?:-\d+)?$"
 _ENDS = ".,;:!?)]}>\u3001\u3002\uff0c\uff01\uff1f\uff1b\uff1a\uff09\u3011\u300b\u201d"
 

@@ -23,6 +23,35 @@ _HOME = re.compile(r"/home/[^/]+|/root|/Users/[^/]+|/var/root")
 _HIDDEN_REASON = "commands do not see it, and nobody has opened it"
 
 
+class SessionView:
+    """What commands of a session see at one moment."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self.context = context
+        self.layout = context.backend.current_layout()
+
+    def is_hidden(self, real: str) -> bool:
+        """Return whether commands do not see a path (absolute, without links); where no wall hides anything, whether it
+        is what a home keeps for programs.
+        """
+        places, layout = self.context.places, self.layout
+        if is_or_below(real, places.hermes) or any(is_or_below(real, one) for one in places.own):
+            return False  # the rules of names say what is open there
+        if layout is None:
+            from hermes.safety.path_policy import is_home_entry
+
+            return is_home_entry(real, places)
+        access = layout.access_of(real)
+        if access is PathAccess.PRIVATE:
+            # Another program's: the session has a folder of its own.
+            return self.context.backend.to_command_path(real) == real
+        return access is PathAccess.HIDDEN and not any(is_or_below(real, name) for name, _ in layout.links)
+
+    def is_closed(self, real: str) -> bool:
+        """Return whether a path is hidden and not opened to the call."""
+        return self.is_hidden(real) and not is_allowed(real, self.context)
+
+
 class PathTrace(Struct, frozen=True):
     """Where a path leads, with what of the way commands do not see."""
 
@@ -33,6 +62,7 @@ class PathTrace(Struct, frozen=True):
 def trace_path(path: str, context: ToolContext) -> PathTrace | None:
     """Return where an absolute path leads now; None where that cannot be told."""
     seen: list[str] = []
+    view = SessionView(context)
 
     def note_place(real: str) -> str:
         seen.append(real)
@@ -40,7 +70,7 @@ def trace_path(path: str, context: ToolContext) -> PathTrace | None:
 
     try:
         with hold_path(path, note_place, link_target=make_link_target(context)) as held:
-            return PathTrace(held.real, tuple(one for one in dict.fromkeys(seen) if is_hidden(one, context)))
+            return PathTrace(held.real, tuple(one for one in dict.fromkeys(seen) if view.is_hidden(one)))
     except (OSError, ValueError):
         return None
 
@@ -48,8 +78,9 @@ def trace_path(path: str, context: ToolContext) -> PathTrace | None:
 def make_link_target(context: ToolContext) -> Callable[[str, str], str]:
     """Return what a link means for the session: in its commands' eyes, to which some folders are their own."""
 
+    backend = context.backend
+
     def find_target(folder: str, target: str) -> str:
-        backend = context.backend
         return backend.to_local_path(os.path.join(backend.to_command_path(folder), target))
 
     return find_target
@@ -59,32 +90,16 @@ def hold_for_reading(path: str, display_path: str, context: ToolContext) -> Held
     """Return a path with its folder held open, judged on the way. Raises `ToolError` where it is closed, OSError."""
     from hermes.safety.path_policy import path_refusal  # what it needs is read when there is a file to open
 
+    view = SessionView(context)
+
     def judge(real: str) -> str:
         why = path_refusal(real, real, "read", context.places)
-        return why or (_HIDDEN_REASON if is_hidden(real, context) and not is_allowed(real, context) else "")
+        return why or (_HIDDEN_REASON if view.is_closed(real) else "")
 
     try:
         return hold_path(path, judge, link_target=make_link_target(context))
     except RefusedPathError as error:
         raise ToolError(f"{display_path} is not open to tools: {error.reason}.") from None
-
-
-def is_hidden(real: str, context: ToolContext) -> bool:
-    """Return whether commands do not see a path (absolute, without links); where no wall hides anything, whether it is
-    what a home keeps for programs.
-    """
-    places = context.places
-    if is_or_below(real, places.hermes) or any(is_or_below(real, one) for one in places.own):
-        return False  # the rules of names say what is open there
-    layout = context.backend.current_layout()
-    if layout is None:
-        from hermes.safety.path_policy import is_home_entry
-
-        return is_home_entry(real, places)
-    access = layout.access_of(real)
-    if access is PathAccess.PRIVATE:
-        return context.backend.to_command_path(real) == real  # another program's: the session has a folder of its own
-    return access is PathAccess.HIDDEN and not any(is_or_below(real, name) for name, _ in layout.links)
 
 
 def name_folder(real: str, context: ToolContext) -> str:
@@ -102,7 +117,7 @@ def is_named_by_person(real: str, hidden: Iterable[str], context: ToolContext) -
     for words in context.state.taint.list_named_paths():
         path = os.path.normpath(context.places.expand_path(words, cwd))
         if (path == real or path in hidden) and os.path.realpath(path) == real and not os.path.isdir(real):
-            return is_hidden(path, context)
+            return SessionView(context).is_hidden(path)
     return False
 
 

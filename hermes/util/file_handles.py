@@ -193,6 +193,7 @@ class _Walk:
             name = waiting.pop()
             if name == "..":
                 self._step_up()
+            if name in ("..", "."):
                 continue
             is_last = not waiting
             if is_last and not follow:
@@ -222,7 +223,9 @@ class _Walk:
         """Return the names of an absolute path, the last one first, and go back to the root."""
         self.close()
         self._steps.append(_Step(os.open("/", FOLDER_FLAGS), ""))
-        return [one for one in reversed(path.split("/")) if one not in ("", ".")]
+        names = [one for one in reversed(path.split("/")) if one not in ("", ".")]
+        # A slash at the end says that a folder is meant, as a dot does.
+        return [".", *names] if path.endswith(("/", "/.")) else names
 
     def _step_up(self) -> None:
         if len(self._steps) > 1:
@@ -249,7 +252,7 @@ class _Walk:
         return [*waiting, *self._start(self._link_target(folder, target))]
 
     def _take_missing(self, names: list[str], judge: Judge | None) -> HeldPath:
-        if ".." in names:
+        if ".." in names or "." in names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.path.join(self._folder(), *names))
         return self._take(names[-1], tuple(names[:-1]), judge)
 

@@ -36,9 +36,7 @@ def read(hold: Hold, path: str | Path) -> str:
         return file.read()
 
 
-@pytest.mark.parametrize(
-    "path", ["a/b/file", "a//b/./file", "a/b/../b/file", "a/../a/b/file", "../{name}/a/b/file", "a/b/file/"]
-)
+@pytest.mark.parametrize("path", ["a/b/file", "a//b/./file", "a/b/../b/file", "a/../a/b/file", "../{name}/a/b/file"])
 def test_a_path_is_read_however_it_is_written(hold: Hold, tree: Path, path: str) -> None:
     assert read(hold, f"{tree}/{path.format(name=tree.name)}") == "here"
 
@@ -99,8 +97,12 @@ def test_missing_folders_are_known_and_made(hold: Hold, tree: Path) -> None:
     for path in ("gone/../a", "gone/.."):
         with pytest.raises(FileNotFoundError):
             hold(f"{tree}/{path}")
-    with pytest.raises(NotADirectoryError):
-        hold(f"{tree}/a/b/file/below")
+    (tree / "slash").symlink_to("a/b/file/")
+    for path in ("a/b/file/below", "a/b/file/", "a/b/file/.", "slash", "a/b/file/.."):
+        with pytest.raises(NotADirectoryError):
+            hold(f"{tree}/{path}")
+    with hold(f"{tree}/a/b/") as held:
+        assert held.real == f"{tree}/a/b" and held.list_names() == ["file"]
 
 
 def test_what_is_no_file_is_not_opened(hold: Hold, tree: Path) -> None:

@@ -21,7 +21,7 @@ from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.messages import Provenance, Source
 from hermes.execution.sandbox.confined_reader import StartedReader, can_confine, is_known_confinable, start_reader
-from hermes.tools.path_access import hold_for_reading
+from hermes.tools.path_access import SessionView, hold_for_reading
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS
@@ -188,6 +188,7 @@ class ShownRows:
     def __init__(self, job: _SearchJob, ctx: ToolContext) -> None:
         self._job = job
         self._ctx = ctx
+        self._view = SessionView(ctx)
         self._glob = PathGlob(job.glob) if job.glob else None
         pattern = job.pattern if any(char in job.pattern for char in "*?[{") else f"*{job.pattern}*"
         self._names = PathGlob(pattern) if job.mode == "list" else None
@@ -230,12 +231,9 @@ class ShownRows:
 
     def _is_open(self, path: str) -> bool:
         from hermes.safety.path_policy import hard_link_refusal, path_refusal
-        from hermes.tools.path_access import is_allowed, is_hidden
 
         real = os.path.join(self._job.root, path)
-        if path_refusal(real, real, "read", self._ctx.places):
-            return False
-        if is_hidden(real, self._ctx) and not is_allowed(real, self._ctx):
+        if path_refusal(real, real, "read", self._ctx.places) or self._view.is_closed(real):
             return False
         try:
             status = os.stat(path, dir_fd=self._job.folder, follow_symlinks=False)
