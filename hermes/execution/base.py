@@ -208,15 +208,15 @@ class TerminalBackend(Protocol):
         """
         ...
 
-    def grant_read(self, path: str) -> None:
-        """Let this session's commands read here as well, because a person allowed it. Raises `ToolError` if it is
-        never opened.
-        """
-        ...
-
     def grant_write(self, path: str) -> None:
         """Let this session's commands write here as well, because a person allowed it. Raises `ToolError` if it is
         protected.
+        """
+        ...
+
+    def grant_read(self, path: str) -> None:
+        """Let this session's commands read here as well, because a person allowed it. Raises `ToolError` if it is
+        never opened.
         """
         ...
 

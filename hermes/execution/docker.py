@@ -146,12 +146,12 @@ class DockerBackend:
         """Return "": no place is reported as closed here."""
         return ""
 
-    def grant_read(self, path: str) -> None:
-        """Do nothing: what a container sees was decided when it was made."""
-
     def grant_write(self, path: str) -> None:
         """Raise `ToolError`: a running container cannot be given another folder."""
         raise ToolError(f"{path} is not in the container; only the workspace is.")
+
+    def grant_read(self, path: str) -> None:
+        """Do nothing: what a container sees was decided when it was made."""
 
     async def start(self, command: ShellCommand, sink: OutputSink) -> RemoteCommand:
         """Start a command in the container. Raises `ToolError` when there is no engine, or it makes no container."""

@@ -138,11 +138,11 @@ class SshBackend:
         """Return "": no place is reported as closed here."""
         return ""
 
-    def grant_read(self, path: str) -> None:
-        """Do nothing: commands run on another machine."""
-
     def grant_write(self, path: str) -> None:
         """Do nothing: there is nothing to open."""
+
+    def grant_read(self, path: str) -> None:
+        """Do nothing: commands run on another machine."""
 
     async def start(self, command: ShellCommand, sink: OutputSink) -> RemoteCommand:
         """Start a command on the host, with the files as they are here."""
