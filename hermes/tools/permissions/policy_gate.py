@@ -8,6 +8,7 @@ import os.path
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
@@ -321,6 +322,7 @@ def _build_grants(
     return (*named, *(SessionGrant(source=one) for one in sources))
 
 
+@lru_cache(maxsize=256)
 def parse_granted_path(pattern: str) -> tuple[str, str]:
     """Return the verb and the one absolute path of a pattern `write PATH`, `read PATH` or one with `/*` behind it;
     an empty path for any other pattern.
