@@ -222,9 +222,9 @@ def describe_session_folder(ctx: ToolContext, path: str) -> str:
     """Return a note for a file in a folder of the session's own, which stands for one of this machine's; empty
     elsewhere.
     """
-    real = os.path.realpath(ctx.resolve_path(path))
-    named = ctx.backend.to_command_path(real)
-    if named == real:
+    real = ctx.resolve_real_path(path)
+    named = ctx.backend.to_command_path(real) if real is not None else real
+    if named is None or named == real:
         return ""
     private = next((one for one in _PRIVATE_FOLDERS if named.startswith(f"{one}/")), os.path.dirname(named))
     return f"({private} is this session's own and goes with it)"

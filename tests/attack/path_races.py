@@ -253,7 +253,7 @@ async def race(opener: Opener, seconds: float, *, confined: bool) -> tuple[int, 
             while time.monotonic() < end:
                 shown = await opener(scene, turn)
                 turn += 1
-                if CANARY in shown:
+                if CANARY in shown or "internal error" in shown:
                     wrong.append(f"{opener.__name__} has shown: {shown[:200]!r}")
         wrong += scene.find_damage()
         swaps = scene.swaps

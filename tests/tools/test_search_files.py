@@ -1,6 +1,8 @@
 """Searching, by ripgrep and by our own walker, with the same answers."""
 
 import asyncio
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,41 @@ async def test_lines_of_every_encoding_are_found_again(tree: Session) -> None:
 async def test_utf16_is_found_by_ripgrep(session: Session) -> None:
     (session.cwd / "f").write_bytes("one\nneedle 天\n".encode("utf-16"))
     assert await session.text("search_files", pattern="needle") == "f:2:needle 天"
+
+
+@pytest.mark.parametrize("engine", ["ripgrep", "walker"])
+async def test_a_search_that_is_stopped_ends_at_once(session: Session, engine: str) -> None:
+    if engine == "ripgrep":
+        require("ripgrep")
+    else:
+        session.context = replace(session.context, search_path="")
+    for number in range(300):
+        (session.cwd / f"f{number}").write_bytes((b"a" * 79 + b"\n") * 20_000)
+    task = asyncio.create_task(session.call("search_files", pattern=r"(a|aa)+b\b"))
+    await asyncio.sleep(0.3)  # it runs: nothing tells from outside that it does
+    assert not task.done()
+    stopped = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - stopped < 0.2 * slowness()
+    await asyncio.to_thread(wait_for_end_of_engines)
+
+
+def wait_for_end_of_engines() -> None:
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    deadline = time.monotonic() + 5
+    while any(is_engine(child) for child in children.read_text().split()):
+        assert time.monotonic() < deadline
+
+
+def is_engine(child: str) -> bool:
+    try:
+        return "a|aa" in Path(f"/proc/{child}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def slowness() -> float:
+    """How much longer things take on a machine that is busy: the load a processor."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -5,6 +5,9 @@ Each test runs against both ways: the kernel's one call for a path without links
 
 import os
 import stat
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -177,3 +180,31 @@ def test_no_handle_is_left(hold: Hold, tree: Path) -> None:
         with pytest.raises(RefusedPathError):
             hold(f"{tree}/{path}", lambda _: "no")
     assert not before or len(os.listdir("/proc/self/fd")) == before
+
+
+WRITER = """
+import sys
+from hermes.util.file_handles import hold_path
+data, number = [b"a" * 300_000, b"b" * 300_000], 0
+print("begun", flush=True)
+while True:
+    with hold_path(sys.argv[1]) as held:
+        held.replace(data[number % 2])
+    number += 1
+"""
+
+
+def test_a_kill_leaves_no_half_written_file(tree: Path) -> None:
+    """Killed at any moment, also before the temporary file has its new name, the file is the old one or the new one."""
+    path = tree / "whole"
+    path.write_bytes(b"a" * 300_000)
+    for number in range(25):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE)
+        assert writer.stdout is not None and writer.stdout.readline() == b"begun\n"
+        seen = path.stat().st_ino
+        while path.stat().st_ino == seen:
+            pass
+        time.sleep(number * 0.0002)  # the moment of the kill is what differs from round to round
+        writer.kill()
+        writer.communicate()
+        assert path.read_bytes() in (b"a" * 300_000, b"b" * 300_000)

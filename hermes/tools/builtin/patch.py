@@ -92,7 +92,7 @@ def apply_patch(ctx: ToolContext, text: str) -> str:
 def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, TextFile | None]) -> list[_FileEdit]:
     """Return what a section does, given what the sections before it did (`pending`, by real path)."""
     path = section.path
-    real = os.path.realpath(ctx.resolve_path(path))
+    real = _resolve_path(ctx, path)
     if section.action is PatchAction.ADD:
         _require_free_path(real, path, pending)
         pending[real] = TextFile(text=ctx.restore_secrets(section.content, ""))
@@ -108,10 +108,17 @@ def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, Text
     if not section.target:
         pending[real] = after
         return [_FileEdit(path, before, after, note)]
-    moved = os.path.realpath(ctx.resolve_path(section.target))
+    moved = _resolve_path(ctx, section.target)
     _require_free_path(moved, section.target, pending)
     pending[real], pending[moved] = None, after
     return [_FileEdit(section.target, None, after, note), _FileEdit(path, before, None)]
+
+
+def _resolve_path(ctx: ToolContext, path: str) -> str:
+    real = ctx.resolve_real_path(path)
+    if real is None:
+        raise ToolError(f"Where {path} leads cannot be told. Nothing was changed.")
+    return real
 
 
 def _restore_hunk(ctx: ToolContext, hunk: Hunk, original: str) -> Hunk:
