@@ -103,6 +103,12 @@ writers: $(VENV)/dev.stamp
 stops: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.stop_campaign
 
+paths: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.attack.path_verdicts --count $(or $(COUNT),10000) --seed $(or $(SEED),1)
+
+races: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.attack.path_races --seconds $(or $(SECONDS),60)
+
 escapes: $(VENV)/dev.stamp
 	HERMES_ESCAPES=1 $(BIN)/python -m pytest -n 2 tests/attack/test_escapes.py
 

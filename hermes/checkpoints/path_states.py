@@ -6,28 +6,14 @@ import stat
 
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import ABSENT, FileState, Kind
-from hermes.safety.path_policy import open_file_refusal
+from hermes.safety.path_policy import hard_link_refusal
 from hermes.safety.paths import Places, read_refusal, write_refusal
 from hermes.safety.shell.key_files import is_key_name
+from hermes.util.file_handles import open_folder
 
-FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_TRAVERSE_FLAGS = FOLDER_FLAGS | getattr(os, "O_PATH", os.O_RDONLY)
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 MODE_BITS = 0o777
 """The bits of a mode that are stored: none that lends a program somebody else's rights."""
-
-
-def open_folder(path: str) -> int:
-    """Return a handle on the folder of this absolute path, none of whose names is a link. Raises OSError."""
-    handle = os.open("/", _TRAVERSE_FLAGS)
-    for name in path.split("/"):
-        if name:
-            try:
-                below = os.open(name, _TRAVERSE_FLAGS, dir_fd=handle)
-            finally:
-                os.close(handle)
-            handle = below
-    return handle
 
 
 def is_hidden_file(path: str, places: Places) -> bool:
@@ -83,7 +69,7 @@ class StateReader:
             return state_without_copy(Kind.HIDDEN, status)
         with os.fdopen(handle, "rb", buffering=0):
             now = os.fstat(handle)
-            if not stat.S_ISREG(now.st_mode) or (now.st_nlink > 1 and open_file_refusal(handle, self._places)):
+            if not stat.S_ISREG(now.st_mode) or hard_link_refusal(now, self._places):
                 return state_without_copy(Kind.HIDDEN, now)
             data = b""
             with contextlib.suppress(BlockingIOError):

@@ -11,10 +11,10 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from hermes.checkpoints.object_store import ObjectStore, digest_content
-from hermes.checkpoints.path_states import StateReader, open_folder
+from hermes.checkpoints.path_states import StateReader
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, Purpose
 from hermes.safety.paths import is_or_below
-from hermes.util.atomic_write import replace_in_folder
+from hermes.util.file_handles import open_folder, replace_in_folder
 
 _MAX_SYNCED = 64
 """The files that are synced one by one, before they get their names; of more, what a crash cuts short is done again."""

@@ -15,9 +15,11 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 from msgspec import Struct
 
-from hermes.checkpoints.path_states import FOLDER_FLAGS, MODE_BITS, StateReader, state_without_copy
+from hermes.checkpoints.path_states import MODE_BITS, StateReader, state_without_copy
 from hermes.core.checkpoints import FileState, Kind
 from hermes.safety.paths import Places, read_refusal
+from hermes.util.file_handles import LISTED_FOLDER_FLAGS, open_folder
+from hermes.util.globs import regex_from_glob
 
 REGENERABLE_FOLDERS = frozenset(
     {
@@ -39,12 +41,6 @@ _MAX_BYTES = 256 * 1024
 
 
 _MAX_RULES = 2_000
-
-
-_MAX_DOUBLE_STARS = 3
-
-
-_MAX_PATTERN = 1_000
 
 
 class IgnoreRule(Struct, frozen=True):
@@ -102,7 +98,7 @@ def parse_rules(text: str) -> list[IgnoreRule]:
         folders_only, bare = bare.endswith("/"), bare.rstrip("/")
         anchored = "/" in bare
         with contextlib.suppress(re.error):
-            regex = _regex_from_glob(bare.lstrip("/"))
+            regex = regex_from_glob(bare.lstrip("/"))
             re.compile(regex)
             if regex:
                 rules.append(IgnoreRule(negated, folders_only, anchored, regex))
@@ -150,57 +146,13 @@ def is_cache_folder(names: Collection[str]) -> bool:
 
 def _read_rules_at(folder: str, name: str) -> list[IgnoreRule]:
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = open_folder(folder)
     except OSError:
         return []
     try:
         return read_rules(handle, name)
     finally:
         os.close(handle)
-
-
-def _regex_from_glob(glob: str) -> str:
-    """Return a pattern of gitignore(5) as a regular expression without backtracking; empty for one that is too wild."""
-    segments = glob.split("/")
-    if segments.count("**") > _MAX_DOUBLE_STARS or len(glob) > _MAX_PATTERN:
-        return ""
-    made = []
-    for number, segment in enumerate(segments):
-        last = number == len(segments) - 1
-        if segment == "**":
-            made.append(".+" if last else "(?:[^/]+/)*")
-        else:
-            made.append(_regex_from_segment(segment) + ("" if last else "/"))
-    return "".join(made)
-
-
-def _regex_from_class(characters: str) -> str:
-    inner = characters.replace("\\", "\\\\").replace("[", "\\[")
-    return f"[^{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]"
-
-
-def _regex_from_segment(glob: str) -> str:
-    """Return one name of a pattern as a regular expression. What is between two stars matches at its first
-    place, for good.
-    """
-    chunks, at = [""], 0
-    while at < len(glob):
-        char = glob[at]
-        if char == "*":
-            chunks += [""] if chunks[-1] or len(chunks) == 1 else []
-        elif char == "?":
-            chunks[-1] += "[^/]"
-        elif char == "[" and (end := glob.find("]", at + 2)) > 0:
-            chunks[-1] += _regex_from_class(glob[at + 1 : end])
-            at = end
-        else:
-            at += char == "\\" and at + 1 < len(glob)
-            chunks[-1] += re.escape(glob[at])
-        at += 1
-    if len(chunks) == 1:
-        return chunks[0]
-    head, *middle, tail = chunks
-    return head + "".join(f"(?>[^/]*?{one})" for one in middle if one) + "[^/]*" + tail
 
 
 _RACE_NS = 50_000_000
@@ -289,7 +241,7 @@ class FolderScan:
         began, self._deadline = time.time_ns(), time.monotonic() + self._limits.seconds
         self._in_repository, ignored = read_rules_above(self._root)
         whole = True
-        handle = os.open(self._root, FOLDER_FLAGS | os.O_RDONLY)
+        handle = open_folder(self._root, listed=True)
         try:
             self._device = os.fstat(handle).st_dev
             self._list_folder(handle, "", ignored, 0)
@@ -303,7 +255,7 @@ class FolderScan:
         """Return whether a path below the root is one that a scan lists, as the ignore files are now."""
         self._in_repository, ignored = read_rules_above(self._root)
         names = path.split("/")
-        handle = os.open(self._root, FOLDER_FLAGS | os.O_RDONLY)
+        handle = open_folder(self._root, listed=True)
         try:
             for depth, name in enumerate(names):
                 above, last = "/".join(names[:depth]), depth == len(names) - 1
@@ -316,7 +268,7 @@ class FolderScan:
                     return False
                 if last or name not in beside:
                     return True
-                below = os.open(name, FOLDER_FLAGS | os.O_RDONLY, dir_fd=handle)
+                below = os.open(name, LISTED_FOLDER_FLAGS, dir_fd=handle)
                 os.close(handle)
                 handle = below
         except OSError:
@@ -354,7 +306,7 @@ class FolderScan:
             self._items[os.fsencode(path)] = ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS))
             if depth >= _MAX_DEPTH:
                 raise _LimitError
-            below = os.open(entry.name, FOLDER_FLAGS | os.O_RDONLY, dir_fd=handle)
+            below = os.open(entry.name, LISTED_FOLDER_FLAGS, dir_fd=handle)
             try:
                 self._list_folder(below, path, ignored, depth + 1)
             finally:

@@ -79,13 +79,19 @@ class ProjectFilesSection:
             )
             return ""
         try:
-            text = truncate_middle(self._expand_includes(read_text(real, limit), real, [real]), limit)
+            text = truncate_middle(
+                self._expand_includes(read_text(real, limit, self._judge_place), real, [real]), limit
+            )
         except (FileNotFoundError, NotTextError) as error:
             self._remarks.append(f"{_display_path(path)} is not used: it {error if str(error) else 'is gone'}.")
             return ""
         if os.path.getsize(real) > limit * 4 or "characters left out ...]" in text:
             self._remarks.append(f"{_display_path(path)} is longer than {limit:,} characters: its middle is not used.")
         return _mark_suspicious(text, path, self._remarks)
+
+    def _judge_place(self, real: str) -> str:
+        """Return what speaks against the file that is opened: a name may lead elsewhere since it was looked at."""
+        return "" if self._is_trusted(real) else "is in an untrusted folder"
 
     def _expand_includes(self, text: str, of: str, seen: list[str]) -> str:
         """Return the text with each line `@FILE.md` replaced by that file, if it is the
@@ -118,7 +124,7 @@ class ProjectFilesSection:
         if not self._is_trusted(real):
             return NotTextError("it is in an untrusted folder")
         try:
-            return read_text(real, self._limit)
+            return read_text(real, self._limit, self._judge_place)
         except FileNotFoundError:
             return NotTextError("there is no such file")
         except NotTextError as error:
@@ -236,7 +242,7 @@ class SubfolderHints:
         if not path or foreign or self._left <= 0 or not self._is_trusted(real):
             return None
         try:
-            text = read_text(real, LIMIT)
+            text = read_text(real, LIMIT, lambda found: "" if self._is_trusted(found) else "is in an untrusted folder")
         except (FileNotFoundError, NotTextError):  # the model may read it and see for itself
             return None
         self._left -= 1

@@ -5,8 +5,8 @@ far as they can. Nothing in it changes with the hour or the process; what does g
 (`runtime/mailbox.py`). Files that go into it are read within limits, and only regular files of text.
 """
 
+import errno
 import os
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
+from hermes.util.file_handles import Judge, RefusedPathError, open_read
 from hermes.util.text import clean_surrogates, to_one_line, truncate_middle
 
 _BYTES_PER_CHARACTER = 4
@@ -26,22 +27,22 @@ class NotTextError(Exception):
     """The file cannot be used as text; the message says why, for a person."""
 
 
-def read_text(path: str | Path, limit: int) -> str:
+def read_text(path: str | Path, limit: int, judge: Judge | None = None) -> str:
     """Return the file's text, stripped; over `limit` characters its beginning and end, with a note on what is left out.
 
-    However large the file is, no more than its two ends is read. Raises `FileNotFoundError` where there is none, and
-    `NotTextError`.
+    However large the file is, no more than its two ends is read. `judge` says what speaks against where it really lies.
+    Raises `FileNotFoundError` where there is none, and `NotTextError`.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_read(os.path.abspath(path), judge)
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
+    except RefusedPathError as error:
+        raise NotTextError(error.reason) from None
     except OSError as error:
-        raise NotTextError(f"cannot be read: {error.strerror}") from None
+        is_other = error.errno == errno.EINVAL
+        raise NotTextError("is not a regular file" if is_other else f"cannot be read: {error.strerror}") from None
     status = os.fstat(handle)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(handle)
-        raise NotTextError("is not a regular file")
     with open(handle, "rb") as file:
         try:
             raw, left_out = _read_ends(file, status.st_size, limit * _BYTES_PER_CHARACTER)

@@ -218,6 +218,12 @@ class TerminalBackend(Protocol):
         """
         ...
 
+    def grant_read(self, path: str) -> None:
+        """Let this session's commands read here as well, because a person allowed it. Raises `ToolError` if it is
+        never opened.
+        """
+        ...
+
     async def start(self, command: ShellCommand, sink: OutputSink) -> RunningCommand:
         """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""
         ...

@@ -156,6 +156,9 @@ class DockerBackend:
         """Raise `ToolError`: a running container cannot be given another folder."""
         raise ToolError(f"{path} is not in the container; only the workspace is.")
 
+    def grant_read(self, path: str) -> None:
+        """Do nothing: what a container sees was decided when it was made."""
+
     async def start(self, command: ShellCommand, sink: OutputSink) -> RemoteCommand:
         """Start a command in the container. Raises `ToolError` when there is no engine, or it makes no container."""
         container = await self._get_container(self._options.network and command.network is NetworkMode.ON)

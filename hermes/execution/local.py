@@ -164,6 +164,9 @@ class LocalBackend:
     def grant_write(self, path: str) -> None:
         """Do nothing: everything is open already."""
 
+    def grant_read(self, path: str) -> None:
+        """Do nothing: commands may read everything."""
+
     async def start(
         self, command: ShellCommand, sink: OutputSink, wrapper: CommandWrapper | None = None
     ) -> "LocalCommand":

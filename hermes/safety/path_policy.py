@@ -15,15 +15,23 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from hermes.safety.autorun_files import repository_refusal
-from hermes.safety.paths import Places, iter_guarded_files, iter_guarded_folders, read_refusal, write_refusal
+from hermes.safety.home_places import TOOL_CHAINS
+from hermes.safety.paths import (
+    Places,
+    is_or_below,
+    iter_guarded_files,
+    iter_guarded_folders,
+    read_refusal,
+    write_refusal,
+)
 from hermes.safety.shell.findings import Verdict
-from hermes.util.atomic_write import path_of_handle
 
 Operation = Literal["read", "write"]
 
 _HOMES = re.compile(r"^(/home/[^/]+|/root|/Users/[^/]+|/var/root)(?=/|$)")
 _PROC_INSIDE = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd|fd|exe)(?=/|$)")
 _VARIABLES = re.compile(r"\$(?:HOME|\{HOME\})(?=/|$)")
+_TOOL_CHAINS = tuple(TOOL_CHAINS)
 _HERMES = re.compile(r"\$(?:HERMES_HOME|\{HERMES_HOME\})(?=/|$)")
 _KINDS = (
     (stat.S_ISFIFO, "it is a named pipe"),
@@ -52,7 +60,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
 
     It is judged as it is written, as other programs may read it (`~user`, `$HOME`, `file://`, percent signs), as the
     disk has it with every link followed, and by its identity: another name of a protected file is protected. Code that
-    opens it afterwards must check the open file (`open_file_refusal`): links may be swapped meanwhile. Never raises.
+    opens it afterwards judges it anew as it is opened: links may be swapped meanwhile. Never raises.
     """
     if not path.strip():
         return PathJudgement(Verdict.DENY, "no-path", "it is empty")
@@ -66,7 +74,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
             real = found
         if not found:
             return PathJudgement(Verdict.DENY, "protected-path", "where it leads cannot be told")
-        why = _path_refusal(named, found, op, places)
+        why = path_refusal(named, found, op, places)
         if why:
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
     why = _nature_refusal(real, places) or (repository_refusal(real, list_names) if op == "write" else "")
@@ -77,6 +85,16 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
     return PathJudgement(Verdict.ALLOW, real=real)
 
 
+def is_home_entry(real: str, places: Places) -> bool:
+    """Return whether a path lies behind a home's entry with a dot, other than tool chains and the workspace."""
+    if "/." not in real or (is_or_below(real, places.workspace) and not is_or_below(places.home, places.workspace)):
+        return False
+    found = _HOMES.match(real)
+    home = places.home if is_or_below(real, places.home) else found[0] if found is not None else ""
+    below = real[len(home) + 1 :] if home else ""
+    return below.startswith(".") and not _is_inside(below, _TOOL_CHAINS)
+
+
 def list_names(folder: str) -> list[str]:
     """The entries of a folder; none where there is none to read."""
     try:
@@ -85,17 +103,8 @@ def list_names(folder: str) -> list[str]:
         return []
 
 
-def open_file_refusal(handle: int, places: Places) -> str:
-    """Return why an open file may not be read; empty when it may. The open file itself is judged: a link that
-    was swapped between the gate and the opening changes nothing.
-    """
-    real = path_of_handle(handle)
-    if not real:
-        return ""
-    why = _path_refusal(real, real, "read", places)
-    if why:
-        return why
-    status = os.fstat(handle)
+def hard_link_refusal(status: os.stat_result, places: Places) -> str:
+    """Return why a file of this status may not be used: it is a second name of a protected one; empty when it may."""
     return _OTHER_NAME if status.st_nlink > 1 and _is_guarded(status, places) else ""
 
 
@@ -131,7 +140,8 @@ def _resolve_real_path(named: str) -> str:
         return ""
 
 
-def _path_refusal(named: str, real: str, op: Operation, places: Places) -> str:
+def path_refusal(named: str, real: str, op: Operation, places: Places) -> str:
+    """Return why a path may not be read or written by its names: `named` as it was written, `real` without links."""
     refused = partial(write_refusal, asked=True) if op == "write" else read_refusal
     names = dict.fromkeys((real, os.path.normpath(named)))
     for name in list(names):
@@ -156,8 +166,8 @@ def _nature_refusal(real: str, places: Places) -> str:
     kind = next((why for test, why in _KINDS if test(status.st_mode)), "")
     if kind and real != "/dev/null":
         return kind
-    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 and _is_guarded(status, places):
-        return _OTHER_NAME
+    if stat.S_ISREG(status.st_mode) and (why := hard_link_refusal(status, places)):
+        return why
     return _mount_refusal(real if stat.S_ISDIR(status.st_mode) else os.path.dirname(real), places)
 
 

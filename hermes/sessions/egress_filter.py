@@ -9,7 +9,8 @@ from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
 from hermes.i18n.messages import N_
-from hermes.safety.paths import Places, iter_guarded_files, read_refusal
+from hermes.safety.path_policy import is_home_entry
+from hermes.safety.paths import Places, is_or_below, iter_guarded_files, read_refusal
 from hermes.sessions.backend_factory import resolve_places
 from hermes.tools.permissions.evaluate import is_known_host
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
@@ -94,8 +95,10 @@ def make_file_check(
         places = get_places()
         if reason := read_refusal(path, places):
             return reason
-        if path.startswith(("/etc/", "/proc/", "/sys/", "/dev/", "/boot/", "/root/.")):
+        if path.startswith(("/etc/", "/proc/", "/sys/", "/dev/", "/boot/")):
             return N_("it belongs to the system")
+        if is_home_entry(path, places) and not is_or_below(path, places.hermes):
+            return N_("it is what the home keeps for programs")
         try:
             found = os.stat(path)
         except OSError:

@@ -1,13 +1,14 @@
 """Read pictures from files as parts of a message."""
 
 import base64
+import errno
 import os
-import stat
 from pathlib import Path
 
 from hermes.core.errors import UsageError
 from hermes.core.messages import PERSON, ImagePart
 from hermes.i18n.messages import N_
+from hermes.util.file_handles import open_read
 
 MAX_PICTURE_BYTES = 20 << 20
 """The largest picture in bytes; providers refuse larger ones."""
@@ -21,12 +22,11 @@ def read_picture(file: Path) -> ImagePart:
     Raises UsageError when it is none.
     """
     try:
-        # Opening a pipe or a terminal would wait for somebody to write.
-        with open(file, "rb", opener=_open_nonblocking) as source:
-            if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-                raise UsageError(N_("The picture {file} is not a regular file.", file=file))
+        with open(open_read(os.path.abspath(file)), "rb") as source:
             data = source.read(MAX_PICTURE_BYTES + 1)
     except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise UsageError(N_("The picture {file} is not a regular file.", file=file)) from None
         raise UsageError(
             N_("The picture {file} cannot be read: {strerror}.", file=file, strerror=error.strerror)
         ) from None
@@ -38,7 +38,3 @@ def read_picture(file: Path) -> ImagePart:
     if not kind:
         raise UsageError(N_("{file} is not a PNG, JPEG, GIF or WebP picture.", file=file))
     return ImagePart(media_type=kind, data=base64.b64encode(data).decode(), provenance=PERSON)
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -203,6 +203,7 @@ class ReferenceResolver:
                 N_("Only the first {MAX_REFERENCES} references were included.", MAX_REFERENCES=MAX_REFERENCES),
             )
         found = [self._check_git_safety(one) for one in found[:MAX_REFERENCES]]
+        self._context.state.taint.note_person_text(inbound.text)  # it is not in the conversation yet
         calls = {number: one.to_tool_call(number) for number, one in enumerate(found) if not one.wrong}
         batch = CallBatch(tuple(calls.values()))
         await self._executor.run(batch, self._context, _NullJournal(), lambda event: None)

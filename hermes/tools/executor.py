@@ -373,6 +373,7 @@ class _BatchRun:
             call_id=call_id,
             offline=item.decision.offline,
             permissions=permissions,
+            allowed_reads=item.decision.opened,
             allowed_writes=tuple(
                 one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets
             ),
@@ -387,9 +388,7 @@ class _BatchRun:
         for effect in item.decision.effects:
             if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
                 written += [
-                    os.path.realpath(self._context.backend.to_local_path(target))
-                    for target in effect.targets
-                    if target[:1] == "/"
+                    self._context.resolve_real_path(target) or target for target in effect.targets if target[:1] == "/"
                 ]
         if written:
             state.written_files |= dict.fromkeys(written, "\n".join(state.taint.list_sources()))

@@ -5,16 +5,15 @@ read.
 import codecs
 import os
 import stat
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.safety.paths import Places
 from hermes.tools.session import FileStamp, ToolContext, ToolState
-from hermes.util.atomic_write import write_atomic
+from hermes.util.file_handles import LISTED_FOLDER_FLAGS, HeldPath, hold_path
 
 EDIT_LIMIT = 20 * 1024 * 1024
 """The size in bytes of the largest file that is loaded whole, to be edited."""
@@ -42,41 +41,48 @@ class TextFile(Struct, frozen=True, kw_only=True):
     newline: str = "\n"
 
 
-def open_regular(path: Path, display_path: str, places: Places) -> BinaryIO:
+def open_regular(path: Path, display_path: str, context: ToolContext) -> BinaryIO:
     """Open a regular file for reading. Never blocks.
 
     Raises `ToolError` that says what is there instead, or why what was opened is not open to tools: the
     gate judged a name, and a name may lead elsewhere a moment later.
     """
-    from hermes.safety.path_policy import open_file_refusal  # what it needs is read when there is a file to open
+    from hermes.safety.path_policy import hard_link_refusal  # what it needs is read when there is a file to open
+    from hermes.tools.path_access import hold_for_reading
 
     try:
-        status = os.stat(path)
-        if stat.S_ISREG(status.st_mode):
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-            why = open_file_refusal(handle, places)
-            if not why and stat.S_ISREG(os.fstat(handle).st_mode):
-                return os.fdopen(handle, "rb")
-            os.close(handle)
-            if why:
-                raise ToolError(f"{display_path} is not open to tools: {why}.")
+        with hold_for_reading(str(path), display_path, context) as held:
+            try:
+                status = held.read_status()
+            except FileNotFoundError:
+                raise ToolError(_format_missing(held, display_path), quotes=True) from None
+            if stat.S_ISDIR(status.st_mode):
+                raise ToolError(_format_folder(held.list_names(), display_path), quotes=True)
+            if not stat.S_ISREG(status.st_mode):
+                kind = next((name for test, name in _SPECIAL_KINDS if test(status.st_mode)), "no regular file")
+                raise ToolError(f"{display_path} is {kind}. Only regular files are read.")
+            handle = held.open_read()
     except FileNotFoundError:
-        raise ToolError(_format_missing(path, display_path), quotes=True) from None
+        raise ToolError(f"{display_path} does not exist.") from None
     except OSError as error:
         raise ToolError(f"{display_path} cannot be read: {error.strerror}.") from None
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolError(_format_folder(path, display_path), quotes=True)
-    kind = next((name for test, name in _SPECIAL_KINDS if test(status.st_mode)), "no regular file")
-    raise ToolError(f"{display_path} is {kind}. Only regular files are read.")
+    file = os.fdopen(handle, "rb")
+    if why := hard_link_refusal(os.fstat(handle), context.places):
+        file.close()
+        raise ToolError(f"{display_path} is not open to tools: {why}.")
+    return file
 
 
-def get_file_kind(path: Path) -> str | None:
-    """Return `file` or `folder`; None for anything else, and for nothing."""
+def get_file_kind(path: Path, display_path: str, context: ToolContext) -> str:
+    """Return `file`, `folder` or `other`; empty where nothing is. Raises `ToolError` where it is closed, OSError."""
+    from hermes.tools.path_access import hold_for_reading
+
     try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return None
-    return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else None
+        with hold_for_reading(str(path), display_path, context) as held:
+            mode = held.read_status().st_mode
+    except FileNotFoundError:
+        return ""
+    return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
 
 
 def stamp_from_status(status: os.stat_result) -> FileStamp:
@@ -92,14 +98,14 @@ def detect_encoding(head: bytes) -> tuple[str, bytes]:
     return ("", b"") if b"\0" in head[:_SNIFF_BYTES] else ("utf-8", b"")
 
 
-def load_text_file(path: Path, display_path: str, state: ToolState, places: Places) -> TextFile:
+def load_text_file(path: Path, display_path: str, context: ToolContext) -> TextFile:
     """Return the whole text of a file, to be edited.
 
     Raises `ToolError`, also when it changed since this session saw it.
     """
-    with open_regular(path, display_path, places) as file:
+    with open_regular(path, display_path, context) as file:
         status = os.fstat(file.fileno())
-        check_unchanged(path, display_path, state, status)
+        check_unchanged(path, display_path, context.state, status)
         if status.st_size > EDIT_LIMIT:
             raise ToolError(
                 f"{display_path} has {status.st_size} bytes, too many to edit as a whole. "
@@ -146,7 +152,7 @@ def encode_text_file(file: TextFile) -> bytes:
 
 def check_unchanged(path: Path, display_path: str, state: ToolState, status: os.stat_result) -> None:
     """Raise `ToolError` when the file is not as this session last saw it."""
-    real = os.path.realpath(path)
+    real = _name_seen(path)
     seen = state.seen_files.get(real)
     if seen is not None and seen != stamp_from_status(status):
         del state.seen_files[real]
@@ -158,7 +164,15 @@ def check_unchanged(path: Path, display_path: str, state: ToolState, status: os.
 
 def remember_stamp(state: ToolState, path: Path, stamp: FileStamp) -> None:
     """Note that the session has seen the file in this state."""
-    state.seen_files[os.path.realpath(path)] = stamp
+    state.seen_files[_name_seen(path)] = stamp
+
+
+def _name_seen(path: Path) -> str:
+    """Return the name by which a seen file is known: its real path, or its own while a link changes."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return str(path)
 
 
 def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> None:
@@ -167,68 +181,86 @@ def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> N
     What is judged once more is the place that is written, held open, not its name.
     """
 
-    def check_target(real: str) -> None:
-        from hermes.safety.autorun_files import repository_refusal
-        from hermes.safety.path_policy import list_names
-        from hermes.safety.paths import write_refusal
-
-        why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes) or repository_refusal(real, list_names)
-        if not why and real not in ctx.allowed_writes and not ctx.backend.is_writable(real):
-            why = "it leads elsewhere since it was allowed"
-        if why:
-            raise ToolError(f"{display_path} is not open to tools: {why}.")
+    from hermes.tools.path_access import make_link_target
 
     try:
-        write_atomic(path, data, check=check_target, make_folders=True)
-        remember_stamp(ctx.state, path, stamp_from_status(os.stat(path)))
+        with hold_path(str(path), link_target=make_link_target(ctx)) as held:
+            _check_writable(held.real, display_path, ctx)
+            held.replace(data)
+            remember_stamp(ctx.state, path, stamp_from_status(held.read_status()))
     except OSError as error:
         raise ToolError(f"{display_path} cannot be written: {error.strerror}.") from None
+
+
+def delete_file(path: Path, display_path: str, ctx: ToolContext) -> None:
+    """Delete a file, or the link of that name. Raises `ToolError`."""
+    from hermes.tools.path_access import make_link_target
+
+    try:
+        with hold_path(str(path), follow=False, link_target=make_link_target(ctx)) as held:
+            _check_writable(held.real, display_path, ctx)
+            held.remove()
+    except OSError as error:
+        raise ToolError(f"{display_path} cannot be deleted: {error.strerror}.") from None
+    ctx.state.seen_files.pop(_name_seen(path), None)
+
+
+def _check_writable(real: str, display_path: str, ctx: ToolContext) -> None:
+    """Raise `ToolError` when the place that is about to be changed, held open, is not the one that was allowed."""
+    from hermes.safety.autorun_files import repository_refusal
+    from hermes.safety.path_policy import list_names
+    from hermes.safety.paths import write_refusal
+
+    why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes) or repository_refusal(real, list_names)
+    if not why and real not in ctx.allowed_writes and not ctx.backend.is_writable(real):
+        why = "it leads elsewhere since it was allowed"
+    if why:
+        raise ToolError(f"{display_path} is not open to tools: {why}.")
 
 
 def describe_session_folder(ctx: ToolContext, path: str) -> str:
     """Return a note for a file in a folder of the session's own, which stands for one of this machine's; empty
     elsewhere.
     """
-    real = os.path.realpath(ctx.resolve_path(path))
-    named = ctx.backend.to_command_path(real)
-    if named == real:
+    real = ctx.resolve_real_path(path)
+    named = ctx.backend.to_command_path(real) if real is not None else real
+    if named is None or named == real:
         return ""
     private = next((one for one in _PRIVATE_FOLDERS if named.startswith(f"{one}/")), os.path.dirname(named))
     return f"({private} is this session's own and goes with it)"
 
 
-def _format_missing(path: Path, display_path: str) -> str:
+def _format_missing(held: HeldPath, display_path: str) -> str:
     """Return the message for a missing file, with similar names here or in the nearest folder that exists."""
-    folder = path.parent
-    while not folder.is_dir() and folder != folder.parent:
-        folder = folder.parent
-    if folder != path.parent:
-        return f"{display_path} does not exist; neither does its folder. The nearest one that does is {folder}."
-    names = _list_names(folder)
+    if held.missing:
+        nearest = os.path.normpath(os.path.join(held.real, *[os.pardir] * (len(held.missing) + 1)))
+        return f"{display_path} does not exist; neither does its folder. The nearest one that does is {nearest}."
+    names = _list_beside(held)
     folded = {name.lower(): name for name in names}
     import difflib
 
-    close = difflib.get_close_matches(path.name.lower(), folded, n=_MAX_SUGGESTIONS, cutoff=0.5)
-    close += [name for name in folded if path.stem.lower() in name and name not in close][
-        : _MAX_SUGGESTIONS - len(close)
-    ]
+    close = difflib.get_close_matches(held.name.lower(), folded, n=_MAX_SUGGESTIONS, cutoff=0.5)
+    stem = os.path.splitext(held.name)[0].lower()
+    close += [name for name in folded if stem in name and name not in close][: _MAX_SUGGESTIONS - len(close)]
     if close:
         return f"{display_path} does not exist. Similar names there: " + ", ".join(folded[name] for name in close) + "."
     return f"{display_path} does not exist."
 
 
-def _format_folder(path: Path, display_path: str) -> str:
-    names = _list_names(path)
+def _format_folder(entries: Sequence[str], display_path: str) -> str:
+    names = sorted(entries[:_MAX_SCANNED])
     more = f" ... and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     listed = ", ".join(names[:_MAX_LISTED]) + more if names else "nothing"
     return f"{display_path} is a folder. It holds: {listed}."
 
 
-def _list_names(folder: Path) -> list[str]:
+def _list_beside(held: HeldPath) -> list[str]:
+    """Return the names in the folder that is held open; none where they may not be listed."""
     try:
-        with os.scandir(folder) as entries:
-            return sorted(
-                entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in islice(entries, _MAX_SCANNED)
-            )
+        folder = os.open(".", LISTED_FOLDER_FLAGS, dir_fd=held.handle)
     except OSError:
         return []
+    try:
+        return sorted(os.listdir(folder))[:_MAX_SCANNED]
+    finally:
+        os.close(folder)

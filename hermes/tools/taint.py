@@ -21,6 +21,7 @@ from msgspec import Struct, field
 
 from hermes.core.messages import ImagePart, Message, Provenance, Role, Source, TextPart, ToolResultPart
 from hermes.safety.autorun_files import is_autorun_file
+from hermes.tools.named_paths import find_named_paths
 
 # Texts, which are compiled when there is a text to look through.
 _HOST = r"(?<![\w.@-])((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![\w-])"
@@ -94,6 +95,7 @@ class Taint(Struct):
     _sources: dict[str, None] = field(default_factory=dict)
     _trusted: set[str] = field(default_factory=set)
     _hosts: set[str] = field(default_factory=set)
+    _paths: dict[str, None] = field(default_factory=dict)
 
     def add_message(self, message: Message) -> None:
         """Note that the conversation has grown by this message."""
@@ -102,7 +104,16 @@ class Taint(Struct):
         if message.role is Role.USER and not message.synthetic:
             for part in message.parts:
                 if isinstance(part, TextPart) and (part.provenance is None or part.provenance.source is Source.PERSON):
-                    self._hosts |= find_hosts(part.text)
+                    self.note_person_text(part.text)
+
+    def note_person_text(self, text: str) -> None:
+        """Note the hosts and paths that the person has named in their own words."""
+        self._hosts |= find_hosts(text)
+        self._paths |= dict.fromkeys(find_named_paths(text))
+
+    def list_named_paths(self) -> tuple[str, ...]:
+        """Return the paths that the person has written in this conversation, as they were written."""
+        return tuple(self._paths)
 
     def restart_from(self, messages: Iterable[Message]) -> None:
         """Start over with these messages as the conversation. Hosts that the person named before stay named."""

@@ -1,30 +1,41 @@
 """Searches files without ripgrep. It runs as a program of its own, so that a pattern that never ends can be killed.
 
-Arguments: one JSON object. Output and order are those of `rg --null --sort path`. Standard library only.
+Arguments: one JSON object. Output and order are those of `rg --null --sort path`. Standard library only. Everything
+below the folder that it gets a handle of is opened by handle, name by name, and no link is followed.
 """
 
 import fnmatch
 import json
 import os
 import re
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import BinaryIO, NamedTuple, TypedDict
 
 SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
 _MAX_BYTES = 50 * 1024 * 1024
 _MAX_LINE = 500
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class FileSearchJob(TypedDict):
     """A search to run. `mode` is `content`, `files_only`, `count` or `list`.
 
-    All but `list` print lines; of `files_only` the first one of each file.
+    All but `list` print lines; of `files_only` the first one of each file. `folder` is the handle of the folder that is
+    searched, `name` the one file in it, if it is one; `root` is what the folder is called, and `hidden` are the
+    identities of what is left out. `glob` is a regular expression; `turned` says that what fits it is not wanted.
     """
 
     pattern: str
+    folder: int
+    name: str
     root: str
+    hidden: list[tuple[int, int]]
     glob: str
+    by_path: bool
+    turned: bool
     mode: str
     context: int
 
@@ -48,10 +59,11 @@ class GitignoreRule(NamedTuple):
         return fnmatch.fnmatchcase(below.rpartition("/")[2], self.pattern)
 
 
-def read_gitignore(folder: str) -> list[GitignoreRule]:
-    """Return the rules of the folder's `.gitignore`, if it has one."""
+def read_gitignore(folder: str, handle: int | None = None) -> list[GitignoreRule]:
+    """Return the rules of the folder's `.gitignore`, if it has one; by the handle of the folder where there is one."""
+    path = os.path.join(folder, ".gitignore") if handle is None else ".gitignore"
     try:
-        with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as file:
+        with open(os.open(path, _READ_FLAGS, dir_fd=handle), encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file if line.strip() and not line.startswith("#")]
     except OSError:
         return []
@@ -65,27 +77,53 @@ def read_gitignore(folder: str) -> list[GitignoreRule]:
     return rules
 
 
-def walk_files(root: str, prefix: str = "", rules: tuple[GitignoreRule, ...] = ()) -> Iterator[str]:
-    """Yield the files below `root`, in the order of their names, without what git
-    ignores. Symlinks are not followed.
+def walk_files(
+    folder: int, root: str, hidden: Container[tuple[int, int]], prefix: str = "", rules: tuple[GitignoreRule, ...] = ()
+) -> Iterator[tuple[str, int, str]]:
+    """Yield the files below an open folder, in the order of their names, without what git ignores: the path, and the
+    open folder with the name in it. Links are not followed. `root` is what the folder is called.
     """
-    rules += tuple(read_gitignore(root))
+    rules += tuple(read_gitignore(root, folder))
     try:
-        entries = sorted(os.scandir(root), key=lambda entry: os.fsencode(entry.name))
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
     except OSError:
         return
     for entry in entries:
         path = f"{prefix}/{entry.name}" if prefix else entry.name
-        folder = entry.is_dir(follow_symlinks=False)
-        verdict = next(
-            (not rule.negated for rule in reversed(rules) if rule.is_match(entry.path, folder=folder)), False
-        )
-        if verdict or (folder and entry.name in SKIPPED):
+        named = f"{root.rstrip('/')}/{entry.name}"
+        is_folder = entry.is_dir(follow_symlinks=False)
+        verdict = next((not rule.negated for rule in reversed(rules) if rule.is_match(named, folder=is_folder)), False)
+        if verdict or (is_folder and entry.name in SKIPPED):
             continue
-        if folder:
-            yield from walk_files(entry.path, path, rules)
-        elif entry.is_file(follow_symlinks=False):
-            yield path
+        if entry.is_file(follow_symlinks=False):
+            yield path, folder, entry.name
+        elif is_folder:
+            yield from _walk_below(folder, entry.name, named, hidden, path, rules)
+
+
+def _walk_below(
+    folder: int,
+    name: str,
+    root: str,
+    hidden: Container[tuple[int, int]],
+    prefix: str,
+    rules: tuple[GitignoreRule, ...],
+) -> Iterator[tuple[str, int, str]]:
+    try:
+        below = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+    except OSError:
+        return
+    try:
+        if _identity(below) not in hidden:
+            yield from walk_files(below, root, hidden, prefix, rules)
+    finally:
+        os.close(below)
+
+
+def _identity(handle: int) -> tuple[int, int]:
+    status = os.fstat(handle)
+    return status.st_dev, status.st_ino
 
 
 def read_rules_above(root: str) -> tuple[GitignoreRule, ...]:
@@ -97,23 +135,34 @@ def read_rules_above(root: str) -> tuple[GitignoreRule, ...]:
     return tuple(rule for folder in reversed(folders) for rule in read_gitignore(folder))
 
 
-def is_glob_match(path: str, glob: str) -> bool:
-    """Return whether a path fits a glob: the whole path when the glob has a slash, else the name."""
-    return not glob or fnmatch.fnmatchcase(path if "/" in glob else path.rpartition("/")[2], glob)
+def is_wanted(path: str, glob: re.Pattern[str], job: FileSearchJob) -> bool:
+    """Return whether a path fits the job's glob."""
+    named = path if job["by_path"] else path.rpartition("/")[2]
+    return (glob.fullmatch(named) is None) is job["turned"]
 
 
-def search_file(path: str, name: str, regex: re.Pattern[str], job: FileSearchJob, out: BinaryIO) -> None:
-    """Search one file and write the matches."""
+def search_file(
+    file: tuple[int, str],
+    name: str,
+    regex: re.Pattern[str],
+    job: FileSearchJob,
+    hidden: Container[tuple[int, int]],
+    out: BinaryIO,
+) -> None:
+    """Search one file, given by its open folder and its name there, and write the matches."""
     try:
-        if os.path.getsize(path) > _MAX_BYTES:
-            return
-        with open(path, "rb") as file:
-            data = file.read()
+        handle = os.open(file[1], _READ_FLAGS, dir_fd=file[0])
     except OSError:
         return
+    with open(handle, "rb") as opened:
+        status = os.fstat(handle)
+        is_open = stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in hidden
+        if not is_open or status.st_size > _MAX_BYTES:
+            return
+        data = opened.read()
     if b"\0" in data[:8192]:
         return
-    lines = data.decode("utf-8", "replace").split("\n")
+    lines = data.decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
     if lines[-1] == "":
         lines.pop()
     hits = [number for number, line in enumerate(lines) if regex.search(line)]
@@ -150,16 +199,18 @@ def main() -> int:
     except (re.error, OverflowError, RecursionError) as error:
         sys.stderr.write(f"regex parse error: {error}")
         return 2
-    root = job["root"]
-    single = os.path.isfile(root)
-    found = iter([os.path.basename(root)]) if single else walk_files(root, rules=read_rules_above(root))
-    for name in found:
-        if not single and not is_glob_match(name, job["glob"]):
+    glob = re.compile(job["glob"], re.DOTALL)
+    hidden = {(device, inode) for device, inode in job["hidden"]}
+    folder, root, single = job["folder"], job["root"], job["name"]
+    above = () if single else read_rules_above(root)
+    walked = iter([(single, folder, single)]) if single else walk_files(folder, root, hidden, "", above)
+    for path, below, name in walked:
+        if not single and not is_wanted(path, glob, job):
             continue
         if job["mode"] == "list":
-            out.write(os.fsencode(name) + b"\0")
+            out.write(os.fsencode(path) + b"\0")
         else:
-            search_file(root if single else os.path.join(root, name), name, regex, job, out)
+            search_file((below, name), path, regex, job, hidden, out)
     return 0
 
 

@@ -341,6 +341,7 @@ class Elsewhere:
     def to_command_path(self, path: str) -> str:
         return path
 
+    def grant_read(self, path: str) -> None: ...
     def grant_write(self, path: str) -> None: ...
 
     def is_missing_folder(self, path: str) -> bool:

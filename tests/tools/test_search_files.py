@@ -1,6 +1,8 @@
 """Searching, by ripgrep and by our own walker, with the same answers."""
 
 import asyncio
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -115,52 +117,48 @@ async def test_a_pattern_that_never_ends_is_stopped(session: Session) -> None:
     assert "stopped after" in text
 
 
-ENGINE = """#!/bin/sh
-# As ripgrep does when a folder leads to {there} for a moment: the lines of a file that is elsewhere by then.
-case "$*" in
-*--files-with-matches*) printf 'd/credentials\\0' ;;
-*--files*) printf './d/credentials\\0./d/only-there\\0' ;;
-*--count*) printf 'd/credentials\\0003\\n' ;;
-*) printf 'd/credentials\\0001:key\\nd/credentials\\0002:CANARY\\nd/credentials\\0009:CANARY\\n' ;;
-esac
-"""
+async def test_links_and_what_they_lead_to_are_left_out(tree: Session) -> None:
+    outside = tree.cwd.parent / "outside"
+    outside.mkdir()
+    (outside / "one.py").write_text("def outside(): pass\n")
+    (tree.cwd / "linked").symlink_to(outside)
+    (tree.cwd / "linked.py").symlink_to(outside / "one.py")
+    assert "outside" not in await tree.text("search_files", pattern="^def")
+    assert "linked" not in await tree.text("search_files", pattern="linked", target="files")
+    assert await tree.text("search_files", pattern="^def", path="linked") == "linked/one.py:1:def outside(): pass"
 
 
-@pytest.fixture
-def swapped(session: Session) -> Session:
-    """A search by an engine that was led to another folder."""
-    aws = Path(session.context.places.home) / ".aws"
-    aws.mkdir()
-    (aws / "credentials").write_text("key\nCANARY\n")
-    engine = session.cwd.parent / "bin/rg"
+async def test_a_link_as_the_one_file_is_followed_by_hand(tree: Session) -> None:
+    (tree.cwd / "link").symlink_to("a.py")
+    assert await tree.text("search_files", pattern="first", path="link") == "link:3:def first():"
+
+
+async def test_a_script_in_the_place_of_ripgrep_is_not_used(tree: Session) -> None:
+    engine = tree.cwd.parent / "bin/rg"
     engine.parent.mkdir()
-    engine.write_text(ENGINE.format(there=aws))
+    engine.write_text("#!/bin/sh\nprintf 'a.py\\0001:forged\\n'\n")
     engine.chmod(0o755)
-    session.context = replace(session.context, search_path=f"{engine.parent}:/usr/bin:/bin")
-    return session
+    tree.context = replace(tree.context, search_path=str(engine.parent))
+    assert await tree.text("search_files", pattern="first") == "a.py:3:def first():"
 
 
-@pytest.mark.parametrize("mode", ["content", "files_only", "count"])
-async def test_a_folder_that_was_swapped_and_is_back_shows_nothing_of_the_other(swapped: Session, mode: str) -> None:
-    (swapped.cwd / "d").mkdir()
-    (swapped.cwd / "d/credentials").write_text("one\ntwo\n")
-    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == "No matches."
-    (swapped.cwd / "d/credentials").write_text("key\ntwo\n")  # what the file itself says may be told
-    shown = {"content": "d/credentials:1:key", "files_only": "d/credentials", "count": "d/credentials:1"}
-    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == shown[mode]
-
-
-@pytest.mark.parametrize("mode", ["content", "files_only", "count"])
-async def test_a_folder_that_is_still_swapped_is_judged_by_where_it_leads(swapped: Session, mode: str) -> None:
-    (swapped.cwd / "d").symlink_to(Path(swapped.context.places.home) / ".aws")
-    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == "No matches."
-    assert await swapped.text("search_files", pattern="*", target="files") == "No matches."
-
-
-async def test_names_of_another_folder_are_not_listed(swapped: Session) -> None:
-    (swapped.cwd / "d").mkdir()
-    (swapped.cwd / "d/credentials").write_text("one\n")
-    assert await swapped.text("search_files", pattern="*", target="files") == "d/credentials"
+@pytest.mark.parametrize(
+    ("glob", "found"),
+    [
+        ("*.{py,txt}", "a.py b/deep/c.py b/notes.txt b.py"),
+        ("**/*.py", "a.py b/deep/c.py b.py"),
+        ("/*.py", "a.py b.py"),
+        ("b/**", "b/deep/c.py b/notes.txt"),
+        ("b/*", "b/notes.txt"),
+        ("!*.py", ".github/w.yml b/notes.txt keep.log"),
+        ("b/", "b/deep/c.py b/notes.txt"),
+        ("[ab].py", "a.py b.py"),
+        ("?.{py", ""),
+    ],
+)
+async def test_globs_mean_what_they_mean_to_ripgrep(tree: Session, glob: str, found: str) -> None:
+    shown = await tree.text("search_files", pattern="def", file_glob=glob, output_mode="files_only")
+    assert shown.split("\n") == (found.split() or ["No matches."])
 
 
 async def test_lines_of_every_encoding_are_found_again(tree: Session) -> None:
@@ -180,3 +178,41 @@ async def test_lines_of_every_encoding_are_found_again(tree: Session) -> None:
 async def test_utf16_is_found_by_ripgrep(session: Session) -> None:
     (session.cwd / "f").write_bytes("one\nneedle 天\n".encode("utf-16"))
     assert await session.text("search_files", pattern="needle") == "f:2:needle 天"
+
+
+@pytest.mark.parametrize("engine", ["ripgrep", "walker"])
+async def test_a_search_that_is_stopped_ends_at_once(session: Session, engine: str) -> None:
+    if engine == "ripgrep":
+        require("ripgrep")
+    else:
+        session.context = replace(session.context, search_path="")
+    for number in range(300):
+        (session.cwd / f"f{number}").write_bytes((b"a" * 79 + b"\n") * 20_000)
+    task = asyncio.create_task(session.call("search_files", pattern=r"(a|aa)+b\b"))
+    await asyncio.sleep(0.3)  # it runs: nothing tells from outside that it does
+    assert not task.done()
+    stopped = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - stopped < 0.2 * slowness()
+    await asyncio.to_thread(wait_for_end_of_engines)
+
+
+def wait_for_end_of_engines() -> None:
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    deadline = time.monotonic() + 5
+    while any(is_engine(child) for child in children.read_text().split()):
+        assert time.monotonic() < deadline
+
+
+def is_engine(child: str) -> bool:
+    try:
+        return "a|aa" in Path(f"/proc/{child}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def slowness() -> float:
+    """How much longer things take on a machine that is busy: the load a processor."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -293,6 +293,12 @@ class SandboxBackend:
         """Explain which variables a command used that commands do not get; "" when there is none."""
         return self._local.explain_dropped_variables(text)
 
+    def grant_read(self, path: str) -> None:
+        """Let this session's commands read what a person named. Raises `ToolError` for what is never opened."""
+        reason = explain_grant_refusal(os.path.realpath(path), self._policy)
+        if reason:
+            raise ToolError(f"{path} is not opened to commands: {reason}.")
+
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
         self._layouts.open_to_write(os.path.realpath(path))

@@ -13,12 +13,12 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import find_project_settings, is_git_shaped
+from hermes.util.file_handles import open_folder
 
 _MAX_FOLDERS = 50_000
 _LOOK_SECONDS = 2.0
@@ -360,12 +360,8 @@ def _open_parent(path: str) -> Iterator[tuple[int, str]]:
 
     A command that still runs may swap folders for links meanwhile.
     """
-    handle = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    handle = open_folder(os.path.dirname(path))
     try:
-        for name in Path(path).parent.parts[1:]:
-            below = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
-            os.close(handle)
-            handle = below
         yield handle, os.path.basename(path)
     finally:
         os.close(handle)

@@ -147,6 +147,9 @@ class SshBackend:
     def grant_write(self, path: str) -> None:
         """Do nothing: there is nothing to open."""
 
+    def grant_read(self, path: str) -> None:
+        """Do nothing: commands run on another machine."""
+
     async def start(self, command: ShellCommand, sink: OutputSink) -> RemoteCommand:
         """Start a command on the host, with the files as they are here."""
         await self._ensure_connected()

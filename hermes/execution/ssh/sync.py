@@ -17,7 +17,6 @@ import os
 import re
 import secrets
 import shlex
-import stat
 import tarfile
 import tempfile
 import time
@@ -44,6 +43,7 @@ from hermes.execution.ssh.listing import (
 )
 from hermes.i18n.messages import N_
 from hermes.safety.paths import Places, is_or_below, list_secret_paths, write_refusal
+from hermes.util.file_handles import hold_unlinked
 from hermes.util.text import escape_confusable_characters, to_one_line
 
 _TRANSFER_SECONDS = 300.0
@@ -535,12 +535,9 @@ def _add_entry(archive: tarfile.TarFile, folder: str, name: str, entry: SyncEntr
         return
     info.type = tarfile.REGTYPE  # a hard link is a file of its own there
     info.linkname = ""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as source:
-        about = os.fstat(handle)
-        if stat.S_ISREG(about.st_mode):
-            info.size = about.st_size
-            archive.addfile(info, _FixedSizeReader(source, info.size))
+    with hold_unlinked(path) as held, os.fdopen(held.open_read(), "rb") as source:
+        info.size = os.fstat(source.fileno()).st_size
+        archive.addfile(info, _FixedSizeReader(source, info.size))
 
 
 class _FixedSizeReader(io.RawIOBase):

@@ -4,6 +4,7 @@ A model names a file with `MEDIA:/path` (quoted where the name has spaces), or w
 own. A file may be sent when it lies in given folders, is of a common kind, and is refused by no rule.
 """
 
+import errno
 import os
 import re
 import stat
@@ -17,6 +18,7 @@ from hermes.core.errors import HermesError
 from hermes.gateway.platform import SendError, SendFault
 from hermes.i18n.messages import N_, localize, tr
 from hermes.markup.source_spans import split_code
+from hermes.util.file_handles import hold_unlinked
 from hermes.util.text import escape_unseen_characters
 
 _KINDS = {
@@ -201,28 +203,19 @@ def open_checked_file(path: str, limit: int) -> BinaryIO:
     MediaRefusedError.
     """
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with hold_unlinked(path) as held:
+            if stat.S_ISLNK(held.read_status().st_mode):
+                raise MediaRefusedError(N_("a link took its place"))
+            file = os.fdopen(held.open_read(), "rb")
     except FileNotFoundError:
         raise MediaRefusedError(N_("there is no such file")) from None
+    except NotADirectoryError:
+        raise MediaRefusedError(N_("a link took its place")) from None
     except OSError as error:
-        if os.path.islink(path):
-            raise MediaRefusedError(N_("a link took its place")) from None
+        if error.errno == errno.EINVAL:
+            raise MediaRefusedError(N_("it is not a regular file")) from None
         raise MediaRefusedError(N_("it cannot be read: {reason}", reason=error.strerror or "?")) from None
-    try:
-        _check_open_file(number, path, limit)
-    except BaseException:
-        os.close(number)
-        raise
-    return os.fdopen(number, "rb")
-
-
-def _check_open_file(number: int, path: str, limit: int) -> None:
-    found = os.fstat(number)
-    if not stat.S_ISREG(found.st_mode):
-        raise MediaRefusedError(N_("it is not a regular file"))
-    # The folders on the way could have been swapped for links since the path was resolved.
-    real = os.path.realpath(path)
-    if real != path or not os.path.samestat(found, os.lstat(real)):
-        raise MediaRefusedError(N_("a link took its place"))
-    if found.st_size > limit:
+    if os.fstat(file.fileno()).st_size > limit:
+        file.close()
         raise MediaRefusedError(N_("it is larger than {limit} MB", limit=limit // 1_000_000))
+    return file

@@ -74,7 +74,7 @@ class _FileEdit(Struct, frozen=True):
 
 def replace_in_file(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
     """Replace the first text by the second; return the diff. Raises `ToolError`."""
-    before = files.load_text_file(ctx.resolve_path(path), path, ctx.state, ctx.places)
+    before = files.load_text_file(ctx.resolve_path(path), path, ctx)
     old, new = (ctx.restore_secrets(text.replace("\r\n", "\n"), before.text) for text in texts)
     text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, display_path=path)
     return _apply_edits(ctx, [_FileEdit(path, before, msgspec.structs.replace(before, text=text), note)])
@@ -92,14 +92,12 @@ def apply_patch(ctx: ToolContext, text: str) -> str:
 def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, TextFile | None]) -> list[_FileEdit]:
     """Return what a section does, given what the sections before it did (`pending`, by real path)."""
     path = section.path
-    real = os.path.realpath(ctx.resolve_path(path))
+    real = _resolve_path(ctx, path)
     if section.action is PatchAction.ADD:
         _require_free_path(real, path, pending)
         pending[real] = TextFile(text=ctx.restore_secrets(section.content, ""))
         return [_FileEdit(path, None, pending[real])]
-    before = (
-        pending[real] if real in pending else files.load_text_file(ctx.resolve_path(path), path, ctx.state, ctx.places)
-    )
+    before = pending[real] if real in pending else files.load_text_file(ctx.resolve_path(path), path, ctx)
     if before is None:
         raise ToolError(f"{path} is deleted earlier in the patch. Nothing was changed.")
     if section.action is PatchAction.DELETE:
@@ -110,10 +108,17 @@ def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, Text
     if not section.target:
         pending[real] = after
         return [_FileEdit(path, before, after, note)]
-    moved = os.path.realpath(ctx.resolve_path(section.target))
+    moved = _resolve_path(ctx, section.target)
     _require_free_path(moved, section.target, pending)
     pending[real], pending[moved] = None, after
     return [_FileEdit(section.target, None, after, note), _FileEdit(path, before, None)]
+
+
+def _resolve_path(ctx: ToolContext, path: str) -> str:
+    real = ctx.resolve_real_path(path)
+    if real is None:
+        raise ToolError(f"Where {path} leads cannot be told. Nothing was changed.")
+    return real
 
 
 def _restore_hunk(ctx: ToolContext, hunk: Hunk, original: str) -> Hunk:
@@ -147,12 +152,8 @@ def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> Non
     target = ctx.resolve_path(path)
     if content is not None:
         files.save_file(target, path, files.encode_text_file(content), ctx)
-        return
-    try:
-        os.unlink(target)
-    except OSError as error:
-        raise ToolError(f"{path} cannot be deleted: {error.strerror}.") from None
-    ctx.state.seen_files.pop(os.path.realpath(target), None)
+    else:
+        files.delete_file(target, path, ctx)
 
 
 def _describe_edit(change: _FileEdit, place: str) -> str:

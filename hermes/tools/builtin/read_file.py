@@ -52,7 +52,7 @@ async def read_file(
     """Read a text file as numbered lines. For a large file use offset and limit, or search_files first."""
     target = ctx.resolve_path(path)
     first, count = max(1, offset), max(1, min(limit, MAX_LINES))
-    with open_regular(target, path, ctx.places) as file:
+    with open_regular(target, path, ctx) as file:
         status = os.fstat(file.fileno())
         stamp = stamp_from_status(status)
         if status.st_size <= _MAX_INLINE_BYTES:

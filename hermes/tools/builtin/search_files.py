@@ -1,54 +1,31 @@
 """`search_files`: searches by content or by name, with ripgrep where it is, else with our own walker and
 the same output.
 
-Judges what a search engine prints by the files themselves.
-
-An engine walks by names, and a name may have led it elsewhere for a moment. So each file is opened once and judged as
-`read_file` judges it, what is shown is read from what is open, and a record that is not found there is dropped.
+An engine walks by names, and a name may lead elsewhere for a moment. So ripgrep runs where the kernel lets it read
+nothing but what is searched, and our walker opens everything below the handle of the folder that was judged.
 """
 
 import asyncio
 import contextlib
-import io
 import os
 import shutil
-import signal
+import stat
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, TextIO
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import ExitStack
+from typing import IO, Annotated, Literal, cast
 
 from msgspec import Meta, Struct
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.messages import Provenance, Source
-from hermes.safety.paths import Places
-from hermes.tools.files import detect_encoding, get_file_kind, open_regular
+from hermes.execution.sandbox.confined_reader import StartedReader, can_confine, is_known_confinable, start_reader
+from hermes.tools.path_access import SessionView, hold_for_reading
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
-from hermes.util.atomic_write import path_of_handle
-
-_LINE_LENGTH = 4_096
-"""Characters (bytes, but in UTF-16) of a line that are read; the rest of it is skipped."""
-
-
-_CUT = " [... "
-"""How ripgrep ends a line that it shortened."""
-
-
-_SHOWN = 500
-
-
-_HEAD = 8_192
-
-
-_LONGEST_NUMBER = 19
-"""Digits of the number of a line; more is no such number."""
-
-
-_BY_NAME = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
-"""How a file is opened that is not read."""
+from hermes.util.file_handles import LISTED_FOLDER_FLAGS
+from hermes.util.globs import PathGlob
 
 
 class SearchRow(Struct, frozen=True):
@@ -68,155 +45,13 @@ class SearchRow(Struct, frozen=True):
         return self.rest[len(self.number) :][:1] != "-"
 
 
-class HitReader:
-    """Checks the records of one search. Used by one thread at a time.
-
-    `mode` is `content`, `files_only`, `count` or `list`; `is_wanted` says which paths, relative to `root`, count.
-    """
-
-    def __init__(self, root: Path, mode: str, places: Places, is_wanted: Callable[[str], bool]) -> None:
-        self._root = root
-        self._is_single = root.is_file()
-        self._mode = mode
-        self._places = places
-        self._is_wanted = is_wanted
-        self._path = ""
-        self._file: _NumberedLines | None = None
-        self._matches = 0
-        self._is_apart = False
-
-    def check_rows(self, rows: Sequence[SearchRow | None]) -> list[SearchRow | None]:
-        """Return what is to be shown of some records, which come in the engine's order."""
-        found: list[SearchRow | None] = []
-        for row in rows:
-            if row is None:
-                self._is_apart = True
-                continue
-            if self._mode == "list":
-                found += [row] if self._is_listed(row.path) else []
-                continue
-            if row.path != self._path:
-                found += self.finish()
-                self._open_file(row.path)
-            if self._file is None:
-                continue
-            number = row.number
-            mark = len(number) + 1
-            text = self._file.confirm(number, row.rest[mark:])
-            if text is None:
-                continue
-            self._matches += row.rest[mark - 1] != "-"
-            if self._mode == "content":
-                found += [None] if self._is_apart else []
-                found.append(SearchRow(row.path, row.rest[:mark] + text))
-                self._is_apart = False
-        return found
-
-    def finish(self) -> Iterator[SearchRow]:
-        """Yield what is shown of the last file once all of its records are known, and close it."""
-        if self._matches and self._mode != "content":
-            yield SearchRow(self._path, str(self._matches) if self._mode == "count" else "")
-        self._matches = 0
-        self.close()
-
-    def close(self) -> None:
-        """Close the file that is open."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _open_file(self, path: str) -> None:
-        self._path = path
-        if not self._is_wanted(path):
-            return
-        place = self._locate(path)
-        with contextlib.suppress(ToolError):
-            file = open_regular(place, path, self._places)
-            if self._is_refused(place, file.fileno()):
-                file.close()
-            else:
-                self._file = _NumberedLines(file)
-
-    def _is_listed(self, path: str) -> bool:
-        from hermes.safety.path_policy import open_file_refusal
-
-        place = self._locate(path)
-        try:
-            handle = os.open(place, _BY_NAME | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            return not open_file_refusal(handle, self._places) and not self._is_refused(place, handle)
-        finally:
-            os.close(handle)
-
-    def _locate(self, path: str) -> Path:
-        return self._root if self._is_single else self._root / path
-
-    def _is_refused(self, place: Path, handle: int) -> bool:
-        """Return whether what is open is refused by its other name: by its real one it has been judged."""
-        from hermes.safety.paths import read_refusal
-
-        name = os.path.normpath(place)
-        return name != path_of_handle(handle) and bool(read_refusal(name, self._places))
-
-
-class _NumberedLines:
-    """The lines of an open file, asked for in their order."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        head = file.read(_HEAD)
-        file.seek(0)
-        encoding = detect_encoding(head)[0]
-        self._file: BinaryIO | TextIO = file
-        if encoding.startswith("utf-16"):
-            self._file = io.TextIOWrapper(file, encoding, errors="replace", newline="\n")
-        self._number = 0
-        self._text = ""
-
-    def confirm(self, number: str, printed: str) -> str | None:
-        """Return the line of that number; None when it is another one than was printed, or there is none."""
-        if not 0 < len(number) < _LONGEST_NUMBER:
-            return None
-        text = self._read_line(int(number))
-        if text is None:
-            return None
-        shown = text[:_SHOWN]
-        if printed in (text, shown):
-            return shown
-        printed = printed.removeprefix("\ufeff")
-        cut = printed.rpartition(_CUT)[0]
-        is_cut = cut == text or (len(cut) >= _SHOWN and text.startswith(cut))
-        return shown if printed in (text, shown) or (cut and is_cut) else None
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _read_line(self, number: int) -> str | None:
-        try:
-            while self._number < number:
-                line = part = self._file.readline(_LINE_LENGTH)
-                if not line:
-                    return None
-                while len(part) == _LINE_LENGTH and part[-1:] not in ("\n", b"\n"):
-                    part = self._file.readline(_LINE_LENGTH)
-                self._number += 1
-                if self._number == number:
-                    text = line if isinstance(line, str) else line.decode("utf-8", "replace")
-                    self._text = text.removesuffix("\n").rstrip("\r").removeprefix("\ufeff")
-        except (OSError, ValueError):
-            return None
-        return self._text if self._number == number else None
-
-
 DEFAULT_LIMIT = 50
 _MAX_LIMIT = 1_000
 _MAX_CONTEXT = 20
 _MAX_LINE = 300
 _CHUNK = 65_536
-_FIRST_BATCH = 64
-"""Records that are checked at a time: at first few more than are usually shown, then more and more."""
-_LARGEST_BATCH = 1_024
+_SHOWN = 500
+"""Characters of a line that are shown."""
 _RG_OPTIONS = (
     *("--no-config", "--color=never", "--no-messages", "--null", "--sort=path", "--hidden", "--no-require-git"),
     *("--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot"),
@@ -224,8 +59,12 @@ _RG_OPTIONS = (
 
 
 class _SearchJob(Struct, frozen=True):
+    """A search in an open folder, whose path is `root`; `name` is the one file in it that is searched, if it is one."""
+
     pattern: str
-    root: Path
+    root: str
+    folder: int
+    name: str
     glob: str
     mode: str
     context: int
@@ -247,11 +86,11 @@ class SearchFilesParams(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "content"
     context: Annotated[int, Meta(description="Lines around each match.")] = 0
 
-    def build_job(self, root: Path) -> _SearchJob:
+    def build_job(self, root: str, folder: int, name: str) -> _SearchJob:
         """Return the job for an engine."""
         mode = "list" if self.target == "files" else self.output_mode
         context = max(0, min(self.context, _MAX_CONTEXT)) if mode == "content" else 0
-        return _SearchJob(self.pattern, root, self.file_glob, mode, context)
+        return _SearchJob(self.pattern, root, folder, name, self.file_glob, mode, context)
 
 
 class _ResultPage:
@@ -299,69 +138,120 @@ class _ResultPage:
 )
 async def search_files(ctx: ToolContext, args: SearchFilesParams) -> ToolOutput:
     """Search file contents or find files by name. Leaves out what git ignores. Sorted by path."""
-    root = ctx.resolve_path(args.path)
-    kind = get_file_kind(root)
-    if kind is None:
-        raise ToolError(f"{args.path} is no folder and no file that can be searched.")
-    page = _ResultPage(args, single=kind == "file")
-    rows = _find_rows(args.build_job(root), ctx)
+    with ExitStack() as held:
+        job = _open_job(args, ctx, held)
+        page = _ResultPage(args, single=bool(job.name))
+        await _fill_page(page, _find_rows(job, ctx), ctx.search_seconds)
+    return ToolOutput(text=page.to_text(), provenance=Provenance(source=Source.FILE, label=args.path))
+
+
+async def _fill_page(page: _ResultPage, rows: AsyncGenerator[SearchRow | None, None], seconds: float) -> None:
+    """Add rows until the page is full, or the time is over."""
     try:
-        async with asyncio.timeout(ctx.search_seconds), contextlib.aclosing(rows):
+        async with asyncio.timeout(seconds), contextlib.aclosing(rows):
             async for row in rows:
                 if not page.add_row(row):
                     break
     except TimeoutError:
-        page.notes.append(f"stopped after {ctx.search_seconds:.0f} s; narrow the search")
-    return ToolOutput(text=page.to_text(), provenance=Provenance(source=Source.FILE, label=args.path))
+        page.notes.append(f"stopped after {seconds:.0f} s; narrow the search")
+
+
+def _open_job(args: SearchFilesParams, ctx: ToolContext, held: ExitStack) -> _SearchJob:
+    """Return the job for an engine, with what is searched held open. Raises `ToolError`."""
+    try:
+        place = held.enter_context(hold_for_reading(str(ctx.resolve_path(args.path)), args.path, ctx))
+        mode = place.read_status().st_mode
+        if stat.S_ISREG(mode):
+            folder, name = os.open(".", LISTED_FOLDER_FLAGS, dir_fd=place.handle), place.name
+        else:
+            folder, name = place.open_folder(), ""
+    except OSError:
+        raise ToolError(f"{args.path} is no folder and no file that can be searched.") from None
+    held.callback(os.close, folder)
+    return args.build_job(os.path.dirname(place.real) if name else place.real, folder, name)
 
 
 async def _find_rows(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[SearchRow | None, None]:
-    """Yield the records of an engine that the files themselves bear out; None between groups of lines."""
-    engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
-    hits = HitReader(job.root, job.mode, ctx.places, lambda path: _is_wanted(path, job))
-    try:
-        command = _build_ripgrep_command(engine, job) if engine else _build_walker_command(job)
-        async with contextlib.aclosing(_run_engine(command, job)) as batches:
-            async for row in _check_batches(batches, hits, job):
+    """Yield the rows of an engine that are to be shown; None between groups of lines."""
+    shown = ShownRows(job, ctx)
+    async with contextlib.aclosing(_run_engine(job, ctx)) as batches:
+        async for rows in batches:
+            for row in shown.select_rows(rows):
                 yield row
-        for row in hits.finish():
-            yield row
-    finally:
-        hits.close()
+    for row in shown.finish():
+        yield row
 
 
-async def _check_batches(
-    batches: AsyncGenerator[list[SearchRow | None], None], hits: HitReader, job: _SearchJob
-) -> AsyncGenerator[SearchRow | None, None]:
-    """Yield what the files bear out of the records that an engine prints, in batches that grow."""
-    size = _FIRST_BATCH
-    async for printed in batches:
-        rows = [row for row in printed if job.mode != "list" or (row and _is_wanted(row.path, job))]
-        while rows:
-            for row in await asyncio.to_thread(hits.check_rows, rows[:size]):
+class ShownRows:
+    """Selects what is shown of the rows of one search: not what is refused by its name, or by a second name of it."""
+
+    def __init__(self, job: _SearchJob, ctx: ToolContext) -> None:
+        self._job = job
+        self._ctx = ctx
+        self._view = SessionView(ctx)
+        self._glob = PathGlob(job.glob) if job.glob else None
+        pattern = job.pattern if any(char in job.pattern for char in "*?[{") else f"*{job.pattern}*"
+        self._names = PathGlob(pattern) if job.mode == "list" else None
+        self._path: str | None = None
+        self._is_shown = False
+        self._matches = 0
+        self._is_apart = False
+
+    def select_rows(self, rows: Iterable[SearchRow | None]) -> Iterator[SearchRow | None]:
+        """Yield what is shown of some rows, which come in the engine's order."""
+        is_content = self._job.mode == "content"
+        for row in rows:
+            if row is None:
+                self._is_apart = True
+                continue
+            if row.path != self._path:
+                yield from self.finish()
+                self._path, self._is_shown = row.path, self._is_wanted(row.path) and self._is_open(row.path)
+            if not self._is_shown:
+                continue
+            self._matches += row.is_result
+            if self._job.mode == "list":
                 yield row
-            rows, size = rows[size:], min(size * 2, _LARGEST_BATCH)
+            elif is_content:
+                if self._is_apart:
+                    yield None
+                self._is_apart = False
+                yield SearchRow(row.path, row.rest[:_SHOWN])
 
+    def finish(self) -> Iterator[SearchRow]:
+        """Yield what is shown of the last file once all of its rows are known."""
+        if self._matches and self._path is not None and self._job.mode in ("count", "files_only"):
+            yield SearchRow(self._path, str(self._matches) if self._job.mode == "count" else "")
+        self._matches = 0
 
-def _is_wanted(path: str, job: _SearchJob) -> bool:
-    from hermes.tools.walker import is_glob_match
+    def _is_wanted(self, path: str) -> bool:
+        if self._names is not None and not self._names.is_match(path):
+            return False
+        return self._glob is None or bool(self._job.name) or self._glob.is_match(path)
 
-    if job.mode == "list":
-        names = job.pattern if any(char in job.pattern for char in "*?[") else f"*{job.pattern}*"
-        return is_glob_match(path, job.glob) and is_glob_match(path, names)
-    return is_glob_match(path, job.glob)
+    def _is_open(self, path: str) -> bool:
+        from hermes.safety.path_policy import hard_link_refusal, path_refusal
+
+        real = os.path.join(self._job.root, path)
+        if path_refusal(real, real, "read", self._ctx.places) or self._view.is_closed(real):
+            return False
+        try:
+            status = os.stat(path, dir_fd=self._job.folder, follow_symlinks=False)
+        except OSError:
+            return True  # it went away after it was read
+        return not hard_link_refusal(status, self._ctx.places)
 
 
 def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
-    command = [engine, *_RG_OPTIONS]
     from hermes.tools.walker import SKIPPED
 
+    command = [engine, *_RG_OPTIONS]
     for folder in sorted(SKIPPED):
         command += ["--glob", f"!**/{folder}/**"]
-    if job.glob and "/" not in job.glob:
+    if job.glob and "/" not in job.glob and job.glob[0] != "!":
         # A type narrows what is searched; a glob would also bring back what git ignores.
         command += ["--type-add", f"wanted:{job.glob}", "--type", "wanted"]
-    where = job.root.name if job.root.is_file() else "./"
+    where = f"./{job.name}"
     if job.mode == "list":
         return [*command, "--files", where]
     lines = [
@@ -376,41 +266,77 @@ def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
     return [*command, *lines, "--regexp", job.pattern, "--", where]
 
 
-def _build_walker_command(job: _SearchJob) -> list[str]:
+def _build_walker_command(job: _SearchJob, hidden: Iterable[str]) -> list[str]:
     from hermes.tools import walker
 
-    pattern = job.pattern if job.mode != "list" else ""
-    given = walker.FileSearchJob(pattern=pattern, root=str(job.root), glob=job.glob, mode=job.mode, context=job.context)
+    glob = PathGlob(job.glob or "**")
+    given = walker.FileSearchJob(
+        pattern=job.pattern if job.mode != "list" else "",
+        folder=job.folder,
+        name=job.name,
+        root=job.root,
+        hidden=[(status.st_dev, status.st_ino) for status in map(_read_status, hidden) if status is not None],
+        glob=glob.regex,
+        by_path=glob.is_about_paths,
+        turned=glob.is_negated,
+        mode=job.mode,
+        context=job.context,
+    )
     return [sys.executable, "-I", "-S", str(walker.__file__), to_json(given).decode()]
 
 
-async def _run_engine(command: Sequence[str], job: _SearchJob) -> AsyncGenerator[list[SearchRow | None], None]:
-    """Start an engine and read its records, as they come. Leaving early, or a cancellation, kills it."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=job.root.parent if job.root.is_file() else job.root,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+def _read_status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+
+
+async def _start_engine(job: _SearchJob, ctx: ToolContext) -> StartedReader:
+    """Start ripgrep where the kernel confines it to what is searched, else our walker."""
+    from hermes.tools.path_access import find_hidden_below, open_visible_parts
+
+    engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
+    hidden = find_hidden_below(job.root, ctx)
+    # Where something is hidden below, the kernel can keep it from being read, but not its names from being listed.
+    is_exact = job.mode != "list" or not hidden
+    if (
+        engine is not None
+        and is_exact
+        and (is_known_confinable(engine) or await asyncio.to_thread(can_confine, engine))
+    ):
+        with contextlib.suppress(OSError), ExitStack() as held:
+            readable = open_visible_parts((job.root, job.folder, job.name), hidden, held)
+            return await start_reader(_build_ripgrep_command(engine, job), job.folder, readable)
+    return await start_reader(_build_walker_command(job, hidden), job.folder, given=(job.folder,))
+
+
+async def _can_confine(engine: str) -> bool:
+    return is_known_confinable(engine) or await asyncio.to_thread(can_confine, engine)
+
+
+async def _run_engine(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[list[SearchRow | None], None]:
+    """Start an engine and read its rows, as they come. Leaving early, or a cancellation, kills it."""
+    started = await _start_engine(job, ctx)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), cast("IO[bytes]", started.process.stdout)
     )
-    assert process.stdout is not None and process.stderr is not None
     try:
         end = b"\0" if job.mode == "list" else b"\n"
         held = b""
-        while chunk := await process.stdout.read(_CHUNK):
+        while chunk := await reader.read(_CHUNK):
             *records, held = (held + chunk).split(end)
             yield [_parse_row(record) for record in records]
-        if await process.wait() == 2:
-            said = (await process.stderr.read(_CHUNK)).decode("utf-8", "replace")
-            if "regex parse error" in said or "error: " in said:
-                raise ToolError(f"The pattern is not valid: {' '.join(said.split())[:300]}")
+        if await started.ended == 2:
+            said = await asyncio.to_thread(cast("IO[bytes]", started.process.stderr).read, _CHUNK)
+            text = said.decode("utf-8", "replace")
+            if "regex parse error" in text or "error: " in text:
+                raise ToolError(f"The pattern is not valid: {' '.join(text.split())[:300]}")
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                # Not `process.kill()`: that may reap the process before the loop's own watcher does.
-                os.kill(process.pid, signal.SIGKILL)
-            # Its pipes are drained so that the transport closes with it.
-            await process.communicate()
+        transport.close()
+        started.close()
 
 
 def _parse_row(record: bytes) -> SearchRow | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import stat
 from pathlib import Path
 from typing import Annotated
 
@@ -55,19 +54,18 @@ def _read_existing(target: Path, display_path: str, ctx: ToolContext) -> tuple[T
     """
     plain = TextFile(text="")
     try:
-        status = os.stat(target)
-    except FileNotFoundError:
-        return plain, False
+        kind = files.get_file_kind(target, display_path, ctx)
     except OSError as error:
         raise ToolError(f"{display_path} cannot be written: {error.strerror}.") from None
-    if stat.S_ISDIR(status.st_mode):
+    if kind == "folder":
         raise ToolError(f"{display_path} is a folder. Name a file in it.")
-    if not stat.S_ISREG(status.st_mode):
+    if not kind:
+        return plain, False
+    if kind == "other":
         raise ToolError(f"{display_path} is no regular file, so it is not written.")
-    files.check_unchanged(target, display_path, ctx.state, status)
-    if status.st_size > files.EDIT_LIMIT:
-        return plain, True
-    with files.open_regular(target, display_path, ctx.places) as file:
-        found = files.decode_text_file(file.read())
+    with files.open_regular(target, display_path, ctx) as file:
+        status = os.fstat(file.fileno())
+        files.check_unchanged(target, display_path, ctx.state, status)
+        found = files.decode_text_file(file.read()) if status.st_size <= files.EDIT_LIMIT else None
     # Latin-1 is only a guess for bytes that are not UTF-8; new text is not forced into it.
     return (found if found is not None and found.encoding != "latin-1" else plain), True

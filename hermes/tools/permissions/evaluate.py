@@ -15,7 +15,7 @@ from hermes.core.messages import Provenance, Source
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import is_autorun_file
 from hermes.safety.globs import covers_subject, quote_argv
-from hermes.safety.paths import is_or_below
+from hermes.safety.paths import CONFINED_REASON, is_or_below
 from hermes.safety.policy import policy_subjects
 from hermes.safety.shell.findings import (
     CommandEffect,
@@ -28,6 +28,7 @@ from hermes.safety.shell.findings import (
 from hermes.safety.shell.words import word_set
 from hermes.tools.permissions.code_targets import can_run_file, is_interpreter
 from hermes.tools.permissions.egress import EGRESS_KINDS, find_outside_sends, host_from_target, name_egress_hosts
+from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.permissions.git_config import (
     evaluate_git_config,
     find_repository_settings,
@@ -40,7 +41,8 @@ from hermes.tools.taint import format_host, provenance_from_sources
 from hermes.tools.tool import PathUse, Tool
 
 if TYPE_CHECKING:
-    from hermes.safety.path_policy import PathJudgement
+    from hermes.safety.path_policy import Operation, PathJudgement
+    from hermes.tools.path_access import PathTrace
 
 _READ_ONLY_COMMANDS = word_set(
     """
@@ -141,6 +143,8 @@ class CallFacts(Struct, frozen=True):
     """The subjects that a person's own rules are matched against."""
     exported: Mapping[str, str] = {}
     """Variables that earlier commands of the session exported."""
+    opened: tuple[str, ...] = ()
+    """What it reads that commands do not see."""
     is_read_only: bool = False
     """Whether the command is known for sure to write no file."""
 
@@ -152,14 +156,16 @@ def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts:
     uses = tuple(tool.paths(arguments))
     findings = [*typed, *tool.doubts(arguments, context.state.taint.list_sources())]
     # A path is looked up once: what is judged is what may be written, whatever is swapped meanwhile.
-    written = [_judge_path_use(use, tool.name, context, findings) for use in uses]
+    opened: list[str] = []
+    written = [_judge_path_use(use, tool.name, context, findings, opened) for use in uses]
     findings += _judge_addresses(addresses, tool.name, context)
     own = (*(one for one in written if one is not None), *_list_own_effects(tool, arguments))
     findings += _find_tainted_effects(own, context, hosts, is_contained=False)
     if not command:
         named = (tool.name, *(use.path for use in uses[:1]), *addresses, tool.shown(arguments))
         subject = " ".join(one for one in named if one)
-        return CallFacts(tuple(findings), own, subject, "", "", policy_subjects(CommandJudgement(), own, subject))
+        subjects = policy_subjects(CommandJudgement(), own, subject)
+        return CallFacts(tuple(findings), own, subject, "", "", subjects, opened=tuple(opened))
     cwd, line, judged = _analyze_command(command, arguments, context)
     held = context.backend.contained
     findings += judged.relevant_findings(sandboxed=held and not _is_changing_opened(judged, command, context))
@@ -183,7 +189,9 @@ def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts:
     subjects = policy_subjects(judged, effects, command)
     exported = context.state.environment
     is_read_only = tool.name == "terminal" and is_read_only_line(judged)
-    return CallFacts(tuple(findings), effects, command, cwd, line, subjects, exported, is_read_only)
+    return CallFacts(
+        tuple(findings), effects, command, cwd, line, subjects, exported, tuple(opened), is_read_only=is_read_only
+    )
 
 
 def _find_placeholder(command: str, context: ToolContext) -> Iterator[CommandFinding]:
@@ -264,36 +272,52 @@ def _list_own_effects(tool: Tool, arguments: Arguments) -> Iterator[CommandEffec
 
 
 def _judge_path_use(
-    use: PathUse, tool: str, context: ToolContext, findings: list[CommandFinding]
+    use: PathUse, tool: str, context: ToolContext, findings: list[CommandFinding], opened: list[str]
 ) -> CommandEffect | None:
-    """Judge one path; return its effect when it is written."""
+    """Judge one path; return its effect when it is written. To `opened` is added what is read and hidden."""
     from hermes.safety.path_policy import judge_path
+    from hermes.tools.path_access import trace_path
 
     path, outside = use.path, str(context.resolve_path(use.path))
-    judged = judge_path(outside, "write" if use.write else "read", str(context.state.cwd), context.places)
+    op: Operation = "write" if use.write else "read"
+    judged = judge_path(outside, op, str(context.state.cwd), context.places)
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
-        judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
-    real = judged.real
-    named = context.backend.to_command_path(real)
+        judged = judge_path(path, op, str(context.state.cwd), context.places)
+    trace = trace_path(outside, context) if judged.verdict is Verdict.ALLOW else None
+    real = trace.real if trace is not None else judged.real
     if judged.verdict is not Verdict.ALLOW:
         findings.append(_finding_from_path(path, judged))
-    elif use.write and _is_home_dot_file(real, context):
-        findings.append(
-            CommandFinding(
-                Verdict.ASK,
-                "dot-file",
-                N_("{named} is a setting of some program", named=named),
-                N_("write {real}", real=real),
-            )
-        )
-    elif use.write and not context.backend.is_writable(real):
-        subject = quote_argv(("write", f"{os.path.dirname(real)}/*"))
-        findings.append(
-            CommandFinding(
-                Verdict.ASK, "outside-workspace", N_("{named} is outside the workspace", named=named), subject
-            )
-        )
+    elif use.write:
+        findings += _find_outside_write(real, context)
+    elif trace is not None and trace.hidden:
+        opened += trace.hidden
+        findings += _find_hidden_read(path, trace, context)
     return CommandEffect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
+
+
+def _find_outside_write(real: str, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question for a file outside of the workspace, and for one of the home's dot files."""
+    named = context.backend.to_command_path(real)
+    if _is_home_dot_file(real, context):
+        reason = N_("{named} is a setting of some program", named=named)
+        yield CommandFinding(Verdict.ASK, "dot-file", reason, N_("write {real}", real=real))
+    elif not context.backend.is_writable(real):
+        reason = N_("{named} is outside the workspace", named=named)
+        yield CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{os.path.dirname(real)}/*")))
+
+
+def _find_hidden_read(path: str, trace: "PathTrace", context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield what speaks against reading what commands do not see: nothing where the person has named the file."""
+    from hermes.tools.path_access import is_named_by_person, name_folder
+
+    if context.places.confined:
+        yield CommandFinding(
+            Verdict.DENY, HIDDEN, N_("{path} is not open to tools: {reason}", path=path, reason=CONFINED_REASON)
+        )
+    elif not is_named_by_person(trace.real, trace.hidden, context):
+        reason = N_("{named} is in a place that commands do not see", named=trace.real)
+        for subject in dict.fromkeys(name_folder(one, context) for one in trace.hidden):
+            yield CommandFinding(Verdict.ASK, HIDDEN, reason, quote_argv((READ, subject)))
 
 
 def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:

@@ -51,6 +51,8 @@ class PermissionDecision(Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     offline: bool = False
     """Whether a sandbox must give it no network, because nobody can tell what it would run."""
+    opened: tuple[str, ...] = ()
+    """The files and folders that the call may read though commands do not see them."""
     lasting_refusals: tuple[str, ...] = ()
     """The hosts or paths that a person's no holds for during the rest of the session, where the question is
     about them alone.
@@ -91,7 +93,9 @@ WITHDRAWN = "withdrawn"
 NO_PERSON = frozenset({NOBODY, TIMED_OUT, WITHDRAWN})
 NETWORK = "network"
 OUTSIDE = "outside-workspace"
-"""Rules of what a sandboxed command asks for while it runs; their subjects are `connect HOST` and `write PATH`."""
+HIDDEN = "hidden-place"
+"""Rules of what lies outside of the sandbox; their subjects are `connect HOST`, `write PATH` and `read PATH`."""
+READ = "read"
 CONNECT = "connect"
 WRITE = "write"
 

@@ -8,6 +8,7 @@ import os.path
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
@@ -19,7 +20,16 @@ from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
-from hermes.tools.permissions.gate import CONNECT, NETWORK, OUTSIDE, WRITE, PermissionDecision, SessionGrant
+from hermes.tools.permissions.gate import (
+    CONNECT,
+    HIDDEN,
+    NETWORK,
+    OUTSIDE,
+    READ,
+    WRITE,
+    PermissionDecision,
+    SessionGrant,
+)
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
@@ -33,7 +43,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
-_LASTING_REFUSAL_RULES = (NETWORK, OUTSIDE, _EGRESS)
+_LASTING_REFUSAL_RULES = (NETWORK, OUTSIDE, HIDDEN, _EGRESS)
 """Rules about a host or a path: a person's no to those holds for the session."""
 _MAX_PARTS, _MAX_PART_CHARACTERS = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
@@ -90,7 +100,7 @@ class PolicyGate:
     ) -> None:
         self.policy = policy or ApprovalPolicy()
         self.session_grants = SessionGrants()
-        self._granted_paths: set[str] = set()
+        self._granted_paths: set[tuple[str, str]] = set()
         self._remember = remember
         self._is_trusted = is_trusted
 
@@ -174,6 +184,7 @@ class PolicyGate:
             effects=facts.effects,
             offline=any(effect.kind is EffectKind.UNKNOWN for effect in facts.effects),
             is_read_only=facts.is_read_only,
+            opened=facts.opened,
         )
         asks = self.list_objections(facts, context.state.environment)
         never = next((one for one in asks if one.verdict is Verdict.DENY), None)
@@ -186,20 +197,21 @@ class PolicyGate:
         return self._build_question(base, facts, asks, context, tool)
 
     def _grant_allowed_paths(self, context: ToolContext) -> None:
-        """Let commands write the places that the person has allowed by name, from the first command on."""
+        """Let commands write, or read, the places that the person has allowed by name, from the first command on."""
         patterns = [
             *self.policy.allow,
             *self.session_grants.always,
             *(one.pattern for one in self.session_grants.grants),
         ]
         patterns += [rule.pattern for rule in self.policy.rules if rule.verdict is Verdict.ALLOW]
-        for path in filter(None, map(parse_write_path, dict.fromkeys(patterns))):
-            if path in self._granted_paths or os.path.realpath(path) != path or not os.path.exists(path):
+        for verb, path in map(parse_granted_path, dict.fromkeys(patterns)):
+            known = (verb, path) in self._granted_paths
+            if not path or known or os.path.realpath(path) != path or not os.path.exists(path):
                 continue
-            if self.decide_write(path, context).verdict is Verdict.ALLOW:
-                self._granted_paths.add(path)
+            if verb == READ or self.decide_write(path, context).verdict is Verdict.ALLOW:
+                self._granted_paths.add((verb, path))
                 with contextlib.suppress(ToolError):  # what is protected stays closed; a command that tries it is told
-                    context.backend.grant_write(path)
+                    (context.backend.grant_read if verb == READ else context.backend.grant_write)(path)
 
     def list_objections(self, facts: "CallFacts", environment: Mapping[str, str]) -> list[CommandFinding]:
         """Return what is left against a call by the person's policy and answers: one refusal, or the questions; or
@@ -310,18 +322,21 @@ def _build_grants(
     return (*named, *(SessionGrant(source=one) for one in sources))
 
 
-def parse_write_path(pattern: str) -> str:
-    """Return the one absolute path that a pattern `write PATH` or `write PATH/*` names; empty for any other pattern."""
+@lru_cache(maxsize=256)
+def parse_granted_path(pattern: str) -> tuple[str, str]:
+    """Return the verb and the one absolute path of a pattern `write PATH`, `read PATH` or one with `/*` behind it;
+    an empty path for any other pattern.
+    """
     verb, _, named = pattern.strip().partition(" ")
-    if verb != WRITE:
-        return ""
+    if verb not in (READ, WRITE):
+        return "", ""
     try:
         words = shlex.split(named)
     except ValueError:
-        return ""
+        return "", ""
     path = _LITERAL.sub(r"\1", words[0].removesuffix("/*")) if len(words) == 1 else ""
     plain = not _GLOB.search(_LITERAL.sub("", words[0].removesuffix("/*"))) if path else False
-    return path if plain and os.path.isabs(path) else ""
+    return verb, path if plain and os.path.isabs(path) else ""
 
 
 def _format_refusal(subject: str) -> str:
@@ -423,7 +438,7 @@ def _list_patterns(asks: Sequence[CommandFinding]) -> tuple[str, ...]:
 def pattern_from_finding(finding: CommandFinding) -> str:
     """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
     pattern = escape_pattern(finding.subject)
-    if finding.rule != OUTSIDE:
+    if finding.rule not in (OUTSIDE, HIDDEN):
         return pattern
     return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
 

@@ -1,0 +1,197 @@
+"""Starts a program that can read what it is given handles of, and nothing else: the kernel keeps it there.
+
+Landlock's rules hold for a thread and for what it starts. So the program is started by a thread of its own, which gives
+up its rights first and ends with the program; such a thread never does anything else.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import functools
+import os
+import stat
+import struct
+import subprocess
+import threading
+from asyncio import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from hermes.execution.sandbox.support import landlock_version
+
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_NO_NEW_PRIVILEGES = 38
+_BENEATH = 1
+_EXECUTE, _READ_FILE, _READ_FOLDER = 1, 1 << 2, 1 << 3
+_HANDLED = 0b1111
+"""To run, write, read and list. The later rights make each opening dearer, and the programs do not cut files short."""
+_LOADER_CACHE = "/etc/ld.so.cache"
+_TRIAL_SECONDS = 5.0
+_confinable: set[str] = set()
+ReadRule = tuple[int, bool]
+"""The handle of a file or folder, and whether only names may be listed there and below."""
+T = TypeVar("T")
+
+
+class _Order(Struct, frozen=True):
+    command: Sequence[str]
+    folder: int
+    readable: Sequence[ReadRule] | None
+    given: Sequence[int]
+    null: int
+
+
+class StartedReader(Struct, frozen=True, eq=False):
+    """A program that runs, and its exit code when it has one."""
+
+    process: "subprocess.Popen[bytes]"
+    ended: "Future[int]"
+
+    def close(self) -> None:
+        """End it now if it runs, and close its pipes; the thread that started it waits for it."""
+        if not self.ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+async def start_reader(
+    command: Sequence[str], folder: int, readable: Iterable[ReadRule] | None = None, given: Sequence[int] = ()
+) -> StartedReader:
+    """Start a program in an open folder: it can read what `readable` are rules for and all below, and run itself.
+
+    Without `readable` nothing confines it, and it starts at the root: it works by `given`, the handles that it gets.
+    Raises OSError when it cannot be started.
+    """
+    loop = asyncio.get_running_loop()
+    started: Future[StartedReader] = loop.create_future()
+    with contextlib.ExitStack() as held:
+        null = held.enter_context(_opened(os.devnull, os.O_RDONLY))
+        rules = None if readable is None else [*readable, *_open_all(_list_needed_files(command[0]), held)]
+        order = _Order(command, folder, rules, given, null)
+        threading.Thread(target=_run_order, args=(order, loop, started), name="confined reader", daemon=True).start()
+        try:
+            return await asyncio.shield(started)
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):
+                (await started).close()
+            raise
+
+
+def is_known_confinable(program: str) -> bool:
+    """Return whether it was found out that the kernel can confine this program."""
+    return program in _confinable
+
+
+def can_confine(program: str) -> bool:
+    """Return whether a program can be started so that the kernel confines it; trying takes milliseconds."""
+    if not landlock_version() or not os.path.exists("/proc/self/fd"):
+        return False
+    done: list[bool] = []
+
+    def try_start() -> None:
+        with contextlib.suppress(OSError, subprocess.SubprocessError), contextlib.ExitStack() as held:
+            null = held.enter_context(_opened(os.devnull, os.O_RDONLY))
+            root = held.enter_context(_opened("/", os.O_RDONLY | os.O_DIRECTORY))
+            needed = _open_all(_list_needed_files(program), held)
+            with _start(_Order((program, "--version"), root, needed, (), null)) as process:
+                process.communicate(timeout=_TRIAL_SECONDS)
+                done.append(process.returncode == 0)
+
+    thread = threading.Thread(target=try_start, name="confined trial", daemon=True)
+    thread.start()
+    thread.join()
+    if done == [True]:
+        _confinable.add(program)
+    return done == [True]
+
+
+def _run_order(order: _Order, loop: asyncio.AbstractEventLoop, started: "Future[StartedReader]") -> None:
+    ended: Future[int] = loop.create_future()
+    try:
+        process = _start(order)
+    except OSError as error:
+        _tell(loop, started.set_exception, error)
+        return
+    _tell(loop, started.set_result, StartedReader(process, ended))
+    _tell(loop, ended.set_result, process.wait())
+
+
+def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[T], None], value: T) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(function, value)
+
+
+def _start(order: _Order) -> "subprocess.Popen[bytes]":
+    """Give up this thread's rights for good, and start the program. Raises OSError."""
+    if order.readable is not None:
+        _confine_thread(order.readable)
+    return subprocess.Popen(
+        order.command,
+        cwd=f"/proc/self/fd/{order.folder}" if order.readable is not None else "/",
+        stdin=order.null,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=order.given,
+    )
+
+
+def _confine_thread(readable: Iterable[ReadRule]) -> None:
+    kernel = ctypes.CDLL(None, use_errno=True)
+    ruleset = _check(kernel.syscall(ctypes.c_long(_CREATE), struct.pack("=Q", _HANDLED), ctypes.c_size_t(8), 0))
+    try:
+        for handle, is_listed_only in readable:
+            is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+            allowed = (0 if is_listed_only else _READ_FILE) | (_READ_FOLDER if is_folder else _EXECUTE)
+            rule = struct.pack("=Qi", allowed, handle)
+            _check(kernel.syscall(ctypes.c_long(_ADD), ruleset, _BENEATH, rule, 0))
+        _check(kernel.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+        _check(kernel.syscall(ctypes.c_long(_RESTRICT), ruleset, 0))
+    finally:
+        os.close(ruleset)
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+@functools.cache
+def _list_needed_files(program: str) -> tuple[str, ...]:
+    """Return what a program's start reads: itself, its loader and its libraries, as ld.so(8) lists them."""
+    found = [os.path.realpath(program), _LOADER_CACHE]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        listed = subprocess.run(
+            (program, "--version"),
+            env={"LD_TRACE_LOADED_OBJECTS": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        ).stdout
+        words = os.fsdecode(listed).split()
+        found += [os.path.realpath(one) for one in words if one.startswith("/")]
+    return tuple(dict.fromkeys(found))
+
+
+def _open_all(paths: Iterable[str], held: contextlib.ExitStack) -> list[ReadRule]:
+    opened: list[ReadRule] = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            opened.append((held.enter_context(_opened(path, os.O_PATH | os.O_NOFOLLOW)), False))
+    return opened
+
+
+@contextlib.contextmanager
+def _opened(path: str, flags: int) -> Iterator[int]:
+    handle = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)

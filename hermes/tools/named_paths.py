@@ -1,0 +1,25 @@
+"""Finds the paths that a person writes in a message."""
+
+import re
+
+_MAX_CHARACTERS = 200_000
+"""The most characters of a person's message in which paths are looked for."""
+_MAX_PATHS = 200
+_START = r"(?:~|\.{1,2})?/(?!/)"
+_PATH = rf"""(?<![A-Za-z0-9_./~-])(?:"({_START}[^"\n]+)"|'({_START}[^'\n]+)'|({_START}(?:\\ |[^\s"'`<>|])+))"""
+_LINE_RANGE = r":\d+(?:-\d+)?$"
+_ENDS = ".,;:!?)]}>\u3001\u3002\uff0c\uff01\uff1f\uff1b\uff1a\uff09\u3011\u300b\u201d"
+
+
+def find_named_paths(text: str) -> list[str]:
+    """Return the paths in a text as they are written: absolute ones, those of the home, and those with dots before."""
+    if "/" not in text:
+        return []
+    found: dict[str, None] = {}
+    for match in re.finditer(_PATH, text[:_MAX_CHARACTERS]):
+        quoted = match[1] or match[2]
+        path = quoted or match[3].rstrip(_ENDS).replace("\\ ", " ")
+        found |= dict.fromkeys((path, re.sub(_LINE_RANGE, "", path)))
+        if len(found) > _MAX_PATHS:
+            break
+    return [one for one in found if one.strip("/")]

@@ -1,0 +1,63 @@
+"""A program that the kernel lets read nothing but what it was given."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from hermes.execution.sandbox.confined_reader import can_confine, start_reader
+from hermes.execution.sandbox.support import landlock_version
+
+pytestmark = pytest.mark.needs("ripgrep")
+RIPGREP = "/usr/bin/rg"
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[int]:
+    if not landlock_version():
+        pytest.skip("this kernel has no Landlock")
+    for name in ("in/file", "out/file"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(f"text of {name}\n")
+    handle = os.open(tmp_path / "in", os.O_RDONLY)
+    yield handle
+    os.close(handle)
+
+
+async def run(folder: int, *arguments: str) -> tuple[str, int]:
+    started = await start_reader([RIPGREP, "--no-config", *arguments], folder, [(folder, False)])
+    shown = await asyncio.to_thread(started.process.communicate)
+    return (shown[0] + shown[1]).decode(), await started.ended
+
+
+async def test_what_was_given_is_read_and_nothing_else(folder: int, tmp_path: Path) -> None:
+    assert can_confine(RIPGREP) and not can_confine("/bin/false") and not can_confine("/nowhere/rg")
+    assert await run(folder, "-N", "text", "./") == ("file:text of in/file\n".replace("file:", "./file:", 1), 0)
+    (tmp_path / "in/link").symlink_to("../out/file")
+    for path in (str(tmp_path / "out/file"), "../out/file", "link", "/etc/passwd", "/proc/self/environ"):
+        shown, code = await run(folder, "text|root|PATH", path)
+        assert code == 2 and "text of out" not in shown and "denied" in shown, path
+    assert (tmp_path / "out/file").read_text() and Path("/etc/passwd").read_text(), "this process may read as before"
+
+
+async def test_names_alone_can_be_opened(folder: int) -> None:
+    started = await start_reader([RIPGREP, "--no-config", "--files", "./"], folder, [(folder, True)])
+    assert (await asyncio.to_thread(started.process.communicate))[0] == b"./file\n"
+    started = await start_reader([RIPGREP, "--no-config", "text", "./"], folder, [(folder, True)])
+    assert b"text" not in (await asyncio.to_thread(started.process.communicate))[0]
+
+
+async def test_nothing_is_left_of_a_program_that_is_closed_or_cannot_start(folder: int) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with ExitStack() as held:
+            started = await start_reader([RIPGREP, "--no-config", "x", "-"], folder, [(folder, False)])
+            held.callback(started.close)
+        assert await started.ended in (-signal.SIGKILL, 1)
+    with pytest.raises(OSError, match="nowhere"):
+        await start_reader(["/nowhere/rg"], folder, [(folder, False)])
+    assert len(os.listdir("/proc/self/fd")) == before
