@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from hermes.safety.autorun_files import repository_refusal
 from hermes.safety.paths import Places, iter_guarded_files, iter_guarded_folders, read_refusal, write_refusal
 from hermes.safety.shell.findings import Verdict
+from hermes.safety.start_links import later_refusal
 from hermes.util.atomic_write import path_of_handle
 
 Operation = Literal["read", "write"]
@@ -69,20 +69,12 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
         why = _path_refusal(named, found, op, places)
         if why:
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
-    why = _nature_refusal(real, places) or (repository_refusal(real, list_names) if op == "write" else "")
+    why = _nature_refusal(real, places) or (later_refusal(real, places) if op == "write" else "")
     if why:
         return PathJudgement(Verdict.DENY, "protected-path", why, real)
     if op == "write" and write_refusal(real, places):
         return PathJudgement(Verdict.ASK, "protected-path", "it holds the project's keys", real)
     return PathJudgement(Verdict.ALLOW, real=real)
-
-
-def list_names(folder: str) -> list[str]:
-    """The entries of a folder; none where there is none to read."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def open_file_refusal(handle: int, places: Places) -> str:

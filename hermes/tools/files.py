@@ -168,11 +168,10 @@ def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> N
     """
 
     def check_target(real: str) -> None:
-        from hermes.safety.autorun_files import repository_refusal
-        from hermes.safety.path_policy import list_names
         from hermes.safety.paths import write_refusal
+        from hermes.safety.start_links import later_refusal
 
-        why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes) or repository_refusal(real, list_names)
+        why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes) or later_refusal(real, ctx.places)
         if not why and real not in ctx.allowed_writes and not ctx.backend.is_writable(real):
             why = "it leads elsewhere since it was allowed"
         if why:

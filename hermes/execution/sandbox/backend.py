@@ -11,6 +11,7 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, NetworkMode, OutputSink, ShellCommand, StopOutcome, normalize_exit_code
 from hermes.execution.local import LocalBackend, LocalCommand
+from hermes.execution.sandbox.baseline import BaselineFile
 from hermes.execution.sandbox.bubblewrap import (
     NO_EXITS,
     BubblewrapSandbox,
@@ -39,9 +40,9 @@ from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import PROJECT_FILES
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
+from hermes.safety.start_links import find_start_targets
 
 _SERVICE_VARIABLES = frozenset(
     {
@@ -137,8 +138,10 @@ class SandboxBackend:
         self._granted_paths: list[str] = []
         self._commands: list[SandboxedCommand] = []
         self._fixed_paths: tuple[str, ...] = ()
-        self._planted_files = PlantedFiles()
+        self._planted_files = PlantedFiles(BaselineFile(f"{policy.places.hermes}/baselines", workspace))
         self._look_lock = asyncio.Lock()
+        self._starting = 0
+        """The commands that have a layout already and are not listed yet."""
         self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
         self._loopback_lock = asyncio.Lock()
         self._has_told_leftovers = False
@@ -157,6 +160,13 @@ class SandboxBackend:
 
     async def start(self, command: ShellCommand, sink: OutputSink) -> "SandboxedCommand":
         """Start a command in its sandbox. Raises `ToolError` when it cannot be started, or not be confined."""
+        self._starting += 1
+        try:
+            return await self._start_confined(command, sink)
+        finally:
+            self._starting -= 1
+
+    async def _start_confined(self, command: ShellCommand, sink: OutputSink) -> "SandboxedCommand":
         support = await self.require_support()
         network = min(self._policy.network, command.network, key=_NETWORK_ORDER.index)
         if network is not NetworkMode.ON and not support.network:
@@ -209,6 +219,19 @@ class SandboxBackend:
 
     async def quarantine_planted(self, layout: AccessLayout, sink: OutputSink) -> None:
         """Quarantine files that programs would obey, after a command that could have made them."""
+        notes = await self._look_for_planted(layout)
+        if not self._planted_files.is_complete:
+            self.notices.append(_TOO_MANY_FOLDERS)
+            notes.append(_TOO_MANY_FOLDERS)
+        for note in notes:
+            sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
+
+    async def look_again(self) -> Sequence[str]:
+        """Look again at what commands have left that still run; return a line for each thing that was moved aside."""
+        running = [one for one in self._commands if not one.is_over]
+        return await self._look_for_planted(running[-1].layout) if running else ()
+
+    async def _look_for_planted(self, layout: AccessLayout) -> list[str]:
         fixed = (
             make_fixed_check(layout)
             if (await self.require_support()).mechanism is not SandboxMechanism.LANDLOCK
@@ -216,14 +239,12 @@ class SandboxBackend:
         )
         async with self._look_lock:
             notes = await asyncio.to_thread(
-                self._planted_files.quarantine_new, layout.paths_with(PathAccess.WRITE), PROJECT_FILES, fixed
+                self._planted_files.quarantine_new, layout.paths_with(PathAccess.WRITE), fixed
             )
-            complete = self._planted_files.is_complete
-        if not complete:
-            notes.append(_TOO_MANY_FOLDERS)
+            if not self._starting and all(one.is_over for one in self._commands):
+                await asyncio.to_thread(self._planted_files.forget_baseline)
         self.notices += notes
-        for note in notes:
-            sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
+        return notes
 
     def note_leftovers(self, layout: AccessLayout) -> bytes:
         """Return a line for the model, once a session: that files in /tmp will not stay."""
@@ -238,11 +259,15 @@ class SandboxBackend:
 
     def current_layout(self, command: ShellCommand | None = None) -> AccessLayout:
         """Return how commands see the folders of this machine now, with what was opened to this command alone."""
-        alone = command.writable_paths if command is not None else ()
-        opened = [one for one in alone if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)]
+        opened = self._list_opened(command) if command is not None else ()
         changing = command.git_settings if command is not None else ()
         fixed = [one for one in self._fixed_paths if one not in changing]
         return add_fixed_paths(build_layout(self._policy, (*self._granted_paths, *opened)), fixed)
+
+    def _list_opened(self, command: ShellCommand) -> Sequence[str]:
+        """Return what was opened to this command alone."""
+        alone = command.writable_paths
+        return [one for one in alone if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)]
 
     async def describe(self, *, detailed: bool = False) -> str:
         """Describe what the sandbox enforces on this machine, found out by trying."""
@@ -331,6 +356,7 @@ class SandboxBackend:
             await one.settle_if_over()
             await one.release()
         self._commands.clear()
+        await asyncio.to_thread(self._planted_files.forget_baseline)
         await self._local.close()
         for shared in self._loopbacks.values():
             if shared is not None:
@@ -352,14 +378,20 @@ class SandboxBackend:
         for one in finished:
             await one.release()
         async with self._look_lock:
-            if not self._commands:
-                await asyncio.to_thread(self._record_baseline)
+            await asyncio.to_thread(self._record_baseline, command, alone=not self._commands)
             return await asyncio.to_thread(self.current_layout, command)
 
-    def _record_baseline(self) -> None:
-        layout = build_layout(self._policy, self._granted_paths)
-        self._planted_files.record_baseline(layout.paths_with(PathAccess.WRITE), PROJECT_FILES)
-        self._fixed_paths = find_fixed_paths(layout, self._planted_files.list_git_dirs())
+    def _record_baseline(self, command: ShellCommand, *, alone: bool) -> None:
+        """Take what is there as the person's own: all of it while no command runs, else what was opened since."""
+        layout = build_layout(self._policy, (*self._granted_paths, *self._list_opened(command)))
+        roots, planted = layout.paths_with(PathAccess.WRITE), self._planted_files
+        if alone:
+            self.notices += planted.record_baseline(roots, find_start_targets(self._policy.places.home))
+        opened = () if alone else planted.record_opened(roots)
+        if alone or opened:
+            found = find_fixed_paths(layout, planted.list_git_dirs(), planted.list_settings())
+            new = (one for one in found if any(is_or_below(one, root) for root in opened))
+            self._fixed_paths = found if alone else tuple(dict.fromkeys([*self._fixed_paths, *new]))
         if not self._planted_files.is_complete and _TOO_MANY_FOLDERS not in self.notices:
             self.notices.append(_TOO_MANY_FOLDERS)
 
@@ -429,7 +461,7 @@ class SandboxedCommand:
         self._backend = backend
         self._local_command = local_command
         self._sink = sink
-        self._layout = layout
+        self.layout = layout
         self._resources = resources
         self._settle_lock = asyncio.Lock()
         self._is_settled = False
@@ -461,7 +493,7 @@ class SandboxedCommand:
         """Wait for its end, for the last of its output, and for the check of what it left."""
         ended = await self._local_command.wait()
         await self._check_leftovers()
-        if self.has_shell_code and (left := self._backend.note_leftovers(self._layout)):
+        if self.has_shell_code and (left := self._backend.note_leftovers(self.layout)):
             self._sink(left)
         while self.closing_notes:
             self._sink(self.closing_notes.pop(0))
@@ -511,7 +543,7 @@ class SandboxedCommand:
     async def _check_leftovers(self) -> None:
         async with self._settle_lock:
             if not self._is_settled:
-                await self._backend.quarantine_planted(self._layout, self._sink)
+                await self._backend.quarantine_planted(self.layout, self._sink)
                 self._is_settled = True
             if self.is_over:
                 await self.release()

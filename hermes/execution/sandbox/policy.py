@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
-from hermes.safety.autorun_files import PROJECT_FILES
 from hermes.safety.home_places import TOOL_CHAINS
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
@@ -141,13 +140,13 @@ def add_fixed_paths(layout: AccessLayout, fixed: Iterable[str]) -> AccessLayout:
     return msgspec.structs.replace(made, pinned=_find_pinned(made))
 
 
-def find_fixed_paths(layout: AccessLayout, git_dirs: Iterable[str]) -> tuple[str, ...]:
+def find_fixed_paths(layout: AccessLayout, git_dirs: Iterable[str], settings: Iterable[str]) -> tuple[str, ...]:
     """Return what programs run or obey without being asked, inside what is writable. `git_dirs` are
-    repositories there.
+    repositories there, `settings` files of other programs.
 
     Call it while no command runs: one could put a link in the place of what was found.
     """
-    found = [f"{root}/{name}" for root in layout.paths_with(PathAccess.WRITE) for name in PROJECT_FILES]
+    found = [*settings]
     for folder in git_dirs:
         found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes", "commondir")]
         found += _find_configured_hooks(folder)
