@@ -5,8 +5,8 @@ have them: it is protected as the files are.
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterator
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache, partial
 
 from hermes.safety.autorun_files import repository_refusal
 from hermes.safety.home_places import CLOSED_FILES, CLOSED_FOLDERS, START_FOLDERS, TOOL_CHAINS
@@ -45,16 +45,20 @@ def list_names(folder: str) -> Collection[str]:
 
 @lru_cache(maxsize=8)
 def _resolve_links(home: str, _age: int) -> tuple[str, ...]:
-    there = set(list_names(home))
-    real_home = os.path.realpath(home)
-    names = [one for one in (*CLOSED_FILES, *CLOSED_FOLDERS) if one.partition("/")[0] in there]
-    named = (f"{real_home}/{one}" for one in names)
-    listed = (path for one in _LISTED if one.partition("/")[0] in there for path in _list_links(f"{real_home}/{one}"))
-    found = {real for path in (*named, *listed) if (real := os.path.realpath(path)) != path and os.path.exists(real)}
-    # What leads out of the home to the system's own, or to all of it, is no place of somebody's settings.
-    return tuple(
-        sorted(one for one in found if not is_or_below(real_home, one) and not one.startswith(("/dev/", "/proc/")))
-    )
+    there, home = set(list_names(home)), os.path.realpath(home)
+
+    def list_paths(names: Iterable[str]) -> list[str]:
+        return [f"{home}/{one}" for one in names if one.partition("/")[0] in there]
+
+    named = list_paths((*CLOSED_FILES, *CLOSED_FOLDERS))
+    listed = [path for folder in list_paths(_LISTED) for path in _list_links(folder)]
+    targets = {real for path in (*named, *listed) if (real := os.path.realpath(path)) != path}
+    return tuple(sorted(filter(partial(_is_own_place, home), targets)))
+
+
+def _is_own_place(home: str, path: str) -> bool:
+    """Return whether a path is a place of somebody's settings: no device, and not the home as a whole."""
+    return os.path.exists(path) and not is_or_below(home, path) and path[:5] not in ("/dev/", "/proc")
 
 
 def _list_links(folder: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
+from hermes.core.checkpoints import WorkspaceChanges
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance
@@ -15,7 +16,8 @@ from hermes.core.secret import KeyHolder
 from hermes.execution.base import BackendHandle, CommandPermissions, TerminalBackend
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
-from hermes.tools.taint import Taint, TaintMarks, TrustedFolders
+from hermes.tools.taint import Taint, TrustedFolders
+from hermes.tools.taint_marks import TaintMarks
 from hermes.util.clock import Clock
 from hermes.util.renamed import renamed_names
 
@@ -69,6 +71,13 @@ class Safeguard(Protocol):
 
     async def record_after(self, paths: Sequence[str]) -> None:
         """Record the state of these paths after the change."""
+        ...
+
+    async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:
+        """Return what has changed since the last time, in the workspace and in `others`, since a command ran.
+
+        `running`: processes go on and may change more, also in later turns.
+        """
         ...
 
 

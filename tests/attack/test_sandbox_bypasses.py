@@ -131,9 +131,6 @@ async def test_an_opened_folder_does_not_open_start_files_in_it(start: str) -> N
         assert not path.exists()
 
 
-@open_(
-    "medium, sandbox, one yes to a folder: a hook of the person's in it is lost, since nothing was kept of it before"
-)
 async def test_hooks_in_an_opened_folder_stay() -> None:
     async with scene(trusted=True) as one:
         one.open_tmp()

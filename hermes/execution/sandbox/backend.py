@@ -11,7 +11,6 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, NetworkMode, OutputSink, ShellCommand, StopOutcome, normalize_exit_code
 from hermes.execution.local import LocalBackend, LocalCommand
-from hermes.execution.sandbox.baseline import BaselineFile
 from hermes.execution.sandbox.bubblewrap import (
     NO_EXITS,
     BubblewrapSandbox,
@@ -23,7 +22,7 @@ from hermes.execution.sandbox.bubblewrap import (
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
 from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
-from hermes.execution.sandbox.planted_files import PlantedFiles
+from hermes.execution.sandbox.planted_guard import PlantedGuard
 from hermes.execution.sandbox.policy import (
     SandboxPolicy,
     add_fixed_paths,
@@ -32,7 +31,6 @@ from hermes.execution.sandbox.policy import (
     explain_grant_refusal,
     find_code_paths,
     find_denied_path,
-    find_fixed_paths,
     hidden_path,
 )
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
@@ -42,7 +40,6 @@ from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
-from hermes.safety.start_links import find_start_targets
 
 _SERVICE_VARIABLES = frozenset(
     {
@@ -88,7 +85,6 @@ _NO_SHARED_LOOPBACK = (
 _LESS_NETWORK_NOTE = (
     b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 )
-_TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
 _HIDDEN = "commands see only the workspace and tool chains of a home; terminal.sandbox.writable opens a folder"
 _MAX_STARTS = 5
 """How often a command is started while what its sandbox hides changes under the program that makes it."""
@@ -137,16 +133,12 @@ class SandboxBackend:
         self._tmpdir: SandboxTmpdir | None = None
         self._granted_paths: list[str] = []
         self._commands: list[SandboxedCommand] = []
-        self._fixed_paths: tuple[str, ...] = ()
-        self._planted_files = PlantedFiles(BaselineFile(f"{policy.places.hermes}/baselines", workspace))
-        self._look_lock = asyncio.Lock()
-        self._starting = 0
-        """The commands that have a layout already and are not listed yet."""
         self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
         self._loopback_lock = asyncio.Lock()
         self._has_told_leftovers = False
         self.notices: list[str] = []
         """Lines for the person: what commands left that was moved aside. The model reads them as output."""
+        self._planted = PlantedGuard(self._policy, workspace, self.notices)
 
     async def require_support(self) -> SandboxSupport:
         """Return what the sandbox enforces here. Raises `ToolError` when it enforces nothing."""
@@ -160,32 +152,26 @@ class SandboxBackend:
 
     async def start(self, command: ShellCommand, sink: OutputSink) -> "SandboxedCommand":
         """Start a command in its sandbox. Raises `ToolError` when it cannot be started, or not be confined."""
-        self._starting += 1
-        try:
-            return await self._start_confined(command, sink)
-        finally:
-            self._starting -= 1
-
-    async def _start_confined(self, command: ShellCommand, sink: OutputSink) -> "SandboxedCommand":
         support = await self.require_support()
         network = min(self._policy.network, command.network, key=_NETWORK_ORDER.index)
         if network is not NetworkMode.ON and not support.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
-        layout = await self._prepare_layout(command)
-        for left in reversed(range(_MAX_STARTS)):
-            output = HeldOutput(sink)
-            running, signal = await self._start_once(command, output.write, layout, network)
-            if signal is None or await running.has_begun(signal):
-                break
-            changed = await asyncio.to_thread(self.current_layout, command)
-            if not left or changed == layout:
-                break
-            # A path that was listed has gone, such as a socket that its program removed: nothing of the command ran.
-            await running.abandon()
-            self._commands.remove(running)
-            layout = changed
-        output.release()
-        return running
+        with self._planted.count_start():
+            layout = await self._prepare_layout(command)
+            for left in reversed(range(_MAX_STARTS)):
+                output = HeldOutput(sink)
+                running, signal = await self._start_once(command, output.write, layout, network)
+                if signal is None or await running.has_begun(signal):
+                    break
+                changed = await asyncio.to_thread(self.current_layout, command)
+                if not left or changed == layout:
+                    break
+                # A path that was listed has gone, such as a socket that its program removed: nothing has run.
+                await running.abandon()
+                self._commands.remove(running)
+                layout = changed
+            output.release()
+            return running
 
     async def _start_once(
         self, command: ShellCommand, sink: OutputSink, layout: AccessLayout, network: NetworkMode
@@ -217,34 +203,19 @@ class SandboxBackend:
         self._commands.append(running)
         return running, signal
 
-    async def quarantine_planted(self, layout: AccessLayout, sink: OutputSink) -> None:
-        """Quarantine files that programs would obey, after a command that could have made them."""
-        notes = await self._look_for_planted(layout)
-        if not self._planted_files.is_complete:
-            self.notices.append(_TOO_MANY_FOLDERS)
-            notes.append(_TOO_MANY_FOLDERS)
-        for note in notes:
-            sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
+    async def quarantine_planted(self, layout: AccessLayout) -> list[str]:
+        """Quarantine files that programs would obey, after a command that could have made them; return a line for each
+        thing.
+        """
+        support = await self.require_support()
+        fixed = _is_never_fixed if support.mechanism is SandboxMechanism.LANDLOCK else make_fixed_check(layout)
+        notes = await self._planted.look(layout, fixed, lambda: all(one.is_over for one in self._commands))
+        return [*notes, *self._planted.describe_size()]
 
     async def look_again(self) -> Sequence[str]:
         """Look again at what commands have left that still run; return a line for each thing that was moved aside."""
         running = [one for one in self._commands if not one.is_over]
-        return await self._look_for_planted(running[-1].layout) if running else ()
-
-    async def _look_for_planted(self, layout: AccessLayout) -> list[str]:
-        fixed = (
-            make_fixed_check(layout)
-            if (await self.require_support()).mechanism is not SandboxMechanism.LANDLOCK
-            else _is_never_fixed
-        )
-        async with self._look_lock:
-            notes = await asyncio.to_thread(
-                self._planted_files.quarantine_new, layout.paths_with(PathAccess.WRITE), fixed
-            )
-            if not self._starting and all(one.is_over for one in self._commands):
-                await asyncio.to_thread(self._planted_files.forget_baseline)
-        self.notices += notes
-        return notes
+        return await self.quarantine_planted(running[-1].layout) if running else ()
 
     def note_leftovers(self, layout: AccessLayout) -> bytes:
         """Return a line for the model, once a session: that files in /tmp will not stay."""
@@ -259,15 +230,10 @@ class SandboxBackend:
 
     def current_layout(self, command: ShellCommand | None = None) -> AccessLayout:
         """Return how commands see the folders of this machine now, with what was opened to this command alone."""
-        opened = self._list_opened(command) if command is not None else ()
+        opened = _list_opened(command, self._policy) if command is not None else ()
         changing = command.git_settings if command is not None else ()
-        fixed = [one for one in self._fixed_paths if one not in changing]
+        fixed = [one for one in self._planted.fixed_paths if one not in changing]
         return add_fixed_paths(build_layout(self._policy, (*self._granted_paths, *opened)), fixed)
-
-    def _list_opened(self, command: ShellCommand) -> Sequence[str]:
-        """Return what was opened to this command alone."""
-        alone = command.writable_paths
-        return [one for one in alone if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)]
 
     async def describe(self, *, detailed: bool = False) -> str:
         """Describe what the sandbox enforces on this machine, found out by trying."""
@@ -275,8 +241,8 @@ class SandboxBackend:
 
     def take_notices(self) -> list[str]:
         """Return the notices about quarantined files since the last call."""
-        notices, self.notices = self.notices, []
-        """Lines for the person: what commands left that was moved aside. The model reads them as output."""
+        notices = self.notices[:]
+        self.notices.clear()
         return notices
 
     def to_local_path(self, path: str) -> str:
@@ -356,7 +322,7 @@ class SandboxBackend:
             await one.settle_if_over()
             await one.release()
         self._commands.clear()
-        await asyncio.to_thread(self._planted_files.forget_baseline)
+        await self._planted.close()
         await self._local.close()
         for shared in self._loopbacks.values():
             if shared is not None:
@@ -377,23 +343,9 @@ class SandboxBackend:
         self._commands = [one for one in self._commands if one not in finished]
         for one in finished:
             await one.release()
-        async with self._look_lock:
-            await asyncio.to_thread(self._record_baseline, command, alone=not self._commands)
-            return await asyncio.to_thread(self.current_layout, command)
-
-    def _record_baseline(self, command: ShellCommand, *, alone: bool) -> None:
-        """Take what is there as the person's own: all of it while no command runs, else what was opened since."""
-        layout = build_layout(self._policy, (*self._granted_paths, *self._list_opened(command)))
-        roots, planted = layout.paths_with(PathAccess.WRITE), self._planted_files
-        if alone:
-            self.notices += planted.record_baseline(roots, find_start_targets(self._policy.places.home))
-        opened = () if alone else planted.record_opened(roots)
-        if alone or opened:
-            found = find_fixed_paths(layout, planted.list_git_dirs(), planted.list_settings())
-            new = (one for one in found if any(is_or_below(one, root) for root in opened))
-            self._fixed_paths = found if alone else tuple(dict.fromkeys([*self._fixed_paths, *new]))
-        if not self._planted_files.is_complete and _TOO_MANY_FOLDERS not in self.notices:
-            self.notices.append(_TOO_MANY_FOLDERS)
+        opened = (*self._granted_paths, *_list_opened(command, self._policy))
+        await self._planted.prepare_command(opened, is_alone=not self._commands)
+        return await asyncio.to_thread(self.current_layout, command)
 
     def _get_tmpdir(self) -> SandboxTmpdir:
         if self._tmpdir is None:
@@ -543,10 +495,18 @@ class SandboxedCommand:
     async def _check_leftovers(self) -> None:
         async with self._settle_lock:
             if not self._is_settled:
-                await self._backend.quarantine_planted(self.layout, self._sink)
+                for note in await self._backend.quarantine_planted(self.layout):
+                    self._sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
                 self._is_settled = True
             if self.is_over:
                 await self.release()
+
+
+def _list_opened(command: ShellCommand, policy: SandboxPolicy) -> Sequence[str]:
+    """Return what was opened to a command alone."""
+    return [
+        one for one in command.writable_paths if os.path.realpath(one) == one and not explain_grant_refusal(one, policy)
+    ]
 
 
 def _make_wrapper(

@@ -21,7 +21,7 @@ from hermes.sessions.session_tools import OWNED_TOOLS, SessionPlan
 from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.store.store import Store
 from hermes.tools.registry import KnownTool, list_session_tools
-from hermes.tools.taint import TaintMarks
+from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 from hermes.util.clock import Clock
 
