@@ -102,7 +102,7 @@ _TABLE = (
         """,
     ),
     (
-        *("the machine, when it starts or at a time", WriteRule.FREE, WriteRule.ASKED),
+        *("the machine", WriteRule.FREE, WriteRule.ASKED),
         """
         *.sh *.bash *.zsh *.service *.timer *.desktop *.plist *.cron *.bat *.ps1 cron.d/ cron.hourly/ cron.daily/
         cron.weekly/ cron.monthly/ .config/systemd/ .config/autostart/ .inputrc .bashrc .profile .zshrc .vimrc .lldbinit

@@ -262,7 +262,10 @@ class SessionBuilder:
         from hermes.context.project_files import SubfolderHints
 
         hints = SubfolderHints(
-            plan.cwd, make_trust_check(services.home, tools.context.taint_marks), lambda: tools.state.seen_files
+            plan.cwd,
+            make_trust_check(services.home),
+            lambda: tools.state.seen_files,
+            tools.context.taint_marks.find_sources,
         )
         hints.mark_known(conversation.messages)
         met: list[SessionActor] = []

@@ -388,6 +388,7 @@ class _BatchRun:
             allowed_writes=tuple(
                 one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets
             ),
+            run_files=tuple(one for effect in effects if effect.kind is EffectKind.RUNS for one in effect.targets),
             git_settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
         )
 

@@ -121,10 +121,14 @@ class Todo(Struct, frozen=True):
 
 
 class OneTimeWrites(Struct, frozen=True):
-    """Paths that a command may write when it is run once more, as it was, in the folder in which it was refused."""
+    """Paths that a command may write when it is run once more, as it was, in the folder in which it was refused.
+
+    `code` is a hash of the files that it runs: another content of theirs would be another command.
+    """
 
     cwd: str
     paths: tuple[str, ...]
+    code: str = ""
 
 
 class ToolLimits(Struct, frozen=True, kw_only=True):
@@ -216,6 +220,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """The permissions that are asked when a command wants more than it has."""
     allowed_writes: tuple[str, ...] = ()
     """The files that the call may write, with every link followed."""
+    run_files: tuple[str, ...] = ()
+    """The files from which the call's command runs code, as far as its text shows."""
     git_settings: tuple[str, ...] = ()
     """Files of git's settings that the call's command may change, because the person allowed it."""
     safeguard: Safeguard | None = None
