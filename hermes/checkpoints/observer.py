@@ -37,7 +37,7 @@ class WorkspaceObserver:
         """Take the workspace as it is now, before a command; `listing` is a scan that was made for this turn."""
         async with self._lock:
             if self._known is None:
-                self._known = listing if listing is not None else await _run(partial(self._scan, FolderListing()))
+                self._known = listing if listing is not None else (await _run(partial(self._scan, FolderListing())))[0]
 
     async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:
         """Return what differs from the last time, in the workspace and in `others`, folders that commands may write.
@@ -49,21 +49,26 @@ class WorkspaceObserver:
             if self._known is None:
                 return _NO_CHANGES
             before = self._known
-            self._known = await _run(partial(self._scan, before))
-            return await _run(partial(self._compare, before, self._known, others))
+            after, left_out = await _run(partial(self._scan, before))
+            self._known = after
+            return await _run(partial(self._compare, before, after, (*left_out, *others)))
 
     def end_turn(self) -> None:
         """Forget the workspace, unless processes go on: what a person changes between turns is theirs."""
         if not self.is_watching:
             self._known = None
 
-    def _scan(self, known: FolderListing, stopped: threading.Event) -> FolderListing:
+    def _scan(self, known: FolderListing, stopped: threading.Event) -> tuple[FolderListing, list[str]]:
+        """Return the workspace's listing, and what it leaves out but for histories: trees that count as one folder."""
         reader = StateReader(self._places, -1)  # every file is too large to be read: it is known by its stamp
         limits = ScanLimits(total_bytes=1 << 62)
-        return FolderScan(self._places.workspace, self._places, reader, limits, stopped.is_set).scan_folder(known)
+        root = self._places.workspace
+        scan = FolderScan(root, self._places, reader, limits, stopped.is_set)
+        listing = scan.scan_folder(known)
+        return listing, [os.path.join(root, one) for one in scan.skipped if not is_version_history(one)]
 
     def _compare(
-        self, before: FolderListing, after: FolderListing, others: Sequence[str], stopped: threading.Event
+        self, before: FolderListing, after: FolderListing, trees: Sequence[str], stopped: threading.Event
     ) -> WorkspaceChanges:
         root, since = self._places.workspace, before.started_ns - _RACE_NS
         changes = (
@@ -71,8 +76,7 @@ class WorkspaceObserver:
         )
         files = {path: item.state for path, was, item in changes if self._has_changed(path, was, item, since)}
         whole = before.whole and after.whole and not stopped.is_set()
-        trees = [os.path.join(root, one) for one in after.skipped if not is_version_history(one)] if whole else []
-        changed = tuple(one for one in (*trees, *others) if _has_changed_since(one, since))
+        changed = tuple(one for one in trees if _has_changed_since(one, since))
         return WorkspaceChanges(files, changed if whole else (root, *changed), whole)
 
     def _has_changed(self, path: str, was: ListingItem | None, item: ListingItem, since: int) -> bool:

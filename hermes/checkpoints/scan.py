@@ -235,8 +235,6 @@ class FolderListing(Struct, frozen=True, array_like=True):
     """Whether nothing was left out because a limit was met."""
     uncopied: int = 0
     """The number of files without a copy because all together were too large."""
-    skipped: tuple[str, ...] = ()
-    """The folders (paths below the root) that were left out: what tools regenerate, and what git ignores."""
 
 
 class ScanLimits(Struct, frozen=True, kw_only=True):
@@ -288,7 +286,8 @@ class FolderScan:
         self._unchanged_before = 0
         self._bytes = 0
         self._uncopied = 0
-        self._skipped: list[str] = []
+        self.skipped: list[str] = []
+        """What the scan has left out (paths below the root): what tools regenerate, and what git ignores."""
         self._deadline = 0.0
         self._device = 0
         self._in_repository = False
@@ -308,7 +307,7 @@ class FolderScan:
             whole = False
         finally:
             os.close(handle)
-        return FolderListing(self._items, began, whole, self._uncopied, tuple(self._skipped))
+        return FolderListing(self._items, began, whole, self._uncopied)
 
     def is_listed(self, path: str) -> bool:
         """Return whether a path below the root is one that a scan lists, as the ignore files are now."""
@@ -400,12 +399,12 @@ class FolderScan:
         return ListingItem(state, *stamps)
 
     def _skip(self, path: str) -> None:
-        self._skipped.append(path)
+        self.skipped.append(path)
         self._check_limits()
 
     def _check_limits(self) -> None:
         if (
-            len(self._items) + len(self._skipped) >= self._limits.entries
+            len(self._items) + len(self.skipped) >= self._limits.entries
             or self._stopped()
             or time.monotonic() > self._deadline
         ):

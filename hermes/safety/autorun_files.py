@@ -76,7 +76,7 @@ _TABLE = (
         *(INSTRUCTIONS, WriteRule.FREE, WriteRule.ASKED),
         """
         agents.md agent.md claude.md claude.local.md gemini.md qwen.md soul.md hermes.md .hermes.md skill.md
-        copilot-instructions.md .cursorrules .windsurfrules .clinerules .goosehints .junie/guidelines.md .cursor/
+        copilot-instructions.md .cursorrules .windsurfrules .goosehints .junie/guidelines.md .cursor/
         .claude/ .roo/ .clinerules/ .windsurf/ .kiro/ .gemini/ .codex/ .opencode/ .github/instructions/ .github/prompts/
         skills/
         """,

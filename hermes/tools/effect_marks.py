@@ -21,7 +21,7 @@ _NO_CHANGES = WorkspaceChanges()
 
 class EffectMarks:
     """The marks of one session's calls. While a command runs, or goes on in the background, all of the workspace is
-    marked: if Hermes is killed meanwhile, nobody knows what was changed.
+    marked: if Hermes is killed meanwhile, it is unknown what was changed.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,13 @@ class EffectMarks:
             await context.taint_marks.flush()
 
     async def end_call(
-        self, context: ToolContext, sources: Sequence[str], named: Sequence[str], approved: Collection[str]
+        self,
+        context: ToolContext,
+        sources: Sequence[str],
+        named: Sequence[str],
+        approved: Collection[str],
+        *,
+        anything: bool,
     ) -> list[str]:
         """Mark what a call has changed with the sources that were in the conversation, or came by its result.
 
@@ -52,7 +58,7 @@ class EffectMarks:
         own = [one for one in named if not (one in approved and is_autorun_file(one))]
         for path in own:
             context.taint_marks.mark_file(path, sources)
-        changes = await _list_changes(context)
+        changes = await _list_changes(context) if anything or self._has_window else _NO_CHANGES
         states = {path: state for path, state in changes.files.items() if path not in named}
         return await self._mark_changes(context, structs.replace(changes, files=states), sources, own)
 

@@ -438,7 +438,7 @@ class _BatchRun:
             origin = result.provenance
             reached = sources_from_provenance(origin) if origin is not None and origin.is_untrusted else ()
             sources = tuple(dict.fromkeys((*context.state.taint.list_sources(), *reached)))
-            lines += await self._marks.end_call(context, sources, named, approved)
+            lines += await self._marks.end_call(context, sources, named, approved, anything=_changes_anything(item))
         for line in lines:
             self._emit(Notice(Level.WARNING, line))
         if context.backend_handle.backend is not None:

@@ -32,6 +32,7 @@ _MAX_NOTES = 20
 _MAX_FIXED = 200
 """The most files in deeper folders that the kernel is asked to fix; the look takes care of more."""
 _MAX_STORED_BYTES = 8_000_000
+_RACE_NS = 50_000_000
 _GIT_TEXTS = frozenset(("config", "config.worktree", "git-rebase-todo", "todo", "strategy"))
 _GIT_FILES = (
     *("config", "config.worktree", "rebase-merge/git-rebase-todo", "rebase-merge/strategy"),
@@ -378,11 +379,15 @@ def _is_harmless_entry(section: str, key: str, value: str) -> bool:
 
 
 def _read_stamp(path: str) -> EntryStamp | None:
+    """Return the state of what is at a path; one that has changed just now is like no other: the clock of the disk is
+    coarse, and a change that follows at once would have the same time.
+    """
     try:
         found = os.lstat(path)
     except OSError:
         return None
-    return EntryStamp(found.st_ino, found.st_ctime_ns)
+    now = time.time_ns()
+    return EntryStamp(found.st_ino, found.st_ctime_ns if now - found.st_ctime_ns > _RACE_NS else -now)
 
 
 def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
