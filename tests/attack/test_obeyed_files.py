@@ -2,6 +2,7 @@
 
 import io
 import re
+import subprocess
 import tarfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -132,3 +133,37 @@ def test_the_table_covers_what_other_programs_are_known_to_obey() -> None:
     assert {".claude/settings.json", ".mcp.json", ".vscode/tasks.json", ".envrc", ".githooks/", "makefile"} <= patterns
     assert sum(row.reader == INSTRUCTIONS for row in OBEYED_ROWS) > 10
     assert all(row.tainted >= row.clean and row.tainted is not WriteRule.FREE for row in OBEYED_ROWS)
+
+
+async def test_what_a_running_process_makes_is_looked_at_after_each_call() -> None:
+    async with scene(trusted=True) as one:
+        (one.home.cwd / "p.py").write_text(
+            "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
+            "os.makedirs('.vscode', exist_ok=True)\nopen('.vscode/tasks.json', 'w').write('{}')\n"
+            "while not os.path.exists('end'): time.sleep(0.02)\n"
+        )
+        await one.call("terminal", command="python3 p.py", background=True)
+        assert "tasks.json" not in await one.call("todo", todos=[])
+        (one.home.cwd / "go").write_text("")
+        said = ""
+        while "tasks.json was made by a command" not in said:
+            said = await one.call("todo", todos=[])
+        assert not (one.home.cwd / ".vscode/tasks.json").exists()
+        (one.home.cwd / "end").write_text("")
+
+
+@pytest.mark.needs("git")
+async def test_a_stopped_rebase_runs_nothing_of_a_commands() -> None:
+    async with scene(trusted=True) as one:
+        git = ["git", "-C", str(one.home.cwd), "-c", "user.name=a", "-c", "user.email=a@b"]
+        for words in (["init", "-q"], *(["commit", "-q", "--allow-empty", "-m", number] for number in "123")):
+            subprocess.run([*git, *words], check=True, env=one.home.environ)
+        (one.home.cwd / "p.py").write_text(
+            "import os, subprocess\nos.environ['GIT_SEQUENCE_EDITOR'] = 'sed -i 1s/pick/edit/'\n"
+            "subprocess.run(['git', 'rebase', '-q', '-i', '--keep-empty', 'HEAD~2'])\n"
+            "open('.git/rebase-merge/git-rebase-todo', 'a').write('exec touch pwned\\n')\n"
+        )
+        said = await one.run("GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b python3 p.py")
+        todo = one.home.cwd / ".git/rebase-merge/git-rebase-todo"
+        assert "git-rebase-todo; all of it is in" in said
+        assert "pwned" not in todo.read_text() and "pick" in todo.read_text()
