@@ -2,6 +2,7 @@
 tool changed it.
 """
 
+import asyncio
 import os
 from collections.abc import Collection, Sequence
 
@@ -13,7 +14,7 @@ from hermes.safety.autorun_files import is_autorun_file, is_instruction_file
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.tools.session import ToolContext
-from hermes.tools.taint_marks import TaintMarks
+from hermes.tools.taint_marks import TaintMarks, digest_file
 
 _MAX_LINES = 5
 _NO_CHANGES = WorkspaceChanges()
@@ -26,7 +27,8 @@ class EffectMarks:
 
     def __init__(self) -> None:
         self._running_calls = 0
-        self._has_window = False
+        self._window_sources: tuple[str, ...] = ()
+        """The sources of the mark that holds while commands run."""
         self._has_told_size = False
 
     async def begin_call(self, context: ToolContext, *, anything: bool) -> None:
@@ -34,7 +36,7 @@ class EffectMarks:
         self._running_calls += 1
         sources = context.state.taint.list_sources()
         if sources and (anything or _is_running(context)):
-            self._has_window = True
+            self._window_sources = sources
             context.taint_marks.open_window(context.places.workspace, context.session_id, sources)
             await context.taint_marks.flush()
 
@@ -56,18 +58,18 @@ class EffectMarks:
         if not sources:
             return []
         own = [one for one in named if not (one in approved and is_autorun_file(one))]
-        for path in own:
-            context.taint_marks.mark_file(path, sources)
-        changes = await _list_changes(context) if anything or self._has_window else _NO_CHANGES
+        context.taint_marks.mark_digests(
+            await asyncio.to_thread(lambda: {one: digest_file(one) for one in own}), sources
+        )
+        changes = await _list_changes(context) if anything or self._window_sources else _NO_CHANGES
         states = {path: state for path, state in changes.files.items() if path not in named}
         return await self._mark_changes(context, structs.replace(changes, files=states), sources, own)
 
     async def settle(self, context: ToolContext) -> None:
         """Mark what was changed since the last call, at the end of a turn or of the session."""
         self._running_calls = 0  # those that were stopped are over
-        if self._has_window:
-            sources = context.taint_marks.find_sources(context.places.workspace)
-            await self._mark_changes(context, await _list_changes(context), sources, ())
+        if self._window_sources:
+            await self._mark_changes(context, await _list_changes(context), self._window_sources, ())
 
     async def _mark_changes(
         self, context: ToolContext, changes: WorkspaceChanges, sources: Sequence[str], named: Sequence[str]
@@ -76,8 +78,8 @@ class EffectMarks:
         marks.mark_states(changes.files, sources)
         for folder in changes.folders:
             marks.mark_folder(folder, sources)
-        if self._has_window and not self._running_calls and not _is_running(context):
-            self._has_window = False
+        if self._window_sources and not self._running_calls and not _is_running(context):
+            self._window_sources = ()
             marks.close_window(context.places.workspace, context.session_id)
         await marks.flush()
         instructions = sorted(filter(is_instruction_file, (*changes.files, *named)))[:_MAX_LINES]
@@ -97,7 +99,7 @@ class EffectMarks:
 
 
 def _describe_instructions(path: str, marks: TaintMarks) -> str:
-    sources = ", ".join(one.partition(":")[2] for one in marks.find_sources(path))
+    sources = ", ".join(one.partition(":")[2] for one in marks.get_known_sources(path))
     return N_(
         "{path} was written while untrusted content ({sources}) is in the conversation: it does not count as"
         " instructions before the person runs `hermes trust {folder}`",

@@ -280,7 +280,7 @@ class _BatchRun:
             except asyncio.CancelledError:
                 self._emit_ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
                 raise
-            result = self._build_result(item, output)
+            result = self._build_result(item, output, await self._locate_provenance(item, output))
             self._record_outcome(noted, result)
             result = await self._mark_effects(item, noted, result)
             if written and self._context.safeguard is not None:
@@ -467,9 +467,14 @@ class _BatchRun:
         cut_off = item.decision.offline and self._context.backend.contained
         return frozenset() if cut_off else output.contacted_hosts
 
-    def _build_result(self, item: _PreparedCall, output: ToolOutput) -> ToolResultPart:
+    async def _locate_provenance(self, item: _PreparedCall, output: ToolOutput) -> Provenance | None:
+        """Return the provenance of a result; marked files are read for it, in a thread."""
+        if self._context.taint_marks.is_empty:
+            return self._find_provenance(item, output)
+        return await asyncio.to_thread(self._find_provenance, item, output)
+
+    def _build_result(self, item: _PreparedCall, output: ToolOutput, provenance: Provenance | None) -> ToolResultPart:
         text = self._context.redact(clean_surrogates(output.text))
-        provenance = self._find_provenance(item, output)
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
         if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
             text = self._spill_text(text, item.call.call_id)

@@ -74,6 +74,11 @@ class TaintMarks:
             self._keep(mark)
         self._compact()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is marked."""
+        return not self._marks and not self._folders
+
     async def flush(self) -> None:
         """Store what has changed, in one transaction."""
         if self._unsaved:
@@ -83,17 +88,15 @@ class TaintMarks:
 
     def mark_states(self, states: Mapping[str, FileState], sources: Iterable[str]) -> None:
         """Mark what is in these states at paths while these sources are in the conversation."""
+        self.mark_digests({path: _digest_state(state) for path, state in states.items()}, sources)
+
+    def mark_digests(self, digests: Mapping[str, bytes], sources: Iterable[str]) -> None:
+        """Mark files with these digests; nothing is marked where a digest is empty."""
         listed = tuple(sources)
-        for path, state in states.items() if listed else ():
-            if digest := _digest_state(state):
+        for path, digest in digests.items() if listed else ():
+            if digest:
                 self._add(path, digest, listed)
         self._compact()
-
-    def mark_file(self, path: str, sources: Iterable[str]) -> None:
-        """Mark a file as it is now."""
-        listed = tuple(sources)
-        if listed and (digest := digest_file(path)):
-            self._add(path, digest, listed)
 
     def mark_folder(self, folder: str, sources: Iterable[str]) -> None:
         """Mark a folder with all that lies in it."""
@@ -128,7 +131,7 @@ class TaintMarks:
         found: dict[str, None] = {}
         at = path
         while self._folders and at:
-            for mark in self._folders.get(at, {}).values():
+            for mark in list(self._folders.get(at, {}).values()):
                 found |= dict.fromkeys(mark.sources)
             at = at.rpartition("/")[0]
         mine = self._marks.get(path)
@@ -138,13 +141,18 @@ class TaintMarks:
             found |= dict.fromkeys(self._list_sources_below(path.rstrip("/") + "/"))
         return tuple(found)
 
+    def get_known_sources(self, path: str) -> tuple[str, ...]:
+        """Return the sources that a file was marked with, whatever it holds by now."""
+        mark = self._marks.get(path)
+        return mark.sources if mark is not None else ()
+
     def _list_sources_below(self, below: str) -> Iterator[str]:
         """Yield the sources of what is marked in a folder; one current file is enough for the sources that it has."""
         seen: set[tuple[str, ...]] = set()
-        for folder, marks in self._folders.items():
+        for folder, marks in list(self._folders.items()):  # others may add to it meanwhile
             if folder.startswith(below):
-                yield from (source for mark in marks.values() for source in mark.sources)
-        for path, mark in self._marks.items():
+                yield from (source for mark in list(marks.values()) for source in mark.sources)
+        for path, mark in list(self._marks.items()):
             if path.startswith(below) and mark.sources not in seen and self._is_current(mark):
                 seen.add(mark.sources)
                 yield from mark.sources
