@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.util.atomic_write import write_atomic
+from hermes.util.file_lock import try_lock
 
 
 class EntryStamp(Struct, frozen=True, array_like=True):
@@ -53,15 +54,18 @@ class BaselineFile:
         """Return whether no other session's commands run here, and the baseline that was left or is shared."""
         if self._lock >= 0:  # a command that could not be started came before
             os.close(self._lock)
-        self._file.parent.mkdir(mode=0o700, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._lock = os.open(self._file.with_suffix(".lock"), flags, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
-            return False, self._load()
-        return True, self._load()
+        while True:  # until the lock is the one that others find: its last holder removes it
+            self._file.parent.mkdir(mode=0o700, exist_ok=True)
+            path = self._file.with_suffix(".lock")
+            self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            is_alone = try_lock(self._lock)
+            if not is_alone:
+                fcntl.flock(self._lock, fcntl.LOCK_SH)
+            with contextlib.suppress(FileNotFoundError):
+                if os.stat(path).st_ino == os.fstat(self._lock).st_ino:
+                    return is_alone, self._load()
+            os.close(self._lock)
+            self._lock = -1
 
     def save(self, baseline: Baseline) -> None:
         """Write the baseline to the disk, and let other sessions share it."""
@@ -72,9 +76,11 @@ class BaselineFile:
         """Forget the baseline, unless another session's commands still run here."""
         if self._lock < 0:
             return
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(self._lock):
             self._file.unlink(missing_ok=True)
+            self._file.with_suffix(".lock").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # that of another workspace is there
+            self._file.parent.rmdir()
         os.close(self._lock)
         self._lock = -1
 
