@@ -75,6 +75,7 @@ TOLD = (
     "execution/docker.py",
     "execution/sandbox/backend.py",
     "execution/sandbox/planted_files.py",
+    "execution/sandbox/planted_guard.py",
     "execution/sandbox/probe.py",
     "execution/ssh/backend.py",
     "execution/ssh/sync.py",

@@ -77,6 +77,8 @@ class CheckpointRecorder:
         self._pending_writes: list[Future[None] | asyncio.Task[None]] = []
         self._reported: set[str] = set()
         self._notes: list[str] = []
+        self.last_changes: Sequence[FileChange] = ()
+        """What the last completed turn has changed."""
 
     async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
         """Copy what is at the paths (absolute), and with `anything` in the whole workspace; once a turn."""
@@ -109,6 +111,11 @@ class CheckpointRecorder:
                 self._pending_writes.append(asyncio.create_task(extended, name="note what was written"))
         except OSError as error:
             _LOG.warning("what was written could not be looked at: %s", error)
+
+    @property
+    def base(self) -> "FolderListing | None":
+        """The workspace as it was before the turn's first command, if one has run."""
+        return self._turn.base if self._turn is not None and self._turn.turn_id == self._turn_id() else None
 
     async def close_turn(self, turn_id: str) -> bool:
         """Record what the turn has changed; return whether it had a checkpoint. Nothing
@@ -177,7 +184,11 @@ class CheckpointRecorder:
             changes = await self.deps.ledger.list_changes(stored.id)
             turn.paths = {change.path: change.before for change in changes}
             turn.recorded = {change.path for change in changes if change.after is not None}
-            turn.base = await self._run_in_thread(lambda: self._load_listing(stored.base)) if stored.base else None
+            turn.base = (
+                await self._run_in_thread(lambda: _load_listing(self.deps.objects, stored.base))
+                if stored.base
+                else None
+            )
         return turn
 
     async def _take_checkpoint(self, turn: _TurnCheckpoint, wanted: Sequence[str], *, anything: bool) -> None:
@@ -224,6 +235,7 @@ class CheckpointRecorder:
                 changes = await self._run_in_thread(lambda: self._read_current(turn, unseen))
             if not known:
                 changes = [FileChange(one.path, one.before) for one in changes if one.path not in turn.paths]
+            self.last_changes = changes
             await deps.ledger.settle(turn.checkpoint_id, changes)
             if listing is not None:
                 await deps.ledger.set_folder_base(deps.places.workspace, digest)
@@ -290,13 +302,8 @@ class CheckpointRecorder:
     def _load_last_listing(self, digest: str) -> "FolderListing | None":
         """Return the folder's last listing, which another process may have made; only what it names is kept."""
         if not digest or self._listing is None or self._listing[0] != digest:
-            return self._load_listing(digest) if digest else None
+            return _load_listing(self.deps.objects, digest) if digest else None
         return self._listing[1]
-
-    def _load_listing(self, digest: str) -> "FolderListing | None":
-        from hermes.checkpoints.scan import decode_listing
-
-        return decode_listing(self.deps.objects.get(digest))
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         """Run in a thread; a stop does not wait for it, and it gives up soon."""
@@ -335,6 +342,12 @@ class CheckpointRecorder:
         if line not in self._reported:
             self._reported.add(line)
             self.deps.notify(line)
+
+
+def _load_listing(objects: ObjectStore, digest: str) -> "FolderListing | None":
+    from hermes.checkpoints.scan import decode_listing
+
+    return decode_listing(objects.get(digest))
 
 
 def _list_targets(path: str) -> list[str]:

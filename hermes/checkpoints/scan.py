@@ -31,6 +31,9 @@ REGENERABLE_FOLDERS = frozenset(
 """Folders that tools regenerate, or that are a program's own history."""
 
 
+_HISTORIES = frozenset((".git", ".hg", ".svn", ".jj"))
+
+
 _BUILD_FOLDERS = {"target": ("Cargo.toml", "pom.xml", "build.sbt")}
 
 
@@ -139,6 +142,11 @@ def is_regenerable(name: str, beside: Collection[str]) -> bool:
     return name in REGENERABLE_FOLDERS or any(one in beside for one in _BUILD_FOLDERS.get(name, ()))
 
 
+def is_version_history(path: str) -> bool:
+    """Return whether a folder is a program's own history of the files around it."""
+    return path.rpartition("/")[2] in _HISTORIES
+
+
 def is_cache_folder(names: Collection[str]) -> bool:
     """Return whether a folder is marked as a cache by what it holds."""
     return _CACHE_TAG in names
@@ -230,6 +238,8 @@ class FolderScan:
         self._unchanged_before = 0
         self._bytes = 0
         self._uncopied = 0
+        self.skipped: list[str] = []
+        """What the scan has left out (paths below the root): what tools regenerate, and what git ignores."""
         self._deadline = 0.0
         self._device = 0
         self._in_repository = False
@@ -283,6 +293,7 @@ class FolderScan:
             entries = sorted(found, key=lambda entry: entry.name)
         names = {entry.name for entry in entries}
         if path and is_cache_folder(names):
+            self._skip(path)
             return
         if self._in_repository and ".gitignore" in names:
             ignored = ignored.with_rules(path, read_rules(handle))
@@ -290,6 +301,7 @@ class FolderScan:
             below = f"{path}/{entry.name}" if path else entry.name
             folder = entry.is_dir(follow_symlinks=False)
             if (folder and is_regenerable(entry.name, names)) or ignored.is_ignored(below, entry.name, folder=folder):
+                self._skip(below)
                 continue
             self._check_limits()
             try:
@@ -301,7 +313,10 @@ class FolderScan:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             real = os.path.join(self._root, path)
-            if status.st_dev != self._device or real == self._places.hermes or read_refusal(real, self._places):
+            if real == self._places.hermes or read_refusal(real, self._places):
+                return
+            if status.st_dev != self._device:
+                self._skip(path)
                 return
             self._items[os.fsencode(path)] = ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS))
             if depth >= _MAX_DEPTH:
@@ -335,8 +350,16 @@ class FolderScan:
         self._bytes += state.size if state.kind is Kind.FILE else 0
         return ListingItem(state, *stamps)
 
+    def _skip(self, path: str) -> None:
+        self.skipped.append(path)
+        self._check_limits()
+
     def _check_limits(self) -> None:
-        if len(self._items) >= self._limits.entries or self._stopped() or time.monotonic() > self._deadline:
+        if (
+            len(self._items) + len(self.skipped) >= self._limits.entries
+            or self._stopped()
+            or time.monotonic() > self._deadline
+        ):
             raise _LimitError
 
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hermes.context.prompt import NotTextError, PromptTier, read_text
-from hermes.core.messages import Message, Provenance, Source, TextPart
+from hermes.core.messages import PROGRAM, Message, Provenance, Source, TextPart
+from hermes.i18n.messages import N_
 from hermes.util.text import to_one_line, truncate_middle
 
 FILE_NAMES = (".hermes.md", "HERMES.md", "AGENTS.md", "CLAUDE.md", ".cursorrules")
@@ -30,6 +31,8 @@ _FENCED = re.compile(r"(?ms)^(```|~~~).*?^\1")
 
 IsTrustedPath = Callable[[str], bool]
 """Returns whether an absolute, resolved path is trusted."""
+FindSources = Callable[[str], Sequence[str]]
+"""Returns the untrusted sources beside which an absolute path was written."""
 
 
 class ProjectFilesSection:
@@ -39,17 +42,26 @@ class ProjectFilesSection:
     tier = PromptTier.CONTEXT
 
     def __init__(
-        self, cwd: str, is_trusted: IsTrustedPath, *, window: int | None = None, limit: int = FILE_LIMIT
+        self,
+        cwd: str,
+        is_trusted: IsTrustedPath,
+        find_sources: FindSources = lambda _: (),
+        *,
+        window: int | None = None,
+        limit: int = FILE_LIMIT,
     ) -> None:
         self._cwd = os.path.realpath(cwd)
         self._is_trusted = is_trusted
+        self._find_sources = find_sources
         fits = limit if window is None else int(window * WINDOW_SHARE * _CHARACTERS_PER_TOKEN)
         self._limit = max(200, min(limit, fits))
         self._remarks: list[str] = []
+        self._left_out: list[str] = []
+        """Lines for the model about files that are not obeyed."""
 
     def render_text(self) -> str:
         """Return the files that count, the root's first, and the repository, if the folder is in one."""
-        self._remarks = []
+        self._remarks, self._left_out = [], []
         root = find_repository_root(self._cwd)
         told = []
         room = self._limit * _ALL_FILES_FACTOR
@@ -62,7 +74,7 @@ class ProjectFilesSection:
         said = [f"The working folder is in the git repository {_display_path(root)}."] if root else []
         if told:
             said.append("What this project's own files say about working in it; the last one is the nearest:")
-        return "\n\n".join([*said, *reversed(told)])
+        return "\n\n".join([*said, *reversed(told), *self._left_out])
 
     def list_remarks(self) -> Sequence[str]:
         """Return what the user should know about the files."""
@@ -71,6 +83,11 @@ class ProjectFilesSection:
     def _load_file(self, path: str, root: str, limit: int) -> str:
         """Return a file's text with what it includes; empty when it is not to be used."""
         real = os.path.realpath(path)
+        if sources := (*self._find_sources(path), *self._find_sources(real)):
+            line = describe_marked(path, sources)
+            self._remarks.append(line)
+            self._left_out.append(f"[{line}]")
+            return ""
         if not self._is_trusted(real):
             folder = root if _is_inside(real, root) else os.path.dirname(real)
             self._remarks.append(
@@ -121,6 +138,8 @@ class ProjectFilesSection:
         """Return an included file's text, or why it is not used."""
         if many >= _MAX_INCLUDED:
             return NotTextError("there are too many of them")
+        if self._find_sources(real):
+            return NotTextError("it was written while untrusted content was in a conversation")
         if not self._is_trusted(real):
             return NotTextError("it is in an untrusted folder")
         try:
@@ -179,6 +198,17 @@ def _mark_suspicious(text: str, path: str, remarks: list[str]) -> str:
     return f"{warning}\n{seen.text}"
 
 
+def describe_marked(path: str, sources: Sequence[str]) -> str:
+    """Return the line about a project's file that is not obeyed: it was written beside untrusted content."""
+    return N_(
+        "{path} is not used: it was written while untrusted content ({sources}) was in a conversation. If its content"
+        " is yours, run `hermes trust {folder}`.",
+        path=_display_path(path),
+        sources=to_one_line(", ".join(dict.fromkeys(one.partition(":")[2] for one in sources)), 200),
+        folder=_display_path(os.path.dirname(path)),
+    )
+
+
 def _is_inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
@@ -200,9 +230,16 @@ _OPENING = "[What {path} says about working in that folder:]\n"
 class SubfolderHints:
     """Watches the files that a session reads and writes, and shows each folder's project file once."""
 
-    def __init__(self, cwd: str, is_trusted: IsTrustedPath, files: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        cwd: str,
+        is_trusted: IsTrustedPath,
+        files: Callable[[], Iterable[str]],
+        find_sources: FindSources = lambda _: (),
+    ) -> None:
         self._cwd = os.path.realpath(cwd)
         self._is_trusted = is_trusted
+        self._find_sources = find_sources
         self._files = files
         self._looked = 0
         self._known: set[str] = {self._cwd}
@@ -239,7 +276,11 @@ class SubfolderHints:
         path = find_project_file(folder)
         real = os.path.realpath(path) if path else ""
         foreign = find_repository_root(folder) != find_repository_root(self._cwd)
-        if not path or foreign or self._left <= 0 or not self._is_trusted(real):
+        if not path or foreign or self._left <= 0:
+            return None
+        if sources := (*self._find_sources(path), *self._find_sources(real)):
+            return TextPart(f"[{describe_marked(path, sources)}]", PROGRAM)
+        if not self._is_trusted(real):
             return None
         try:
             text = read_text(real, LIMIT, lambda found: "" if self._is_trusted(found) else "is in an untrusted folder")

@@ -1,6 +1,6 @@
 """Checkpoints of files as values, and the ledger that stores them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -50,6 +50,15 @@ class FileChange(Struct, frozen=True):
     path: str
     before: FileState
     after: FileState | None = None
+
+
+class WorkspaceChanges(Struct, frozen=True):
+    """What has changed in a workspace: files with their state, and folders of which it is not known what has."""
+
+    files: Mapping[str, FileState] = {}
+    folders: tuple[str, ...] = ()
+    whole: bool = True
+    """Whether all of it could be looked through; else its root is the folder."""
 
 
 class Purpose(StrEnum):

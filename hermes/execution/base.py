@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -226,6 +226,12 @@ class TerminalBackend(Protocol):
 
     async def start(self, command: ShellCommand, sink: OutputSink) -> RunningCommand:
         """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""
+        ...
+
+    async def look_again(self) -> Sequence[str]:
+        """Look again at what commands that still run have left for other programs to obey; return a line for each thing
+        that was moved aside.
+        """
         ...
 
     async def close(self) -> None:

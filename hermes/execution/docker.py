@@ -13,11 +13,11 @@ from hermes.core.errors import ToolError
 from hermes.execution.base import NetworkMode, OutputSink, ShellCommand
 from hermes.execution.local import LocalBackend
 from hermes.execution.remote import ClientProgram, RemoteCommand, RemoteShell
+from hermes.execution.sandbox.baseline import BaselineFile
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import PROJECT_FILES
 from hermes.safety.environment import DroppedVariables, find_named_variables
 from hermes.safety.paths import Places, is_or_below, list_secret_paths
 from hermes.util.process_identity import identify_this_process, is_alive
@@ -88,7 +88,7 @@ class DockerBackend:
         self._containers: dict[bool, CommandContainer] = {}
         self._container_lock = asyncio.Lock()
         self._tmpdir: SandboxTmpdir | None = None
-        self._planted_files = PlantedFiles()
+        self._planted_files = PlantedFiles(BaselineFile(f"{places.hermes}/baselines", self._workspace))
         self._look_lock = asyncio.Lock()
         self._notices: list[str] = []
         self._has_reclaimed = False
@@ -163,24 +163,34 @@ class DockerBackend:
         """Start a command in the container. Raises `ToolError` when there is no engine, or it makes no container."""
         container = await self._get_container(self._options.network and command.network is NetworkMode.ON)
         async with self._look_lock:
-            if not any(one.remote.is_busy for one in self._containers.values()):
-                await asyncio.to_thread(self._planted_files.record_baseline, self._writable_roots(), PROJECT_FILES)
-        return await container.remote.start(command, sink, self._quarantine_planted)
+            if not self._is_busy():
+                self._notices += await asyncio.to_thread(self._planted_files.record_baseline, self._writable_roots())
+            return await container.remote.start(command, sink, self._quarantine_planted)
 
     async def close(self) -> None:
         """End the containers with everything in them."""
         await asyncio.gather(*(one.close() for one in self._containers.values()))
         self._containers.clear()
+        await asyncio.to_thread(self._planted_files.forget_baseline)
         if self._tmpdir is not None:
             await self._tmpdir.close()
             self._tmpdir = None
+
+    async def look_again(self) -> Sequence[str]:
+        """Look again at what commands have left that still run."""
+        return await self._quarantine_planted() if self._is_busy() else ()
+
+    def _is_busy(self) -> bool:
+        return any(one.remote.is_busy for one in self._containers.values())
 
     async def _quarantine_planted(self) -> list[str]:
         """Quarantine files that programs of this machine would obey, as after a command in the sandbox."""
         async with self._look_lock:
             notes = await asyncio.to_thread(
-                self._planted_files.quarantine_new, self._writable_roots(), PROJECT_FILES, lambda path: False
+                self._planted_files.quarantine_new, self._writable_roots(), lambda path: False
             )
+            if not self._is_busy():
+                await asyncio.to_thread(self._planted_files.forget_baseline)
         self._notices += notes
         return notes
 

@@ -256,6 +256,10 @@ class LocalBackend:
         """Return whether commands run under supervisors here."""
         return await self._supervisors.is_available()
 
+    async def look_again(self) -> Sequence[str]:
+        """Return nothing: nothing holds commands here, so nothing is taken back."""
+        return ()
+
     async def close(self) -> None:
         """Let go of what ended commands left running; supervisors of commands that were not ended end them."""
         for one in self._started:

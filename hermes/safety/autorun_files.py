@@ -1,69 +1,204 @@
-"""The files that programs obey later without being asked: settings of editors, agents, shells and git, and what is run
-at its time. Which they are is said by their names; a repository by its shape.
+"""The files that programs obey later without being asked, as one table: which they are, who obeys them, and whether a
+session may write them, with untrusted content in its conversation and without. A repository is known by its shape.
 
+Every way to a file goes by this table: file tools, the look after commands, taint, and the copy from another host.
 Paths come in resolved; nothing is opened here.
 """
 
-import os.path
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import IntEnum
 
-_NAMES = frozenset(
-    str.split(".envrc .mcp.json opencode.json opencode.jsonc .nvim.lua .nvimrc .exrc .irbrc .pdbrc .mise.toml")
+from msgspec import Struct
+
+OBEYED_REASON = "programs such as git, an editor or another agent run what it says"
+
+
+class WriteRule(IntEnum):
+    """What happens when a session writes a file that is obeyed later; the stricter rule is the higher one."""
+
+    FREE = 0
+    ASKED = 1
+    """A person is asked where a call names it; what a program writes unseen stays, and is marked with the sources."""
+    REFUSED = 2
+    """File tools do not write it, and what a command has made is moved aside."""
+
+
+class ObeyedRow(Struct, frozen=True):
+    """A kind of file that is obeyed in any folder, and what happens when it is written.
+
+    `pattern` is the last names of a path. One that ends with `/` is a folder of which every file is obeyed; `*.x` is
+    any name with that ending; `a/**/b` is b anywhere below a. Case does not count: it does not on every file system.
+    """
+
+    pattern: str
+    reader: str
+    clean: WriteRule
+    tainted: WriteRule
+
+
+INSTRUCTIONS = "instructions to agents"
+REPOSITORY = "git's own folder"
+"""The rows that commands may change, since git does: the look after them goes by what is in there."""
+_TABLE = (
+    (
+        *("other agents", WriteRule.REFUSED, WriteRule.REFUSED),
+        """
+        .mcp.json opencode.json opencode.jsonc crush.json .crush.json .aider.conf.yml .claude/settings.json
+        .claude/settings.local.json .cursor/mcp.json .cursor/hooks.json .roo/mcp.json .kilocode/mcp.json .trae/mcp.json
+        .codex/config.toml .codex/hooks.json .gemini/settings.json .qwen/settings.json .amazonq/mcp.json
+        .kiro/settings/mcp.json .junie/mcp/mcp.json .opencode/plugin/ .opencode/plugins/ .opencode/tool/
+        .opencode/tools/
+        """,
+    ),
+    (
+        *("editors", WriteRule.REFUSED, WriteRule.REFUSED),
+        """
+        .vscode/tasks.json .vscode/launch.json .vscode/settings.json .vscode/mcp.json *.code-workspace .idea/tasks.json
+        .idea/launch.json .idea/settings.json .idea/workspace.xml .idea/runconfigurations/ .fleet/run.json
+        .fleet/settings.json .zed/tasks.json .zed/launch.json .zed/settings.json .zed/debug.json .helix/languages.toml
+        .helix/config.toml .nvim.lua .nvimrc .exrc .lvimrc
+        """,
+    ),
+    (
+        *("shells and interpreters", WriteRule.REFUSED, WriteRule.REFUSED),
+        ".envrc .mise.toml .mise/config.toml .irbrc .pdbrc .pryrc",
+    ),
+    (*("git", WriteRule.REFUSED, WriteRule.REFUSED), ".githooks/ .husky/"),
+    (
+        *(REPOSITORY, WriteRule.REFUSED, WriteRule.REFUSED),
+        """
+        .git .git/config .git/config.worktree .git/commondir .git/hooks/ .git/info/attributes .git/info/exclude
+        .git/rebase-merge/ .git/rebase-apply/ .git/sequencer/ .git/modules/**/hooks/ .git/modules/**/config
+        .git/worktrees/**/config .git/worktrees/**/config.worktree
+        """,
+    ),
+    (
+        *(INSTRUCTIONS, WriteRule.FREE, WriteRule.ASKED),
+        """
+        agents.md agent.md claude.md claude.local.md gemini.md qwen.md soul.md hermes.md .hermes.md skill.md
+        copilot-instructions.md .cursorrules .windsurfrules .goosehints .junie/guidelines.md .cursor/
+        .claude/ .roo/ .clinerules/ .windsurf/ .kiro/ .gemini/ .codex/ .opencode/ .github/instructions/ .github/prompts/
+        skills/
+        """,
+    ),
+    (
+        *("builds and tests", WriteRule.FREE, WriteRule.ASKED),
+        """
+        makefile gnumakefile makefile.am cmakelists.txt justfile rakefile gemfile vagrantfile dockerfile containerfile
+        docker-compose.yml docker-compose.yaml compose.yml compose.yaml package.json .npmrc .yarnrc .yarnrc.yml setup.py
+        setup.cfg pyproject.toml tox.ini noxfile.py pytest.ini conftest.py sitecustomize.py usercustomize.py manage.py
+        .pre-commit-config.yaml .gitattributes .gitmodules build.gradle build.gradle.kts settings.gradle
+        settings.gradle.kts pom.xml build.rs cargo.toml build.sbt mix.exs composer.json gulpfile.js gruntfile.js
+        webpack.config.js vite.config.js vite.config.ts jest.config.js babel.config.js .eslintrc.js eslint.config.js
+        tsconfig.json deno.json lefthook.yml procfile mise.toml taskfile.yml .env.sh .dir-locals.el .rprofile mcp.json
+        .vscode/ .idea/ .devcontainer/ .cargo/ .git/ hooks/ *.mk *.pth
+        """,
+    ),
+    (
+        *("continuous integration", WriteRule.FREE, WriteRule.ASKED),
+        """
+        .github/workflows/ .github/actions/ .circleci/ .buildkite/ .woodpecker/ .gitlab-ci.yml .travis.yml .drone.yml
+        jenkinsfile azure-pipelines.yml bitbucket-pipelines.yml
+        """,
+    ),
+    (
+        *("the machine", WriteRule.FREE, WriteRule.ASKED),
+        """
+        *.sh *.bash *.zsh *.service *.timer *.desktop *.plist *.cron *.bat *.ps1 cron.d/ cron.hourly/ cron.daily/
+        cron.weekly/ cron.monthly/ .config/systemd/ .config/autostart/ .inputrc .bashrc .profile .zshrc .vimrc .lldbinit
+        .gdbinit
+        """,
+    ),
 )
-"""Files that are obeyed in any folder."""
-_SUFFIX = ".code-workspace"
-_NAMES_IN = {
-    folder: frozenset(names.split())
-    for folder, names in {
-        ".vscode": "tasks.json launch.json settings.json mcp.json",
-        ".idea": "tasks.json launch.json settings.json workspace.xml",
-        ".zed": "tasks.json launch.json settings.json debug.json",
-        ".claude": "settings.json settings.local.json",
-        ".cursor": "mcp.json hooks.json",
-        ".roo": "mcp.json",
-        ".codex": "config.toml hooks.json",
-        ".gemini": "settings.json",
-        ".helix": "languages.toml config.toml",
-    }.items()
-}
-"""Files that are obeyed in a folder of that name."""
-_FOLDERS = (
-    *(".husky", ".githooks", ".idea/runConfigurations"),
-    *(f".opencode/{name}" for name in ("plugin", "plugins", "tool", "tools")),
+OBEYED_ROWS = tuple(
+    ObeyedRow(pattern, reader, clean, tainted)
+    for reader, clean, tainted, patterns in _TABLE
+    for pattern in patterns.split()
 )
-"""Folders of which every file is obeyed."""
-PROJECT_FILES = (
-    *sorted(_NAMES),
-    *(f"{folder}/{name}" for folder, names in _NAMES_IN.items() for name in sorted(names)),
-    *_FOLDERS,
+_IN_PACKAGES = ObeyedRow("node_modules/", "whoever opens a package as a project", WriteRule.FREE, WriteRule.ASKED)
+"""The row of settings that a package manager brings: they are obeyed where somebody opens the package itself."""
+_PACKAGES = frozenset(("node_modules", "site-packages", ".venv"))
+_GIT_PARTS = frozenset(
+    str.split("config config.worktree commondir HEAD hooks objects refs rebase-merge rebase-apply sequencer")
 )
-"""Files that editors and other tools obey in the folder that they are opened in."""
-_OBEYED_NAMES = re.compile(
-    "/(?:{})$|/[^/]+{}$|/(?:{})/".format(
-        "|".join(re.escape(one) for one in PROJECT_FILES if one not in _FOLDERS),
-        re.escape(_SUFFIX),
-        "|".join(map(re.escape, _FOLDERS)),
-    )
-)
-_DEPENDENCIES = re.compile(r"/(?:node_modules|site-packages|\.venv|vendor)(?:/|$)")
-_GIT_PARTS = frozenset(("config", "config.worktree", "commondir", "HEAD", "hooks", "objects", "refs"))
 _GIT_FILES = frozenset(("config", "config.worktree", "commondir", "HEAD"))
+_Index = dict[str, tuple[tuple[tuple[str, ...], ObeyedRow], ...]]
 
 
-def is_project_setting(path: str) -> bool:
-    """Return whether a program obeys what is written to this path (absolute), in whatever folder it lies."""
-    return _OBEYED_NAMES.search(path) is not None
+def _build_indexes() -> tuple[_Index, _Index]:
+    """Return the rows by the last name of a path, endings by themselves among them, and by the name of a folder."""
+    by_name: _Index = {}
+    by_folder: _Index = {}
+    for row in OBEYED_ROWS:
+        *above, last = row.pattern.removesuffix("/").split("/")
+        index = by_folder if row.pattern.endswith("/") else by_name
+        index[last] = (*index.get(last, ()), (tuple(above), row))
+    return by_name, by_folder
 
 
-def find_project_settings(folder: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield the names in a folder (absolute) that programs obey; none in folders of dependencies."""
-    if _DEPENDENCIES.search(folder):
-        return
-    above, _, last = folder.rpartition("/")
-    whole = last in _FOLDERS or f"{above.rpartition('/')[2]}/{last}" in _FOLDERS
-    known = _NAMES_IN.get(last, frozenset())
-    yield from (one for one in names if whole or one in _NAMES or one in known or one.endswith(_SUFFIX))
+_BY_NAME, _BY_FOLDER = _build_indexes()
+_SETTINGS = tuple(row for row in OBEYED_ROWS if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY)
+_SETTING_ENDINGS = tuple(row.pattern[1:] for row in _SETTINGS if row.pattern.startswith("*"))
+_LINKED = frozenset(row.pattern.split("/")[0] for row in _SETTINGS if "/" in row.pattern)
+
+
+def find_obeyed_row(path: str) -> ObeyedRow | None:
+    """Return the strictest row of the table that a path (absolute) belongs to, or None."""
+    names = path.casefold().split("/")
+    last = names[-1]
+    found = [row for above, row in _BY_NAME.get(last, ()) if _lies_in(names, len(names) - 1, above)]
+    found += [row for _, row in _BY_NAME.get(f"*.{last.rpartition('.')[2]}", ())]
+    for number, name in enumerate(names):
+        if name in _BY_FOLDER:
+            found += [row for above, row in _BY_FOLDER[name] if _lies_in(names, number, above)]
+    if not found:
+        return None
+    row = max(found, key=lambda one: one.clean)
+    return _IN_PACKAGES if row.clean is WriteRule.REFUSED and not _PACKAGES.isdisjoint(names) else row
+
+
+def _lies_in(names: list[str], number: int, above: tuple[str, ...]) -> bool:
+    """Return whether the name at that place of a path lies in the folders that a row names."""
+    if above[-1:] == ("**",):
+        wanted = "/".join(above[:-1])
+        return f"/{wanted}/" in "/".join((*names[:number], ""))
+    return not above or tuple(names[max(0, number - len(above)) : number]) == above
+
+
+def is_autorun_file(path: str) -> bool:
+    """Return whether programs will run, or agents obey, a file written to this path."""
+    return find_obeyed_row(path) is not None
+
+
+def is_never_written(path: str) -> bool:
+    """Return whether a program obeys what is written to this path (absolute) without being asked."""
+    row = find_obeyed_row(path)
+    return row is not None and row.clean is WriteRule.REFUSED
+
+
+def is_instruction_file(path: str) -> bool:
+    """Return whether agents take what is written to this path for instructions."""
+    row = find_obeyed_row(path)
+    return row is not None and row.reader == INSTRUCTIONS
+
+
+def find_settings(folder: str, names: Iterable[str], links: Collection[str]) -> Iterator[str]:
+    """Yield the names in a folder (absolute) that are moved aside when a command has made them.
+
+    `links` are those of the names that are links: one can stand for a whole folder of such files.
+    """
+    in_package = not _PACKAGES.isdisjoint(folder.split("/"))
+    whole = _is_setting(f"{folder}/-")
+    for name in () if in_package else names:
+        plain = name.casefold()
+        known = plain in _BY_NAME or plain.endswith(_SETTING_ENDINGS)
+        if whole or (known and _is_setting(f"{folder}/{name}")) or (name in links and plain in _LINKED):
+            yield name
+
+
+def _is_setting(path: str) -> bool:
+    row = find_obeyed_row(path)
+    return row is not None and row.clean is WriteRule.REFUSED and row.reader != REPOSITORY
 
 
 def is_git_shaped(names: Collection[str]) -> bool:
@@ -94,9 +229,6 @@ def completes_repository(part: str, names: Collection[str]) -> bool:
     return is_git_shaped({*names, part})
 
 
-OBEYED_REASON = "programs such as git, an editor or another agent run what it says"
-
-
 def repository_refusal(path: str, list_names: Callable[[str], Collection[str]]) -> str:
     """Return why `path` (absolute, resolved) may not be written, as a part of a git repository under any name.
 
@@ -104,47 +236,3 @@ def repository_refusal(path: str, list_names: Callable[[str], Collection[str]]) 
     """
     parts = split_git_target(path)
     return OBEYED_REASON if any(completes_repository(part, list_names(folder)) for folder, part in parts) else ""
-
-
-_AUTORUN_NAMES = frozenset(
-    str.split("""
-    makefile gnumakefile makefile.am cmakelists.txt justfile rakefile gemfile vagrantfile dockerfile
-    containerfile docker-compose.yml docker-compose.yaml compose.yml compose.yaml package.json .npmrc .yarnrc
-    .yarnrc.yml setup.py setup.cfg pyproject.toml tox.ini noxfile.py pytest.ini conftest.py sitecustomize.py
-    usercustomize.py manage.py .pre-commit-config.yaml .envrc .env.sh .gitattributes .gitmodules .gitlab-ci.yml
-    .travis.yml jenkinsfile azure-pipelines.yml build.gradle build.gradle.kts settings.gradle pom.xml build.rs
-    cargo.toml build.sbt mix.exs composer.json gulpfile.js gruntfile.js webpack.config.js vite.config.js
-    vite.config.ts jest.config.js babel.config.js .eslintrc.js eslint.config.js tsconfig.json deno.json
-    lefthook.yml procfile agents.md claude.md gemini.md soul.md .hermes.md .cursorrules .windsurfrules .mcp.json
-    mcp.json skill.md copilot-instructions.md .inputrc .bashrc .profile .zshrc .vimrc .exrc .lldbinit .gdbinit
-    """)
-)
-
-
-_AUTORUN_SUFFIXES = (
-    ".sh",
-    ".bash",
-    ".zsh",
-    ".pth",
-    ".service",
-    ".timer",
-    ".desktop",
-    ".plist",
-    ".cron",
-    ".mk",
-    ".bat",
-    ".ps1",
-)
-
-
-_AUTORUN_FOLDERS = re.compile(
-    r"/(\.github/workflows|\.github/actions|\.circleci|\.husky|\.githooks|\.git|\.vscode|\.idea|\.devcontainer|\.claude|"
-    r"\.cursor|\.cargo|cron\.[a-z]+|\.config/(systemd|autostart)|skills|hooks)(/|$)",
-    re.IGNORECASE,
-)
-
-
-def is_autorun_file(path: str) -> bool:
-    """Return whether programs will run, or agents obey, a file written to this path."""
-    name = os.path.basename(path).lower()
-    return name in _AUTORUN_NAMES or name.endswith(_AUTORUN_SUFFIXES) or _AUTORUN_FOLDERS.search(path) is not None

@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from hermes.safety.autorun_files import repository_refusal
 from hermes.safety.home_places import TOOL_CHAINS
 from hermes.safety.paths import (
     Places,
@@ -25,6 +24,7 @@ from hermes.safety.paths import (
     write_refusal,
 )
 from hermes.safety.shell.findings import Verdict
+from hermes.safety.start_links import later_refusal
 
 Operation = Literal["read", "write"]
 
@@ -77,7 +77,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
         why = path_refusal(named, found, op, places)
         if why:
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
-    why = _nature_refusal(real, places) or (repository_refusal(real, list_names) if op == "write" else "")
+    why = _nature_refusal(real, places) or (later_refusal(real, places) if op == "write" else "")
     if why:
         return PathJudgement(Verdict.DENY, "protected-path", why, real)
     if op == "write" and write_refusal(real, places):
@@ -93,14 +93,6 @@ def is_home_entry(real: str, places: Places) -> bool:
     home = places.home if is_or_below(real, places.home) else found[0] if found is not None else ""
     below = real[len(home) + 1 :] if home else ""
     return below.startswith(".") and not _is_inside(below, _TOOL_CHAINS)
-
-
-def list_names(folder: str) -> list[str]:
-    """The entries of a folder; none where there is none to read."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def hard_link_refusal(status: os.stat_result, places: Places) -> str:

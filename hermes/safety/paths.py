@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from hermes.safety.autorun_files import OBEYED_REASON, is_project_setting
+from hermes.safety.autorun_files import OBEYED_REASON, is_never_written
 from hermes.safety.home_places import (
     AGENT_FOLDERS,
     APP_FOLDERS,
@@ -59,10 +59,6 @@ _SYSTEM = _split_words(
 )
 _SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a rule names it
 _HARMLESS_DEVICES = _split_words("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
-_PROJECT = re.compile(
-    r"/\.git/(hooks(/|$)|commondir$|config(\.worktree)?$|info/(attributes|exclude)$|modules/.*/(hooks/|config$)|worktrees/.*/config)|"
-    r"/\.git$|/\.gitmodules$"
-)
 _PROJECT_SECRET = re.compile(
     r"/(\.env(\.(?!(?:[\w-]+\.)?(?:example|sample|template|tmpl|dist|defaults?|schema|vault)$)[\w.-]+)?"
     r"|terraform\.tfstate(\.[\w.]+)?|[^/]+\.tfstate(\.backup)?|\.netrc|\.pgpass|\.git-credentials|\.pypirc|\.htpasswd"
@@ -90,7 +86,6 @@ _SECRET_PROC = re.compile(
 )
 _SECRET_BELOW = frozenset(SECRET_PLACES)
 _BY_NAME = (
-    (_PROJECT, OBEYED_REASON),
     (_SECRET_NAME, "it is a private key"),
     (_PROJECT_SECRET, "it holds the project's keys: tell the person what to change in it"),
 )
@@ -143,7 +138,7 @@ def has_start_files_below(path: str, places: Places) -> bool:
 
 
 def _name_refusal(path: str, *, asked: bool) -> str:
-    if is_project_setting(path):
+    if is_never_written(path):
         return OBEYED_REASON
     found = (why for pattern, why in _BY_NAME if not (asked and pattern is _PROJECT_SECRET) and pattern.search(path))
     return next(found, "")

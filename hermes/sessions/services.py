@@ -36,6 +36,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.sessions.secrets import build_redactor
 from hermes.sessions.session_tools import ProcessDeps
 from hermes.store.store import Store
+from hermes.tools.taint_marks import TaintMark, TaintMarks
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Services:
         self.feature_deps: FeatureDeps
         self.process_environ = process_environ
         """The variables that the process was started with, without those of `.env`."""
+        self._taint_marks = TaintMarks(save=self._save_taint_marks)
         self._stack = AsyncExitStack()
         self._side_models: dict[str, ModelPool] = {}
         self._other_models: list[tuple[ModelChoice, ModelPool]] = []
@@ -113,6 +115,15 @@ class Services:
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
         )
+
+    async def load_taint_marks(self) -> TaintMarks:
+        """Return the marks of files with untrusted content, the same for all sessions, as they are stored now."""
+        stored = [TaintMark(*row) for row in await self.store.tainted_files.list_all()]
+        self._taint_marks.reload(stored)
+        return self._taint_marks
+
+    async def _save_taint_marks(self, marks: Sequence[TaintMark], gone: Sequence[str]) -> None:
+        await self.store.tainted_files.mark_all([(one.path, one.digest, one.sources) for one in marks], gone)
 
     async def close(self) -> None:
         """Close everything that was opened."""

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +14,7 @@ from hermes.agent.turn import TurnDeps, TurnState
 from hermes.config.home import HermesHome
 from hermes.config.settings import Evolution, GuardNumbers, GuardSettings, SideTaskSettings
 from hermes.context.engine import ContextEngine, EngineSetup, open_engine
+from hermes.core.checkpoints import WorkspaceChanges
 from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
@@ -31,6 +31,7 @@ from hermes.runtime.conversation import LiveConversation, open_conversation
 from hermes.runtime.epochs import ModelCandidate, SessionEpochs
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage, SessionMailbox
 from hermes.runtime.recorder import TurnRecorder
+from hermes.safety.paths import Places
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
 from hermes.sessions.features.features import Feature, build_features, make_trust_check
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
@@ -40,11 +41,13 @@ from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
+from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
-from hermes.tools.taint import TaintMark, TaintMarks
+from hermes.tools.session import ToolContext
 
 if TYPE_CHECKING:
+    from hermes.checkpoints.observer import WorkspaceObserver
     from hermes.checkpoints.recorder import CheckpointRecorder
 
 
@@ -84,25 +87,56 @@ class LiveSession(Struct, frozen=True):
 
 
 class SessionCheckpoints:
-    """The checkpoints of a session. Their recorder is created before the first change: most turns change no file."""
+    """The checkpoints of a session. Their recorder is created before the first change: most turns change no file.
 
-    def __init__(self, create: "Callable[[], CheckpointRecorder]") -> None:
+    What calls change is observed where checkpoints are off, too: `create` is None there.
+    """
+
+    def __init__(self, create: "Callable[[], CheckpointRecorder] | None", places: Places) -> None:
         self._create = create
+        self._places = places
+        self._observer: WorkspaceObserver | None = None
         self.recorder: CheckpointRecorder | None = None
 
     def open(self) -> "CheckpointRecorder":
-        """Return the recorder, the same one each time."""
+        """Return the recorder, the same one each time. Checkpoints must be on."""
+        assert self._create is not None
         if self.recorder is None:
             self.recorder = self._create()
         return self.recorder
 
+    @property
+    def is_on(self) -> bool:
+        """Whether copies of files are kept."""
+        return self._create is not None
+
     async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
         """Save what is at the paths before it changes."""
-        await self.open().save_before(paths, anything=anything)
+        recorder = self.open() if self.is_on else None
+        if recorder is not None:
+            await recorder.save_before(paths, anything=anything)
+        if anything:
+            if self._observer is None:
+                from hermes.checkpoints.observer import WorkspaceObserver
+
+                self._observer = WorkspaceObserver(self._places)
+            await self._observer.begin(recorder.base if recorder is not None else None)
 
     async def record_after(self, paths: Sequence[str]) -> None:
         """Record the state of these paths after the change."""
-        await self.open().record_after(paths)
+        if self.is_on:
+            await self.open().record_after(paths)
+
+    async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:
+        """Return what has changed since the last time, if a command has run since."""
+        if self._observer is None:
+            return WorkspaceChanges()
+        return await self._observer.list_changes(others, running=running)
+
+    def end_turn(self) -> None:
+        """Forget how the workspace was, unless processes go on."""
+        if self._observer is not None:
+            self._observer.end_turn()
 
     async def close(self) -> None:
         """Close the recorder, if it was created."""
@@ -123,16 +157,15 @@ class SessionBuilder:
         self._frame_builder = services.frame_builder_for(plan.options)
         self._route: SessionModelRoute | None = None
         self._checkpoints: SessionCheckpoints | None = None
+        self._marks = EffectMarks()
+        self._settling: list[ToolContext] = []
 
     async def build(self) -> LiveSession:
         """Build the live session and push what must be closed onto the stack. Raises ConfigError, StoreError."""
         services, plan, stack = self._services, self._plan, self._stack
         stack.callback(self._drop_references)
         engine, remark = self._open_engine()
-        marked = TaintMarks(
-            starmap(TaintMark, await services.store.tainted_files.list_all()),
-            lambda mark: services.store.tainted_files.mark(mark.path, mark.digest, mark.sources),
-        )
+        marked = await services.load_taint_marks()
         features = build_features(plan, services.feature_deps_for(plan.options), marked)
         for ready in features.opening:
             await ready()
@@ -145,6 +178,8 @@ class SessionBuilder:
             extra_tools=more,
             marked_files=marked,
         )
+        # What processes have changed is known when they have ended.
+        stack.push_async_callback(_settle_marks, self._marks, self._settling)
         stack.push_async_callback(tools.close)
         services.add_notices([*tools.remarks, *([remark] if remark else [])])
         if plan.fresh:
@@ -188,7 +223,7 @@ class SessionBuilder:
             self._frame_builder,
             self._overrides,
             renew_epoch,
-            self._checkpoints,
+            self._checkpoints if self._checkpoints is not None and self._checkpoints.is_on else None,
         )
 
     def _drop_references(self) -> None:
@@ -227,7 +262,10 @@ class SessionBuilder:
         from hermes.context.project_files import SubfolderHints
 
         hints = SubfolderHints(
-            plan.cwd, make_trust_check(services.home, tools.context.taint_marks), lambda: tools.state.seen_files
+            plan.cwd,
+            make_trust_check(services.home),
+            lambda: tools.state.seen_files,
+            tools.context.taint_marks.find_sources,
         )
         hints.mark_known(conversation.messages)
         met: list[SessionActor] = []
@@ -238,10 +276,12 @@ class SessionBuilder:
                 actor.notify(Level.WARNING, line)
 
         checkpoints = self._checkpoints = self._build_checkpoints(recorder, tools, warn)
+        context = structs.replace(tools.context, safeguard=checkpoints)
+        self._settling.append(context)
         deps = TurnDeps(
             toolbox=tools.toolbox,
             executor=self._build_executor(tools, approvals),
-            context=structs.replace(tools.context, safeguard=checkpoints),
+            context=context,
             journal=recorder,
             clock=services.clock,
             epochs=epochs,
@@ -266,17 +306,16 @@ class SessionBuilder:
         waiting = () if plan.fresh else await services.store.inbox.list_waiting(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
         met.append(actor)
-        if checkpoints is not None:
-            self._stack.push_async_callback(checkpoints.close)
-            if conversation.lost_turn is not None:
-                await checkpoints.open().resume_turn(conversation.lost_turn.turn_id)
-            actor.on_turn_end.append(_make_checkpoint_hook(checkpoints, services))
+        self._stack.push_async_callback(checkpoints.close)
+        if conversation.lost_turn is not None and checkpoints.is_on:
+            await checkpoints.open().resume_turn(conversation.lost_turn.turn_id)
+        actor.on_turn_end.append(_make_checkpoint_hook(checkpoints, services, self._marks, context))
         return actor
 
     def _build_checkpoints(
         self, recorder: TurnRecorder, tools: SessionTools, warn: Callable[[str], None]
-    ) -> SessionCheckpoints | None:
-        """Return the checkpoints, or None when they are off. Nothing is created before a write."""
+    ) -> SessionCheckpoints:
+        """Return the checkpoints. Nothing is created before a write."""
         services, chosen = self._services, self._services.settings.checkpoints
         session_id = self._plan.session_id
 
@@ -296,7 +335,7 @@ class SessionBuilder:
             )
             return CheckpointRecorder(deps, lambda: recorder.turn_id)
 
-        return SessionCheckpoints(create_recorder) if chosen.enabled else None
+        return SessionCheckpoints(create_recorder if chosen.enabled else None, tools.context.places)
 
     async def _attach_hooks(self, actor: SessionActor, conversation: LiveConversation, tools: SessionTools) -> None:
         """Attach what runs before and after turns and at the session's end."""
@@ -387,6 +426,7 @@ class SessionBuilder:
             approver=approvals,
             reviewer=self._build_reviewer(),
             tool_delay=_given_or_configured(self._plan.options.tool_delay, self._services.settings.agent.tool_delay),
+            marks=self._marks,
         )
 
     def _build_reviewer(self) -> CallReviewer | None:
@@ -501,14 +541,26 @@ def _checkpoint_news(checkpoints: SessionCheckpoints | None) -> list[TextPart]:
     return recorder.take_notes() if recorder is not None else []
 
 
+async def _settle_marks(marks: EffectMarks, contexts: Sequence[ToolContext]) -> None:
+    """Mark what a session has changed since its last call."""
+    for context in contexts:
+        await marks.settle(context)
+
+
 def _make_checkpoint_hook(
-    checkpoints: SessionCheckpoints, services: Services
+    checkpoints: SessionCheckpoints, services: Services, marks: EffectMarks, context: ToolContext
 ) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
-    """Return a hook that closes the checkpoint after a turn that changed files, and deletes those too old."""
+    """Return a hook that closes the checkpoint after a turn that changed files, and deletes those too old; marks of
+    untrusted content are tied to what the turn has left.
+    """
 
     async def complete_checkpoint(state: TurnState, _ended: TurnEnded) -> None:
+        await marks.settle(context)
+        checkpoints.end_turn()
         recorder = checkpoints.recorder
         if recorder is not None and await recorder.close_turn(state.turn_id):
+            context.taint_marks.settle_contents(recorder.last_changes)
+            await context.taint_marks.flush()
             from hermes.checkpoints.retention import CheckpointRetention, prune_folder
 
             chosen, ground = services.settings.checkpoints, recorder.deps

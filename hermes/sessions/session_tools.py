@@ -22,7 +22,8 @@ from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
 from hermes.tools.session import Asker, ToolContext, ToolLimits, ToolState, WebAccess
-from hermes.tools.taint import TaintMarks, TrustedFolders
+from hermes.tools.taint import TrustedFolders
+from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import MCP_TOOLSET, without_mcp_toolsets
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable

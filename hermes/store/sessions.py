@@ -1,5 +1,7 @@
 """Sessions: rows, goals, the archives that compressions leave behind them, and marks of the files that they wrote."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Struct
 
@@ -7,7 +9,7 @@ from hermes.core.encoding import to_json
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.store.records import ARCHIVED, NewSession, SessionRow
-from hermes.store.repository import Repository, Transaction, as_method, queues, reads, to_value, writes
+from hermes.store.repository import Repository, Transaction, as_method, reads, to_value, writes
 from hermes.util.text import clean_surrogates
 
 _SELECT = f"SELECT {', '.join(SessionRow.__struct_fields__)} FROM sessions"
@@ -180,8 +182,6 @@ class SessionRepository(Repository):
 
 
 _ROW = tuple[str, bytes, tuple[str, ...]]
-MAX_MARKS = 10_000
-"""The number of marks that are kept; beyond it the oldest are deleted."""
 
 
 class TaintedFileRepository(Repository):
@@ -195,16 +195,17 @@ class TaintedFileRepository(Repository):
             msgspec.convert((path, digest, msgspec.json.decode(str(sources))), _ROW) for path, digest, sources in rows
         ]
 
-    @queues
-    def mark(self, tx: Transaction, path: str, digest: bytes, sources: tuple[str, ...]) -> None:
-        """Queue a mark behind all earlier writes; it replaces an older one of the path."""
-        row = (path, digest, to_json(sources).decode(), tx.now)
-
-        tx.execute("REPLACE INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?)", row)
-        tx.execute(
-            "DELETE FROM marked_files WHERE path IN"
-            " (SELECT path FROM marked_files ORDER BY at DESC, path LIMIT -1 OFFSET ?)",
-            (MAX_MARKS,),
+    @writes
+    def mark_all(
+        self, tx: Transaction, marks: Sequence[tuple[str, bytes, tuple[str, ...]]], gone: Sequence[str]
+    ) -> None:
+        """Store marks and delete those of some paths. A file that another process has marked has both sources."""
+        tx.executemany("DELETE FROM marked_files WHERE path = ?", [(path,) for path in gone])
+        tx.executemany(
+            "INSERT INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET"
+            " digest = excluded.digest, at = excluded.at, sources = (SELECT json_group_array(value) FROM"
+            " (SELECT value FROM json_each(marked_files.sources) UNION SELECT value FROM json_each(excluded.sources)))",
+            [(path, digest, to_json(sources).decode(), tx.now) for path, digest, sources in marks],
         )
 
     @writes

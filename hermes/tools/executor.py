@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field, structs
 
 from hermes.core.errors import ToolError
-from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
+from hermes.core.events import Event, Level, Notice, Refused, ToolEnded, ToolStarted
 from hermes.core.messages import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict
+from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
@@ -134,6 +135,8 @@ class _PreparedCall(Struct):
     arguments: Arguments
     raw: str
     decision: PermissionDecision
+    asked: bool = False
+    """Whether a person was asked about it, and said yes."""
     paths: tuple[PathUse, ...] = field(default=())
 
 
@@ -163,7 +166,9 @@ class Executor:
         approver: Approver | None = None,
         reviewer: CallReviewer | None = None,
         tool_delay: float = 0.0,
+        marks: EffectMarks | None = None,
     ) -> None:
+        self._marks = marks
         self._toolbox = toolbox
         self._questions = ApprovalPrompter(gate, approver)
         self._reviewer = reviewer
@@ -177,7 +182,7 @@ class Executor:
         What a tool raises becomes its result. Raises what `journal` raises; when cancelled, running tools are
         cancelled and awaited first, and the batch's results are complete all the same.
         """
-        round_ = _BatchRun(self._toolbox, self._questions, batch, context, journal, emit)
+        round_ = _BatchRun(self._toolbox, self._questions, batch, context, journal, emit, self._marks)
         ready: list[_PreparedCall] = []
         for index, call in enumerate(batch.calls):
             prepared = await round_.prepare_call(index, call, self._reviewer)
@@ -204,6 +209,7 @@ class _BatchRun:
         context: ToolContext,
         journal: EffectJournal,
         emit: Emit,
+        marks: EffectMarks | None,
     ) -> None:
         self._toolbox = toolbox
         self._gate = questions.gate
@@ -214,6 +220,7 @@ class _BatchRun:
         self._emit = emit
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
         self._has_asked = False
+        self._marks = marks
 
     async def prepare_call(self, index: int, call: ToolCallPart, reviewer: CallReviewer | None) -> _PreparedCall | None:
         """Resolve, validate and gate one call; return None when it already has its result."""
@@ -238,7 +245,7 @@ class _BatchRun:
         paths = tuple(
             PathUse(self._context.resolve_real_path(use.path) or use.path, use.write) for use in tool.paths(arguments)
         )
-        return _PreparedCall(index, call, tool, arguments, raw, decision, paths)
+        return _PreparedCall(index, call, tool, arguments, raw, decision, outcome.asked, paths)
 
     async def run_stage(self, items: Sequence[_PreparedCall], *, first: bool) -> None:
         """Run calls side by side, eight at once, and wait for all."""
@@ -265,14 +272,17 @@ class _BatchRun:
             started = self._context.clock.monotonic()
             self._batch.mark_started(item.index)
             noted = self._record_writes(item)
+            if self._marks is not None:
+                await self._marks.begin_call(self._context, anything=_changes_anything(item))
             self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.format_line(item.arguments)))
             try:
                 output = await self._run_tool(item)
             except asyncio.CancelledError:
                 self._emit_ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
                 raise
-            result = self._build_result(item, output)
+            result = self._build_result(item, output, await self._locate_provenance(item, output))
             self._record_outcome(noted, result)
+            result = await self._mark_effects(item, noted, result)
             if written and self._context.safeguard is not None:
                 await self._context.safeguard.record_after(written)
             if output.failed:
@@ -287,7 +297,9 @@ class _BatchRun:
         if safeguard is None:
             return []
         written = [str(context.resolve_path(use.path)) for use in item.tool.paths(item.arguments) if use.write]
-        anything = bool(item.tool.command(item.arguments)) and not item.decision.is_read_only
+        # What processes in the background change is marked from here on, if untrusted content is there by now.
+        goes_on = context.state.started_processes is not None and bool(context.state.taint.list_sources())
+        anything = _changes_anything(item) or goes_on
         if written or anything:
             named = _find_changed_files(item.decision, context) if anything else []
             await safeguard.save_before([*written, *named], anything=anything)
@@ -377,6 +389,7 @@ class _BatchRun:
             allowed_writes=tuple(
                 one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets
             ),
+            run_files=tuple(one for effect in effects if effect.kind is EffectKind.RUNS for one in effect.targets),
             git_settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
         )
 
@@ -411,9 +424,25 @@ class _BatchRun:
             for path in written.by_command:
                 known = filter(None, wrote.get(path, "").split("\n"))
                 wrote[path] = "\n".join(dict.fromkeys([*known, *sources_from_provenance(origin)]))
-        for path in (*written.own, *written.by_command):
-            if sources := wrote.get(path):
-                self._context.taint_marks.mark_file(path, sources.split("\n"))
+
+    async def _mark_effects(
+        self, item: _PreparedCall, written: "_WrittenFiles", result: ToolResultPart
+    ) -> ToolResultPart:
+        """Mark what the call has changed, and look again at what still runs; add to the result what there is to say."""
+        context, wrote = self._context, self._context.state.written_files
+        lines: list[str] = []
+        if self._marks is not None:
+            named = [path for path in (*written.own, *written.by_command) if wrote.get(path)]
+            approved = [one for effect in item.decision.effects for one in effect.targets] if item.asked else ()
+            origin = result.provenance
+            reached = sources_from_provenance(origin) if origin is not None and origin.is_untrusted else ()
+            sources = tuple(dict.fromkeys((*context.state.taint.list_sources(), *reached)))
+            lines += await self._marks.end_call(context, sources, named, approved, anything=_changes_anything(item))
+        for line in lines:
+            self._emit(Notice(Level.WARNING, line))
+        if context.backend_handle.backend is not None:
+            lines += await context.backend_handle.backend.look_again()
+        return structs.replace(result, text="\n".join((result.text, *(f"[{one}]" for one in lines))))
 
     def _find_provenance(self, item: _PreparedCall, output: ToolOutput) -> Provenance | None:
         """Return the provenance of a result."""
@@ -437,9 +466,14 @@ class _BatchRun:
         cut_off = item.decision.offline and self._context.backend.contained
         return frozenset() if cut_off else output.contacted_hosts
 
-    def _build_result(self, item: _PreparedCall, output: ToolOutput) -> ToolResultPart:
+    async def _locate_provenance(self, item: _PreparedCall, output: ToolOutput) -> Provenance | None:
+        """Return the provenance of a result; marked files are read for it, in a thread."""
+        if self._context.taint_marks.is_empty:
+            return self._find_provenance(item, output)
+        return await asyncio.to_thread(self._find_provenance, item, output)
+
+    def _build_result(self, item: _PreparedCall, output: ToolOutput, provenance: Provenance | None) -> ToolResultPart:
         text = self._context.redact(clean_surrogates(output.text))
-        provenance = self._find_provenance(item, output)
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
         if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
             text = self._spill_text(text, item.call.call_id)
@@ -467,6 +501,11 @@ class _BatchRun:
         text = _preview_text(clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
         call_id, name = item.call.call_id, item.tool.name
         self._emit(ToolEnded(call_id, name, output.status, seconds, text, output.failed, output.code))
+
+
+def _changes_anything(item: _PreparedCall) -> bool:
+    """Return whether a call may change files that it does not name."""
+    return bool(item.tool.command(item.arguments)) and not item.decision.is_read_only
 
 
 def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> list[str]:

@@ -108,6 +108,13 @@ class ProcessTable:
         """Return the processes that have not ended, oldest first."""
         return [one for one in self._processes.values() if one.running is not None and one.exit is None]
 
+    def has_running(self) -> bool:
+        """Return whether any process runs, or has left others running."""
+        return any(
+            one.exit is None or (one.exit.left_running and one.stopped is not StopOutcome.GONE)
+            for one in self._processes.values()
+        )
+
     def find(self, process_id: str) -> BackgroundProcess:
         """Return the process of that id. Raises `ToolError` naming the ones there are."""
         process = self._processes.get(process_id)

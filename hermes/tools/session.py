@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
+from hermes.core.checkpoints import WorkspaceChanges
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance
@@ -15,7 +16,8 @@ from hermes.core.secret import KeyHolder
 from hermes.execution.base import BackendHandle, CommandPermissions, TerminalBackend
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
-from hermes.tools.taint import Taint, TaintMarks, TrustedFolders
+from hermes.tools.taint import Taint, TrustedFolders
+from hermes.tools.taint_marks import TaintMarks
 from hermes.util.clock import Clock
 from hermes.util.renamed import renamed_names
 
@@ -71,6 +73,13 @@ class Safeguard(Protocol):
         """Record the state of these paths after the change."""
         ...
 
+    async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:
+        """Return what has changed since the last time, in the workspace and in `others`, since a command ran.
+
+        `running`: processes go on and may change more, also in later turns.
+        """
+        ...
+
 
 class FoundTool(Struct, frozen=True):
     """A deferred tool that was found. `origin` says who wrote its description and schema; None: Hermes itself."""
@@ -112,10 +121,14 @@ class Todo(Struct, frozen=True):
 
 
 class OneTimeWrites(Struct, frozen=True):
-    """Paths that a command may write when it is run once more, as it was, in the folder in which it was refused."""
+    """Paths that a command may write when it is run once more, as it was, in the folder in which it was refused.
+
+    `code` is a hash of the files that it runs: another content of theirs would be another command.
+    """
 
     cwd: str
     paths: tuple[str, ...]
+    code: str = ""
 
 
 class ToolLimits(Struct, frozen=True, kw_only=True):
@@ -209,6 +222,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """The files and folders that the call may read though commands do not see them, with every link followed."""
     allowed_writes: tuple[str, ...] = ()
     """The files that the call may write, with every link followed."""
+    run_files: tuple[str, ...] = ()
+    """The files from which the call's command runs code, as far as its text shows."""
     git_settings: tuple[str, ...] = ()
     """Files of git's settings that the call's command may change, because the person allowed it."""
     safeguard: Safeguard | None = None

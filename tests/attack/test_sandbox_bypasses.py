@@ -131,9 +131,6 @@ async def test_an_opened_folder_does_not_open_start_files_in_it(start: str) -> N
         assert not path.exists()
 
 
-@open_(
-    "medium, sandbox, one yes to a folder: a hook of the person's in it is lost, since nothing was kept of it before"
-)
 async def test_hooks_in_an_opened_folder_stay() -> None:
     async with scene(trusted=True) as one:
         one.open_tmp()
@@ -230,7 +227,6 @@ async def test_a_host_that_is_open_once_is_open_to_that_command() -> None:
         assert "has no address" not in said  # what the proxy says once a host is allowed
 
 
-@open_("medium, sandbox: `once` opens a path to the command as it is, and a script that it runs may be another by then")
 async def test_a_path_that_is_open_once_is_open_to_the_same_script() -> None:
     async with scene(trusted=True) as one:
         one.open_tmp()

@@ -480,9 +480,9 @@ def test_a_large_tree_is_looked_at_quickly(tmp_path: Path) -> None:
     for number in range(1500):
         (tmp_path / f"a{number % 30}" / f"b{number}").mkdir(parents=True)
     plants = PlantedFiles()
-    plants.record_baseline([str(tmp_path)], ())
+    plants.record_baseline([str(tmp_path)])
     # About 10.
-    cost = count_cpu_units(lambda: plants.quarantine_new([str(tmp_path)], (), lambda path: False))
+    cost = count_cpu_units(lambda: plants.quarantine_new([str(tmp_path)], lambda path: False))
     assert cost < 50 and plants.is_complete
 
 

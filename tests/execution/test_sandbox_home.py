@@ -158,7 +158,7 @@ def test_deeper_settings_of_the_persons_are_put_back_and_clones_stay(tmp_path: P
     own.parent.mkdir(parents=True)
     own.write_text("mine")
     plants, roots = PlantedFiles(), [str(tmp_path)]
-    plants.record_baseline(roots, ())
+    plants.record_baseline(roots)
     own.write_text("theirs")
     for name in (
         "clone/.git/HEAD",
@@ -173,10 +173,10 @@ def test_deeper_settings_of_the_persons_are_put_back_and_clones_stay(tmp_path: P
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("bad")
     for _ in range(2):
-        plants.quarantine_new(roots, (), lambda path: False)
+        plants.quarantine_new(roots, lambda path: False)
         assert own.read_text() == "mine" and not (tmp_path / "sub/.mcp.json").exists()
         assert (tmp_path / "clone/.vscode/settings.json").exists() and (tmp_path / "node_modules/x/.envrc").exists()
-        plants.record_baseline(roots, ())
+        plants.record_baseline(roots)
         (tmp_path / "sub/.mcp.json").write_text("bad again")
 
 

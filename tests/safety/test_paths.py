@@ -31,7 +31,7 @@ PLACES = Places(
         /home/ann/proj/.opencode/plugin/x.js /home/ann/proj/.helix/languages.toml /home/ann/proj/.nvim.lua
         /home/ann/proj/.irbrc /home/ann/proj/.pdbrc /home/ann/proj/x.code-workspace /home/ann/proj/.vscode/mcp.json
         /home/ann/proj/.roo/mcp.json /home/ann/proj/.idea/workspace.xml /home/ann/proj/.idea/runConfigurations/x.xml
-        /home/ann/proj/.githooks/pre-commit /home/ann/proj/.mise.toml /home/ann/proj/.gitmodules
+        /home/ann/proj/.githooks/pre-commit /home/ann/proj/.mise.toml
         /home/ann/proj/sub/.vscode/tasks.json /home/ann/proj/sub/.envrc /home/ann/proj/sub/.git
         """
         )

@@ -21,15 +21,14 @@ from hermes.execution.sandbox.bubblewrap import (
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
 from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
-from hermes.execution.sandbox.planted_files import PlantedFiles
-from hermes.execution.sandbox.policy import SandboxPolicy, find_code_paths, find_fixed_paths
+from hermes.execution.sandbox.planted_guard import PlantedGuard
+from hermes.execution.sandbox.policy import SandboxPolicy, find_code_paths
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.session_layout import SessionLayout
 from hermes.execution.sandbox.settings_copies import SettingsCopies
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.autorun_files import PROJECT_FILES
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
 
@@ -78,7 +77,6 @@ _LESS_NETWORK_NOTE = (
     b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 )
 _UNSIGNED_NOTE = b"\n[sandbox: no key is in here, so git signs nothing; the person can sign what was recorded]\n"
-_TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
 _MAX_STARTS = 5
 """How often a command is started while what its sandbox hides changes under the program that makes it."""
 _START_SECONDS = 10.0
@@ -129,14 +127,13 @@ class SandboxBackend:
         self._settings_copies = SettingsCopies(policy.places.home, environment)
         self._layouts = SessionLayout(self._policy, self._settings_copies, self._probe.mounts)
         self._commands: list[SandboxedCommand] = []
-        self._planted_files = PlantedFiles()
-        self._look_lock = asyncio.Lock()
         self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
         self._loopback_lock = asyncio.Lock()
         self._has_told_leftovers = False
         self._has_told_signing = False
         self.notices: list[str] = []
         """Lines for the person: what commands left that was moved aside. The model reads them as output."""
+        self._planted = PlantedGuard(self._policy, workspace, self.notices)
 
     async def require_support(self) -> SandboxSupport:
         """Return what the sandbox enforces here. Raises `ToolError` when it enforces nothing."""
@@ -154,21 +151,22 @@ class SandboxBackend:
         network = min(self._policy.network, command.network, key=_NETWORK_ORDER.index)
         if network is not NetworkMode.ON and not support.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
-        layout = await self._prepare_layout(command)
-        for left in reversed(range(_MAX_STARTS)):
-            output = HeldOutput(sink)
-            running, signal = await self._start_once(command, output.write, layout, network)
-            if signal is None or await running.has_begun(signal):
-                break
-            changed = await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
-            if not left or changed == layout:
-                break
-            # A path that was listed has gone, such as a socket that its program removed: nothing of the command ran.
-            await running.abandon()
-            self._commands.remove(running)
-            layout = changed
-        output.release()
-        return running
+        with self._planted.count_start():
+            layout = await self._prepare_layout(command)
+            for left in reversed(range(_MAX_STARTS)):
+                output = HeldOutput(sink)
+                running, signal = await self._start_once(command, output.write, layout, network)
+                if signal is None or await running.has_begun(signal):
+                    break
+                changed = await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
+                if not left or changed == layout:
+                    break
+                # A path that was listed has gone, such as a socket that its program removed: nothing has run.
+                await running.abandon()
+                self._commands.remove(running)
+                layout = changed
+            output.release()
+            return running
 
     async def _start_once(
         self, command: ShellCommand, sink: OutputSink, layout: AccessLayout, network: NetworkMode
@@ -203,23 +201,19 @@ class SandboxBackend:
         self._commands.append(running)
         return running, signal
 
-    async def quarantine_planted(self, layout: AccessLayout, sink: OutputSink) -> None:
-        """Quarantine files that programs would obey, after a command that could have made them."""
-        fixed = (
-            make_fixed_check(layout)
-            if (await self.require_support()).mechanism is not SandboxMechanism.LANDLOCK
-            else _is_never_fixed
-        )
-        async with self._look_lock:
-            notes = await asyncio.to_thread(
-                self._planted_files.quarantine_new, layout.paths_with(PathAccess.WRITE), PROJECT_FILES, fixed
-            )
-            complete = self._planted_files.is_complete
-        if not complete:
-            notes.append(_TOO_MANY_FOLDERS)
-        self.notices += notes
-        for note in notes:
-            sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
+    async def quarantine_planted(self, layout: AccessLayout) -> list[str]:
+        """Quarantine files that programs would obey, after a command that could have made them; return a line for each
+        thing.
+        """
+        support = await self.require_support()
+        fixed = _is_never_fixed if support.mechanism is SandboxMechanism.LANDLOCK else make_fixed_check(layout)
+        notes = await self._planted.look(layout, fixed, lambda: all(one.is_over for one in self._commands))
+        return [*notes, *self._planted.describe_size()]
+
+    async def look_again(self) -> Sequence[str]:
+        """Look again at what commands have left that still run; return a line for each thing that was moved aside."""
+        running = [one for one in self._commands if not one.is_over]
+        return await self.quarantine_planted(running[-1].layout) if running else ()
 
     def note_leftovers(self, layout: AccessLayout) -> bytes:
         """Return a line for the model, once a session: that files in /tmp will not stay."""
@@ -242,8 +236,8 @@ class SandboxBackend:
 
     def take_notices(self) -> list[str]:
         """Return the notices about quarantined files since the last call."""
-        notices, self.notices = self.notices, []
-        """Lines for the person: what commands left that was moved aside. The model reads them as output."""
+        notices = self.notices[:]
+        self.notices.clear()
         return notices
 
     def to_local_path(self, path: str) -> str:
@@ -293,12 +287,6 @@ class SandboxBackend:
         """Explain which variables a command used that commands do not get; "" when there is none."""
         return self._local.explain_dropped_variables(text)
 
-    def grant_read(self, path: str) -> None:
-        """Let this session's commands read what a person named. Raises `ToolError` for what is never opened."""
-        reason = explain_grant_refusal(os.path.realpath(path), self._policy)
-        if reason:
-            raise ToolError(f"{path} is not opened to commands: {reason}.")
-
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
         self._layouts.open_to_write(os.path.realpath(path))
@@ -316,6 +304,7 @@ class SandboxBackend:
             await one.settle_if_over()
             await one.release()
         self._commands.clear()
+        await self._planted.close()
         await self._local.close()
         for shared in self._loopbacks.values():
             if shared is not None:
@@ -336,17 +325,10 @@ class SandboxBackend:
         self._commands = [one for one in self._commands if one not in finished]
         for one in finished:
             await one.release()
-        async with self._look_lock:
-            if not self._commands:
-                await asyncio.to_thread(self._record_baseline)
-            return await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
-
-    def _record_baseline(self) -> None:
-        layout = self._layouts.build_unfixed()
-        self._planted_files.record_baseline(layout.paths_with(PathAccess.WRITE), PROJECT_FILES)
-        self._layouts.fix_paths(find_fixed_paths(layout, self._planted_files.list_git_dirs()))
-        if not self._planted_files.is_complete and _TOO_MANY_FOLDERS not in self.notices:
-            self.notices.append(_TOO_MANY_FOLDERS)
+        layout = await asyncio.to_thread(self._layouts.build_unfixed, command)
+        await self._planted.prepare_command(layout, is_alone=not self._commands)
+        self._layouts.fix_paths(self._planted.fixed_paths)
+        return await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
 
     def _get_tmpdir(self) -> SandboxTmpdir:
         if self._tmpdir is None:
@@ -412,7 +394,7 @@ class SandboxedCommand:
         self._backend = backend
         self._local_command = local_command
         self._sink = sink
-        self._layout = layout
+        self.layout = layout
         self._resources = resources
         self._settle_lock = asyncio.Lock()
         self._is_settled = False
@@ -444,7 +426,7 @@ class SandboxedCommand:
         """Wait for its end, for the last of its output, and for the check of what it left."""
         ended = await self._local_command.wait()
         await self._check_leftovers()
-        if self.has_shell_code and (left := self._backend.note_leftovers(self._layout)):
+        if self.has_shell_code and (left := self._backend.note_leftovers(self.layout)):
             self._sink(left)
         while self.closing_notes:
             self._sink(self.closing_notes.pop(0))
@@ -494,7 +476,8 @@ class SandboxedCommand:
     async def _check_leftovers(self) -> None:
         async with self._settle_lock:
             if not self._is_settled:
-                await self._backend.quarantine_planted(self._layout, self._sink)
+                for note in await self._backend.quarantine_planted(self.layout):
+                    self._sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
                 self._is_settled = True
             if self.is_over:
                 await self.release()

@@ -1,4 +1,4 @@
-"""Finds files that programs obey without being asked: git's hooks and settings, tasks of editors.
+"""Finds files that programs obey without being asked: git's hooks, settings and stopped rebases, tasks of editors.
 
 Where they exist already the kernel protects them. New ones, which a command can make and must be able
 to (`git init`, `git clone`), are looked for after it: harmless settings stay, the rest is moved aside,
@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from hermes.execution.sandbox.baseline import Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import find_project_settings, is_git_shaped
+from hermes.safety.autorun_files import find_settings, is_git_shaped
+from hermes.safety.paths import is_or_below
 from hermes.util.file_handles import open_folder
 
 _MAX_FOLDERS = 50_000
@@ -27,6 +29,19 @@ _MAX_FILE_BYTES = 262_144
 _MAX_HOOK_FILES = 2_000
 """The most files read in one folder of hooks; a folder with more is moved aside as a whole."""
 _MAX_NOTES = 20
+_MAX_FIXED = 200
+"""The most files in deeper folders that the kernel is asked to fix; the look takes care of more."""
+_MAX_STORED_BYTES = 8_000_000
+_RACE_NS = 50_000_000
+_GIT_TEXTS = frozenset(("config", "config.worktree", "git-rebase-todo", "todo", "strategy"))
+_GIT_FILES = (
+    *("config", "config.worktree", "rebase-merge/git-rebase-todo", "rebase-merge/strategy"),
+    *("rebase-apply/git-rebase-todo", "sequencer/todo"),
+)
+"""The files of a repository by which git runs programs: its settings, and the steps of a command that has stopped."""
+_STEP_THAT_RUNS = re.compile(r"\s*(?:(?:exec|x)(?:\s|$)|!)")
+_OWN_STRATEGIES = frozenset(("ort", "recursive", "resolve", "octopus", "ours", "subtree"))
+"""git's own ways to merge; any other name is that of a program."""
 HELD_SUFFIX = ".held"
 _SECTION_LINE = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)(?:\s+\"(?:[^\"\\\n]|\\.)*\")?\s*\]\s*(?:[#;].*)?$")
 _ENTRY_LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
@@ -85,13 +100,6 @@ _SAFE_URL = re.compile(r"(https?|ssh|git|file)://[^\s;\\]+$|[\w.@-]+:[\w./~-]+$|
 _SAFE_VALUE = re.compile(r"[\w./@*+:^~, -]*$")
 
 
-class EntryStamp(Struct, frozen=True):
-    """One state of a file or folder. Programs cannot set the time of change."""
-
-    inode: int
-    changed: int
-
-
 class _SeenFolder(Struct, frozen=True):
     stamp: EntryStamp
     folders: tuple[str, ...]
@@ -101,13 +109,18 @@ class _SeenFolder(Struct, frozen=True):
 
 
 class PlantedFiles:
-    """Tracks repositories and task files below some folders. Used by one thread at a time."""
+    """Tracks repositories and files that programs obey below some folders. Used by one thread at a time.
 
-    def __init__(self) -> None:
+    `stored` keeps on disk what is the person's own while commands run.
+    """
+
+    def __init__(self, stored: BaselineFile | None = None) -> None:
+        self._stored = stored
         self._folders: dict[str, _SeenFolder] = {}
-        self._stamps: dict[str, EntryStamp] = {}
-        """The state before the commands that run now, or at a later look."""
-        self._saved_contents: dict[str, tuple[bytes, int]] = {}
+        self._roots: set[str] = set()
+        self._files: dict[str, SavedFile] = {}
+        """The files that are obeyed as they were before the commands that run now, or at a later look."""
+        self._kept: tuple[str, ...] = ()
         self._new_repositories: set[str] = set()
         self._known: set[str] = set()
         """Folders that were there before a command made a repository in them: a person may work there."""
@@ -120,63 +133,126 @@ class PlantedFiles:
             path for path, seen in self._folders.items() if seen.is_git and path not in self._new_repositories
         )
 
-    def record_baseline(self, roots: Sequence[str], tasks: Sequence[str]) -> None:
-        """Take what is below `roots` as the person's own; `tasks` are names of files directly in them."""
-        self._scan_folders(roots)
-        before, self._stamps = self._stamps, {}
-        """The state before the commands that run now, or at a later look."""
-        for path in self._find_obeyed_files(roots, tasks):
-            if (mark := _read_stamp(path)) is not None:
-                self._stamps[path] = mark
-                if before.get(path) != mark:
-                    self._save_content(path)
+    def list_settings(self) -> list[str]:
+        """Return the files that were found which programs obey, and what start files that are links lead to."""
+        listed = (f"{folder}/{name}" for folder, seen in self._folders.items() for name in seen.settings)
+        return [*self._kept, *itertools.islice(listed, _MAX_FIXED)]
 
-    def quarantine_new(self, roots: Sequence[str], tasks: Sequence[str], fixed: Callable[[str], bool]) -> list[str]:
+    def record_baseline(self, roots: Sequence[str], kept: Iterable[str] = ()) -> list[str]:
+        """Take what is below `roots` as the person's own, before a command and while none runs; `kept` as well.
+
+        What another session's commands, or those of one that was killed, have made meanwhile is not: it is moved aside.
+        Return a line for each.
+        """
+        self._kept = tuple(one for one in kept if any(is_or_below(one, root) for root in roots))
+        alone, left = True, None
+        notes: list[str] = []
+        with contextlib.suppress(OSError):  # a home that cannot be written: there is no baseline but this one
+            alone, left = self._stored.open() if self._stored is not None else (True, None)
+        if left is not None:
+            self._adopt_baseline(left, roots)
+            notes = self.quarantine_new(roots, lambda path: False)
+        if alone or left is None:
+            self._scan_folders(roots)
+            self._files = self._read_files(self._find_obeyed_files())
+            self._roots = set(roots)
+            self._store_baseline()
+        return notes
+
+    def record_opened(self, roots: Sequence[str]) -> Sequence[str]:
+        """Take what is below those of the roots that have been opened since as the person's own; return those."""
+        opened = [one for one in roots if one not in self._roots]
+        if opened:
+            self._scan_folders([*self._roots, *opened])
+            self._files |= self._read_files(one for one in self._find_obeyed_files() if _is_below_any(one, opened))
+            self._roots |= set(opened)
+        return opened
+
+    def forget_baseline(self) -> None:
+        """Drop the baseline on disk, after the last command has ended and what it left was looked at."""
+        if self._stored is not None:
+            with contextlib.suppress(OSError):
+                self._stored.close()
+
+    def quarantine_new(self, roots: Sequence[str], fixed: Callable[[str], bool]) -> list[str]:
         """Move aside what programs obey and is new or changed, except what was `fixed` by the kernel; return a line for
         each.
         """
         self._note_new_repositories(roots)
         notes: list[str] = []
-        for path in self._find_obeyed_files(roots, tasks):
+        for path in self._find_obeyed_files():
             stamp = _read_stamp(path)
-            if stamp is None or self._stamps.get(path) == stamp or fixed(path):
+            before = self._files.get(path)
+            if stamp is None or (before is not None and before.stamp == stamp) or fixed(path):
                 continue
-            if (note := self._neutralize_file(path)) and len(notes) < _MAX_NOTES:
-                notes.append(note)
-            if (stamp := _read_stamp(path)) is not None:
-                self._stamps[path] = stamp
-                self._save_content(path)
+            now = _save_file(path, stamp)
+            if before is None or now.data is None or (now.mode, now.data) != (before.mode, before.data):
+                if (note := self._neutralize_file(path)) and len(notes) < _MAX_NOTES:
+                    notes.append(note)
+                if (stamp := _read_stamp(path)) is None:
+                    continue
+                now = _save_file(path, stamp)
+            self._files[path] = now
         return notes
+
+    def _adopt_baseline(self, left: Baseline, roots: Sequence[str]) -> None:
+        """Go on from what was the person's own when the commands began that run, or ran when Hermes was killed."""
+        self._files = {os.fsdecode(path): saved for path, saved in left.files.items()}
+        self._roots = set(map(os.fsdecode, left.roots))
+        self.record_opened(roots)
+        self._scan_folders(roots)
+        own = set(map(os.fsdecode, left.repositories))
+        self._known |= self._folders.keys()  # which of them commands have made is not known: none is
+        self._new_repositories = {path for path, seen in self._folders.items() if seen.is_git and path not in own}
+
+    def _store_baseline(self) -> None:
+        room = _MAX_STORED_BYTES
+        files: dict[bytes, SavedFile] = {}
+        for path, saved in self._files.items():
+            room -= len(saved.data or b"")
+            files[os.fsencode(path)] = saved if room >= 0 else SavedFile(saved.stamp, saved.mode)
+        roots, repositories = (tuple(map(os.fsencode, one)) for one in (self._roots, self.list_git_dirs()))
+        if self._stored is not None:
+            with contextlib.suppress(OSError):
+                self._stored.save(Baseline(roots, repositories, files))
+
+    def _read_files(self, paths: Iterable[str]) -> dict[str, SavedFile]:
+        """Return the files as they are now; of one that has not changed nothing is read."""
+        found: dict[str, SavedFile] = {}
+        for path in paths:
+            if (stamp := _read_stamp(path)) is not None:
+                known = self._files.get(path)
+                found[path] = known if known is not None and known.stamp == stamp else _save_file(path, stamp)
+        return found
 
     def _note_new_repositories(self, roots: Sequence[str]) -> None:
         before = self._folders
-        self._scan_folders(roots)
+        self._scan_folders(self._roots.union(roots))
         copied = self._copied()
         self._known |= {path for path in before if not f"{path}/".startswith(copied)}
         self._new_repositories |= {path for path, seen in self._folders.items() if seen.is_git and path not in before}
 
     def _neutralize_file(self, path: str) -> str:
         name = os.path.basename(path)
+        before = self._files.get(path)
+        was = (before.data or b"").decode("utf-8", "replace") if before is not None else ""
         try:
             with _open_parent(path) as (folder, entry):
-                if name in ("config", "config.worktree") and (text := _read_text(entry, folder)) is not None:
-                    clean = strip_harmful_settings(text)
-                    if clean == text or self._has_no_new_risk(path, text):
+                if name in _GIT_TEXTS and (text := _read_text(entry, folder)) is not None:
+                    clean = _clean_git_text(name, text, was)
+                    if clean == text:
                         return ""
                     held = _move_aside(entry, folder)
-                    before = self._saved_contents.get(path)
-                    if before is not None and any(_find_harmful_lines(before[0].decode("utf-8", "replace"))):
-                        _write_new(entry, folder, *before)  # the person's own settings are among them
-                    else:
-                        _write_new(entry, folder, clean.encode(), 0o600)
+                    mode = before.mode if before is not None and clean == was else 0o600
+                    _write_new(entry, folder, clean.encode(), mode)
                     return N_(
-                        "Settings in {path} that let git run programs were taken out; all of it is in {held}.",
+                        "What would let git run programs was taken out of {path}; all of it is in {held}.",
                         path=path,
                         held=held,
                     )
                 held = _move_aside(entry, folder)
-                if (before := self._saved_contents.get(path)) is not None:
-                    _write_new(entry, folder, *before)
+                if before is not None and before.data is not None:
+                    _write_new(entry, folder, before.data, before.mode)
                     return N_(
                         "{path} was changed by a command and is as it was again; the change is in {held}.",
                         path=path,
@@ -194,31 +270,14 @@ class PlantedFiles:
                 strerror=error.strerror,
             )
 
-    def _has_no_new_risk(self, path: str, text: str) -> bool:
-        """Return whether all that could make git run a program stood in the settings
-        before, under the same headings.
-        """
-        saved, _ = self._saved_contents.get(path, (b"", 0))
-        found = list(_find_harmful_lines(text))
-        if any(line.lstrip().startswith("[") or line.endswith("\\") for _, line in found):
-            return False  # it says what other lines mean
-        return not Counter(found) - Counter(_find_harmful_lines(saved.decode("utf-8", "replace")))
-
-    def _save_content(self, path: str) -> None:
-        with contextlib.suppress(OSError), _open_parent(path) as (folder, entry):
-            if (data := _read_bytes(entry, folder)) is not None:
-                self._saved_contents[path] = data, stat.S_IMODE(os.lstat(path).st_mode)
-
-    def _find_obeyed_files(self, roots: Sequence[str], tasks: Sequence[str]) -> Iterator[str]:
-        for root in roots:
-            yield from _find_links(root, tasks)
-            yield from _list_files(f"{root}/{name}" for name in tasks)
+    def _find_obeyed_files(self) -> Iterator[str]:
+        yield from _list_files(self._kept)
         copied = self._copied()
         for folder, seen in self._folders.items():
             if seen.settings and not f"{folder}/".startswith(copied):
                 yield from _list_files(f"{folder}/{name}" for name in seen.settings)
         for folder in [path for path, seen in self._folders.items() if seen.is_git]:
-            yield from _list_files([f"{folder}/config", f"{folder}/config.worktree"])
+            yield from _list_files(f"{folder}/{name}" for name in _GIT_FILES)
             yield from _list_files([f"{folder}/hooks"], except_suffix=".sample")
             if _has_foreign_commondir(folder):
                 yield f"{folder}/commondir"
@@ -227,9 +286,9 @@ class PlantedFiles:
         """Where commands made a folder and a repository in it, as `git clone` does: what it brings stays as it is."""
         return tuple(f"{one}/" for one in map(os.path.dirname, self._new_repositories) if one not in self._known)
 
-    def _scan_folders(self, roots: Sequence[str]) -> None:
+    def _scan_folders(self, roots: Iterable[str]) -> None:
         until = time.monotonic() + _LOOK_SECONDS
-        queue = list(roots)
+        queue = sorted(roots)
         found: dict[str, _SeenFolder] = {}
         for path in queue:
             if len(found) >= _MAX_FOLDERS or time.monotonic() > until:
@@ -247,6 +306,34 @@ class PlantedFiles:
         )
         """Whether the last look saw every folder."""
         self._folders = found
+
+
+def _clean_git_text(name: str, text: str, was: str) -> str:
+    """Return what a file of git's may say, which commands have changed: nothing new that makes git run a program."""
+    if name in ("config", "config.worktree"):
+        if _has_no_new_risk(text, was):
+            return text
+        # The person's own settings may be among what was there.
+        return was if any(_find_harmful_lines(was)) else strip_harmful_settings(text)
+    if name == "strategy":
+        return text if text == was or text.strip() in _OWN_STRATEGIES else "ort\n"
+    left = Counter(one.strip() for one in was.split("\n"))
+    kept: list[str] = []
+    for line in text.split("\n"):
+        left[line.strip()] -= 1
+        if _STEP_THAT_RUNS.match(line) is None or left[line.strip()] >= 0:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _has_no_new_risk(text: str, was: str) -> bool:
+    """Return whether all that could make git run a program stood in the settings before, under the same headings."""
+    if strip_harmful_settings(text) == text:
+        return True
+    found = list(_find_harmful_lines(text))
+    if any(line.lstrip().startswith("[") or line.endswith("\\") for _, line in found):
+        return False  # it says what other lines mean
+    return not Counter(found) - Counter(_find_harmful_lines(was))
 
 
 def strip_harmful_settings(text: str) -> str:
@@ -292,18 +379,27 @@ def _is_harmless_entry(section: str, key: str, value: str) -> bool:
 
 
 def _read_stamp(path: str) -> EntryStamp | None:
+    """Return the state of what is at a path; one that has changed just now is like no other: the clock of the disk is
+    coarse, and a change that follows at once would have the same time.
+    """
     try:
         found = os.lstat(path)
     except OSError:
         return None
-    return EntryStamp(found.st_ino, found.st_ctime_ns)
+    now = time.time_ns()
+    return EntryStamp(found.st_ino, found.st_ctime_ns if now - found.st_ctime_ns > _RACE_NS else -now)
 
 
-def _find_links(root: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield links in the place of the folders that these names lie in."""
-    for folder in dict.fromkeys(f"{root}/{name.partition('/')[0]}" for name in names if "/" in name):
-        if os.path.islink(folder):
-            yield folder
+def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
+    """Return a file as it is, with its content where that is a plain file's and not too long."""
+    with contextlib.suppress(OSError), _open_parent(path) as (folder, entry):
+        mode = stat.S_IMODE(os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode)
+        return SavedFile(stamp, mode, _read_bytes(entry, folder))
+    return SavedFile(stamp)
+
+
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(is_or_below(path, one) for one in folders)
 
 
 def _has_foreign_commondir(folder: str) -> bool:
@@ -323,15 +419,18 @@ def _scan_folder(path: str, stamp: EntryStamp) -> _SeenFolder:
     """Scan a folder for its folders, those of repositories too: another one may lie anywhere in them."""
     names: set[str] = set()
     folders: list[str] = []
+    links: list[str] = []
     with contextlib.suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
             names.add(entry.name)
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
+            elif entry.is_symlink():
+                links.append(entry.name)
     git = is_git_shaped(names)
     # A folder of that name that is no repository yet becomes one by `git init`, which keeps what lies in it.
     git = git or (os.path.basename(path) == ".git" and bool({"hooks", "config"} & names))
-    return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(find_project_settings(path, names))))
+    return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(find_settings(path, names, links))))
 
 
 def _list_files(paths: Iterable[str], except_suffix: str = "\0") -> Iterator[str]:

@@ -16,7 +16,6 @@ from msgspec import Struct
 from hermes.execution.base import NetworkMode
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, home_rows
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import PROJECT_FILES
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
     Places,
@@ -220,13 +219,13 @@ def add_fixed_paths(layout: AccessLayout, fixed: Iterable[str]) -> AccessLayout:
     return msgspec.structs.replace(made, pinned=_find_pinned(made))
 
 
-def find_fixed_paths(layout: AccessLayout, git_dirs: Iterable[str]) -> tuple[str, ...]:
+def find_fixed_paths(layout: AccessLayout, git_dirs: Iterable[str], settings: Iterable[str]) -> tuple[str, ...]:
     """Return what programs run or obey without being asked, inside what is writable. `git_dirs` are
-    repositories there.
+    repositories there, `settings` files of other programs.
 
     Call it while no command runs: one could put a link in the place of what was found.
     """
-    found = [f"{root}/{name}" for root in layout.paths_with(PathAccess.WRITE) for name in PROJECT_FILES]
+    found = [*settings]
     for folder in git_dirs:
         found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes", "commondir")]
         found += _find_configured_hooks(folder)

@@ -49,21 +49,21 @@ class SessionLayout:
             self._fixed = unfixed, add_fixed_paths(unfixed, self._fixed_paths)
         return self._fixed[1]
 
-    def build_unfixed(self) -> AccessLayout:
-        """Return the layout before anything in what is writable is fixed, some seconds old at most."""
-        return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
-
-    def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
-        """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
+    def build_unfixed(self, command: ShellCommand) -> AccessLayout:
+        """Return the layout for a command before anything in what is writable is fixed, some seconds old at most."""
         alone = [
             one
             for one in command.writable_paths
             if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)
         ]
-        layout = self.build_unfixed()
-        if alone:
-            opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, *alone))
-            layout = build_layout(self._policy, opened)
+        if not alone:
+            return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
+        opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, *alone))
+        return build_layout(self._policy, opened)
+
+    def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
+        """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
+        layout = self.build_unfixed(command)
         fixed = [one for one in self._fixed_paths if one not in command.git_settings]
         copies = self._copies.refresh(tmpdir) if self._policy.readable else ()
         return msgspec.structs.replace(add_fixed_paths(hide_sockets(layout), fixed), copies=copies)

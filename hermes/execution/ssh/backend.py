@@ -157,6 +157,10 @@ class SshBackend:
             sink(f"[{line}]\n".encode("utf-8", "replace"))
         return await self._remote.start(command, sink, self._sync.bring_changes)
 
+    async def look_again(self) -> Sequence[str]:
+        """Return nothing: what its commands leave is judged when it is brought over."""
+        return ()
+
     async def close(self) -> None:
         """End running commands, and the connection."""
         await self._remote.close()

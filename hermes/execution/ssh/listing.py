@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.safety.autorun_files import PROJECT_FILES
+from hermes.safety.autorun_files import is_never_written
 
 MAX_ENTRIES = 100_000
 MAX_LISTING_BYTES = 64 * 1024 * 1024
@@ -22,9 +22,6 @@ _MAX_DEPTH = 256
 """The most nested folders that are accepted from a host: walking through more would take too long."""
 _ENTRY_PATTERN = re.compile(
     rb"([fdl]) (\d{1,15}) ((-?\d{1,11})[.,]?\d{0,10}) (-?\d{1,11}[.,]?\d{0,10}) ([0-7]{1,5}) (.+)", re.DOTALL
-)
-_OBEYED_PATTERN = re.compile(
-    r"(^|/)\.git(/((modules|worktrees)/.*)?(hooks(/.*)?|config(\.worktree)?|info/attributes)|/commondir)?$", re.DOTALL
 )
 _GIT_CONTROL_FILES = frozenset({"hooks", "config", "config.worktree", "commondir"})
 _LIST_COMMAND = (
@@ -119,8 +116,7 @@ def is_link_inside(name: str, target: str) -> bool:
 
 def is_obeyed_name(name: str) -> bool:
     """Return whether programs here would do what a file or folder of this name says, on any file system."""
-    name = name.casefold()
-    return bool(_OBEYED_PATTERN.search(name)) or any(name == one or name.startswith(f"{one}/") for one in PROJECT_FILES)
+    return is_never_written(f"/{name}")
 
 
 def is_repository_control(name: str, here: Container[str]) -> bool:

@@ -21,7 +21,7 @@ from hermes.sessions.session_tools import OWNED_TOOLS, SessionPlan
 from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.store.store import Store
 from hermes.tools.registry import KnownTool, list_session_tools
-from hermes.tools.taint import TaintMarks
+from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 from hermes.util.clock import Clock
 
@@ -90,10 +90,9 @@ def build_features(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> 
     return reduce(Feature.__add__, owners, _surroundings_feature(plan, deps, marked))
 
 
-def make_trust_check(home: HermesHome, marked: TaintMarks) -> Callable[[str], bool]:
-    """Return a check whether a resolved path is trusted: its folder is, and no untrusted content was put into it."""
-    trust = TrustFile(home.trust_file)
-    return lambda path: trust.is_trusted_folder(path) and not marked.find_sources(path)
+def make_trust_check(home: HermesHome) -> Callable[[str], bool]:
+    """Return a check whether a resolved path lies in a trusted folder."""
+    return TrustFile(home.trust_file).is_trusted_folder
 
 
 def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
@@ -102,7 +101,9 @@ def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMar
     from hermes.context.prompt import MachineSection
 
     limit = deps.settings.context_file_max_chars
-    project = ProjectFilesSection(plan.cwd, make_trust_check(deps.home, marked), window=deps.window, limit=limit)
+    project = ProjectFilesSection(
+        plan.cwd, make_trust_check(deps.home), marked.find_sources, window=deps.window, limit=limit
+    )
     return Feature(sections=(MachineSection(deps.environ), project))
 
 

@@ -4,6 +4,7 @@ Tells from a failed command's own output whether it reached no host at all.
 """
 
 import asyncio
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -120,6 +121,7 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
     state = ctx.state
     cwd = ctx.places.expand_path(args.workdir, str(state.cwd)) if args.workdir else _get_folder(ctx)
     opened = state.one_time_writes.pop(args.command, None)
+    is_same = opened is not None and opened.cwd == cwd and opened.code == _fingerprint_code(ctx)
     command = ShellCommand(
         text=args.command,
         cwd=cwd,
@@ -130,7 +132,7 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
         report_state=not args.background,
         network=_choose_network(ctx),
         permissions=ctx.permissions,
-        writable_paths=opened.paths if opened is not None and opened.cwd == cwd else (),
+        writable_paths=opened.paths if opened is not None and is_same else (),
         git_settings=ctx.git_settings,
     )
     if not args.background:
@@ -144,6 +146,19 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
         text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.",
         contacted_hosts=process.contacted_hosts,
     )
+
+
+def _fingerprint_code(ctx: ToolContext) -> str:
+    """Return a hash of the files that the call's command runs, as they are now."""
+    from hermes.tools.permissions.fingerprint import fingerprint_files, list_code_files
+
+    found: list[str] = []
+    for path in ctx.run_files:
+        listed = list_code_files(path) if os.path.isdir(path) else [path]
+        if listed is None:
+            return os.urandom(8).hex()  # too many to tell: nothing is as it was
+        found += listed
+    return fingerprint_files(found)
 
 
 def _choose_network(ctx: ToolContext) -> NetworkMode:
@@ -219,7 +234,7 @@ async def _request_write(ctx: ToolContext, output: str, command: ShellCommand) -
         return [f"the sandbox keeps {path} from being written ({permit.reason}); do not try again"]
     if permit.once:
         paths = dict.fromkeys((*command.writable_paths, path))
-        ctx.state.one_time_writes[command.text] = OneTimeWrites(command.cwd, tuple(paths))
+        ctx.state.one_time_writes[command.text] = OneTimeWrites(command.cwd, tuple(paths), _fingerprint_code(ctx))
         return [f"the sandbox kept {path} from being written; it is open for one more run of this very command"]
     ctx.backend.grant_write(path)
     return [f"the sandbox kept {path} from being written; it is allowed now: run what is left again"]

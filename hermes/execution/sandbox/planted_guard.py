@@ -1,0 +1,84 @@
+"""Guards a session's folders against files that other programs would obey: what is there before a command is fixed, and
+what commands leave is looked at.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from hermes.execution.sandbox.baseline import BaselineFile
+from hermes.execution.sandbox.planted_files import PlantedFiles
+from hermes.execution.sandbox.policy import SandboxPolicy, find_fixed_paths
+from hermes.safety.layout import AccessLayout, PathAccess
+from hermes.safety.paths import is_or_below
+from hermes.safety.start_links import find_start_targets
+
+_TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
+
+
+class PlantedGuard:
+    """The baseline and the looks of one session. What they find is added to `notices`, for the person."""
+
+    def __init__(self, policy: SandboxPolicy, workspace: str, notices: list[str]) -> None:
+        self._policy = policy
+        self._files = PlantedFiles(BaselineFile(f"{policy.places.hermes}/baselines", workspace))
+        self._lock = asyncio.Lock()
+        self._starting = 0
+        """The commands that have a layout already and do not run yet."""
+        self.fixed_paths: tuple[str, ...] = ()
+        """What commands may not change inside what they may write."""
+        self._notices = notices
+
+    @contextmanager
+    def count_start(self) -> Iterator[None]:
+        """Keep the baseline while a command is prepared and started."""
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+
+    async def prepare_command(self, layout: AccessLayout, *, is_alone: bool) -> None:
+        """Take what is there as the person's own: all of it while no command runs, else what was opened since."""
+        async with self._lock:
+            await asyncio.to_thread(self._record_baseline, layout, is_alone=is_alone)
+
+    async def look(
+        self, layout: AccessLayout, fixed: Callable[[str], bool], is_over: Callable[[], bool] = lambda: False
+    ) -> list[str]:
+        """Move aside what commands have left for programs to obey; return a line for each thing.
+
+        `is_over` tells whether nothing runs any more: then there is nothing that a crash could leave.
+        """
+        async with self._lock:
+            roots = layout.paths_with(PathAccess.WRITE)
+            notes = await asyncio.to_thread(self._files.quarantine_new, roots, fixed)
+            if not self._starting and is_over():
+                await asyncio.to_thread(self._files.forget_baseline)
+        self._notices += notes
+        return notes
+
+    def describe_size(self) -> list[str]:
+        """Return a line when the last look did not see every folder."""
+        lines = [] if self._files.is_complete else [_TOO_MANY_FOLDERS]
+        self._notices += lines
+        return lines
+
+    async def close(self) -> None:
+        """Drop the baseline on disk: no command runs any more."""
+        async with self._lock:
+            await asyncio.to_thread(self._files.forget_baseline)
+
+    def _record_baseline(self, layout: AccessLayout, *, is_alone: bool) -> None:
+        roots, files = layout.paths_with(PathAccess.WRITE), self._files
+        opened: Sequence[str] = ()
+        if is_alone:
+            self._notices += files.record_baseline(roots, find_start_targets(self._policy.places.home))
+        else:
+            opened = files.record_opened(roots)
+        if is_alone or opened:
+            found = find_fixed_paths(layout, files.list_git_dirs(), files.list_settings())
+            new = (one for one in found if any(is_or_below(one, root) for root in opened))
+            self.fixed_paths = found if is_alone else tuple(dict.fromkeys([*self.fixed_paths, *new]))
+        if not files.is_complete and _TOO_MANY_FOLDERS not in self._notices:
+            self._notices.append(_TOO_MANY_FOLDERS)
