@@ -1,13 +1,7 @@
-"""All rules by the name of the program, and what is judged of every call.
-
-Options with which a program only says what it would do. The only table of them.
-
-Only those stand here with which the program itself stops short of doing it, whatever else is given.
-"""
+"""All rules by the name of the program, and what is judged of every call."""
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
@@ -20,14 +14,11 @@ from hermes.safety.shell.programs import (
     containers,
     databases,
     disks,
-    editing,
-    fetched,
     files,
     finding,
     git,
     interpreters,
     keystores,
-    lookups,
     machine,
     network,
     option_injection,
@@ -37,7 +28,6 @@ from hermes.safety.shell.programs import (
     services,
     shells,
     text,
-    unbounded_output,
     windows,
     wrappers,
 )
@@ -62,7 +52,6 @@ RULES: dict[str, Rule] = {
     **text.RULES,
     **disks.RULES,
     **files.RULES,
-    **editing.RULES,
     **finding.RULES,
     **archives.RULES,
     **machine.RULES,
@@ -83,8 +72,6 @@ RULES: dict[str, Rule] = {
     "pip": builders.pip,
 }
 """What judges a call, by the name of the program."""
-RULES |= {name: lookups.beside(RULES.get(name)) for name in lookups.PROGRAMS}
-RULES |= {name: fetched.before(RULES.get(name)) for name in fetched.PROGRAMS}
 
 LOOKERS = word_set(
     """
@@ -139,11 +126,6 @@ _COMMANDS = frozenset(
     "monit postfix pcs crm sv dovecot mailman"
 )
 """Names that mean a program wherever they stand among the arguments of a program that is not known."""
-_TEXT_OPTIONS = re.compile(r"--?(exec|execute|command|cmd|run|eval|shell|script|hook|on-\w+|pre\w*|post\w*|e|c|x)$")
-_COMMAND_TEXT = re.compile(
-    r"\brm\s+(-\w+\s+)*-\w*[rR]|\bmkfs\b|\bdd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|removeSync|:\(\)\s*\{|"
-    r"\b(sudo|shutdown|reboot)\s"
-)
 
 
 _VERSIONED = (interpreters.interpreter, builders.pip, builders.compiled)
@@ -159,8 +141,6 @@ def judged(call: ProgramCall) -> ShellStream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
-    if name in PLANS and only(call):
-        rule = _changes_nothing
     out = rule(call) if rule is not None else None
     if name in _BUILDERS:
         dataflow.judge_code_folder(call, call.cwd)
@@ -173,7 +153,7 @@ def judged(call: ProgramCall) -> ShellStream:
         out = ShellStream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else EMPTY_STREAM
     elif labels:
         out = ShellStream(out.text, out.labels | labels)
-    return unbounded_output.followed(call, _labelled(call, out))
+    return _labelled(call, out)
 
 
 def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
@@ -183,13 +163,8 @@ def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
     return call.judge_reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
 
 
-def _changes_nothing(call: ProgramCall) -> None:
-    """The rule for programs that only say what they would do."""
-
-
 def _without_rule(call: ProgramCall) -> None:
     databases.carried(call)
-    editing.by_option(call)
     if call.name.startswith("mkfs."):
         disks.made(call)
     if call.name not in _READERS:
@@ -230,7 +205,6 @@ def _unknown_program(call: ProgramCall) -> None:
     call.add_effect(EffectKind.RUNS, (call.cwd,))
     cloud_clis.unknown(call)
     cloud_clis.migrations(call)
-    _texts_in(call)
     for at, word in enumerate(call.words[:6]):
         if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(call.words) and not word.quoted:
             call.judge_program(call.words[at:], lost=True)
@@ -240,85 +214,3 @@ def _unknown_program(call: ProgramCall) -> None:
 
 
 _ADDRESS = re.compile(r"\w+://|[\w-]+(\.[\w-]+)+$")
-
-
-def _texts_in(call: ProgramCall) -> None:
-    """Options of it that look like a command."""
-    words = call.words
-    for at, word in enumerate(words[:12]):
-        option, equals, value = word.text.partition("=")
-        if equals and _TEXT_OPTIONS.match(option) and _COMMAND_TEXT.search(value):
-            _nested(call, value)
-        elif _TEXT_OPTIONS.match(word.text) and at + 1 < len(words) and _COMMAND_TEXT.search(words[at + 1].text):
-            _nested(call, words[at + 1].text)
-
-
-def _nested(call: ProgramCall, text: str) -> None:
-    call.ask("nested-program", "its arguments hold a command that deletes or downloads")
-    call.judge_script(text, lost=True)
-
-
-class _Plan(NamedTuple):
-    """How a program is told to change nothing."""
-
-    said: str
-    """Letters and long names, any of which says it."""
-    valued: str = ""
-    """Letters whose value stands behind them: what follows is no option."""
-    named: frozenset[str] = frozenset()
-    verbs: str = ""
-    """What its operands have to begin with for that."""
-
-
-_MADE = _Plan("n", "bCdeEfgGiIJlLmMNoOrTtUz")
-
-
-_RESTORED = _Plan("t test", "TMw", word_set("table modprobe wait"))
-
-
-PLANS: dict[str, _Plan] = {
-    **dict.fromkeys(("mke2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), _MADE),
-    "mkfs.xfs": _Plan("N", "bcdilmnprsL"),
-    "sfdisk": _Plan("n no-act", "oNOwWXY", word_set("backup-file label partno wipe wipe-partitions label-nested")),
-    "fsck": _Plan("N", "tCr"),
-    "visudo": _Plan("c check", "fx", word_set("file export")),
-    **dict.fromkeys(("iptables-restore", "ip6tables-restore"), _RESTORED),
-    "nft": _Plan("c check", "fID", word_set("file includepath define")),
-    "shutdown": _Plan("k"),
-    "systemctl": _Plan("dry-run", "HMptsno", verbs=r"(halt|poweroff|reboot|kexec|suspend|hibernate|default|rescue)\b"),
-    "alembic": _Plan("sql", "cnx", word_set("config name tag"), verbs=r"(up|down)grade\b"),
-    "salt": _Plan("", "CELGNSIR", verbs=r"\S+ state\.\w+ (.* )?test=True$"),
-    "poetry": _Plan("dry-run", "rupPC", word_set("repository username password dist-dir"), verbs="publish"),
-    "pacman": _Plan("p print", "br", word_set("dbpath root config arch cachedir hookdir")),
-    "borg": _Plan("n dry-run", "dwmyHPa", verbs=r"(delete|prune|create|extract|recreate)\b"),
-    "restic": _Plan("n dry-run", "ropH", verbs=r"(forget|prune|backup|restore)\b"),
-    "rclone": _Plan("n dry-run", "", word_set("config filter include exclude backup-dir log-file")),
-    "gsutil": _Plan("n", "oux", verbs=r"rsync\b"),
-    "pulumi": _Plan("preview-only", "sCm", verbs=r"(up|destroy|refresh)\b"),
-    **dict.fromkeys(
-        ("docker", "docker-compose"),
-        _Plan(
-            "dry-run",
-            "fpHc",
-            word_set("file project-name env-file profile host context"),
-            verbs=r"(compose )?(down|rm|kill|up|stop)\b",
-        ),
-    ),
-}
-"""By program."""
-
-
-_FALSE = word_set("false no none 0 off")
-
-
-_VERBS = {name: re.compile(plan.verbs) for name, plan in PLANS.items()}
-
-
-def only(call: ProgramCall) -> bool:
-    """Whether a call of a program of the table changes nothing."""
-    plan = PLANS[call.name]
-    options = call.parse_options(plan.valued, plan.named)
-    said = plan.said.split()
-    if said and (not options.has_option(*said) or any(word.text in _FALSE for word in options.option_values(*said))):
-        return False
-    return _VERBS[call.name].match(" ".join(word.text for word in options.operands)) is not None
