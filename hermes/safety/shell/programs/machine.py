@@ -220,7 +220,8 @@ RULES: dict[str, Rule] = {
     **_changing(_TRACES, "journalctl logrotate dmesg wevtutil auditctl auditpol faillog lastlog"),
     **_changing(
         _SETTINGS,
-        "gsettings dconf defaults kwriteconfig5 kwriteconfig6 xfconf-query authselect sysrc nvram tccutil crudini augtool",
+        "gsettings dconf defaults kwriteconfig5 kwriteconfig6 xfconf-query authselect sysrc nvram tccutil "
+        "crudini augtool",
     ),
     **_asking(
         _USERS,
