@@ -6,6 +6,7 @@ from collections.abc import Callable
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.operands import judge_operands, names_output
 from hermes.safety.shell.programs import (
     archives,
     builders,
@@ -14,6 +15,7 @@ from hermes.safety.shell.programs import (
     containers,
     databases,
     disks,
+    fetched,
     files,
     finding,
     git,
@@ -31,7 +33,16 @@ from hermes.safety.shell.programs import (
     windows,
     wrappers,
 )
-from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, SECRET, STORED, ShellStream, word_set
+from hermes.safety.shell.words import (
+    EMPTY_STREAM,
+    ENDLESS,
+    NO_LABELS,
+    SECRET,
+    STORED,
+    UNKNOWN_STREAM,
+    ShellStream,
+    word_set,
+)
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
@@ -86,7 +97,7 @@ _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
 _READERS = word_set(
     """
     true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
-    stat file wc uniq comm
+    stat file wc comm
     diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5 shasum nm objdump
     readelf ldd size od hexdump
     grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash help info apropos whatis tldr man locate ps
@@ -96,8 +107,8 @@ _READERS = word_set(
     clear reset sleep wait jobs fg bg disown shift return exit break continue let getopts ulimit umask times caller
     compgen complete shopt bind
     dirname basename realpath readlink mktemp mkdir tput expr bc dc factor seq shuf tsort look spell aspell spellcheck
-    wall write mesg logger say notify-send
-    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta fzf zoxide history-show pbcopy
+    wall mesg logger say notify-send
+    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta zoxide history-show pbcopy
     pbpaste xclip xsel wl-copy
     cal ncal figlet cowsay lolcat neofetch fastfetch task todo bd jira hostid logname users finger mtr traceroute
     tracepath whois arp nmap
@@ -108,6 +119,12 @@ _READERS = word_set(
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
+_WRITING = word_set("git curl wget docker podman ssh-keygen")
+"""Programs among `LOOKERS` whose options say where they put something."""
+_READING = word_set(
+    "cat tac nl head tail less more most strings base64 base32 rev cut hexdump hd bat source . diff3 sdiff"
+)
+"""Programs with rules that only read the files that they are given."""
 _BUILDERS = word_set("cargo rails rake mix")
 """Programs with rules for something else that also run code out of the folder."""
 DANGEROUS = tuple(sorted(files.DANGEROUS))
@@ -140,20 +157,35 @@ def _of_version(name: str) -> Rule | None:
 def judged(call: ProgramCall) -> ShellStream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
+    if _is_trial(call):
+        return UNKNOWN_STREAM
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
     out = rule(call) if rule is not None else None
     if name in _BUILDERS:
         dataflow.judge_code_folder(call, call.cwd)
-    labels = _read(call, rule)
+    labels = _read(call, rule) | _endless(call)
     if rule is None:
         _without_rule(call)
+    if name not in _READERS and name not in _READING and (name not in LOOKERS or name in _WRITING):
+        judge_operands(call, is_known=rule is not None and not names_output(call))
     option_injection.judge(call)
     keystores.searched(call)
     if out is None:
-        out = ShellStream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else EMPTY_STREAM
+        passed = call.stdin.labels if name in text.RULES or name in _READERS else call.stdin.labels - {ENDLESS}
+        out = ShellStream(None, passed | labels) if name not in ("true", "false", ":") else EMPTY_STREAM
     elif labels:
         out = ShellStream(out.text, out.labels | labels)
     return _labelled(call, out)
+
+
+_TRIED = re.compile(r"--(dry-run(=(?!none|false|no\b|0)\w+)?|no-act|preview-only|just-print|simulate)$")
+_TRYING = cloud_clis.PROGRAMS | word_set("docker podman docker-compose sfdisk pacman dpkg apt apt-get")
+
+
+def _is_trial(call: ProgramCall) -> bool:
+    """Return whether a program only says what it would do; what it hands on to another program may do it."""
+    runs = {"run", "exec", "ssh", "--"}.intersection(call.args)
+    return call.name in _TRYING and not runs and any(map(_TRIED.match, call.args))
 
 
 def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
@@ -163,8 +195,20 @@ def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
     return call.judge_reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
 
 
+def _endless(call: ProgramCall) -> frozenset[str]:
+    """Return the label of what never ends when a program is given such a file, and is not told how much to read."""
+    given = any(word.text.rpartition("=")[2] in dataflow.ENDLESS_FILES for word in call.words)
+    return frozenset({ENDLESS}) if given and not any(map(_AMOUNT.match, call.args)) else NO_LABELS
+
+
+_AMOUNT = re.compile(r"-\w*[cnNlmq]\d*$|count=|--(bytes|lines|length|max-count|read)|of=|.*\b[qQ]$|rand$")
+
+
 def _without_rule(call: ProgramCall) -> None:
     databases.carried(call)
+    if call.name in _LOOKING_UP:
+        _judge_carried(call)
+        call.add_effect(EffectKind.FETCHES, [word.text for word in call.words if word.text[:1] not in "-+"][:3])
     if call.name.startswith("mkfs."):
         disks.made(call)
     if call.name not in _READERS:
@@ -203,14 +247,36 @@ def _unknown_program(call: ProgramCall) -> None:
         option_injection.loader(call)
         return
     call.add_effect(EffectKind.RUNS, (call.cwd,))
+    fetched.installs(call)
     cloud_clis.unknown(call)
     cloud_clis.migrations(call)
     for at, word in enumerate(call.words[:6]):
         if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(call.words) and not word.quoted:
             call.judge_program(call.words[at:], lost=True)
             break
-    if any(SECRET in word.labels for word in call.words) and any(_ADDRESS.match(word.text) for word in call.words):
+    _judge_texts(call)
+    if any(_ADDRESS.match(word.text) for word in call.words):
+        _judge_carried(call)
+
+
+_LOOKING_UP = word_set("dig host nslookup drill kdig whois ping traceroute tracepath mtr finger getent")
+"""Programs that ask others for a name, which carries what stands in it away; the answer is somebody else's text."""
+
+
+def _judge_carried(call: ProgramCall) -> None:
+    if any(SECRET in word.labels for word in call.words):
         call.ask("exfiltration", "it may send keys away")
 
 
+def _judge_texts(call: ProgramCall) -> None:
+    """Judge the words of a program without a rule that read like a command: it may start them."""
+    texts = [word.text.lstrip("!|~ ") for word in call.words[:12] if " " in word.text and _COMMAND.match(word.text)]
+    if texts and not cloud_clis.TELLING.search(call.name):
+        call.ask("nested-program", "its arguments hold a command that deletes or downloads")
+        call.judge_script(texts[0], lost=True)
+
+
+_COMMAND = re.compile(
+    r"\W*(rm\s+(-\w+\s+)*-\w*[rR]|mkfs|dd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|:\(\)\s*\{|(sudo|shutdown|reboot)\s)"
+)
 _ADDRESS = re.compile(r"\w+://|[\w-]+(\.[\w-]+)+$")

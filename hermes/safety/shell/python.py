@@ -180,7 +180,7 @@ class _PythonReader(ast.NodeVisitor):
             self.code.environment = self.code.environment or is_secret_variable(first or "TOKEN")
             return
         if name.startswith(("sys.path.", "site.addsitedir")):
-            self.code.loads.add(first or ".")
+            self.code.loads.add((self.text_of(node.args[-1]) if node.args else None) or ".")
         if any(_HANDED_OVER.match(self.name_of(one)) for one in node.args if isinstance(one, ast.Attribute | ast.Name)):
             self.code.harmful.append(("the program text hands over what deletes or starts programs", True))
         if _SPAWNS.match(name) and not _HARMLESS_SPAWNS.match(name):
@@ -229,8 +229,8 @@ class _PythonReader(ast.NodeVisitor):
         if name.startswith("shutil.copy") and None not in (paths := [self.path_of(one) for one in node.args[:2]]):
             self.code.written += filter(None, paths[1:])
             return
-        only_asks = name in ("os.kill", "os.killpg") and ast.unparse(node.args[-1:]) == "0" if node.args else False
-        if not only_asks:
+        signal = node.args[-1] if name in ("os.kill", "os.killpg") and node.args else None
+        if not (isinstance(signal, ast.Constant) and signal.value == 0):
             self.code.harmful.append(("the program text changes rights, links or processes", True))
 
     def _judge_connection(self, name: str, node: ast.Call, address: str | None) -> None:

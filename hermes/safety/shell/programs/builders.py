@@ -34,6 +34,7 @@ def runs_folder(call: ProgramCall, place: str) -> None:
 def folder(call: ProgramCall) -> None:
     """Programs whose settings and plug-ins in the folder are code: test runners, builders, linters."""
     cloud_clis.migrations(call)
+    fetched.installs(call)
     runs_folder(call, call.cwd)
     if call.name == "go" and call.args[:1] == ["install"]:
         for text in call.args[1:]:

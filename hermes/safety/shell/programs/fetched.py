@@ -24,3 +24,16 @@ def asked(call: ProgramCall) -> None:
     """Say that it runs what an address names. In a sandbox the connection itself is asked about."""
     call.add_effect(EffectKind.FETCHES)
     call.ask("runs-fetched", RUNS, contained=True)
+
+
+_VERBS = {"install", "reinstall", "add", "run", "shell", "develop", "build", "activate", "plugin"}
+_BY_ADDRESS = re.compile(r"--git\b|--url\b|--source\b|(git|hg)\+|github:|gitlab:|git@|git://|ssh://")
+
+
+def installs(call: ProgramCall) -> None:
+    """Judge any program that is told to install, or run, what lies at an address."""
+    verbs = _VERBS.intersection(call.args[:3])
+    if (verbs and any(map(_BY_ADDRESS.match, call.args))) or (
+        verbs & {"install", "add"} and any(map(foreign, call.args))
+    ):
+        asked(call)

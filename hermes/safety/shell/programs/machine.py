@@ -56,7 +56,8 @@ def network(call: ProgramCall) -> ShellStream | None:
     if call.args[:2] == ["netns", "exec"]:
         call.ask("network", "it runs in another network")
         return call.judge_program(call.words[3:], lost=True)
-    return _judge_changing(call, _NETWORK)
+    _judge_changing(call, _NETWORK)
+    return None
 
 
 _TURNED_OFF = word_set("HISTFILE HISTSIZE HISTFILESIZE")

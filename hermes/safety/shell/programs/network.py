@@ -66,6 +66,7 @@ def curl(call: ProgramCall) -> ShellStream | None:
     urls = [*options.operands, *options.option_values("url")]
     hosts = [_host(word.text) for word in urls]
     judge_hosts(call, hosts)
+    call.judge_reads([word for word in urls if word.text.lower().startswith("file:")])
     _taken_along(call, options, urls, hosts)
     _configured(call, options)
     _requests(call, options, urls, hosts)

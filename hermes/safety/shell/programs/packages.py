@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.programs import cloud_clis, services
+from hermes.safety.shell.programs import cloud_clis, fetched, services
 from hermes.safety.shell.words import FETCHED, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
@@ -42,6 +42,7 @@ _FOREIGN = re.compile(r"(https?|ftp)://|/tmp/|/dev/shm/")
 def judge(call: ProgramCall) -> ShellStream | None:
     """A package program: what it removes, and what it installs from where."""
     args = call.args
+    fetched.installs(call)
     if call.name == "gem":
         cloud_clis.migrations(call)
     elif call.name == "brew":
