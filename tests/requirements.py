@@ -59,6 +59,7 @@ REQUIREMENTS = {
     "sqlite3": Requirement("sqlite3", ("sqlite3",), is_optional=True),
     "systemd": Requirement("systemd", ("systemctl", "journalctl", "systemd-analyze"), is_optional=True),
     "tmux": Requirement("tmux", ("tmux",), is_optional=True),
+    "unshare": Requirement("util-linux", ("unshare", "mount"), is_linux_only=True),
     "zsh": Requirement("zsh", ("zsh",), is_optional=True),
 }
 """By the name that `needs` takes and that the reason of a skip says."""

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 import hermes
+from hermes.admin.restore_effects import list_restore_effects
 from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.encoding import to_json
@@ -299,7 +300,7 @@ def create_backup(
     `report` is called with the progress. Raises HermesError; then there is no new file.
     """
     home = locate_home(environ)
-    home.check_usable()
+    home.check_usable(writes=target is None)
     if not home.root.is_dir():
         raise NotFoundError(N_("There is nothing in {home} yet.", home=home.root))
     if target is None:
@@ -345,18 +346,24 @@ def resolve_backup_path(environ: Mapping[str, str], name: str) -> Path:
 def plan_restore(environ: Mapping[str, str], file: Path) -> Plain:
     """Return what restoring would do, once the archive was read completely and found sound. Changes nothing.
 
-    Raises StoreError for an archive that is damaged, hostile, or of a newer Hermes, and NotFoundError.
+    `effects` are lines about what would start or be open that is not so now. Raises StoreError for an archive that is
+    damaged, hostile, or of a newer Hermes, and NotFoundError.
     """
     home = locate_home(environ)
     with BackupArchive(file) as archive:
         archive.verify_members()
-        with _check_database(archive, home):
-            pass
-        return _build_plan(home, file, archive.manifest)
+        plan = _build_plan(home, file, archive.manifest)
+        hashes = {one.name: one.sha256 for one in archive.manifest.files}
+        with _unpack_small_entries(archive, home) as folder:
+            return plan | {"effects": list_restore_effects(HermesHome(folder), home, hashes)}
 
 
-def restore_backup(environ: Mapping[str, str], file: Path, *, report: ProgressCallback = str) -> Plain:
+def restore_backup(
+    environ: Mapping[str, str], file: Path, *, planned: Plain | None = None, report: ProgressCallback = str
+) -> Plain:
     """Replace the contents of the home with those of a backup; return the plan and the backup made before.
+
+    With the plan that a person has seen, nothing but the archive of that plan is restored.
 
     A crash in the middle leaves the old home or the new one. Raises as `plan_restore`, and BusyError while
     a session is open; then nothing has changed.
@@ -367,6 +374,8 @@ def restore_backup(environ: Mapping[str, str], file: Path, *, report: ProgressCa
         what = tr("Nothing can be restored")
         require_no_open_session(home, what)
         plan = _build_plan(home, file, archive.manifest)
+        if planned is not None and planned["digest"] != plan["digest"]:
+            raise StoreError(N_("{file} was changed meanwhile.", file=file), N_("Nothing was changed."))
         with _stage_files(home, archive, report) as stage:
             report(tr("backing up what is there now"))
             before = _back_up_current(home)
@@ -434,22 +443,23 @@ def _stage_files(home: HermesHome, archive: BackupArchive, report: ProgressCallb
 
 
 @contextlib.contextmanager
-def _check_database(archive: BackupArchive, home: HermesHome) -> Iterator[None]:
-    """Check the database of a backup: it must be ours, sound, and of a version that this Hermes supports."""
+def _unpack_small_entries(archive: BackupArchive, home: HermesHome) -> Iterator[Path]:
+    """Unpack a backup's database and its files of settings and keys into a folder for the time of the context.
+
+    The database must be ours, sound, and of a version that this Hermes supports.
+    """
     import tempfile
 
-    member = next((one for one in archive.manifest.files if one.name == DATABASE), None)
-    if member is None:
-        yield
-        return
     near = home.root if home.root.is_dir() else None
     with tempfile.TemporaryDirectory(
         prefix=restore_journal.STAGE_PREFIX, dir=near, ignore_cleanup_errors=True
     ) as folder:
-        copy = Path(folder, DATABASE)
-        archive.extract_member(member, copy)
-        _require_sound(copy)
-        yield
+        for member in archive.manifest.files:
+            if member.name == DATABASE or member.name in _SMALL_ENTRIES:
+                archive.extract_member(member, Path(folder, member.name))
+        if Path(folder, DATABASE).exists():
+            _require_sound(Path(folder, DATABASE))
+        yield Path(folder)
 
 
 def _require_sound(database: Path) -> None:
@@ -494,6 +504,7 @@ def _build_plan(home: HermesHome, file: Path, manifest: BackupManifest) -> Plain
         "added": [_summarize_entry(name, tops[name]) for name in ordered if name not in there],
         "kept": [name for name in BACKED_UP if name not in tops and os.path.lexists(home.root / name)],
         "keys": manifest.keys,
+        "digest": hashlib.sha256(to_json(manifest)).hexdigest(),
     }
 
 
@@ -510,7 +521,7 @@ def _write_backup(home: HermesHome, target: Path, *, left_out: Sequence[str], re
         for name in wanted:
             source = home.root / name
             if name == DATABASE and source.exists():
-                schema = _add_database(packer, home, report)
+                schema = _add_database(packer, home, target.parent, report)
                 continue
             _add_files(packer, home, source, links)
         report(tr("checking what was written"))
@@ -543,10 +554,9 @@ def _add_files(packer: BackupWriter, home: HermesHome, source: Path, links: list
         packer.add_file(path.relative_to(home.root).as_posix(), path)
 
 
-def _add_database(packer: BackupWriter, home: HermesHome, report: ProgressCallback) -> int:
-    """Add a checked copy of the database to the archive and return its schema version."""
-    copy = home.backups if home.backups.is_dir() else home.root
-    copy = copy / f".{DATABASE}.{os.urandom(4).hex()}"
+def _add_database(packer: BackupWriter, home: HermesHome, folder: Path, report: ProgressCallback) -> int:
+    """Add a checked copy of the database, which is made in a folder, to the archive; return its schema version."""
+    copy = folder / f".{DATABASE}.{os.urandom(4).hex()}"
     try:
         copy_database(home.database, copy, lambda share: report(tr("copying the database: {share:.0%}", share=share)))
         if wrong := check_database(copy):

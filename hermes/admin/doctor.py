@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
+from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.formats import format_number
 from hermes.i18n.messages import N_, tr_plural
 from hermes.sessions.open_sessions import is_lock_held, list_lock_files
@@ -32,6 +34,7 @@ from hermes.util.clock import SystemClock
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 _LARGE_DATABASE_BYTES = 200_000_000
 """Bytes of a database above which only its structure is checked."""
+_SMALL_FILE_BYTES = 65_536
 _LOW_SPACE_BYTES = 500_000_000
 _LEFTOVER_AGE_SECONDS = 3_600.0
 """Seconds after which an unfinished file belongs to no running process."""
@@ -52,12 +55,28 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
     """Run all checks on the home; with `fix` repair what is safe to repair. Without it nothing changes."""
     try:
         home = locate_home(environ)
-        home.check_usable()
+        home.check_usable(writes=False)
     except HermesError as error:
         return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
     if not home.root.is_dir():
         return [_check_missing_home(home, fix=fix)]
-    return [await check(home, fix) for check in _CHECKS]
+    can_fix = fix and home.is_writable
+    return [*_check_writable(home), *[await check(home, can_fix) for check in _CHECKS]]
+
+
+def _check_writable(home: HermesHome) -> list[DoctorCheck]:
+    """Check that something can be written; a home that cannot is looked through all the same, and not repaired."""
+    try:
+        home.check_usable()
+        with tempfile.TemporaryFile(dir=home.root) as file:
+            file.write(b"0" * _SMALL_FILE_BYTES)
+            file.flush()
+    except HermesError as error:
+        return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
+    except OSError as error:
+        said = N_("Nothing can be written in {home}: {why}.", home=home.root, why=error.strerror or str(error))
+        return [DoctorCheck(name="home", state=PROBLEM, said=said, advice=advise_on_write_error(error))]
+    return []
 
 
 def _check_missing_home(home: HermesHome, *, fix: bool) -> DoctorCheck:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hermes.core.encoding import to_json
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import strip_control_characters
+from hermes.util.text import strip_terminal_controls
 
 FORMATS = ("jsonl", "md", "html")
 
@@ -38,16 +38,16 @@ def _render_markdown(session: Plain, messages: Sequence[Plain]) -> str:
     """Render headings and texts; tool output is fenced, so that nothing in it counts as Markdown."""
     lines = [f"# {_clean_heading(_session_title(session))}", "", _describe_session(session), ""]
     for message in messages:
-        text = strip_control_characters(_message_text(message))
+        text = strip_terminal_controls(_message_text(message))
         lines += [f"## {_speaker_name(message)} · {_format_time(message)}", ""]
         if message["role"] == "tool":
             text = _fence_text(text)
         lines += [text, ""] if text else []
         for name, arguments in _list_calls(message):
             lines += [
-                f"`{strip_control_characters(name).replace('`', '')}`",
+                f"`{strip_terminal_controls(name).replace('`', '')}`",
                 "",
-                _fence_text(strip_control_characters(arguments), "json"),
+                _fence_text(strip_terminal_controls(arguments), "json"),
                 "",
             ]
     return "\n".join(lines).rstrip() + "\n"
@@ -91,7 +91,7 @@ def _list_calls(message: Plain) -> list[tuple[str, str]]:
 
 
 def _speaker_name(message: Plain) -> str:
-    name = f" {strip_control_characters(str(message['name']))}" if message.get("name") else ""
+    name = f" {strip_terminal_controls(str(message['name']))}" if message.get("name") else ""
     return _SPEAKERS.get(str(message["role"]), str(message["role"])) + name
 
 
@@ -100,7 +100,7 @@ def _describe_session(session: Plain) -> str:
 
 
 def _session_title(session: Plain) -> str:
-    return strip_control_characters(str(session.get("title") or session["id"]))
+    return strip_terminal_controls(str(session.get("title") or session["id"]))
 
 
 def _format_time(row: Plain) -> str:
@@ -122,4 +122,4 @@ def _fence_text(text: str, kind: str = "") -> str:
 
 
 def _escape_html(text: str) -> str:
-    return html.escape(strip_control_characters(text))
+    return html.escape(strip_terminal_controls(text))

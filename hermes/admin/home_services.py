@@ -3,6 +3,7 @@
 `open_home_services` creates what is missing, `open_existing_store` creates nothing.
 """
 
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
+from hermes.core.errors import StoreFullError
 from hermes.store.store import Store
 from hermes.util.clock import Clock, SystemClock
 
@@ -40,14 +42,24 @@ async def open_home_services(environ: Mapping[str, str], clock: Clock | None = N
         await store.close()
 
 
+async def _open_store(home: HermesHome) -> Store:
+    if home.is_writable:
+        with contextlib.suppress(StoreFullError):
+            return await Store.open(home.root, SystemClock())
+    return await Store.open(home.root, SystemClock(), reads_only=True)
+
+
 @asynccontextmanager
 async def open_existing_store(home: HermesHome) -> AsyncIterator[Store | None]:
-    """Open the home's store; yield None, with nothing created, when there is none yet."""
-    home.check_usable()
+    """Open the home's store; yield None, with nothing created, when there is none yet.
+
+    Where nothing can be written (a full disk, a read-only home) it is open for reading.
+    """
+    home.check_usable(writes=False)
     if not home.database.exists():
         yield None
         return
-    store = await Store.open(home.root, SystemClock())
+    store = await _open_store(home)
     try:
         yield store
     finally:

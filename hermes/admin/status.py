@@ -7,6 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import hermes
 from hermes.admin.auth import open_key_admin
@@ -23,7 +24,8 @@ from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_, get_language
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import resolve_endpoint
-from hermes.safety.paths import Places
+from hermes.safety.layout import PathAccess
+from hermes.safety.paths import Places, is_or_below
 from hermes.sessions.backend_factory import BackendFactory, resolve_places
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import with_stored_providers
@@ -82,6 +84,40 @@ async def describe_backend(
         N_("Commands: {held}", held=held),
         *([remark] if remark else []),
     ], backend.name if backend.contained else ""
+
+
+async def can_commands_read(environ: Mapping[str, str], path: Path) -> bool:
+    """Return whether commands of a session in this folder, the home, a trusted folder, or the gateway's could read a
+    new file.
+
+    The sandbox's own layout says so; where there is none, they can read everything outside of Hermes' home. The file
+    exists, empty, while it is asked, since a layout is made of what exists. Raises OSError where it cannot be made.
+    """
+    supervisors = Supervisors(environ)
+    try:
+        return await asyncio.to_thread(_is_shown_to_commands, environ, path, supervisors)
+    finally:
+        await supervisors.close()
+
+
+def _is_shown_to_commands(environ: Mapping[str, str], path: Path, supervisors: Supervisors) -> bool:
+    home = locate_home(environ)
+    settings = load_settings(home).settings
+    real = os.path.join(os.path.realpath(path.parent), path.name)
+    if is_or_below(real, os.path.realpath(home.root)):
+        return False
+    folders = (os.getcwd(), os.path.expanduser("~"), settings.gateway.cwd, *read_trusted_folders(home.trust_file))
+    path.touch(mode=0o600, exist_ok=False)
+    try:
+        for folder in filter(None, dict.fromkeys(folders)):
+            places = resolve_places(environ, home, os.path.expanduser(folder))
+            backend = BackendFactory(environ, settings, lambda: supervisors).create_backend(places, -1)[0].get()
+            layout = backend.current_layout()
+            if layout is None or layout.access_of(real) in (PathAccess.READ, PathAccess.WRITE):
+                return True
+    finally:
+        path.unlink(missing_ok=True)
+    return False
 
 
 def _describe_approvals(settings: Settings, contained: str) -> str:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,16 +14,16 @@ from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, Verb, VerbCall, 
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.i18n.formats import format_bytes, format_compact, format_time
-from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import escape_unseen_characters
+from hermes.util.text import escape_unseen_characters, shorten_command
 
 BACKUP = Verb(
     "backup",
     description="Put the home into one file: the database, settings, keys, skills and memories; not caches and logs. "
     "Sessions may be open meanwhile. `hermes backup list` shows those in the folder `backups`.",
-    example="hermes backup ~/hermes.zip",
+    example="hermes backup --quick",
 )
 RESTORE = Verb(
     "restore",
@@ -38,9 +39,12 @@ RESTORE = Verb(
     argument("file", nargs="?", default="", help="a new file (default: one in the folder `backups`)"),
     argument("--quick", action="store_true", help="without skills, large results and trajectories"),
     argument("--no-keys", action="store_true", help="without .env and auth.json"),
+    argument(
+        "--commands-may-read", action="store_true", help="also with keys where the agent's commands can read the file"
+    ),
     JSON_OPTION,
 )
-def make_backup(call: VerbCall) -> VerbResult:
+async def make_backup(call: VerbCall) -> VerbResult:
     """Make a backup, or list the backups."""
     from hermes.admin.backup import create_backup, list_backups
 
@@ -48,7 +52,9 @@ def make_backup(call: VerbCall) -> VerbResult:
     if args.file == "list":
         none = tr("There is no backup yet. `hermes backup` makes one.")
         return rows_result(list_backups(call.environ), _format_backup, none)
-    target = Path(args.file).expanduser() if args.file else None
+    target = Path(os.path.expanduser(args.file)) if args.file else None  # noqa: ASYNC240 - it reads one variable
+    if target is not None and not (args.no_keys or args.commands_may_read):
+        await _require_closed_place(call, target)
     made = create_backup(call.environ, target, quick=args.quick, keys=not args.no_keys, report=call.report_progress)
     files = tr_plural("{n} file", "{n} files", int(str(made["files"])))
     line = escape_unseen_characters(f"{made['file']}  {format_bytes(_size_bytes(made))}, {files}")
@@ -60,6 +66,24 @@ def make_backup(call: VerbCall) -> VerbResult:
     if left_out:
         notices.append(tr("Not in it: {names}.", names=", ".join(left_out[:20])))
     return VerbResult(made, [line], () if call.as_json else notices)
+
+
+async def _require_closed_place(call: VerbCall, target: Path) -> None:
+    """Raise UsageError for a place where the agent's commands would read the keys and conversations."""
+    from hermes.admin.status import can_commands_read
+
+    try:
+        is_open = await can_commands_read(call.environ, target)
+    except OSError:
+        return  # whoever writes the file says what is wrong with its place
+    if is_open:
+        raise UsageError(
+            N_("{file} is where the agent's commands can read it, with your keys and every conversation.", file=target),
+            N_(
+                "Without a file, it goes where they cannot. Else leave the keys out (--no-keys), or say that "
+                "they may read it (--commands-may-read)."
+            ),
+        )
 
 
 @RESTORE.action(
@@ -80,7 +104,7 @@ def restore_home(call: VerbCall) -> VerbResult:
         return VerbResult(plan, _format_plan(plan))
     call.show(_format_plan(plan))
     call.require_yes_now(tr("Restore it?"), what=tr("Restoring"))
-    done = restore_backup(call.environ, file, report=call.report_progress)
+    done = restore_backup(call.environ, file, planned=plan, report=call.report_progress)
     lines = [tr("Restored.")]
     if done["before"]:
         lines.append(escape_unseen_characters(tr("What was there before is in {file}.", file=done["before"])))
@@ -122,6 +146,11 @@ def _format_plan(plan: Plain) -> list[str]:
     assert isinstance(unchanged, list)
     if unchanged:
         lines.append("  " + tr("stays as it is: {names}", names=", ".join(unchanged)))
+    effects = plan["effects"]
+    assert isinstance(effects, list)
+    if effects:
+        lines.append(tr("With it comes what starts programs, lets somebody in, or changes what is asked:"))
+        lines += [f"  {shorten_command(' '.join(localize(line).split()))}" for line in effects]
     return [escape_unseen_characters(line) for line in lines]
 
 

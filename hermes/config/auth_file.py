@@ -18,6 +18,7 @@ from hermes.config.home import HermesHome
 from hermes.core.encoding import to_json, to_plain
 from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.core.secret import KeyHolder
+from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
 from hermes.util.file_lock import hold_file_lock
@@ -80,7 +81,8 @@ def _edit_document(home: HermesHome) -> Iterator[dict[str, object]]:
             write_atomic(home.auth_file, data, mode=0o600)
         except OSError as error:
             raise StoreError(
-                N_("{auth_file} cannot be written: {strerror}.", auth_file=home.auth_file, strerror=error.strerror)
+                N_("{auth_file} cannot be written: {strerror}.", auth_file=home.auth_file, strerror=error.strerror),
+                advise_on_write_error(error),
             ) from None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
 
@@ -79,7 +80,7 @@ def set_variables(file: Path, values: Mapping[str, str]) -> None:
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigError(
-            N_("{file} cannot be written: {why}.", file=file, why=why), N_("Fix its permissions.")
+            N_("{file} cannot be written: {why}.", file=file, why=why), advise_on_write_error(error)
         ) from None
 
 

@@ -159,8 +159,16 @@ class HermesHome:
             ) from None
         self.check_usable()
 
-    def check_usable(self) -> None:
-        """Raise ConfigError when the home is there and cannot be used; one that is not there is fine."""
+    @property
+    def is_writable(self) -> bool:
+        """Whether files can be made in the home, as far as its permissions and its file system say."""
+        return os.access(self.root, os.W_OK | os.X_OK)
+
+    def check_usable(self, *, writes: bool = True) -> None:
+        """Raise ConfigError when the home is there and cannot be used; one that is not there is fine.
+
+        With `writes` off, one that can only be read can be used.
+        """
         try:
             os.stat(self.root)
         except FileNotFoundError:
@@ -170,12 +178,17 @@ class HermesHome:
                 N_("The home {root} cannot be reached: {strerror}.", root=self.root, strerror=error.strerror),
                 "Set HERMES_HOME to a folder you own.",
             ) from None
-        if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
+        if not os.access(self.root, os.R_OK | os.X_OK) or (writes and not self.is_writable):
+            if _is_read_only_mount(self.root):
+                raise ConfigError(
+                    N_("The home {root} is on a file system that is read-only.", root=self.root),
+                    N_("Often its disk fails: `hermes backup FILE` and `hermes sessions export` still read it."),
+                )
             raise ConfigError(
                 N_("The home {root} cannot be read and written.", root=self.root),
                 "Fix its permissions (chmod u+rwx) or set HERMES_HOME to another folder.",
             )
-        if os.path.exists(self.restoring):
+        if os.path.exists(self.restoring) and self.is_writable:
             from hermes.config.restore_journal import finish_restore
 
             finish_restore(self.root)
@@ -189,6 +202,10 @@ class HermesHome:
         if os.path.exists(self.database):  # unlike the method of a Path, it takes a folder it may not enter for empty
             return ""
         return next((name for name in _FOREIGN_FILES if os.path.exists(self.root / name)), "")
+
+
+def _is_read_only_mount(folder: Path) -> bool:
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def person_folder_name(person: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
 
@@ -150,8 +151,7 @@ def write_text(file: Path, text: str) -> None:
         write_atomic(file, text.encode(), mode=0o600, make_folders=True)
     except OSError as error:
         raise ConfigError(
-            N_("{file} cannot be written: {why}.", file=file, why=error.strerror or error),
-            N_("Fix its permissions."),
+            N_("{file} cannot be written: {why}.", file=file, why=error.strerror or error), advise_on_write_error(error)
         ) from None
 
 

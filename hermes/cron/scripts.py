@@ -20,7 +20,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.environment import remove_secret_variables
 from hermes.tools.output import HeadTailBuffer
 from hermes.util.cancellation import run_ignoring_cancellation, wait_for_task
-from hermes.util.text import strip_control_characters
+from hermes.util.text import strip_terminal_controls
 
 _KILL_AFTER = 3.0
 
@@ -100,7 +100,7 @@ class JobScripts:
         finally:
             if not ended:
                 await run_ignoring_cancellation(_kill_process_group(process))
-        return ScriptOutput(self._redact(strip_control_characters(output.to_text())), failed)
+        return ScriptOutput(self._redact(strip_terminal_controls(output.to_text())), failed)
 
     def _resolve_path(self, name: str) -> Path:
         """Return the path of a script. Raises UsageError for a path that leads out of the folder, by links too."""

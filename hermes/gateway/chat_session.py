@@ -583,8 +583,9 @@ class ChatSession:
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """Ask the person whom the session works for, as the `Asker` of its tools; return the answer."""
+        title, options = strip_control_characters(question), [strip_control_characters(one) for one in choices]
         picked = await self.questions.ask_person(
-            self.person, question, choices, typed=True, seconds=QUESTION_SECONDS, of_model=True
+            self.person, title, options, typed=True, seconds=QUESTION_SECONDS, of_model=True
         )
         return choices[picked] if isinstance(picked, int) else picked
 

@@ -11,18 +11,15 @@ from msgspec import Struct
 
 from hermes.core.messages import Provenance, Source
 from hermes.i18n.messages import N_
+from hermes.util.text import IGNORABLES, is_in_place
 
 TAG = "untrusted"
 _MAX_LABEL = 300
 _SGR = re.compile("\x1b\\[[0-9;:]{0,40}m")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _RETURN = re.compile("\r\n?")
-_ODD = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
-    "\uffa0\ufff9-\ufffb\U000e0000-\U000e007f\U000e0100-\U000e01ef]+"
-)
+_ODD = re.compile(f"[{IGNORABLES}]+")
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_JOINERS = frozenset("\u200c\u200d")
 _EMOJI = frozenset({"\u200d", "\ufe0f\u200d", "\ufe0e\u200d"})
 """Characters that join several emoji to one."""
 _FLAG = "\U0001f3f4"
@@ -101,7 +98,7 @@ def reveal_hidden_text(text: str) -> RevealedText:
 
     def replace_run(match: re.Match[str]) -> str:
         run = match[0]
-        shown = _replace_hidden_run(run, text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1])
+        shown = _replace_hidden_run(run, text, match.start())
         kept_count = sum(char in shown for char in run) if shown else 0
         if "[" in shown or "\\u{" in shown:
             counts[1] += len(run) - kept_count
@@ -112,27 +109,20 @@ def reveal_hidden_text(text: str) -> RevealedText:
     return RevealedText(_ODD.sub(replace_run, text), counts[0], counts[1])
 
 
-def _replace_hidden_run(run: str, before: str, after: str) -> str:
-    """Return the replacement of a run of invisible characters."""
+def _is_part_of_emoji(run: str, before: str) -> bool:
     flag = before == _FLAG and run.endswith("\U000e007f") and len(run) <= 8
-    if flag or (run in _EMOJI and ord(before or "a") > 0x2000):
+    return flag or (run in _EMOJI and ord(before or "a") > 0x2000)
+
+
+def _replace_hidden_run(run: str, text: str, at: int) -> str:
+    """Return the replacement of a run of invisible characters, which begins at a place of the text."""
+    if _is_part_of_emoji(run, text[at - 1 : at]):
         return run
-    if len(run) == 1:
-        return _replace_single(run, before, after)
+    if len(run) == 1 and run not in _BIDI:
+        return run if is_in_place(text, at) else ""
     spelled = "".join(_decode_hidden_character(char) for char in run)
     rest = "".join(f"\\u{{{ord(char):x}}}" for char in run if char in _BIDI)
     return (f"[invisible text: {spelled}]" if sum(map(str.isalnum, spelled)) >= 2 else "") + rest
-
-
-def _replace_single(char: str, before: str, after: str) -> str:
-    """Return the replacement of a single invisible character."""
-    if char in _BIDI:
-        return f"\\u{{{ord(char):x}}}"
-    if char in _JOINERS:
-        return char if before and after and not (before.isascii() or after.isascii()) else ""
-    if "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef":
-        return char if before and (not before.isascii() or before in "0123456789#*") else ""
-    return ""
 
 
 def _decode_hidden_character(char: str) -> str:

@@ -19,6 +19,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from hermes.safety.fencing import reveal_hidden_text
+from hermes.util.text import IGNORABLES
 
 WORD_CLASSES = """
 ignore: ignore ignoring disregard disregarding forget overrule bypass neglect discard dismiss ignora ignorar ignorez
@@ -319,6 +320,8 @@ _STRIPPED_SIGNS = "\"'()[]{}<>,;:!?*`“”‘’«»„|#=…-–—_"
 _SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[ _.*-][^\W\d_]){4,40}(?![^\W_])")
 _LEETSPEAK = str.maketrans("013457@$", "oieastas")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{24,2000}={0,2}")
+_IGNORABLE = re.compile(f"[{IGNORABLES}]+")
+_HIDING_ENTITY = re.compile("&(?:#|shy;|zw)")
 _REVERSED = re.compile("[\u202e\u202d\u2067]([^\u202c\u2069\n]{4,400})")
 _LOOKALIKE_LETTERS = str.maketrans(
     "аеорсухіјѕԁһӏвмнтκοανιρτυχεαбωγ" + "ɑɡıⅰ", "aeopcyxijsdhlbmhtkoavipuxeaabwy"[:31].ljust(31, "y") + "agii"
@@ -338,17 +341,19 @@ def find_injections(text: str) -> tuple[InjectionMark, ...]:
 
 def _text_views(text: str) -> Iterator[tuple[str, str]]:
     """Yield (how it was hidden, the text as it may be meant)."""
-    plain = text
-    if not text.isascii():
-        shown = reveal_hidden_text(text)
+    plain = spaced = html.unescape(text) if _HIDING_ENTITY.search(text) else text
+    if not plain.isascii():
+        shown = reveal_hidden_text(plain)
         for hidden in re.findall(r"\[invisible text: ([^\]]+)\]", shown.text) if shown.revealed else ():
             yield "invisible characters", hidden
-        for reverse in _REVERSED.findall(text):
+        for reverse in _REVERSED.findall(plain):
             yield "written backwards", reverse[::-1]
-        plain = unicodedata.normalize("NFKC", shown.text)
-    if "&#" in plain:
-        plain = html.unescape(plain)
+        # Within a word they hide it, and between words they stand for the blank.
+        spaced = unicodedata.normalize("NFKC", _IGNORABLE.sub(" ", plain))
+        plain = unicodedata.normalize("NFKC", _IGNORABLE.sub("", plain))
     yield "", plain
+    if spaced != plain:
+        yield "invisible characters", spaced
     lower = plain[:200_000].lower()
     if "rot13" in lower or "rot-13" in lower:
         yield "rot13", codecs.encode(plain, "rot13")

@@ -1,9 +1,12 @@
 """Connections to SQLite with Hermes' settings, and SQLite's errors in words that a person can act on."""
 
+import contextlib
 import errno
+import os
 import random
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 
@@ -47,7 +50,8 @@ class _BusyHandler:
 def open_connection(path: Path, *, create: bool, vfs: str | None = None) -> apsw.Connection:
     """Open the database at `path`; with `create` make it, with mode 0600, when there is none. Raises `apsw.Error`.
 
-    The connection belongs to the calling thread. The journal mode is left alone: see `enable_wal`.
+    The connection belongs to the calling thread. The journal mode is left alone: see `enable_wal`. What exists is
+    opened for reading alone where nothing can be written beside it.
     """
     fresh = create and not path.exists()
     flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX | apsw.SQLITE_OPEN_READWRITE
@@ -56,10 +60,40 @@ def open_connection(path: Path, *, create: bool, vfs: str | None = None) -> apsw
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
     if fresh:
         path.chmod(0o600)  # before anything is in it; its -wal and -shm take the mode over
+    if not create and _lacks_room_beside(connection, path):
+        connection.close()
+        connection = _open_without_writing(path)
     connection.set_busy_handler(_BusyHandler(BUSY_SECONDS))
     for setting in _SETTINGS:
         connection.execute(setting).fetchall()
     return connection
+
+
+def _lacks_room_beside(connection: apsw.Connection, path: Path) -> bool:
+    """Return whether a file cannot be read because others, which a log needs, cannot be made beside it: the disk is
+    full, or the folder is read-only.
+    """
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.IOError, apsw.FullError):
+        return connection.system_errno in _NO_ROOM or not os.access(path.parent, os.W_OK)
+    except apsw.Error:
+        pass  # locked or damaged: that is told where it is read
+    return False
+
+
+def _open_without_writing(path: Path) -> apsw.Connection:
+    """Open a file of which nobody has made the files beside it, so that nobody changes it. Raises `apsw.Error`.
+
+    Its log is read with the index of it in this process's memory.
+    """
+    flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX | apsw.SQLITE_OPEN_READONLY
+    with contextlib.suppress(OSError):
+        if os.path.getsize(f"{path}-wal"):
+            connection = apsw.Connection(str(path), flags=flags, vfs="unix-none")
+            connection.pragma("locking_mode", "EXCLUSIVE")
+            return connection
+    return apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
 
 
 def enable_wal(connection: apsw.Connection, *, synchronous: str) -> bool:

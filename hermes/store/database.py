@@ -69,6 +69,15 @@ def migrate_schema(
         connection.execute(f"PRAGMA user_version = {len(schema.steps)}")
 
 
+def require_current_schema(connection: apsw.Connection, path: Path, schema: DatabaseSchema) -> None:
+    """Raise `StoreError` for a file that is not of this version: it is only read, so it is not brought up to date."""
+    if _read_version(connection, path, schema) != len(schema.steps):
+        raise StoreError(
+            N_("{path} is of an older version, and cannot be written to bring it up to date.", path=path),
+            N_("Copy the home to where there is room, and name it by HERMES_HOME."),
+        )
+
+
 def _read_version(connection: apsw.Connection, path: Path, schema: DatabaseSchema) -> int:
     # All of it from one state: another process may be making this file at this moment.
     with contextlib.nullcontext() if connection.in_transaction else transaction(connection, "DEFERRED"):
@@ -286,17 +295,21 @@ class _ReaderThread(_ConnectionThread):
 class _WriterThread(_ConnectionThread):
     """A thread that runs queued jobs in groups: one transaction and one fsync for as many jobs as have come."""
 
-    def __init__(self, path: Path, vfs: str | None, schema: DatabaseSchema) -> None:
+    def __init__(self, path: Path, vfs: str | None, schema: DatabaseSchema, *, reads_only: bool) -> None:
         super().__init__("hermes-writer", path, vfs)
         self._schema = schema
+        self._reads_only = reads_only
         self._postponed: WorkerJob[apsw.Connection] | None = None
 
     def open_resource(self) -> apsw.Connection:
         """Connect, choose the journal mode and bring the schema up to date."""
         connection: apsw.Connection | None = None
         try:
-            connection = open_connection(self._path, create=True, vfs=self._vfs)
-            migrate_schema(connection, self._path, self._schema, lambda: enable_wal(connection, synchronous="FULL"))
+            connection = open_connection(self._path, create=not self._reads_only, vfs=self._vfs)
+            if self._reads_only:
+                require_current_schema(connection, self._path, self._schema)
+            else:
+                migrate_schema(connection, self._path, self._schema, lambda: enable_wal(connection, synchronous="FULL"))
         except (apsw.Error, HermesError) as error:
             number = connection.system_errno if connection is not None else 0
             if connection is not None:
@@ -396,17 +409,24 @@ class Database:
         self._reader = reader
 
     @classmethod
-    async def open(cls, path: Path, schema: DatabaseSchema, *, vfs: str | None = None) -> "Database":
+    async def open(
+        cls, path: Path, schema: DatabaseSchema, *, vfs: str | None = None, reads_only: bool = False
+    ) -> "Database":
         """Open or create the file, its folder (mode 0700) too, and bring its schema up to date.
+
+        With `reads_only` nothing is created or changed, and every write fails.
 
         Raises `StoreError` when the file is unreadable, damaged, another program's, or written by a newer Hermes. `vfs`
         names one of SQLite's ways to reach a file, for file systems without shared memory or locks.
         """
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not reads_only:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise explain_error(apsw.CantOpenError(str(error)), path, error.errno or 0) from error
-        database = cls(path, _WriterThread(path, vfs, schema), _ReaderThread("hermes-reader", path, vfs))
+        database = cls(
+            path, _WriterThread(path, vfs, schema, reads_only=reads_only), _ReaderThread("hermes-reader", path, vfs)
+        )
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(database.close)
             await database.write_alone(lambda _connection: None)

@@ -152,19 +152,20 @@ class Store:
         return ApiRepository(self._database, self._clock)
 
     @classmethod
-    async def open(cls, folder: Path, clock: Clock, *, vfs: str | None = None) -> "Store":
+    async def open(cls, folder: Path, clock: Clock, *, vfs: str | None = None, reads_only: bool = False) -> "Store":
         """Open the store in `folder`, creating what is missing. Raises `StoreError` when it cannot be used.
 
-        A purge that a process left unfinished is completed first.
+        With `reads_only` nothing is created or changed, and every write raises `StoreError`. A purge that a process
+        left unfinished is completed first, otherwise.
         """
-        database = await Database.open(folder / DATABASE, HERMES, vfs=vfs)
+        database = await Database.open(folder / DATABASE, HERMES, vfs=vfs, reads_only=reads_only)
         store = cls(database, clock, vfs)
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(store.close)
             pending, store.keys.has_notes = await database.write_alone(
                 lambda connection: (_is_purge_pending(connection), has_any_key_notes(connection))
             )
-            if pending:
+            if pending and not reads_only:
                 with contextlib.suppress(StoreError):  # locked, or no room for the copy: it stays pending
                     await store.erasure.purge_files()
             undo.pop_all()

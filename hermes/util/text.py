@@ -54,12 +54,28 @@ def to_one_line(text: str, limit: int = 120) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+
+IGNORABLES = (
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""What shows nothing by itself (Unicode's Default_Ignorable_Code_Point, and the marks of annotations), for a character
+class of a pattern.
+"""
 
 
 def strip_control_characters(text: str) -> str:
-    """Remove what a terminal would obey: escapes, control and direction characters."""
-    return change_text(text, _strip_control)
+    """Remove what a terminal would obey, and escape what cannot be seen: for names, questions and other words that a
+    person reads to know what something is. Joiners and selectors stay where scripts and emoji need them.
+    """
+    return change_text(text, lambda plain: _escape_unseen(_strip_control(plain)))
+
+
+def strip_terminal_controls(text: str) -> str:
+    """Remove what a terminal would obey, direction characters too: for prose and for text that goes on to programs."""
+    return change_text(text, lambda plain: _DIRECTION.sub("", _strip_control(plain)))
 
 
 def _strip_control(text: str) -> str:
@@ -118,17 +134,49 @@ def _escape_character(one: str) -> str:
     return f"\\u{{{ord(one):x}}}"
 
 
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f"
-    "\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+_UNSEEN = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202f\u205f\ud800-\udfff{IGNORABLES}]")
+_JOINERS = frozenset("\u200c\u200d")
+_SELECTORS = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_KEYCAPS = frozenset("0123456789#*")
+_FLAG_OR_UNSEEN = re.compile(
+    f"\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{{2,6}}\U000e007f|{_UNSEEN.pattern}"
 )
+"""An unseen character, or as a whole the flag of a part of a country, whose letters are tags behind a black flag."""
 
 
 def escape_unseen_characters(text: str) -> str:
     """Escape every character that cannot be seen, or that a terminal would obey; characters that only look
-    like another one stay, as Chinese punctuation does.
+    like another one stay, as Chinese punctuation does, and so do joiners and selectors in their place.
     """
-    return _UNSEEN.sub(_escape_match, text)
+    return _escape_unseen(text)
+
+
+def _escape_unseen(text: str) -> str:
+    if not _UNSEEN.search(text):
+        return text
+    return _FLAG_OR_UNSEEN.sub(_escape_misplaced, text)
+
+
+def _escape_misplaced(match: re.Match[str]) -> str:
+    kept = len(match[0]) > 1 or is_in_place(match.string, match.start())
+    return match[0] if kept else _escape_character(match[0])
+
+
+def is_in_place(text: str, at: int) -> bool:
+    """Return whether an unseen character joins two letters or signs, or selects the form of the one before it."""
+    before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]
+    if text[at] in _JOINERS:
+        if before and _SELECTORS.match(before):
+            before = text[max(at - 2, 0) : at - 1]
+        return _is_seen_letter(before) and _is_seen_letter(after)
+    if _SELECTORS.match(text, at):
+        return before in _KEYCAPS if before.isascii() else _is_seen_letter(before)
+    return False
+
+
+def _is_seen_letter(one: str) -> bool:
+    """Return whether it is a character beyond ASCII that is seen."""
+    return not one.isascii() and _UNSEEN.match(one) is None
 
 
 def end_sentence(text: str) -> str:

@@ -134,20 +134,78 @@ async def test_a_setting_and_a_commit_are_one_question() -> None:
 
 
 @pytest.mark.needs("git")
-async def test_git_runs_nothing_of_a_repository_without_programs() -> None:
+async def test_git_only_looks_in_a_strangers_repository() -> None:
     async with scene("local") as one:
         commits(one)
         await one.run("git status")
         assert one.context.state.taint.list_sources()
-        for command in ("git add -A", "git commit -q --allow-empty -m y", "git checkout -q -b f"):
-            assert "Not allowed" not in await one.run(command)
-        hook = one.home.cwd / ".git/hooks/pre-commit"
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text("#!/bin/sh\ntrue\n")
+        assert "Not allowed" not in await one.run("git log -1; git diff")
         await one.run("git commit -q --allow-empty -m y", says(NO))
-        assert "untrusted files: .git/hooks/pre-commit while" in one.asked[0].reason
-        hook.unlink()
+        assert "it does more than look while" in one.asked[0].reason
         config = one.home.cwd / ".git/config"
         config.write_text(config.read_text() + "[core]\n\tfsmonitor = ./x\n")
-        await one.run("git checkout -q -b h", says(NO))
-        assert "untrusted files: .git/config while" in one.asked[1].reason
+        await one.run("git status", says(NO))
+        assert ".git/config" in one.asked[1].reason
+
+
+def _plant_fsmonitor(at: Path, environ: dict[str, str]) -> None:
+    subprocess.run(["git", "init", "-q", str(at)], check=True, env=environ)
+    with (at / ".git/config").open("a") as file:
+        file.write("[core]\n\tfsmonitor = touch ran-it; false\n")
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "cd sub && git status",
+        "git -C sub status",
+        "ls && /usr/bin/git diff",
+        "git --git-dir=.git --work-tree . status",
+        "cd bare && git --work-tree . status",
+        "cd tree && git status",
+    ],
+)
+async def test_git_runs_nothing_of_an_untrusted_repository_unasked(command: str) -> None:
+    """Outside of a sandbox, and with nothing untrusted read in the conversation so far."""
+    async with scene("local") as one:
+        home = one.home
+        for folder in (home.cwd, home.cwd / "sub"):
+            _plant_fsmonitor(folder, home.environ)
+        (home.cwd / "bare").mkdir()
+        for name in ("HEAD", "objects", "refs", "config"):
+            (home.cwd / ".git" / name).rename(home.cwd / "bare" / name) if "bare" in command else None
+        if "cd tree" in command:
+            (home.cwd / "tree").mkdir()
+            (home.cwd / ".git").rename(home.cwd / "elsewhere")
+            (home.cwd / "tree/.git").write_text("gitdir: ../elsewhere\n")
+        said = await one.run(command)
+        assert "Not allowed" in said, said
+        assert not [*home.cwd.rglob("ran-it")]
+
+
+@pytest.mark.needs("git")
+async def test_a_hook_of_an_untrusted_repository_runs_with_a_yes_only() -> None:
+    async with scene("local") as one:
+        subprocess.run(["git", "init", "-q", str(one.home.cwd)], check=True, env=one.home.environ)
+        hook = one.home.cwd / ".git/hooks/pre-commit"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\ntouch ran-it\n")
+        hook.chmod(0o755)
+        assert "Not allowed" in await one.run("git -c user.name=a -c user.email=a@b commit -q --allow-empty -m y")
+        assert not (one.home.cwd / "ran-it").exists()
+
+
+@pytest.mark.needs("git")
+async def test_git_in_ones_own_or_a_harmless_repository_needs_no_question() -> None:
+    async with scene("local", trusted=True) as one:
+        _plant_fsmonitor(one.home.cwd, one.home.environ)
+        assert "exit code 0" in await one.run("git status")
+    async with scene("local") as one:
+        subprocess.run(["git", "init", "-q", str(one.home.cwd)], check=True, env=one.home.environ)
+        assert "exit code 0" in await one.run("git status")
+    async with scene("local") as one:
+        _plant_fsmonitor(one.home.cwd, one.home.environ)
+        assert "exit code 0" in await one.run("git status", says(ONCE))
+        assert "let git run programs" in one.asked[0].reason

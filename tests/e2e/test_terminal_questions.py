@@ -74,6 +74,39 @@ async def test_escape_sequences_in_a_question_are_inert() -> None:
                 await screen.end()
 
 
+async def test_what_cannot_be_seen_is_shown_in_names_questions_and_steps() -> None:
+    steps = [{"id": "1", "content": "rea\u200bd it", "status": "pending"}]
+    replies: list[Reply] = [
+        Say(calls=(Call("no_such\u200b_tool\u2062", {}),)),
+        Say(calls=(Call("todo", {"todos": steps}),)),
+        Say(
+            calls=(
+                Call("clarify", {"question": "Which\u200b \U000e0041one? ❤\ufe0f", "choices": ["r\u2060ed", "blue"]}),
+            )
+        ),
+        Say("ok"),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            home.write_config({**(home.config or {}), "display": {"tool_progress": "verbose"}})
+            async with on_a_terminal(home, "chat", "--plain") as screen:
+                await screen.shows("> ")
+                screen.type("choose\n")
+                await screen.shows("2. blue")
+                for shown in (
+                    "no_such\\u{200b}_tool\\u{2062}",
+                    "rea\\u{200b}d it",
+                    "Which\\u{200b} \\u{e0041}one? ❤\ufe0f",
+                    "r\\u{2060}ed",
+                ):
+                    assert shown in screen.text, screen.text
+                assert not set("\u200b\u2060\u2062\U000e0041") & set(screen.text)
+                screen.type("2\n")
+                await screen.shows("ok")
+                screen.type("/quit\n")
+                assert await screen.end() == 0
+
+
 async def test_a_chat_streams_and_ctrl_c_stops_one_answer_only() -> None:
     hang = ReplyDelivery(ending=Ending.HANG, at=4)
     async with ScriptedServer(

@@ -154,3 +154,18 @@ async def test_a_file_that_was_sent_can_be_read(tmp_path: Path) -> None:
                 await chat.say("what does it say?", files=[notes])
                 await chat.until(lambda: "read" in chat.text())
     assert "the balcony needs water" in found[0]
+
+
+async def test_what_cannot_be_seen_is_shown_in_a_question_and_a_step() -> None:
+    ask = Call("clarify", {"question": "Delete\u200b it\u2062?", "choices": ["ye\u2060s", "no"]})
+    async with ScriptedServer([Say(calls=(ask,)), Say("Kept.")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("go")
+                await chat.until(lambda: "2. no" in chat.text(), timeout=60)
+                (shown,) = [one.text for one in chat.shown() if "2. no" in one.text]
+                await chat.say("1")
+                await chat.until(lambda: "Kept." in chat.text(), timeout=60)
+    assert "Delete\\u{200b} it\\u{2062}?" in shown and "1. ye\\u{2060}s" in shown
+    assert not set("\u200b\u2060\u2062") & set(shown)
+    assert "ye\u2060s" in next(iter(server.requests[1].results.values()))

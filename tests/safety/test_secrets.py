@@ -60,7 +60,8 @@ def forms(value: str) -> Iterator[str]:
             )
     yield base64.b32encode(raw).decode()
     yield from (" ".join(value), "\n".join(value), f"{value[:7]}\n{value[7:]}", f'"{value[:6]}" + "{value[6:]}"')
-    yield from ("\u200b".join(value), f"\x1b[31m{value[:5]}\x1b[0m{value[5:]}", f"{value[:4]}\\\n{value[4:]}")
+    yield from (mark.join(value) for mark in "\u200b\u202a\u2066\ufe0f\U0001d173")
+    yield from (f"\x1b[31m{value[:5]}\x1b[0m{value[5:]}", f"{value[:4]}\\\n{value[4:]}")
     yield "\n".join(
         f"{at:08x}: {' '.join(pairs[at : at + 16])}  {value[at : at + 16]}" for at in range(0, len(raw), 16)
     )
@@ -179,7 +180,53 @@ def test_values_are_taken_out_by_their_names() -> None:
         assert word not in redactor.redact(text), text
 
 
+SMALL, GREAT = string.ascii_lowercase, string.ascii_uppercase
+
+
+@pytest.mark.parametrize("alphabet", [SMALL, GREAT, string.ascii_letters])
+def test_letters_alone_are_a_secret_beside_its_name(alphabet: str) -> None:
+    """A few of such values cannot be told from words; most are."""
+    redactor = Redactor()
+    values = [drawn(f"letters {n}", 32, alphabet) for n in range(100)]
+    for write in (
+        "API_KEY={}", "export OPENAI_API_KEY={}\n", "DB_PASSWORD={}", "token: {}", "x-api-key: {}",
+        "client_secret = {}",
+        "Authorization: Bearer {}", "{{'Authorization': 'Bearer {}'}}", "https://x.example/?token={}", "--api-key {}",
+    ):  # fmt: skip
+        left = [value for value in values if value in redactor.redact(write.format(value))]
+        assert len(left) <= 5, (write, left)
+
+
+def test_words_of_a_name_say_that_its_value_is_a_secret() -> None:
+    redactor = Redactor()
+    for name in (
+        "GITHUB_PAT", "github_pat", "BW_SESSION", "OP_SESSION_my", "JWT", "CI_JOB_JWT_V2", "COOKIE", "NPM_AUTH",
+        "DB_PW", "LDAP_BINDPW",
+        "PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH", "MY_CRED", "SLACK_WEBHOOK", "HOOK_WEBHOOK_URL",
+    ):  # fmt: skip
+        value = drawn(name, 24)
+        for text in (f"{name}={value}", f"export {name}='{value}'", f'"{name}": "{value}"'):
+            assert value not in redactor.redact(text), text
+    place = drawn("hook", 24)
+    for text in (f"MY_WEBHOOK_URL=https://hooks.example/T/{place}", f"MONGO_URI=mongodb://app:{place}@db/x"):
+        assert place not in redactor.redact(text), text
+    phrase = " ".join(drawn(f"word {n}", 5, SMALL) for n in range(12))
+    assert phrase not in redactor.redact(f'MNEMONIC="{phrase}"')
+
+
+@pytest.mark.parametrize("digits", [6, 8, 10])
+def test_a_bots_token_is_gone_from_a_path_without_its_host(digits: int) -> None:
+    token = drawn("number", digits, "123456789") + ":" + "AAF" + drawn("bot", 32)
+    for text in (f"GET /bot{token}/getUpdates HTTP/1.1", f"/bot{token}", f"path=/file/bot{token}/x.jpg"):
+        assert token not in Redactor().redact(text), text
+
+
 LOOKALIKES = (
+    "API_KEY=someInternalIdentifierOfMine", "token: authenticationtokenprovider", "password = internationalization",
+    "session = requests.Session()", '"session": "20261123-abc4d2e9"', "session_id=8f3a91bc22de4f10",
+    "SESSION_ID=4f5a9b2c1d",
+    "webhook_url=https://example.com/api/v1/webhooks/incoming", "jwt = jwt.encode(payload)", "_path=/usr/lib/x86_64",
+    "/bots/12345/list", "IPV4_PAT = r'(?:[0-9]{1,3})'", "API_KEY=configurationmanagement", "cookie: theme=dark",
     "OPENAI_API_KEY=sk-...", "api_key: <your-key>", "password: ${DB_PASSWORD}", "password = getpass.getpass()",
     "token = jwt.encode(payload, key)", "max_tokens=4096", "primary_key=id", "cache_key=user:42:profile", "sk-learn",
     "550e8400-e29b-41d4-a716-446655440000", "commit " + drawn("c", 40, HEX), "sha512-" + drawn("s", 86) + "==",

@@ -11,7 +11,7 @@ from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.i18n.messages import localize, tr
-from hermes.util.text import strip_control_characters, to_one_line
+from hermes.util.text import strip_control_characters, strip_terminal_controls, to_one_line
 
 _MAX_LINE_WIDTH = 100
 _MAX_CALL_WIDTH = _MAX_LINE_WIDTH + len("terminal ")
@@ -89,7 +89,7 @@ class PlainRenderer:
     def _show_work(self, event: Event) -> None:
         match event:
             case TextDelta():
-                text = strip_control_characters(event.text)
+                text = strip_terminal_controls(event.text)
                 self._out.write(self._wrapper.feed_text(text) if self._wrapper is not None else text)
                 self._out.flush()
                 self._in_line = not text.endswith("\n") if text else self._in_line
@@ -152,7 +152,7 @@ class PlainRenderer:
 def print_turn_end(ended: TurnEnded, *, with_text: bool) -> bool:
     """Print how a turn has ended, `with_text` also its answer or error. Return whether it was stopped."""
     if with_text and ended.text:
-        print(strip_control_characters(ended.text) if sys.stdout.isatty() else ended.text)
+        print(strip_terminal_controls(ended.text) if sys.stdout.isatty() else ended.text)
     if with_text and ended.error:
         print_error(strip_control_characters(localize(ended.error)))
     if ended.reason is not ExitReason.INTERRUPTED:

@@ -29,6 +29,7 @@ from hermes.util.text import (
     escape_confusable_characters,
     escape_unseen_characters,
     strip_control_characters,
+    strip_terminal_controls,
     to_one_line,
 )
 
@@ -113,7 +114,7 @@ class PlainCommandContext(TerminalCommandContext):
 
     def show(self, markdown: str) -> None:
         """Show markdown as it is written."""
-        self._print_above_prompt(wrap_for_terminal(strip_control_characters(markdown)))
+        self._print_above_prompt(wrap_for_terminal(strip_terminal_controls(markdown)))
 
     def _print_above_prompt(self, text: str) -> None:
         """Print lines above a waiting prompt, if any: background work may print at any time."""

@@ -14,7 +14,7 @@ from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.core.messages import Role
 from hermes.i18n.messages import N_, tr
 from hermes.runtime.mailbox import InboundMessage
-from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
+from hermes.util.text import escape_unseen_characters, strip_terminal_controls, to_one_line
 
 _FORMATS = ("md", "html", "jsonl")
 
@@ -127,7 +127,7 @@ async def copy_answer(call: CommandCall) -> None:
     answers = _list_answers(call)
     if not 0 < back <= len(answers):
         raise NotFoundError(N_("There is no such answer in this session."))
-    call.context.tell(await _require_terminal(call).copy_text(strip_control_characters(answers[-back])))
+    call.context.tell(await _require_terminal(call).copy_text(strip_terminal_controls(answers[-back])))
 
 
 def _list_answers(call: CommandCall) -> list[str]:

@@ -246,6 +246,13 @@ _PASSWORD_OPTIONS = {
 }
 _REST = re.compile(r"[^\s\"'`,;<>&]{0,8000}")
 _LONG_VALUE = 240
+_WORDS = (b"_pat", b"-pat", b"bindpw", b"jwt", b"session", b"cookie", b"mnemonic", b"webhook")
+_VALUE_AFTER_WORD = re.compile(
+    r"(?:_(?:[vV]?\d{1,3}|[uU][rR][lL]|(?!ID)[A-Za-z0-9]{1,12}))?[\"']?\s{0,3}[=:]\s{0,3}[\"']?"
+)
+_WORD_VALUE = re.compile(r"[^\s\"'`,;<>(){}\[\]]{8,4000}(?![(\[{])")
+_MNEMONIC = re.compile(r"[a-z]{3,8}(?:[ _-][a-z]{3,8}){11,23}(?![a-z])")
+_WEBHOOK_ADDRESS = re.compile(r"https?://[^\s/\"'<>]{1,200}/([^\s\"'<>]{8,400})")
 _MIN_SESSION_VALUE = 8
 """Characters of the shortest value that carries a session."""
 _MAX_REPEATS = 4
@@ -260,17 +267,44 @@ def find_assignments(text: str, data: bytes) -> list[Span]:
     """
     lower = data.lower()
     found = [span for anchor in _ANCHORS if anchor in lower for span in _find_around_anchor(text, lower, anchor)]
+    for word in _WORDS:
+        found += _find_after_words(text, lower, word)
     if b"cookie" in lower:
         found += _find_cookies(text, lower)
     if b"|" in lower and (b"sudo" in lower or b"stdin" in lower):
         found += _find_piped_passwords(text)
     if any(sign in lower for sign in (b" -", b"identified", b"pass")):
-        found += (
-            span
-            for word, pattern in _PASSWORD_OPTIONS.items()
-            for span in _find_option_passwords(text, lower, word, pattern)
-        )
+        for word, pattern in _PASSWORD_OPTIONS.items():
+            found += _find_option_passwords(text, lower, word, pattern)
     return found
+
+
+def _find_after_words(text: str, lower: bytes, word: bytes) -> Iterator[Span]:
+    """Yield the values of names with a word in them that is a usual one elsewhere, too, where they look random."""
+    at = lower.find(word)
+    while at >= 0:
+        end = at + len(word)
+        match = _VALUE_AFTER_WORD.match(text, end)
+        if match and (word[:1] in b"_-" or not text[at - 1 : at].isalpha() or word == b"bindpw"):
+            yield from _judge_word_value(text, word, text[at:end].isupper(), match)
+        at = lower.find(word, end)
+
+
+def _judge_word_value(text: str, word: bytes, is_upper: bool, match: re.Match[str]) -> Iterator[Span]:
+    start = match.end()
+    phrase = _MNEMONIC.match(text, start) if word == b"mnemonic" else None
+    address = _WEBHOOK_ADDRESS.match(text, start) if word == b"webhook" else None
+    value = phrase or _WORD_VALUE.match(text, start)
+    # A session's id stands under that word everywhere; its key stands in variables.
+    if value is None or (word == b"session" and not is_upper):
+        return
+    begin, end = address.span(1) if address else value.span()
+    if word == b"bindpw":
+        is_secret = is_secret_like(text[begin:end], _STRONG_WEIGHT, "pwd", quoted=text[begin - 1] in "'\"")
+    else:
+        is_secret = phrase is not None or is_random_secret(text[begin:end])
+    if is_secret:
+        yield begin, end, "secret"
 
 
 def _find_piped_passwords(text: str) -> Iterator[Span]:
@@ -314,7 +348,8 @@ def _password_span(match: re.Match[str], group: int) -> Iterator[Span]:
 
 def _judge_value(text: str, match: re.Match[str] | None, at: int, end: int) -> Span | None:
     """Return the span of the value that is given to a name, if there is one."""
-    if match is None or (match["bare"] or "-").isalpha():
+    bare = (match["bare"] or "-") if match else ""
+    if match is None or (bare.isalpha() and not is_random_like(bare)):
         return None
     left, word = _name_before(text, at), text[at:end]
     weight = name_weight(word, left, match["rest"])

@@ -448,6 +448,8 @@ _WEBHOOK_URL = re.compile(
     r"maker\.ifttt\.com/trigger/\w{1,60}/(?:json/)?with/key/|ntfy\.sh/|hc-ping\.com/|chat\.googleapis\.com/v1/spaces/)"
     r"([A-Za-z0-9_/:@.-]{16,300})"
 )
+_BOT_PATH = re.compile(r"/bot([0-9]{5,12}:[A-Za-z0-9_-]{20,100})(?![A-Za-z0-9_-])")
+"""A bot's token in a path of Telegram's API, which logs and proxies show without its host."""
 _WEBHOOK_WORDS = ("hook", "telegram", "ifttt", "hc-ping", "googleapis", "ntfy")
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{4,8000}(?:\.[A-Za-z0-9_-]{0,4000}){0,3}")
 _MIN_UNKNOWN_KEY = 30
@@ -465,6 +467,8 @@ def find_secret_patterns(text: str, data: bytes) -> list[Span]:
         found += _find_private_keys(text)
     if "://" in text:
         found += _find_url_secrets(text)
+    if "/bot" in text:
+        found += ((*match.span(1), "url-token") for match in _BOT_PATH.finditer(text))
     found += find_assignments(text, data)
     return found
 

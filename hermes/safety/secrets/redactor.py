@@ -25,6 +25,7 @@ from msgspec import Struct
 from hermes.i18n.messages import N_
 from hermes.safety.secrets.patterns import find_secret_patterns, merge_spans
 from hermes.safety.secrets.placeholders import is_common_password
+from hermes.util.text import IGNORABLES
 
 _WIDE, _NARROW = 8, 4
 _MIN_PART = 16
@@ -164,7 +165,7 @@ _ASCII = (
 )
 
 
-_INVISIBLE_ONES = "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
+_INVISIBLE_ONES = f"[{IGNORABLES}]"
 
 
 _ESCAPES = re.compile(_ASCII)
@@ -672,7 +673,8 @@ _MAX_HELD_BACK = 16_384
 
 
 _SECRET_HINT = re.compile(
-    r"pass|pwd|secret|token|key|auth|cred|cookie|bearer|://|sudo|-----|login|identified|ldap|curl|mysql|redis|zip",
+    r"pass|pwd|secret|token|key|auth|cred|cookie|bearer|://|sudo|-----|login|identified|ldap|curl|mysql|redis|zip|"
+    r"bindpw|[_-]pat|jwt|session|mnemonic|webhook|/bot",
     re.IGNORECASE,
 )
 

@@ -5,7 +5,7 @@ put something, a word that resolves to a protected place asks, whatever the prog
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hermes.i18n.messages import N_
 from hermes.safety.home_places import CLOSED_FILES
@@ -49,24 +49,28 @@ def judge_operands(call: ProgramCall, *, is_known: bool) -> None:
 def _written(call: ProgramCall, *, is_known: bool) -> Iterator[str]:
     """Yield the paths (absolute) that a program may write, as far as its words say."""
     words = call.words[:_MOST]
-    cwd, places = call.cwd, call.host.places
-    folder = next((words[at + 1].text for at, one in enumerate(words[:-1]) if one.text == "--output-dir"), "")
     in_place = any(_IN_PLACE.match(word.text) for word in words)
-    for at, word in enumerate(words):
-        text = word.text
-        if text[:1] == "-":
-            option, _, value = text.partition("=")
-            if attached := _ATTACHED.match(text):
-                option, value = attached[0], text[attached.end() :]
-            elif not value and at + 1 < len(words):
-                value = words[at + 1].text
-            if value and (_OUTPUT.match(option) or (attached and not is_known)):
-                is_below = folder and value[0] not in "/~$"
-                yield resolve_path(f"{folder}/{value}" if is_below else value, cwd, places)
-        elif not is_known or in_place:
-            yield resolve_path(text, cwd, places)
-        if call.name in _TEXT_PROGRAMS:
-            yield from (resolve_path(one[0], cwd, places) for one in _IN_TEXT.finditer(text))
+    texts = [value for at in range(len(words)) if (value := _output(words, at, is_known=is_known))]
+    texts += [word.text for word in words if word.text[:1] != "-"] if in_place or not is_known else []
+    if call.name in _TEXT_PROGRAMS:
+        texts += [found[0] for word in words for found in _IN_TEXT.finditer(word.text)]
+    for text in texts:
+        yield resolve_path(text, call.cwd, call.host.places)
+
+
+def _output(words: Sequence[Word], at: int, *, is_known: bool) -> str:
+    """Return what an option of a program names as the place for its output; empty when it is no such option."""
+    text = words[at].text
+    option, equals, value = text.partition("=")
+    attached = _ATTACHED.match(text)
+    if attached:
+        option, value = attached[0], text[attached.end() :]
+    elif not equals and at + 1 < len(words):
+        value = words[at + 1].text
+    if not value or not (_OUTPUT.match(option) or (attached and not is_known)):
+        return ""
+    folder = next((words[place + 1].text for place, one in enumerate(words[:-1]) if one.text == "--output-dir"), "")
+    return f"{folder}/{value}" if folder and value[0] not in "/~$" else value
 
 
 def _protected(path: str, places: Places, *, of_home: bool) -> str:

@@ -166,16 +166,25 @@ def judged(call: ProgramCall) -> ShellStream:
     labels = _read(call, rule) | _endless(call)
     if rule is None:
         _without_rule(call)
-    if name not in _READERS and name not in _READING and (name not in LOOKERS or name in _WRITING):
+    if _may_write(name):
         judge_operands(call, is_known=rule is not None and not names_output(call))
     option_injection.judge(call)
     keystores.searched(call)
+    return _labelled(call, _finish(call, out, labels))
+
+
+def _may_write(name: str) -> bool:
+    return name not in _READERS and name not in _READING and (name not in LOOKERS or name in _WRITING)
+
+
+def _finish(call: ProgramCall, out: ShellStream | None, labels: frozenset[str]) -> ShellStream:
+    """Return the output of a program with the labels of what it read."""
     if out is None:
-        passed = call.stdin.labels if name in text.RULES or name in _READERS else call.stdin.labels - {ENDLESS}
-        out = ShellStream(None, passed | labels) if name not in ("true", "false", ":") else EMPTY_STREAM
-    elif labels:
-        out = ShellStream(out.text, out.labels | labels)
-    return _labelled(call, out)
+        passed = (
+            call.stdin.labels if call.name in text.RULES or call.name in _READERS else call.stdin.labels - {ENDLESS}
+        )
+        return ShellStream(None, passed | labels) if call.name not in ("true", "false", ":") else EMPTY_STREAM
+    return ShellStream(out.text, out.labels | labels) if labels else out
 
 
 _TRIED = re.compile(r"--(dry-run(=(?!none|false|no\b|0)\w+)?|no-act|preview-only|just-print|simulate)$")

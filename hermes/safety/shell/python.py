@@ -6,7 +6,7 @@ a constant; a deletion, a start or a file whose argument is made at run time is 
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hermes.safety.environment import is_secret_variable
 from hermes.safety.shell.loading import PRELOADED_MODULES
@@ -24,10 +24,9 @@ _REACHING_NAMES = word_set(
     "open exec eval compile __import__ getattr setattr vars globals locals breakpoint help __builtins__ __loader__"
 )
 _SPAWNS = re.compile(
-    r"os\.(system|popen\w*|exec\w+|spawn\w+|posix_spawn\w*|startfile)$|subprocess\.[a-zP]\w+|pty\.(spawn|fork)|"
-    r"asyncio\.create_subprocess_\w+|(commands|pexpect|sh|fabric|runpy)\.\w+"
+    r"(?!subprocess\.(?:PIPE|list2cmdline|CalledProcessError))(?:os\.(system|popen\w*|exec\w+|spawn\w+|posix_spawn\w*|startfile)$|subprocess\.[a-zP]\w+|pty\.(spawn|fork)|"
+    r"asyncio\.create_subprocess_\w+|(commands|pexpect|sh|fabric|runpy)\.\w+)"
 )
-_HARMLESS_SPAWNS = re.compile(r"subprocess\.(PIPE|list2cmdline|CalledProcessError)")
 _DELETES = re.compile(
     r"(os|shutil)\.(rmtree|remove|unlink|rmdir|removedirs|truncate|rename|renames|replace|move)$|send2trash\.|"
     r"(.*Path\(\)|\?).*\.(unlink|rmdir|rmtree|rename)$|\w+\.(unlink|rmdir|rmtree)$|.*Path\(\)\.replace$"
@@ -58,6 +57,7 @@ _DATABASE_METHODS = word_set(
 _PATH_MAKERS = ("Path", "expanduser", "abspath", "realpath", "resolve", "expandvars", "absolute", "Path.home", "join")
 _FILLS = re.compile(r"""(write\w*\((?!\s*["']["']\s*\)))|print\(.*file=|dump|copy|save|map\(|\w\(\s*f\w*\s*[,)]""")
 """What may put something into a file."""
+_OPENERS = word_set("open io.open codecs.open os.open")
 _PATHS = re.compile(r"[~\w./*$-]+")
 _URL = re.compile(r"^https?://([\w.-]+)")
 _MAKES_CODE = ("the program text makes code out of data", True)
@@ -110,7 +110,7 @@ class _PythonReader(ast.NodeVisitor):
         self.names: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.opened: list[str] = []
-        """Files that are opened to be written anew."""
+        """Files that are opened and lose what they held."""
 
     def visit_Import(self, node: ast.Import) -> None:
         """Note modules, and the names that they get."""
@@ -173,33 +173,29 @@ class _PythonReader(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         """Judge a call."""
         name = self.name_of(node.func)
-        first = self.text_of(node.args[0]) if node.args else None
+        if name in ("os.environ.get", "os.getenv"):
+            asked = self._first_text(node) or "TOKEN"
+            self.code.environment = self.code.environment or is_secret_variable(asked)
+            return
         if name.rpartition(".")[2] in _DATABASE_METHODS:
             self.code.statements += filter(None, map(self.text_of, node.args))
-        if name in ("os.environ.get", "os.getenv"):
-            self.code.environment = self.code.environment or is_secret_variable(first or "TOKEN")
-            return
         if name.startswith(("sys.path.", "site.addsitedir")):
             self.code.loads.add((self.text_of(node.args[-1]) if node.args else None) or ".")
         if any(_HANDED_OVER.match(self.name_of(one)) for one in node.args if isinstance(one, ast.Attribute | ast.Name)):
             self.code.harmful.append(("the program text hands over what deletes or starts programs", True))
-        if _SPAWNS.match(name) and not _HARMLESS_SPAWNS.match(name):
-            self._judge_spawn(name, node, first)
-        elif _DELETES.match(name):
-            self._judge_deletion(name, node)
-        elif _CHANGES.match(name):
-            self._judge_change(name, node)
-        elif _SENDS.match(name) or _FETCHES.match(name):
-            self._judge_connection(name, node, first)
-        elif _EVALUATES.match(name):
-            self._judge_evaluation(name, node, first)
-        else:
-            self._judge_writing(name, node)
+        judges = (judge for pattern, judge in _CALL_JUDGES if pattern.match(name))
+        next(judges, _PythonReader.judge_file_call)(self, name, node)
         self.generic_visit(node)
 
-    def _judge_spawn(self, name: str, node: ast.Call, text: str | None) -> None:
-        first = next(iter([*node.args, *(one.value for one in node.keywords if one.arg in ("args", "cmd"))]), None)
+    def _first_text(self, node: ast.Call) -> str | None:
+        return self.text_of(node.args[0]) if node.args else None
+
+    def judge_spawn(self, name: str, node: ast.Call) -> None:
+        """Judge the start of a program."""
+        named = (one.value for one in node.keywords if one.arg in ("args", "cmd"))
+        first = node.args[0] if node.args else next(named, None)
         argv = [self.text_of(one) for one in first.elts] if isinstance(first, ast.List | ast.Tuple) else [None]
+        text = self._first_text(node)
         if None not in argv:
             self.code.spawned.append([one for one in argv if one is not None])
         elif text is not None and not name.startswith(("os.exec", "os.spawn", "os.posix")):
@@ -208,7 +204,8 @@ class _PythonReader(ast.NodeVisitor):
             self.code.spawned.append([one for one in map(self.text_of, node.args) if one is not None] or ["?"])
             self.code.harmful.append(("the program text starts programs", True))
 
-    def _judge_deletion(self, name: str, node: ast.Call) -> None:
+    def judge_deletion(self, name: str, node: ast.Call) -> None:
+        """Judge a deletion or a move."""
         target = self.path_of(self._subject(name, node))
         self.code.recursive = self.code.recursive or "rmtree" in name or "removedirs" in name
         if target is None:
@@ -225,7 +222,8 @@ class _PythonReader(ast.NodeVisitor):
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         return next(iter(node.args), None) if of_module or owner is None else owner
 
-    def _judge_change(self, name: str, node: ast.Call) -> None:
+    def judge_change(self, name: str, node: ast.Call) -> None:
+        """Judge a change of rights, links or processes, or a copy of files."""
         if name.startswith("shutil.copy") and None not in (paths := [self.path_of(one) for one in node.args[:2]]):
             self.code.written += filter(None, paths[1:])
             return
@@ -233,8 +231,9 @@ class _PythonReader(ast.NodeVisitor):
         if not (isinstance(signal, ast.Constant) and signal.value == 0):
             self.code.harmful.append(("the program text changes rights, links or processes", True))
 
-    def _judge_connection(self, name: str, node: ast.Call, address: str | None) -> None:
+    def judge_connection(self, name: str, node: ast.Call) -> None:
         """Judge a connection; an address that is made at run time may carry keys."""
+        address = self._first_text(node)
         carries = any(keyword.arg in ("data", "json", "files") for keyword in node.keywords) or (
             name.endswith(("urlopen", "Request")) and len(node.args) > 1
         )
@@ -245,7 +244,9 @@ class _PythonReader(ast.NodeVisitor):
         if name in ("socket.socket", "socket.create_connection"):
             self.code.harmful.append(("the program text opens connections", False))
 
-    def _judge_evaluation(self, name: str, node: ast.Call, text: str | None) -> None:
+    def judge_evaluation(self, name: str, node: ast.Call) -> None:
+        """Judge a call that makes code out of data."""
+        text = self._first_text(node)
         if text is not None and name.endswith(("__import__", "import_module")):
             self._note_import(text)
         elif text is not None and name.endswith(("exec", "eval")):
@@ -255,27 +256,29 @@ class _PythonReader(ast.NodeVisitor):
         ):
             self.code.harmful.append(_MAKES_CODE)
 
-    def _judge_writing(self, name: str, node: ast.Call) -> None:
+    def judge_file_call(self, name: str, node: ast.Call) -> None:
         """Judge a call that opens, writes or empties a file."""
         method = name.rpartition(".")[2]
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        is_function = name in ("open", "io.open", "codecs.open", "os.open")
-        if is_function or (method == "open" and name.startswith(("?", "pathlib", "Path"))):
-            mode = next((self.text_of(one.value) for one in node.keywords if one.arg == "mode"), "r")
-            mode = self.text_of(node.args[is_function]) if len(node.args) > is_function else mode
-            opened = next(iter(node.args), None) if is_function else owner
-            if mode is None or name == "os.open" or any(letter in mode for letter in "wax+"):
-                self._note_written(opened)
-            if mode is not None and "w" in mode:
-                self.opened += filter(None, [self.path_of(opened)])
+        if name in _OPENERS or (method == "open" and name.startswith(("?", "pathlib", "Path"))):
+            self._judge_open(name, node, node.args[0] if name in _OPENERS and node.args else owner)
         elif method in ("write_text", "write_bytes", "touch"):
-            if method != "touch" and node.args and self.text_of(node.args[0]) == "":
+            if method != "touch" and self._first_text(node) == "":
                 self.code.emptied += filter(None, [self.path_of(owner)])
             self._note_written(owner)
         elif name == "fileinput.input" and any(one.arg == "inplace" for one in node.keywords):
             self._note_written(next(iter(node.args), None))
         elif method == "truncate" and isinstance(owner, ast.Call) and owner.args:
             self.code.emptied += filter(None, [self.path_of(owner.args[0])])
+
+    def _judge_open(self, name: str, node: ast.Call, opened: ast.expr | None) -> None:
+        at = 1 if name in _OPENERS else 0
+        mode = next((self.text_of(one.value) for one in node.keywords if one.arg == "mode"), "r")
+        mode = self.text_of(node.args[at]) if len(node.args) > at else mode
+        if mode is None or name == "os.open" or any(letter in mode for letter in "wax+"):
+            self._note_written(opened)
+        if mode is not None and "w" in mode:
+            self.opened += filter(None, [self.path_of(opened)])
 
     def _note_written(self, node: ast.expr | None) -> None:
         path = self.path_of(node)
@@ -291,16 +294,20 @@ class _PythonReader(ast.NodeVisitor):
                 return self.names.get(name, name)
             case ast.Attribute(value=value, attr=attr):
                 return f"{self.name_of(value) or '?'}.{attr}"
-            case ast.Call(func=func, args=args):
-                name = self.name_of(func)
-                if name in ("__import__", "importlib.import_module") and args:
-                    return self.text_of(args[0]) or "?"
-                if name == "getattr" and len(args) > 1:
-                    return f"{self.name_of(args[0])}.{self.text_of(args[1]) or '?'}"
-                return name + "()" if name.endswith("Path") else "?"
+            case ast.Call():
+                return self._name_of_call(node)
             case ast.Subscript(value=value, slice=inner) if self.name_of(value) == "sys.modules":
                 return self.text_of(inner) or "?"
         return ""
+
+    def _name_of_call(self, node: ast.Call) -> str:
+        """Return the name of what a call gives: an imported module, an attribute by its name, a path."""
+        name = self.name_of(node.func)
+        if name in ("__import__", "importlib.import_module") and node.args:
+            return self._first_text(node) or "?"
+        if name == "getattr" and len(node.args) > 1:
+            return f"{self.name_of(node.args[0])}.{self.text_of(node.args[1]) or '?'}"
+        return name + "()" if name.endswith("Path") else "?"
 
     def text_of(self, node: ast.expr | None) -> str | None:
         """Return the constant text of an expression; None where it is only known at run time."""
@@ -332,6 +339,18 @@ class _PythonReader(ast.NodeVisitor):
         if owner is not None and "Path" in self.name_of(owner):
             parts.insert(0, self.path_of(owner))
         return _join(parts, "/") if parts else "."
+
+
+_CallJudge = Callable[[_PythonReader, str, ast.Call], None]
+_CALL_JUDGES: tuple[tuple[re.Pattern[str], _CallJudge], ...] = (
+    (_SPAWNS, _PythonReader.judge_spawn),
+    (_DELETES, _PythonReader.judge_deletion),
+    (_CHANGES, _PythonReader.judge_change),
+    (_SENDS, _PythonReader.judge_connection),
+    (_FETCHES, _PythonReader.judge_connection),
+    (_EVALUATES, _PythonReader.judge_evaluation),
+)
+"""The judge of a call, by its full name; the first that matches."""
 
 
 def _join(parts: Sequence[str | None], separator: str) -> str | None:

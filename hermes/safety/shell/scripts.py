@@ -165,7 +165,9 @@ _PAUSES = re.compile(
     r"\b(sleep|usleep|last|break|exit|return|gets|STDIN|readline|accept|await|getline|wait|yield|setTimeout|recv|die|next)\b",
     re.IGNORECASE,
 )
-_CONCURRENT_BLOCK = re.compile(r"(?:Thread\.new|\bfork)\s*(?:\{[^{}]{0,400}\}|do\b.{0,400}?\bend\b)")
+_CONCURRENT_BLOCK = re.compile(
+    r"(?:Thread\.new|\bfork)\s*(?:\{[^{}]{0,400}\}|do\b.{0,400}?\bend\b)|\bThread\((?:[^()]|\([^()]*\)){0,400}\)"
+)
 """Blocks that run concurrently with the loop that starts them."""
 _ENDLESS_PROCESSES = "the program text starts processes without end"
 _NUMBER = r"((?:\d[\d_]*(?:\.\d+)?(?:e\d{1,3})?)(?:\s*(?:\*\*|\^|<<)\s*\d{1,4})?)"

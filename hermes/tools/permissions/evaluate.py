@@ -28,7 +28,12 @@ from hermes.safety.shell.findings import (
 from hermes.safety.shell.words import word_set
 from hermes.tools.permissions.code_targets import can_run_file, is_interpreter
 from hermes.tools.permissions.egress import EGRESS_KINDS, host_from_target, name_egress_hosts
-from hermes.tools.permissions.git_config import evaluate_git_config, is_hook_effect, list_git_programs
+from hermes.tools.permissions.git_config import (
+    evaluate_git_config,
+    find_repository_settings,
+    is_hook_effect,
+    list_git_programs,
+)
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import format_host, provenance_from_sources
@@ -172,6 +177,7 @@ def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts:
         _find_dot_file_writes,
         _find_secret_reads,
         _find_own_file_runs,
+        find_repository_settings,
     ):
         findings += side(judged, context)
     findings += _find_closed_paths(judged, context, findings)

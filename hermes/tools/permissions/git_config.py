@@ -6,7 +6,9 @@ Finds what git would run of a repository's own: its hooks, and what its settings
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 
+from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import (
@@ -21,6 +23,8 @@ from hermes.tools.permissions.gate import GIT_SETTINGS
 from hermes.tools.session import ToolContext
 
 _MAX_BYTES = 262_144
+_MAX_INNER = 100
+"""The most repositories inside a repository that are looked at."""
 
 
 def is_hook_effect(effect: CommandEffect) -> bool:
@@ -59,6 +63,69 @@ def list_repository_programs(folder: str) -> list[str] | None:
     if os.path.lexists(os.path.join(git, "modules")) or os.path.lexists(os.path.join(at, ".gitmodules")):
         return None  # repositories in it have programs of their own
     return _list_hooks(os.path.join(git, "hooks")) + _list_risky_settings(git)
+
+
+def find_repository_settings(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question about git in an untrusted repository whose settings or hooks are programs, where no sandbox
+    holds them: git runs what some settings name whatever it is asked to do.
+    """
+    if context.backend.contained:
+        return
+    starts = (target for effect in judged.effects if is_hook_effect(effect) for target in effect.targets)
+    hooks = [path for folder in starts for path in _list_hooks(folder)]
+    for one in judged.commands:
+        if os.path.basename(one.argv[0]) == "git":
+            yield from _judge_programs(one, [*hooks, *_list_named_settings(one)], context)
+
+
+def _list_named_settings(one: SimpleCommand) -> list[str]:
+    return [path for git in _list_git_folders(_find_start(one)) for path in _list_risky_settings(git)]
+
+
+def _judge_programs(one: SimpleCommand, files: Sequence[str], context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question about the first of these files that is not trusted."""
+    strange = (file for file in files if context.trust.find_untrusted_folder(file, context.places.workspace))
+    if file := next(strange, ""):
+        reason = N_("settings or hooks of an untrusted repository let git run programs: {file}", file=file)
+        yield CommandFinding(Verdict.ASK, "git-programs", reason, quote_argv(one.argv))
+
+
+def _find_start(one: SimpleCommand) -> str:
+    """Return the folder from which git looks for its repository."""
+    folder = one.cwd
+    for option, value in pairwise(one.argv[1:]):
+        folder = os.path.join(folder, value) if option in ("-C", "--git-dir", "--work-tree") else folder
+    return os.path.join(folder, *(word.partition("=")[2] for word in one.argv[1:] if word.startswith("--git-dir=")))
+
+
+def _list_git_folders(folder: str) -> list[str]:
+    """Return the folders in which git finds the settings of the repository that a folder is in, and of those inside."""
+    at = os.path.realpath(folder)
+    while not (found := _git_folder_of(at)):
+        if at == "/":
+            return []
+        at = os.path.dirname(at)
+    common = _read_line(os.path.join(found, "commondir"))
+    inner = (os.path.realpath(at) for at, _, names in os.walk(os.path.join(found, "modules")) if "config" in names)
+    return [found, *([os.path.realpath(os.path.join(found, common))] if common else []), *islice(inner, _MAX_INNER)]
+
+
+def _git_folder_of(folder: str) -> str:
+    """Return git's folder of a work tree, or the folder itself where it has the shape of one."""
+    git = os.path.join(folder, ".git")
+    if named := _read_line(git).removeprefix("gitdir:").strip():
+        return os.path.realpath(os.path.join(folder, named))
+    bare = all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
+    return git if os.path.isdir(git) else folder if bare else ""
+
+
+def _read_line(path: str) -> str:
+    """Return the first line of a small file; empty where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(4_096).strip()
+    except OSError:
+        return ""
 
 
 def _list_hooks(folder: str) -> list[str]:

@@ -228,6 +228,20 @@ def bearer(it: Api) -> dict[str, str]:
     return {"Authorization": f"Bearer {it.key}"}
 
 
+async def test_a_turn_that_goes_in_circles_is_an_answer_that_nobody_asks_for_again() -> None:
+    circle = [Say(calls=(Call("read_file", {"path": "/no/such/file"}),)) for _ in range(5)]
+    async with api([*circle, *circle, *circle]) as it:
+        async with it.openai() as client:
+            whole = await client.chat.completions.create(model="hermes", messages=[user("look")])
+            assert "failed 5 times" in (whole.choices[0].message.content or "")
+            assert whole.choices[0].finish_reason == "length"
+            text, ends, _ = await streamed(it, [user("look there")])
+            assert "failed 5 times" in text and ends == ["length"]
+            answer = await client.responses.create(model="hermes", input="look again")
+        assert (answer.status, "failed 5 times" in answer.output_text) == ("incomplete", True)
+        assert len(it.model.requests) == 15
+
+
 async def test_responses_whole_and_streamed() -> None:
     async with api([Say("one"), Say("two pieces of it", chunk=4), Say("three")]) as it, it.openai() as client:
         first = await client.responses.create(model="hermes", input="a", instructions="Be kind.")

@@ -175,12 +175,33 @@ async def test_sessions_are_listed_renamed_forked_and_deleted() -> None:
         assert (await it.ask("GET", "/v1/sessions/f"))[0] == 200
 
 
-async def test_jobs_are_looked_after_by_keys_that_may() -> None:
-    user = fresh_key()
-    keys = [{"key": user, "name": "u", "scopes": ["jobs", "admin"], "role": "user"}]
-    async with api([], keys=keys) as it:
+@pytest.mark.parametrize("role", ["admin", "user", "guest"])
+async def test_jobs_are_the_owners_whatever_the_scopes_of_a_key(role: str) -> None:
+    """An admin's chat has no jobs either: a job works with the owner's folder, memory and sessions."""
+    other = fresh_key()
+    keys = [{"key": other, "name": "u", "scopes": ["jobs", "admin", "chat"], "role": role}]
+    async with api([Say("hello")], keys=keys) as it:
+        job = {"name": "daily", "schedule": "0 9 * * *", "zone": "UTC", "prompt": "The owner's words."}
+        assert (await it.ask("POST", "/api/jobs", job))[0] == 201
+        for method, path in (
+            *(("GET", "/api/jobs"), ("POST", "/api/jobs"), ("GET", "/api/jobs/daily"), ("PATCH", "/api/jobs/daily")),
+            *(("DELETE", "/api/jobs/daily"), ("GET", "/api/jobs/daily/history"), ("POST", "/api/jobs/daily/run")),
+            *(("POST", "/api/jobs/daily/stop"), ("POST", "/api/jobs/daily/pause"), ("POST", "/api/jobs/daily/resume")),
+        ):
+            status, body = await it.ask(method, path, {**job, "name": "mine"} if method != "GET" else None, key=other)
+            assert (status, "owner's" in str(body)) == (403, False), (method, path, body)
+        _, may = await it.ask("GET", "/v1/capabilities", key=other)
+        assert may["features"]["jobs"] is False  # type: ignore[index]
+        for path in ("/metrics", "/health/detailed", "/v1/skills", "/v1/toolsets"):
+            async with it.http.get(f"{it.url}{path}", headers={"Authorization": f"Bearer {other}"}) as answer:
+                assert answer.status == (200 if role == "admin" else 403), path
+        _, kept = await it.ask("GET", "/api/jobs")
+        assert [(one["name"], one["state"]) for one in kept["data"]] == [("daily", "active")]  # type: ignore[attr-defined]
+
+
+async def test_jobs_are_looked_after() -> None:
+    async with api([]) as it:
         job = {"name": "daily", "schedule": "0 9 * * *", "zone": "UTC", "prompt": "Tell me."}
-        assert (await it.ask("POST", "/api/jobs", job, key=user))[0] == 403
         status, made = await it.ask("POST", "/api/jobs", job)
         assert (status, made["name"]) == (201, "daily")
         assert (await it.ask("PATCH", "/api/jobs/daily", {"prompt": "Say it."}))[0] == 200

@@ -255,7 +255,7 @@ async def mark_session(deps: ApiDeps, session: ApiSession, parsed: ParsedConvers
 def finish_reason(ended: TurnEnded) -> str:
     """Return OpenAI's `finish_reason` of a turn."""
     match ended.reason:
-        case ExitReason.TRUNCATED | ExitReason.BUDGET_EXHAUSTED | ExitReason.PARTIAL_STREAM:
+        case ExitReason.TRUNCATED | ExitReason.BUDGET_EXHAUSTED | ExitReason.GUARDRAIL_HALT | ExitReason.PARTIAL_STREAM:
             return "length"
         case _:
             return "stop"

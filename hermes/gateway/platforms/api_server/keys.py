@@ -33,11 +33,11 @@ class ApiScope(StrEnum):
     SESSIONS = "sessions"
     """To look at the key's own sessions, to change them and to talk in them."""
     JOBS = "jobs"
-    """To see and change jobs on a clock; the role must be owner or admin, too."""
+    """To see and change jobs on a clock. They work for the owner, so the role must be owner, too."""
     APPROVE = "approve"
     """To answer questions of the key's own runs; the role must be one that may approve, too."""
     ADMIN = "admin"
-    """To see how the gateway is, with its metrics, its skills and tool sets."""
+    """To see how the gateway is, with its metrics, its skills and tool sets; the role must be owner or admin, too."""
 
 
 class KeySettings(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,6 +101,12 @@ class ApiCaller(Struct, frozen=True):
         self.require_scope(scope)
         if not self.person.can_administer:
             raise ApiRequestError(403, "This is for keys of the role owner or admin.", code="missing_role")
+
+    def require_owner(self, scope: ApiScope) -> None:
+        """Raise ApiRequestError when the key lacks the scope, or the caller is not the owner."""
+        self.require_scope(scope)
+        if not self.person.is_owner:
+            raise ApiRequestError(403, "This is for keys of the role owner.", code="missing_role")
 
 
 class ApiKeyring:

@@ -95,8 +95,8 @@ class JobRoutes:
 
 
 def _authorized_job(request: web.Request) -> str:
-    """Check that the caller may administer jobs, and return the job's name."""
-    caller_of(request).require_admin(ApiScope.JOBS)
+    """Check that jobs are the caller's, and return the job's name."""
+    caller_of(request).require_owner(ApiScope.JOBS)
     return request.match_info.get("id", "")
 
 
@@ -126,13 +126,13 @@ class CatalogRoutes:
         return json_response({"status": "ok"})
 
     async def _get_detailed_health(self, request: web.Request) -> web.Response:
-        caller_of(request).require_scope(ApiScope.ADMIN)
+        caller_of(request).require_admin(ApiScope.ADMIN)
         api = {"connections": self._count_connections(), "turns": self._deps.slots.taken}
         return json_response({"status": "ok", "api": api, **self._deps.gateway.health_report()})
 
     async def _get_metrics(self, request: web.Request) -> web.Response:
         if CALLER in request:
-            caller_of(request).require_scope(ApiScope.ADMIN)
+            caller_of(request).require_admin(ApiScope.ADMIN)
         elif not is_loopback(self._deps.options.host):
             raise ApiRequestError(401, "A key is needed here.", code="invalid_api_key")
         own = (
@@ -175,7 +175,7 @@ class CatalogRoutes:
                     "run_events": True,
                     "run_approval": ApiScope.APPROVE in caller.scopes and self._deps.sessions.can_approve(caller),
                     "sessions": True,
-                    "jobs": ApiScope.JOBS in caller.scopes and caller.person.can_administer,
+                    "jobs": ApiScope.JOBS in caller.scopes and caller.person.is_owner,
                     "caller_tools": False,
                 },
                 "limits": {"body_bytes": self._deps.options.body_limit, "turns": self._deps.options.turns},
@@ -183,11 +183,11 @@ class CatalogRoutes:
         )
 
     async def _list_skills(self, request: web.Request) -> web.Response:
-        caller_of(request).require_scope(ApiScope.ADMIN)
+        caller_of(request).require_admin(ApiScope.ADMIN)
         return json_response({"object": "list", "data": await skill_admin(self._deps.app).list_skills()})
 
     async def _list_toolsets(self, request: web.Request) -> web.Response:
-        caller_of(request).require_scope(ApiScope.ADMIN)
+        caller_of(request).require_admin(ApiScope.ADMIN)
         return json_response({"object": "list", "data": toolsets.list_toolsets_of(self._deps.app.services.settings)})
 
     def _model_object(self, name: str) -> dict[str, object]:

@@ -5,8 +5,11 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
+from msgspec import structs
+
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event, ToolStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.outcomes import ExitReason
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.text.links import defuse_links
@@ -17,6 +20,8 @@ from hermes.util.cancellation import cancel_tasks
 
 TEXT_SEPARATOR = "\n\n"
 """Separates the text before a tool runs from the text after it."""
+_LIMITS = frozenset({ExitReason.GUARDRAIL_HALT, ExitReason.BUDGET_EXHAUSTED})
+"""Ends by which Hermes itself stops a turn that goes on too long or in a circle."""
 PostMessage = Callable[[SessionActor], Awaitable["asyncio.Future[TurnEnded]"]]
 """Posts a message to a session; returns the future of the turn that answers it."""
 
@@ -57,7 +62,9 @@ class ApiTurn:
         await asyncio.wait({self.ended})
         if self.ended.cancelled():
             raise StoreError("The gateway ends; the turn goes on when it is back.", "Ask again later.")
-        return self.ended.result()
+        ended = self.ended.result()
+        # A limit of ours has ended it: asking again meets the same one, so its reason is the answer.
+        return structs.replace(ended, text=ended.error) if ended.reason in _LIMITS and not ended.text else ended
 
     def stop(self) -> None:
         """Stop the turn: now where it runs, else as soon as it does."""

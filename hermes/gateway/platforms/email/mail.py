@@ -24,11 +24,12 @@ from hermes.core.chats import MediaKind
 from hermes.core.errors import HermesError
 from hermes.gateway.text.dialect import to_html_page, to_plain_text
 from hermes.i18n.messages import N_
-from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
+from hermes.util.text import clean_surrogates, strip_control_characters, strip_terminal_controls, to_one_line
 
-_METHOD = re.compile(r"([a-z][a-z0-9-]*)(?:/\d+)?\s*=\s*([a-z]+)", re.IGNORECASE)
-_PROPERTY = re.compile(r"([a-z]+\.[a-z-]+)\s*=\s*(\S+)", re.IGNORECASE)
-_ASSIGNED = re.compile(r"\s*=\s*")
+_METHOD = re.compile(r"([a-z][a-z0-9-]*)(?:/\d+)?=([a-z]+)")
+_PROPERTY = re.compile(r"([a-z][a-z0-9-]*(?:\.[a-z0-9_-]+)?)=([^\s=]+=*)")
+"""`ptype.property=value`, and a word without a type (`reason=...`): the value is a token, so it assigns nothing."""
+_ASSIGNED = re.compile(r"\s*([=/])\s*")
 _TOKEN = re.compile(r'\\.|"(?:[^"\\]|\\.)*"|[^()";\\]+|.', re.DOTALL)
 _QUOTED = re.compile(r'[\s;="]')
 TEXT_LIMIT = 1_000_000
@@ -85,16 +86,30 @@ def is_sender_verified(results: Sequence[str], authserv_id: str, address: str) -
 def _has_passed(pieces: Sequence[str], domain: str) -> bool:
     passed = False
     for piece in pieces:
-        method = _METHOD.match(piece)
+        words = piece.split()
+        method = _METHOD.fullmatch(words[0]) if words else None
         if method is None:
             continue
-        name, result = method[1], method[2]
-        properties = dict(_PROPERTY.findall(piece[method.end() :]))
-        if name == "dmarc" and result == "fail":
+        if method[1] == "dmarc" and method[2] == "fail":
             return False
-        if result == "pass":
-            passed = passed or _is_about_domain(name, properties, domain)
+        properties = _read_properties(words[1:])
+        if method[2] == "pass" and properties is not None:
+            passed = passed or _is_about_domain(method[1], properties, domain)
     return passed
+
+
+def _read_properties(words: Sequence[str]) -> dict[str, str] | None:
+    """Return the properties of one result (RFC 8601, section 2.2).
+
+    None where a word is no property, or one is said twice: a part of it may be what the sender chose.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        match = _PROPERTY.fullmatch(word)
+        if match is None or match[1] in found:
+            return None
+        found[match[1]] = match[2]
+    return found
 
 
 def _is_about_domain(method: str, properties: dict[str, str], domain: str) -> bool:
@@ -127,12 +142,12 @@ def _split_results(raw: str) -> list[str] | None:
         if depth < 0 or (depth == 0 and word == '"'):
             return None
         if depth or word == ")":
-            continue
-        if word == ";":
+            found[-1] += " "
+        elif word == ";":
             found.append("")
         else:
             found[-1] += _QUOTED.sub("", word) if word.startswith('"') else word
-    return None if depth else [_ASSIGNED.sub("=", " ".join(one.split())).lower() for one in found]
+    return None if depth else [_ASSIGNED.sub(r"\1", " ".join(one.split())).lower() for one in found]
 
 
 class MailError(HermesError):
@@ -198,7 +213,7 @@ def parse_mail(raw: bytes, authserv_id: str) -> ParsedMail:
         message_id=next(iter(_find_ids(message, "Message-ID")), ""),
         in_reply_to=next(iter([*_find_ids(message, "In-Reply-To"), *references[::-1]]), ""),
         references=tuple(references or _find_ids(message, "In-Reply-To")[:1]),
-        subject=to_one_line(strip_control_characters(_header_text(message, "Subject")), 300),
+        subject=to_one_line(strip_terminal_controls(_header_text(message, "Subject")), 300),
         text=said.replace("\r\n", "\n"),
         html="" if said else "\n".join(html),
         files=tuple(files[:MAX_FILES]),
@@ -368,7 +383,7 @@ def _file_name(part: email.message.Message) -> str:
         raw = part.get_filename() or ""
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
-    name = strip_control_characters(_decode_words(raw[:HEADER_LIMIT])).replace("\\", "/").rpartition("/")[2]
+    name = strip_terminal_controls(_decode_words(raw[:HEADER_LIMIT])).replace("\\", "/").rpartition("/")[2]
     return to_one_line(name, 150).strip(". ")
 
 
@@ -516,4 +531,4 @@ def _strip_signature(lines: list[str]) -> list[str]:
 
 def _clean_header_text(text: str) -> str:
     """Return text for a header: one line, without line ends."""
-    return to_one_line(strip_control_characters(clean_surrogates(text).replace("\r", " ").replace("\n", " ")), 300)
+    return to_one_line(strip_terminal_controls(clean_surrogates(text).replace("\r", " ").replace("\n", " ")), 300)

@@ -491,7 +491,7 @@ def _leaks(call: ProgramCall, code: CodeAnalysis) -> None:
 
 
 _SWITCH = re.compile(r"-[acdfhlnpsStTuUvwWX0-9]*i")
-_EACH_LINE = re.compile(r"-[acdfhlnpsStTuUvwWX0-9i]*[np]")
+_PRINTING = re.compile(r"-(?!-)[acdfhlnsStTuUvwWX0-9i]*p")
 _PUTS_NOTHING = re.compile(r"""\s*(\$_\s*=\s*(''|""|undef)|undef\s*\(?\$_\)?|0|)\s*;?\s*""")
 
 
@@ -501,7 +501,7 @@ def _edited_in_place(call: ProgramCall, codes: Sequence[Word], rest: Sequence[Wo
         return
     for word in [one for one in rest if one.text[:1] != "-"][:50]:
         call.judge_write(call.resolve_path(word), kind=EffectKind.OVERWRITES)
-    silent = not any("p" in text for text in call.args[:12] if _EACH_LINE.match(text) and text[:2] != "--")
+    silent = not any(map(_PRINTING.match, call.args[:12]))
     code = ";".join(word.text for word in codes)
     if rest and _PUTS_NOTHING.fullmatch(code) and (silent or "$_" in code):
         call.ask("emptied", "it deletes what files hold")
