@@ -60,7 +60,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
 
     It is judged as it is written, as other programs may read it (`~user`, `$HOME`, `file://`, percent signs), as the
     disk has it with every link followed, and by its identity: another name of a protected file is protected. Code that
-    opens it afterwards judges it anew as it is opened: links may be swapped meanwhile. Never raises.
+    opens it afterwards judges it once more as it is opened: links may be swapped meanwhile. Never raises.
     """
     if not path.strip():
         return PathJudgement(Verdict.DENY, "no-path", "it is empty")

@@ -13,8 +13,6 @@ _ENDS = ".,;:!?)]}>\u3001\u3002\uff0c\uff01\uff1f\uff1b\uff1a\uff09\u3011\u300b\
 
 def find_named_paths(text: str) -> list[str]:
     """Return the paths in a text as they are written: absolute ones, those of the home, and those with dots before."""
-    if "/" not in text:
-        return []
     found: dict[str, None] = {}
     for match in re.finditer(_PATH, text[:_MAX_CHARACTERS]):
         quoted = match[1] or match[2]

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from hermes.core.messages import ImagePart, Message, Provenance, Role, Source, TextPart, ToolResultPart
-from hermes.tools.named_paths import find_named_paths
 
 # Texts, which are compiled when there is a text to look through.
 _HOST = r"(?<![\w.@-])((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![\w-])"
@@ -102,7 +101,10 @@ class Taint(Struct):
     def note_person_text(self, text: str) -> None:
         """Note the hosts and paths that the person has named in their own words."""
         self._hosts |= find_hosts(text)
-        self._paths |= dict.fromkeys(find_named_paths(text))
+        if "/" in text:
+            from hermes.tools.named_paths import find_named_paths  # few messages name a path
+
+            self._paths |= dict.fromkeys(find_named_paths(text))
 
     def list_named_paths(self) -> tuple[str, ...]:
         """Return the paths that the person has written in this conversation, as they were written."""

@@ -134,23 +134,18 @@ async def test_a_setting_and_a_commit_are_one_question() -> None:
 
 
 @pytest.mark.needs("git")
-async def test_git_runs_nothing_of_a_repository_without_programs() -> None:
+async def test_git_only_looks_in_a_strangers_repository() -> None:
     async with scene("local") as one:
         commits(one)
         await one.run("git status")
         assert one.context.state.taint.list_sources()
-        for command in ("git add -A", "git commit -q --allow-empty -m y", "git checkout -q -b f"):
-            assert "Not allowed" not in await one.run(command)
-        hook = one.home.cwd / ".git/hooks/pre-commit"
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text("#!/bin/sh\ntrue\n")
+        assert "Not allowed" not in await one.run("git log -1; git diff")
         await one.run("git commit -q --allow-empty -m y", says(NO))
-        assert "untrusted files: .git/hooks/pre-commit while" in one.asked[0].reason
-        hook.unlink()
+        assert "it does more than look while" in one.asked[0].reason
         config = one.home.cwd / ".git/config"
         config.write_text(config.read_text() + "[core]\n\tfsmonitor = ./x\n")
-        await one.run("git checkout -q -b h", says(NO))
-        assert "untrusted files: .git/config while" in one.asked[1].reason
+        await one.run("git status", says(NO))
+        assert ".git/config" in one.asked[1].reason
 
 
 def _plant_fsmonitor(at: Path, environ: dict[str, str]) -> None:

@@ -38,7 +38,7 @@ async def test_guard_and_the_gate_agree_about_own_rules() -> None:
 
 
 async def test_a_rule_that_asks_is_stricter_than_one_that_allows() -> None:
-    async with scene("local", config={"approvals": {"rules": RULES}}) as one:
+    async with scene("local", trusted=True, config={"approvals": {"rules": RULES}}) as one:
         for name in ("kept", "other", "third"):
             (one.home.cwd / name).mkdir()
         await one.run("rm -rf other", person=says(NO))

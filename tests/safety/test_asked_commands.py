@@ -9,7 +9,6 @@ from tests.safety.corpus_score import PLACES
 ENDLESS = [
     "tr '\\0' x < /dev/zero > ~/big.txt",
     "tr a b < /dev/zero > f",
-    "sed s/a/b/ < /dev/urandom > f",
     "sed s/a/b/ /dev/urandom > f",
     "base64 /dev/urandom > f",
     "base64 < /dev/urandom > f",
@@ -17,7 +16,6 @@ ENDLESS = [
     "grep -a . /dev/urandom > f",
     "xxd /dev/urandom > f",
     "hexdump -C /dev/urandom > f",
-    "openssl enc -aes-256-ctr -in /dev/zero -out f -k x",
     "gzip < /dev/zero > f.gz",
     "cp /dev/zero f",
     "cp /dev/urandom ~/x",
@@ -264,10 +262,8 @@ FOLDERS = [
     'eval "cd web; cd ..; cd ..; rm -rf build"',
     "rsync --daemon --config=evil.conf",
     "rsync --daemon",
-    "curl --config <(echo 'output = /etc/hosts')",
     "curl -K evil.cfg",
     "tar -C ~ -czf - .ssh",
-    "make -C /tmp/x install",
 ]
 FOLDERS_FINE = [
     "cd web && rm -rf dist",

@@ -27,7 +27,6 @@ x=0; ((x=1)); a=(echo rm); ${a[x]} -rf ~/x
 x=0; let x+=1; a=(echo rm); ${a[x]} -rf ~/x
 x=0; : $((x++)); a=(echo rm); ${a[$x]} -rf ~/x
 a=(echo rm); x=0; : ${a[x=1]}; ${a[x]} -rf ~/x
-wait -n -p LD_PRELOAD
 printf -v PATH /tmp/x; ls
 printf -vLD_PRELOAD %s /tmp/x.so; export LD_PRELOAD; ls
 printf -v 'a[0]' rm; ${a[0]} -rf ~/x
@@ -55,27 +54,17 @@ uv tool install git+https://x.example/p
 cargo install --git https://x.example/p
 nix run github:o/r
 gh ext install o/gh-r
-ansible-pull -U https://x.example/p.git
 zip a.zip a -TTsh
 tar cf a.tar -F 'sh x' a
 setarch -R rm -rf ~/x
 setarch x86_64 -R rm -rf ~/x
-dc -e '!rm -rf ~/x'
-dc <<< '!rm -rf ~/x'
-sftp h <<< '!rm -rf ~/x'
-mail -s x h <<< '~!rm -rf ~/x'
-mutt -e 'set x=`rm -rf ~/x`'
 fzf --preview 'rm -rf ~/x'
-fzf --bind 'start:execute(rm -rf ~/x)'
 ls | entr -s 'rm -rf ~/x'
 pueue add 'rm -rf ~/x'
 perl -M'POSIX;system("rm -rf ~/x")' -e1
 php -d auto_prepend_file=/tmp/x a.php
 php -dextension=/tmp/x.so a.php
 sqlite3 x "SELECT load_extension('/tmp/x.so')"
-openssl engine -t ./x.so
-cmake -P /tmp/x.cmake
-run-parts /tmp/d
 """.strip().splitlines()
 
 LEFT_ALONE = r"""
@@ -122,7 +111,7 @@ def test_what_sets_or_fetches_nothing_that_matters_is_left_alone(command: str) -
 
 
 def test_a_folder_that_env_changes_to_is_where_the_file_lies() -> None:
-    for command in ("rg --pre ./x.sh a", "tcpdump -z ./x.sh -w x", "gpg --pinentry-program ./x.sh -d a"):
+    for command in ("rg --pre ./x.sh a", "tcpdump -z ./x.sh -w x"):
         effects = analyze_command(command, "/srv/a", PLACES).effects
         assert any("/srv/a/x.sh" in one.targets for one in effects if one.kind is EffectKind.RUNS), command
     for command in ("env -C /srv/a sh x.sh", "env --chdir=/srv/a ./x.sh", "env -C .. -C /srv/a python3 x.sh"):

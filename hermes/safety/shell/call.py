@@ -299,10 +299,16 @@ class ProgramCall:
         self, word: Word, path: str, reasons: list[tuple[str, str]], *, plain: bool
     ) -> frozenset[str]:
         """Return the labels of a file that this line did not write."""
-        if reason := ("" if plain else self.secret_reason(word)) or self._key_reason(word, path):
+        reason = ("" if plain else self.secret_reason(word)) or self._key_reason(word, path) or self._disk_reason(path)
+        if reason:
             reasons.append((path, reason))
             return _SECRET
         return _SECRET if _PRIVATE_FILE.search(path) else NO_LABELS
+
+    def _disk_reason(self, path: str) -> str:
+        """Return why a disk or the memory is exposed: all files are in it. Empty when none is read."""
+        shown = self.name in key_files.SHOWING_PROGRAMS and BLOCK_DEVICE.match(path)
+        return N_("it reads {path}, which holds all files", path=path) if shown else ""
 
     def _key_reason(self, word: Word, path: str) -> str:
         """Return why a key is exposed: it is shown, and not passed to a program that uses it. Empty when none is."""
@@ -418,7 +424,7 @@ def _expand_tilde(text: str, places: Places) -> str:
 
 def path_in_word(text: str) -> str:
     """Return the path inside a word such as `@file`, `field=@file`, `--option=file`, `if=file` or `file:///path`."""
-    text = text.removeprefix("file://")
+    text = re.sub(r"(?i)^file:(?://(?:localhost)?)?(?=[/~])", "", text)
     if text.startswith(("@", "<")) or "=@" in text or "=<" in text:
         return text.rpartition("@")[2].rpartition("<")[2]
     return text.rpartition("=")[2] if text.startswith(("-", "if=", "input=", "of=")) else text

@@ -1,17 +1,12 @@
-"""All rules by the name of the program, and what is judged of every call.
-
-Options with which a program only says what it would do. The only table of them.
-
-Only those stand here with which the program itself stops short of doing it, whatever else is given.
-"""
+"""All rules by the name of the program, and what is judged of every call."""
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.operands import judge_operands, names_output
 from hermes.safety.shell.programs import (
     archives,
     builders,
@@ -20,14 +15,12 @@ from hermes.safety.shell.programs import (
     containers,
     databases,
     disks,
-    editing,
     fetched,
     files,
     finding,
     git,
     interpreters,
     keystores,
-    lookups,
     machine,
     network,
     option_injection,
@@ -37,11 +30,19 @@ from hermes.safety.shell.programs import (
     services,
     shells,
     text,
-    unbounded_output,
     windows,
     wrappers,
 )
-from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, SECRET, STORED, ShellStream, word_set
+from hermes.safety.shell.words import (
+    EMPTY_STREAM,
+    ENDLESS,
+    NO_LABELS,
+    SECRET,
+    STORED,
+    UNKNOWN_STREAM,
+    ShellStream,
+    word_set,
+)
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
@@ -62,7 +63,6 @@ RULES: dict[str, Rule] = {
     **text.RULES,
     **disks.RULES,
     **files.RULES,
-    **editing.RULES,
     **finding.RULES,
     **archives.RULES,
     **machine.RULES,
@@ -83,8 +83,6 @@ RULES: dict[str, Rule] = {
     "pip": builders.pip,
 }
 """What judges a call, by the name of the program."""
-RULES |= {name: lookups.beside(RULES.get(name)) for name in lookups.PROGRAMS}
-RULES |= {name: fetched.before(RULES.get(name)) for name in fetched.PROGRAMS}
 
 LOOKERS = word_set(
     """
@@ -99,7 +97,7 @@ _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
 _READERS = word_set(
     """
     true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
-    stat file wc uniq comm
+    stat file wc comm
     diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5 shasum nm objdump
     readelf ldd size od hexdump
     grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash help info apropos whatis tldr man locate ps
@@ -109,8 +107,8 @@ _READERS = word_set(
     clear reset sleep wait jobs fg bg disown shift return exit break continue let getopts ulimit umask times caller
     compgen complete shopt bind
     dirname basename realpath readlink mktemp mkdir tput expr bc dc factor seq shuf tsort look spell aspell spellcheck
-    wall write mesg logger say notify-send
-    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta fzf zoxide history-show pbcopy
+    wall mesg logger say notify-send
+    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta zoxide history-show pbcopy
     pbpaste xclip xsel wl-copy
     cal ncal figlet cowsay lolcat neofetch fastfetch task todo bd jira hostid logname users finger mtr traceroute
     tracepath whois arp nmap
@@ -121,6 +119,12 @@ _READERS = word_set(
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
+_WRITING = word_set("git curl wget docker podman ssh-keygen")
+"""Programs among `LOOKERS` whose options say where they put something."""
+_READING = word_set(
+    "cat tac nl head tail less more most strings base64 base32 rev cut hexdump hd bat source . diff3 sdiff"
+)
+"""Programs with rules that only read the files that they are given."""
 _BUILDERS = word_set("cargo rails rake mix")
 """Programs with rules for something else that also run code out of the folder."""
 DANGEROUS = tuple(sorted(files.DANGEROUS))
@@ -139,11 +143,6 @@ _COMMANDS = frozenset(
     "monit postfix pcs crm sv dovecot mailman"
 )
 """Names that mean a program wherever they stand among the arguments of a program that is not known."""
-_TEXT_OPTIONS = re.compile(r"--?(exec|execute|command|cmd|run|eval|shell|script|hook|on-\w+|pre\w*|post\w*|e|c|x)$")
-_COMMAND_TEXT = re.compile(
-    r"\brm\s+(-\w+\s+)*-\w*[rR]|\bmkfs\b|\bdd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|removeSync|:\(\)\s*\{|"
-    r"\b(sudo|shutdown|reboot)\s"
-)
 
 
 _VERSIONED = (interpreters.interpreter, builders.pip, builders.compiled)
@@ -158,22 +157,44 @@ def _of_version(name: str) -> Rule | None:
 def judged(call: ProgramCall) -> ShellStream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
+    if _is_trial(call):
+        return UNKNOWN_STREAM
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
-    if name in PLANS and only(call):
-        rule = _changes_nothing
     out = rule(call) if rule is not None else None
     if name in _BUILDERS:
         dataflow.judge_code_folder(call, call.cwd)
-    labels = _read(call, rule)
+    labels = _read(call, rule) | _endless(call)
     if rule is None:
         _without_rule(call)
+    if _may_write(name):
+        judge_operands(call, is_known=rule is not None and not names_output(call))
     option_injection.judge(call)
     keystores.searched(call)
+    return _labelled(call, _finish(call, out, labels))
+
+
+def _may_write(name: str) -> bool:
+    return name not in _READERS and name not in _READING and (name not in LOOKERS or name in _WRITING)
+
+
+def _finish(call: ProgramCall, out: ShellStream | None, labels: frozenset[str]) -> ShellStream:
+    """Return the output of a program with the labels of what it read."""
     if out is None:
-        out = ShellStream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else EMPTY_STREAM
-    elif labels:
-        out = ShellStream(out.text, out.labels | labels)
-    return unbounded_output.followed(call, _labelled(call, out))
+        passed = (
+            call.stdin.labels if call.name in text.RULES or call.name in _READERS else call.stdin.labels - {ENDLESS}
+        )
+        return ShellStream(None, passed | labels) if call.name not in ("true", "false", ":") else EMPTY_STREAM
+    return ShellStream(out.text, out.labels | labels) if labels else out
+
+
+_TRIED = re.compile(r"--(dry-run(=(?!none|false|no\b|0)\w+)?|no-act|preview-only|just-print|simulate)$")
+_TRYING = cloud_clis.PROGRAMS | word_set("docker podman docker-compose sfdisk pacman dpkg apt apt-get")
+
+
+def _is_trial(call: ProgramCall) -> bool:
+    """Return whether a program only says what it would do; what it hands on to another program may do it."""
+    runs = {"run", "exec", "ssh", "--"}.intersection(call.args)
+    return call.name in _TRYING and not runs and any(map(_TRIED.match, call.args))
 
 
 def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
@@ -183,13 +204,20 @@ def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
     return call.judge_reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
 
 
-def _changes_nothing(call: ProgramCall) -> None:
-    """The rule for programs that only say what they would do."""
+def _endless(call: ProgramCall) -> frozenset[str]:
+    """Return the label of what never ends when a program is given such a file, and is not told how much to read."""
+    given = any(word.text.rpartition("=")[2] in dataflow.ENDLESS_FILES for word in call.words)
+    return frozenset({ENDLESS}) if given and not any(map(_AMOUNT.match, call.args)) else NO_LABELS
+
+
+_AMOUNT = re.compile(r"-\w*[cnNlmq]\d*$|count=|--(bytes|lines|length|max-count|read)|of=|.*\b[qQ]$|rand$")
 
 
 def _without_rule(call: ProgramCall) -> None:
     databases.carried(call)
-    editing.by_option(call)
+    if call.name in _LOOKING_UP:
+        _judge_carried(call)
+        call.add_effect(EffectKind.FETCHES, [word.text for word in call.words if word.text[:1] not in "-+"][:3])
     if call.name.startswith("mkfs."):
         disks.made(call)
     if call.name not in _READERS:
@@ -228,97 +256,36 @@ def _unknown_program(call: ProgramCall) -> None:
         option_injection.loader(call)
         return
     call.add_effect(EffectKind.RUNS, (call.cwd,))
+    fetched.installs(call)
     cloud_clis.unknown(call)
     cloud_clis.migrations(call)
-    _texts_in(call)
     for at, word in enumerate(call.words[:6]):
         if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(call.words) and not word.quoted:
             call.judge_program(call.words[at:], lost=True)
             break
-    if any(SECRET in word.labels for word in call.words) and any(_ADDRESS.match(word.text) for word in call.words):
+    _judge_texts(call)
+    if any(_ADDRESS.match(word.text) for word in call.words):
+        _judge_carried(call)
+
+
+_LOOKING_UP = word_set("dig host nslookup drill kdig whois ping traceroute tracepath mtr finger getent")
+"""Programs that ask others for a name, which carries what stands in it away; the answer is somebody else's text."""
+
+
+def _judge_carried(call: ProgramCall) -> None:
+    if any(SECRET in word.labels for word in call.words):
         call.ask("exfiltration", "it may send keys away")
 
 
+def _judge_texts(call: ProgramCall) -> None:
+    """Judge the words of a program without a rule that read like a command: it may start them."""
+    texts = [word.text.lstrip("!|~ ") for word in call.words[:12] if " " in word.text and _COMMAND.match(word.text)]
+    if texts and not cloud_clis.TELLING.search(call.name):
+        call.ask("nested-program", "its arguments hold a command that deletes or downloads")
+        call.judge_script(texts[0], lost=True)
+
+
+_COMMAND = re.compile(
+    r"\W*(rm\s+(-\w+\s+)*-\w*[rR]|mkfs|dd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|:\(\)\s*\{|(sudo|shutdown|reboot)\s)"
+)
 _ADDRESS = re.compile(r"\w+://|[\w-]+(\.[\w-]+)+$")
-
-
-def _texts_in(call: ProgramCall) -> None:
-    """Options of it that look like a command."""
-    words = call.words
-    for at, word in enumerate(words[:12]):
-        option, equals, value = word.text.partition("=")
-        if equals and _TEXT_OPTIONS.match(option) and _COMMAND_TEXT.search(value):
-            _nested(call, value)
-        elif _TEXT_OPTIONS.match(word.text) and at + 1 < len(words) and _COMMAND_TEXT.search(words[at + 1].text):
-            _nested(call, words[at + 1].text)
-
-
-def _nested(call: ProgramCall, text: str) -> None:
-    call.ask("nested-program", "its arguments hold a command that deletes or downloads")
-    call.judge_script(text, lost=True)
-
-
-class _Plan(NamedTuple):
-    """How a program is told to change nothing."""
-
-    said: str
-    """Letters and long names, any of which says it."""
-    valued: str = ""
-    """Letters whose value stands behind them: what follows is no option."""
-    named: frozenset[str] = frozenset()
-    verbs: str = ""
-    """What its operands have to begin with for that."""
-
-
-_MADE = _Plan("n", "bCdeEfgGiIJlLmMNoOrTtUz")
-
-
-_RESTORED = _Plan("t test", "TMw", word_set("table modprobe wait"))
-
-
-PLANS: dict[str, _Plan] = {
-    **dict.fromkeys(("mke2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), _MADE),
-    "mkfs.xfs": _Plan("N", "bcdilmnprsL"),
-    "sfdisk": _Plan("n no-act", "oNOwWXY", word_set("backup-file label partno wipe wipe-partitions label-nested")),
-    "fsck": _Plan("N", "tCr"),
-    "visudo": _Plan("c check", "fx", word_set("file export")),
-    **dict.fromkeys(("iptables-restore", "ip6tables-restore"), _RESTORED),
-    "nft": _Plan("c check", "fID", word_set("file includepath define")),
-    "shutdown": _Plan("k"),
-    "systemctl": _Plan("dry-run", "HMptsno", verbs=r"(halt|poweroff|reboot|kexec|suspend|hibernate|default|rescue)\b"),
-    "alembic": _Plan("sql", "cnx", word_set("config name tag"), verbs=r"(up|down)grade\b"),
-    "salt": _Plan("", "CELGNSIR", verbs=r"\S+ state\.\w+ (.* )?test=True$"),
-    "poetry": _Plan("dry-run", "rupPC", word_set("repository username password dist-dir"), verbs="publish"),
-    "pacman": _Plan("p print", "br", word_set("dbpath root config arch cachedir hookdir")),
-    "borg": _Plan("n dry-run", "dwmyHPa", verbs=r"(delete|prune|create|extract|recreate)\b"),
-    "restic": _Plan("n dry-run", "ropH", verbs=r"(forget|prune|backup|restore)\b"),
-    "rclone": _Plan("n dry-run", "", word_set("config filter include exclude backup-dir log-file")),
-    "gsutil": _Plan("n", "oux", verbs=r"rsync\b"),
-    "pulumi": _Plan("preview-only", "sCm", verbs=r"(up|destroy|refresh)\b"),
-    **dict.fromkeys(
-        ("docker", "docker-compose"),
-        _Plan(
-            "dry-run",
-            "fpHc",
-            word_set("file project-name env-file profile host context"),
-            verbs=r"(compose )?(down|rm|kill|up|stop)\b",
-        ),
-    ),
-}
-"""By program."""
-
-
-_FALSE = word_set("false no none 0 off")
-
-
-_VERBS = {name: re.compile(plan.verbs) for name, plan in PLANS.items()}
-
-
-def only(call: ProgramCall) -> bool:
-    """Whether a call of a program of the table changes nothing."""
-    plan = PLANS[call.name]
-    options = call.parse_options(plan.valued, plan.named)
-    said = plan.said.split()
-    if said and (not options.has_option(*said) or any(word.text in _FALSE for word in options.option_values(*said))):
-        return False
-    return _VERBS[call.name].match(" ".join(word.text for word in options.operands)) is not None

@@ -152,23 +152,27 @@ _DESTROYS_HERE = re.compile(r"rmtree|rm_rf|rmSync|remove_entry|recursive", re.IG
 
 
 _LOOPS = re.compile(
-    r"while\s*\(?\s*(1|true)\b\s*\)?|for\s*\(\s*;;|\bloop\s*(do\b|\{)|\bwhile\s+(1|true)\b|until\s*\(?(0|false)\b|"
+    r"while\s*\(?\s*(1|[tT]rue)\b\s*\)?|for\s*\(\s*;;|\bloop\s*(do\b|\{)|\bwhile\s+(1|true)\b|until\s*\(?(0|false)\b|"
     r"\d[\d_]{3,}\.times|\b(1\s*\.\.|each\s*\()?\d{5,}\b.{0,20}\bfork|setInterval"
 )
 _GROWS = re.compile(
-    r"\bpush\b|<<|\.=|\+=|\[\]\s*=|\.(push|append|concat|write)\b|\[#\w+\s*\+\s*1\]|\b(\w+)\s*=\s*\2\s*\.?\s*[\w\"']|print\s*\{?\$?F\b"
+    r"\bpush\b|<<|\.=|\+=|\[\]\s*=|\.(push|append|extend|concat|write)\b|\w\[\w+\]\s*=[^=]|\[#\w+\s*\+\s*1\]|\b(\w+)\s*=\s*\2\s*\.?\s*[\w\"']|print\s*\{?\$?F\b"
 )
-_STARTS = re.compile(r"\bfork\b|Thread\.new|\bspawn\b|pcntl_fork|\bexec(File)?\s*\(|new Worker|\bsystem\b")
+_STARTS = re.compile(
+    r"\bfork\b|Thread\.new|\bspawn\b|pcntl_fork|\bexec(File)?\s*\(|new Worker|\bsystem\b|Popen|\bThread\(|\bProcess\("
+)
 _PAUSES = re.compile(
     r"\b(sleep|usleep|last|break|exit|return|gets|STDIN|readline|accept|await|getline|wait|yield|setTimeout|recv|die|next)\b",
     re.IGNORECASE,
 )
-_CONCURRENT_BLOCK = re.compile(r"(?:Thread\.new|\bfork)\s*(?:\{[^{}]{0,400}\}|do\b.{0,400}?\bend\b)")
+_CONCURRENT_BLOCK = re.compile(
+    r"(?:Thread\.new|\bfork)\s*(?:\{[^{}]{0,400}\}|do\b.{0,400}?\bend\b)|\bThread\((?:[^()]|\([^()]*\)){0,400}\)"
+)
 """Blocks that run concurrently with the loop that starts them."""
 _ENDLESS_PROCESSES = "the program text starts processes without end"
 _NUMBER = r"((?:\d[\d_]*(?:\.\d+)?(?:e\d{1,3})?)(?:\s*(?:\*\*|\^|<<)\s*\d{1,4})?)"
 _MADE_AT_ONCE = re.compile(
-    r"['\"\])]\s*(?:x|\*)\s*"
+    r"['\"\])]\s*(?:x|\*)\s*\(?"
     + _NUMBER
     + r"|(?:string\.rep|str_repeat|array_fill|range)\s*\([^()]{0,80}?,\s*"
     + _NUMBER

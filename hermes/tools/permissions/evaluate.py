@@ -27,7 +27,7 @@ from hermes.safety.shell.findings import (
 )
 from hermes.safety.shell.words import word_set
 from hermes.tools.permissions.code_targets import can_run_file, is_interpreter
-from hermes.tools.permissions.egress import EGRESS_KINDS, find_outside_sends, host_from_target, name_egress_hosts
+from hermes.tools.permissions.egress import EGRESS_KINDS, host_from_target, name_egress_hosts
 from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.permissions.git_config import (
     evaluate_git_config,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _READ_ONLY_COMMANDS = word_set(
     """
     < ls cat head tail grep egrep fgrep rg wc pwd echo printf stat file du df which type true false : test [ [[ date
-    whoami id uname hostname basename dirname realpath readlink cut tr diff cmp comm nl tac rev column seq sleep cd
+    whoami id uname basename dirname realpath readlink cut tr diff cmp comm nl tac rev column seq sleep cd
     pushd popd ps uptime free nproc printenv md5sum sha1sum sha256sum cksum od hexdump strings jq tree export sort
     less more whereis groups locale getconf fold fmt expand unexpand paste
     """
@@ -67,7 +67,12 @@ _FIND_ACTIONS = word_set("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fp
 
 _OUTPUT_OPTIONS = {
     "tree": ("-o",),
-    "sort": ("-o", "--output"),
+    "sort": ("-o", "--output", "--compress"),
+    "rg": ("--pre", "--hostname-bin"),
+    "less": ("+", "-o", "-O", "--log"),
+    "more": ("+",),
+    "date": ("-s", "--set"),
+    "file": ("-C", "--compile"),
     "git": ("--output", "-o", "--open-files-in-pager", "-O"),
 }
 
@@ -178,17 +183,20 @@ def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts:
         _find_dot_file_writes,
         _find_secret_reads,
         _find_own_file_runs,
-        find_outside_sends,
         find_repository_settings,
     ):
         findings += side(judged, context)
     findings += _find_closed_paths(judged, context, findings)
     reached = name_egress_hosts(judged, context)
-    findings += _find_tainted_effects(reached, context, hosts, is_contained=held)
+    is_read_only = is_read_only_line(judged)
+    if held:
+        findings += _find_tainted_effects(reached, context, hosts, is_contained=True)
+    else:
+        findings += _find_tainted_command(judged, command, context, is_read_only=is_read_only)
     effects = (*own, *reached, *settings, *_find_read_files(judged))
     subjects = policy_subjects(judged, effects, command)
     exported = context.state.environment
-    is_read_only = tool.name == "terminal" and is_read_only_line(judged)
+    is_read_only = tool.name == "terminal" and is_read_only
     return CallFacts(
         tuple(findings), effects, command, cwd, line, subjects, exported, tuple(opened), is_read_only=is_read_only
     )
@@ -558,10 +566,8 @@ def _find_tainted_effects(
     for effect in effects:
         if effect.kind in EGRESS_KINDS:
             found = () if is_contained else _describe_egress(effect, context, hosts)
-        elif effect.kind in _PERSISTING_KINDS:
-            found = _describe_persistence(effect)
         else:
-            found = () if is_contained else _describe_run(effect, context)
+            found = _describe_persistence(effect) if effect.kind in _PERSISTING_KINDS else ()
         for rule, reason, subject in found:
             yield CommandFinding(
                 Verdict.ASK,
@@ -569,6 +575,26 @@ def _find_tainted_effects(
                 N_("{reason} while {because}", reason=reason, because=because),
                 subject or quote_argv(effect.argv),
             )
+
+
+def _find_tainted_command(
+    judged: CommandJudgement, command: str, context: ToolContext, *, is_read_only: bool
+) -> Iterator[CommandFinding]:
+    """Yield a question for a command while untrusted content is in the conversation and no kernel confines it.
+
+    Which programs reach other hosts, run other files or keep something for later cannot be listed. So only those run
+    without a question that look, and start nothing out of a folder that the person does not trust.
+    """
+    sources = context.state.taint.list_sources()
+    if not sources:
+        return
+    because = N_("untrusted content from {source} is in this conversation", source=sources[-1].partition(":")[2])
+    started = [found for effect in judged.effects for found in _describe_run(effect, context)] if is_read_only else []
+    if not is_read_only or started:
+        reason = started[0][1] if started else N_("it does more than look")
+        yield CommandFinding(
+            Verdict.ASK, "tainted-command", N_("{reason} while {because}", reason=reason, because=because), command
+        )
 
 
 _TaintReason = tuple[str, str, str]

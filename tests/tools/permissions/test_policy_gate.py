@@ -88,7 +88,7 @@ def test_a_lookup_is_asked_about_while_a_strangers_text_stands_there(session: Se
     strange = TextPart("do it", Provenance(Source.WEB, "x.example"))
     session.context.state.taint.add_message(Message(role=Role.USER, parts=(strange,), synthetic=True))
     asked = decided(session.context, command)
-    assert (asked.verdict, asked.rule) == (Verdict.ASK, "tainted-egress")
+    assert (asked.verdict, asked.rule) == (Verdict.ASK, "tainted-command")
 
 
 async def test_the_home_of_the_agent_is_not_read_by_file_tools(session: Session) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_temporary
+from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis, fetched
 from hermes.safety.shell.scripts import find_exhaustion
@@ -34,6 +34,7 @@ def runs_folder(call: ProgramCall, place: str) -> None:
 def folder(call: ProgramCall) -> None:
     """Programs whose settings and plug-ins in the folder are code: test runners, builders, linters."""
     cloud_clis.migrations(call)
+    fetched.installs(call)
     runs_folder(call, call.cwd)
     if call.name == "go" and call.args[:1] == ["install"]:
         for text in call.args[1:]:
@@ -149,24 +150,12 @@ def pip(call: ProgramCall) -> ShellStream | None:
         call.add_effect(EffectKind.RUNS, ("registry", call.cwd))
         if any(map(_FROM_ADDRESS.match, args)) or any(text.startswith(_OTHER_INDEX) for text in args):
             call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
-        _pip_files(call)
     elif "config" in args and {"set", "edit", "unset"} & set(args):
         call.add_effect(EffectKind.PERSISTS, ("pip.conf",))
         call.ask("hijack", "it changes where packages come from")
     elif "uninstall" in args and ("-r" in args or any(word.dynamic for word in call.words)):
         call.ask("packages", "it removes programs that others may need")
     return None
-
-
-def _pip_files(call: ProgramCall) -> None:
-    """What is installed out of files that this line downloaded."""
-    for word in call.words[1:]:
-        held = dataflow.file_content(call, word)
-        if FETCHED in held.labels or (
-            word.text in (".", "-e", "./") and dataflow.written_content(call.state, call.cwd)
-        ):
-            call.ask("remote-exec", "it installs what it downloads")
-            return
 
 
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile", "justfile", "build.ninja")
@@ -280,48 +269,6 @@ def _editor_command(call: ProgramCall, text: str) -> None:
             call.judge_write(call.resolve_path(Word(written[1])))
 
 
-_BANGS = re.compile(r"^\s*~?!\s*(\S.*)", re.MULTILINE)
-
-
-def banged(call: ProgramCall) -> ShellStream | None:
-    """dc, bc, ftp, sftp, mail, telnet: lines with `!` that they are given start a shell."""
-    texts = [
-        word.text for word in call.parse_options("efbS", word_set("expression")).option_values("e", "expression", "b")
-    ]
-    texts += [call.stdin.text] if call.fed and call.stdin.text else []
-    for found in [one for text in texts for one in _BANGS.finditer(text[:20_000])][:20]:
-        call.ask("nested-program", "a line that it is given starts a command")
-        call.judge_script(found[1], lost=True)
-    return None
-
-
-_BOUND = re.compile(
-    r"(?:execute(?:-silent)?|become|reload(?:-sync)?|preview|transform[\w-]*)(?:\((.{1,400}?)\)(?=$|[,+])|:(.{1,400}))"
-)
-
-
-def previewed(call: ProgramCall) -> ShellStream | None:
-    """fzf, sk: what shows an entry, and what keys start."""
-    options = call.parse_options("cqneLd", word_set("preview bind cmd query nth delimiter header prompt"))
-    texts = [word.text for word in options.option_values("preview", "cmd")]
-    for word in options.option_values("bind"):
-        texts += [one or other for one, other in _BOUND.findall(word.text)]
-    for text in texts[:20]:
-        call.judge_script(re.sub(r"\{[\w.+-]*\}", "${_given_}", text), lost=True)
-    return None
-
-
-def scripts_of_folder(call: ProgramCall) -> ShellStream | None:
-    """run-parts: every program of a folder."""
-    options = call.parse_options("au", word_set("arg umask regex new-session"))
-    if not options.has_option("test", "list", "report"):
-        for word in options.operands[:1]:
-            call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
-            if is_temporary(call.resolve_path(word) + "/"):
-                call.ask("nested-program", "it runs every program of a temporary folder")
-    return None
-
-
 def ed(call: ProgramCall) -> ShellStream | None:
     """ed, patch: files changed by what comes in."""
     for word in call.parse_options("pioBdDFgrVxYz").operands[:1]:
@@ -359,16 +306,7 @@ def awk(call: ProgramCall) -> ShellStream | None:
         if reason := find_exhaustion(word.text):
             call.ask("bomb", reason)
         _awk_program(call, word.text[:20_000])
-    if "inplace" in call.args:
-        _awk_in_place(call, programs, operands)
     return None
-
-
-def _awk_in_place(call: ProgramCall, programs: Sequence[Word], operands: Sequence[Word]) -> None:
-    for word in operands:
-        call.judge_write(call.resolve_path(word))
-    if programs and all(word.text.strip() in ("0", "") for word in programs):
-        call.ask("emptied", "it deletes what files hold")
 
 
 def _awk_program(call: ProgramCall, text: str) -> None:
@@ -433,14 +371,6 @@ def _ansible_modules(call: ProgramCall, options: CommandOptions) -> None:
         call.ask("remote-loss", "it deletes or stops what others may need")
 
 
-def watcher(call: ProgramCall) -> ShellStream | None:
-    """nodemon, watchexec, entr: what they start each time."""
-    for word in call.parse_options("xe", word_set("exec watch ext")).option_values("x", "exec"):
-        call.judge_script(word.text)
-    call.add_effect(EffectKind.RUNS, (call.cwd,))
-    return None
-
-
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
         word_set(
@@ -466,11 +396,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("make", "gmake", "just"), make),
     **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs", "man"), editor),
     **dict.fromkeys(("ed", "patch"), ed),
-    "dc": banged,
-    "run-parts": scripts_of_folder,
-    **dict.fromkeys(("fzf", "sk"), previewed),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
     **dict.fromkeys(("gcc", "cc", "g++", "clang", "clang++", "rustc", "tcc"), compiled),
     **dict.fromkeys(("ansible", "ansible-playbook"), infrastructure),
-    **dict.fromkeys(("nodemon", "watchexec", "chokidar", "fswatch"), watcher),
 }

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable
 
-from hermes.safety.shell import variables
 from hermes.safety.shell.call import ProgramCall
-from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, ShellStream, word_set
+from hermes.safety.shell.words import EMPTY_STREAM, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _DELETING = word_set("rm unlink shred rmdir srm del truncate")
@@ -56,25 +55,9 @@ def moved(call: ProgramCall) -> ShellStream | None:
     return EMPTY_STREAM
 
 
-def waited(call: ProgramCall) -> ShellStream | None:
-    """wait -p NAME."""
-    for word in call.parse_options("p").option_values("p"):
-        variables.set_unknown_variable(call.host, word.text, NO_LABELS, call.state)
-    return None
-
-
-def parsed(call: ProgramCall) -> ShellStream | None:
-    """getopts LETTERS NAME."""
-    for name in ([call.args[1]] if len(call.args) > 1 else []) + ["OPTARG", "OPTIND"]:
-        variables.set_unknown_variable(call.host, name, call.stdin.labels, call.state)
-    return None
-
-
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("bind", "hash", "enable"), bound),
     "trap": trapped,
-    "wait": waited,
-    "getopts": parsed,
     "alias": aliased,
     **dict.fromkeys(("cd", "pushd", "popd", "chdir"), moved),
 }

@@ -71,102 +71,68 @@ _VENDORS = word_set(
 _OWN_WORDS: dict[str, str] = {
     # By program: what else asks, over its operands joined by spaces, or its words from the first operand on.
     "kubectl": r"(cordon|replace|taint)\b|scale\b|rollout (undo|restart)|patch\b|apply\b.*--prune|"
-    r"(config )?delete-\w+|certificate approve|label\b.*--overwrite.*--all|exec\b.*\b(rm|kill|shutdown)\b",
-    "oc": r"adm drain|scale|replace\b",
-    "helm": r"(un|rollback|plugin install)\b",
-    "terraform": r"(state (rm|push|mv)|workspace delete|taint|force-unlock|apply\b.*(-auto-approve|-destroy))",
-    "tofu": r"(state (rm|push|mv)|workspace delete|taint|force-unlock|apply\b.*(-auto-approve|-destroy))",
-    "terragrunt": r"(run-all|state rm|apply\b.*-auto-approve)",
-    "pulumi": r"(up\b.*(--yes|-y\b)|down\b)",
-    "aws": r"[\w-]+ (batch-delete|change-resource|put-bucket-(policy|acl|lifecycle)|put-public|"
-    r"attach-(user|role|group)-policy|put-(user|role)-policy|create-access-key|update-login-profile|"
-    r"modify-db-instance|release-address|authorize-security-group|schedule-key-deletion|create-login-profile|"
-    r"add-user-to-group|put-key-policy|modify-image-attribute|modify-snapshot-attribute)|"
-    r"s3 mv\b.*--recursive|ecs update-service\b.*--desired-count[= ]0|[\w-]+ .*--desired-capacity[= ]0",
-    "gcloud": r"(?:[\w-]+ ){0,4}?(remove-[\w-]+|add-iam-policy-binding|set-iam-policy)\b|.*\bresize\b.*=0\b",
+    r"certificate approve|label\b.*--overwrite.*--all|exec\b.*\b(rm|kill|shutdown)\b",
+    **dict.fromkeys(
+        ("terraform", "tofu"),
+        r"(state (rm|push|mv)|workspace delete|taint|force-unlock|apply\b.*(-auto-approve|-destroy))",
+    ),
+    "aws": r"[\w-]+ (batch-delete|change-resource|put-(bucket-|public|key-policy)|attach-\w+-policy|"
+    r"put-(user|role)-policy|create-(access-key|login-profile)|update-login-profile|modify-(db|image|snapshot)|"
+    r"release-address|authorize-security-group|schedule-key-deletion|add-user-to-group)|"
+    r"s3 mv\b.*--recursive|.*--desired-(count|capacity)[= ]0",
+    **dict.fromkeys(
+        ("gcloud", "az"),
+        r"(?:[\w-]+ ){0,5}?(remove-[\w-]+|add-iam-policy-binding|set-iam-policy|delete-batch|"
+        r"role assignment create)\b|.*\bresize\b.*=0\b",
+    ),
     "gsutil": r"(rsync\b.*-\w*d|acl (ch|set)|iam (ch|set)|mv)\b",
-    "az": r"(?:[\w-]+ ){1,5}?(delete-batch|restart)\b|role assignment create|ad sp create",
-    "heroku": r"maintenance:on|ps:scale|run\b|pg:(promote|copy)|access:",
-    "flyctl": r"scale count 0|ssh console",
-    "fly": r"scale count 0",
     "gh": r"secret set|repo edit\b.*--visibility|api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)|auth (token|logout|"
-    r"refresh)|pr merge\b.*--admin|ssh-key add|gpg-key add|ext(ension)?s? install|"
-    r"repo (transfer|rename)|api\b.*mutation",
-    "glab": r"api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)",
-    "hcloud": r".*\brebuild\b",
+    r"refresh)|pr merge\b.*--admin|(ssh|gpg)-key add|ext(ension)?s? install|repo (transfer|rename)|api\b.*mutation",
+    "heroku": r"maintenance:on|ps:scale|pg:(promote|copy)|access:",
     "rclone": r"(deletefile|rmdirs?|cleanup|sync|move|moveto|dedupe|bisync)\b",
     "mc": r"(mirror\b.*--remove|admin)\b",
-    "b2": r"hide|sync\b.*--delete",
-    "vault": r"(kv (delete|destroy|metadata delete)|lease revoke|operator (seal|rekey|rotate|step-down)|"
-    r"policy (delete|write)|token revoke)",
-    "consul": r"(leave|force-leave|kv delete)",
-    "nomad": r"(system gc|node drain)",
-    "etcdctl": r"(member remove|snapshot restore)\b",
-    "rabbitmqctl": r"(delete\w*|force_reset|purge_queue|stop\w*|clear\w*|forget\w*)",
-    "VBoxManage": r"controlvm",
-    "virsh": r"(undefine|attach-disk|attach-device|managedsave)",
-    "lxc": r"exec|config set|config device add|launch\b.*privileged",
-    "incus": r"exec|config set|config device add",
-    "bq": r"query\b.*\b(drop|truncate|delete)\b",
-    "restic": r"forget",
-    "argocd": r"app (terminate-op|rollback|sync\b.*--prune)",
-    "nodetool": r"(removenode|assassinate|stopdaemon|disablegossip|disablebinary|clearsnapshot)",
-    "ceph": r"osd (out|down|lost|crush remove)|.*--yes-i-really",
-    "crane": r"auth",
-    "kubeadm": r"reset",
-    "redis-cli": r".*\b(flushall|flushdb|shutdown|config set|debug|script flush|slaveof|replicaof|eval|failover|"
-    r"cluster reset|module load|acl (setuser|deluser)|unlink \*|swapdb|bgrewriteaof)\b|.*\bkeys .*\bdel\b",
-    "valkey-cli": r".*\b(flushall|flushdb|shutdown|config set|debug|script flush|replicaof|module load)\b",
-    "keydb-cli": r".*\b(flushall|flushdb|shutdown|config set)\b",
-    "memcached-tool": r".*\bflush",
-    **dict.fromkeys(("memcflush", "memrm", "memcrm"), ""),
-    "mongorestore": r".*--drop",
-    "mongoimport": r".*--drop",
-    "pg_restore": r".*(--clean|-c\b)",
-    "pg_dropcluster": r"",
-    "dropdb": r"",
-    "dropuser": r"",
+    **dict.fromkeys(
+        ("vault", "consul", "nomad"),
+        r"(kv (delete|destroy|metadata)|lease revoke|operator (seal|rekey|rotate)|"
+        r"policy write|leave|force-leave|system gc|node drain)",
+    ),
+    **dict.fromkeys(("virsh", "lxc", "incus"), r"undefine|attach-|managedsave|config (set|device add)|exec"),
+    **dict.fromkeys(
+        ("redis-cli", "valkey-cli", "keydb-cli"),
+        r".*\b(flushall|flushdb|shutdown|config set|debug|script flush|slaveof|replicaof|eval|failover|cluster reset|"
+        r"module load|acl (setuser|deluser)|unlink \*|swapdb)\b|.*\bkeys .*\bdel\b",
+    ),
+    **dict.fromkeys(("pg_restore", "mongorestore", "mongoimport"), r".*(--clean|--drop|-c\b)"),
+    **dict.fromkeys(
+        ("dropdb", "dropuser", "pg_dropcluster", "pg_resetwal", "aws-nuke", "cloud-nuke", "memcflush"), r""
+    ),
     "mysqladmin": r".*\b(drop|shutdown|kill|flush-\w+)\b",
-    "pg_resetwal": "",
-    "initdb": r"",
-    "npm": r"(unpublish|publish|deprecate|owner (add|rm)|access|token (create|revoke)|dist-tag (rm|add)|adduser|"
-    r"config set (registry|script-shell|ignore-scripts|prefix|//)|set registry|cache clean|profile set|hook add|"
-    r"org (rm|set)|team destroy|config delete)",
-    "yarn": r"(npm )?publish|npm tag|config set (npmRegistryServer|registry)",
-    "pnpm": r"publish|store prune --force|config set registry",
+    **dict.fromkeys(
+        ("npm", "yarn", "pnpm"),
+        r"(unpublish|(npm )?publish|deprecate|owner (add|rm)|access|token (create|revoke)|(dist-)?tag( (rm|add))?|"
+        r"adduser|"
+        r"(config )?set (\w*registry\w*|script-shell|ignore-scripts|prefix|npmRegistryServer|//)|store prune --force|"
+        r"cache clean|profile set|hook add|org (rm|set)|team destroy|config delete)",
+    ),
     "twine": r"upload",
-    "zpool": r"(destroy|labelclear|offline|detach|remove|export|clear|split)",
-    "zfs": r"(destroy|rollback|unmount|release|receive\b.*-F|promote)",
-    "btrfs": r"(subvolume delete|device (remove|delete)|balance|subvol delete|check --repair)",
-    "mdadm": r".*(--stop|--zero-superblock|--remove|--fail|-S\b|--create|-C\b|--grow)",
-    "timeshift": r".*--(delete|restore)",
-    "aws-nuke": "",
-    "cloud-nuke": "",
-    "svn": r"(revert\b.*(-R|--recursive|--depth[= ]infinity)|delete|rm|cleanup\b.*--remove|switch\b.*--force)",
-    "hg": r"(strip|purge|update\b.*(-C|--clean)|revert\b.*(--all|-a\b)|rollback|push\b.*(-f|--force)|histedit)",
-    "jj": r"(abandon|op restore|undo|git push\b.*--delete)",
-    "fossil": r"(revert|clean|purge|scrub)",
-    "bzr": r"(revert|uncommit|clean-tree)",
-    "p4": r"(revert|obliterate|delete|clean|submit -f)",
-    "diskutil": r"(erase\w*|partition\w*|apfs delete\w*|zero\w*|secureErase|unmountDisk\w*|reformat)",
-    "asr": "restore",
-    "dokku": r".*:destroy",
-    "drush": r"(sql-drop|sql:drop|site-install|sql-query\b.*\b(drop|truncate|delete))",
-    "wp": r"(db (drop|reset|clean|query\b.*\b(drop|truncate|delete))|site empty|plugin delete|user delete|"
-    r"post delete\b.*--force|search-replace)",
-    "liquibase": r".*(drop-all|dropAll|rollback)",
-    "flyway": r".*\b(clean|undo)\b",
-    "alembic": r".*\bdowngrade\b",
-    "rabbitmqadmin": r".*\bpurge\b",
+    **dict.fromkeys(
+        ("svn", "hg", "jj", "fossil", "bzr", "p4"),
+        r"(revert\b.*(-R|--recursive|--depth[= ]infinity|--all|-a\b)|delete|rm|cleanup\b.*--remove|switch\b.*--force|"
+        r"strip|"
+        r"purge|update\b.*(-C|--clean)|rollback|push\b.*(-f|--force)|histedit|abandon|op restore|undo|clean|scrub|"
+        r"uncommit|obliterate)",
+    ),
+    **dict.fromkeys(
+        ("diskutil", "zfs", "zpool", "btrfs", "ceph", "restic"),
+        r"(erase|partition|zero|secureErase|unmountDisk|reformat|"
+        r"forget|promote|offline|export|labelclear|split|balance|osd (out|down|lost))\w*",
+    ),
+    **dict.fromkeys(
+        ("wp", "drush"), r"(db (drop|reset|clean|query)|site empty|sql[-:](drop|query)|site-install|search-replace)"
+    ),
+    **dict.fromkeys(("liquibase", "flyway", "alembic"), r".*\b(drop-?all|rollback|clean|undo|downgrade)\b"),
     "gpg": r".*--delete-(secret-)?(and-public-)?keys?",
-    "gpg2": r".*--delete-(secret-)?(and-public-)?keys?",
-    "dolt": r"(reset --hard|branch -D|clean)",
-    "dvc": r"(gc|destroy|remove)",
     "unison": r".*-(force|nodeletion never|batch\b.*-force)",
-    "lsyncd": r".*-delete",
-    "mirror": r".*--delete",
-    "casync": r"gc",
-    "ipfs": r"(repo gc|pin rm|key rm)",
 }
 _PATTERNS = {name: re.compile(text, re.IGNORECASE) for name, text in _OWN_WORDS.items()}
 PROGRAMS = _VENDORS | frozenset(_OWN_WORDS)
@@ -258,7 +224,7 @@ def _loses(call: ProgramCall, operands: Sequence[str], spoken: str) -> bool:
     return bool(pattern.match(spoken) or pattern.match(" ".join(call.args[first:])))
 
 
-_TELLING = re.compile(r"doc|help|man$|tldr|cheat|lint|fmt|grep|log$|todo|note|jira|task|test|say")
+TELLING = re.compile(r"doc|help|man$|tldr|cheat|lint|fmt|grep|log$|todo|note|jira|task|test|say")
 """Names of programs whose words are things that they tell of."""
 
 
@@ -266,7 +232,7 @@ def unknown(call: ProgramCall) -> None:
     """A program without a rule, by verbs that mean the same everywhere."""
     if not call.args or _TRIED.intersection(call.args):
         return
-    if _TELLING.search(call.name):
+    if TELLING.search(call.name):
         return
     operands = [
         word.text
@@ -306,47 +272,20 @@ _MIGRATIONS = re.compile(
     r"schema:load|dropall|flush)\S*$|flyway(Clean|Undo)|liquibaseDropAll|liquibaseRollback\w*|ecto\.(drop|reset)",
     re.IGNORECASE,
 )
-_MIGRATING: dict[str, str] = {
-    # Words that are verbs of a tool for a project's database, over all that may start it.
-    "prisma": r"migrate reset|db push\b.*(--force-reset|--accept-data-loss)",
-    "drizzle-kit": r"drop|push\b.*--force",
-    "sequelize": r"db:(drop|migrate:undo)",
-    "typeorm": r"(schema:drop|migration:revert)",
-    "knex": r"migrate:(rollback|down)",
-    "manage.py": r"(flush|reset_db|sqlflush|drop_db|delete_\w+|clearsessions|migrate \w+ zero)\b",
-    "django-admin": r"(flush|reset_db|migrate \w+ zero)\b",
-    "flask": r"db downgrade|drop",
-    "artisan": r"(migrate:(fresh|reset|rollback|refresh)|db:wipe|queue:(flush|clear)|down)",
-    "console": r"doctrine:(database:drop|schema:drop|migrations:migrate first|fixtures:load|query:sql)",
-    "diesel": r"database (reset|drop)|migration revert",
-    "sqlx": r"database (drop|reset)|migrate revert",
-    "goose": r".*\b(down|reset|down-to)\b",
-    "migrate": r".*\b(down|drop)\b",
-    "dbmate": r".*\b(drop|down|rollback)\b",
-    "atlas": r"schema clean",
-    "celery": r".*\bpurge\b",
-    "cargo": r"(yank|owner|publish|login|logout)\b",
-    "dotnet": r"ef (database drop|migrations remove)|nuget (delete|push)",
-    "gem": r"(yank|push|owner)\b",
-    "lerna": r"publish|clean",
-    "vsce": r"(publish|unpublish)",
-    "ovsx": r"publish",
-    "jsr": r"publish",
-    "mvn": r".*\b(deploy|release:perform|flyway:clean|liquibase:dropAll|liquibase:rollback)\b",
-    "gradle": r".*\b(publish|flywayClean|dropAll|uploadArchives)\b",
-    "gradlew": r".*\b(publish|flywayClean|dropAll|uploadArchives)\b",
-    "mix": r"(ecto\.(drop|reset)|hex\.(publish|retire|user))",
-    "hasura": r"(migrate delete|metadata clear|migrate apply\b.*--down)",
-    "serverless": r"remove",
-    "cmake": r"-E (rm|remove_directory|remove)\b",
-    "bazel": r"clean --expunge_async",
-    "pod": r"trunk (push|delete|deprecate)",
-    "composer": r"global remove|config\b.*repositor",
-    "supabase": r"db reset",
-    "wrangler": r"d1 execute\b.*\b(drop|delete|truncate)",
-    "rails": r"(runner|r)\b.*\b(delete_all|destroy_all|truncate|drop_table)|destroy\b",
-}
-_TOOLS = {name: re.compile(text, re.IGNORECASE) for name, text in _MIGRATING.items()}
+_TOOLS = word_set(
+    """
+    prisma drizzle-kit sequelize typeorm knex manage.py django-admin flask artisan console diesel sqlx goose migrate
+    dbmate atlas celery cargo dotnet gem lerna vsce ovsx jsr mvn gradle gradlew mix hasura serverless cmake bazel pod
+    composer supabase wrangler rails
+    """
+)
+_TOOL_LOSES = re.compile(
+    r"(?:.*[ :.])?(?:drop\w*|reset\w*|fresh|wipe|rollback|undo|revert|downgrade|down|flush\w*|purge|truncate|"
+    r"destroy\w*|clear|"
+    r"zero|obliterate|expunge\S*|delete\w*|unpublish|publish\w*|yank|owner|retire|deprecate|"
+    r"release:perform|nuget push|remove_directory)\b|.*--(?:force-reset|accept-data-loss|force)\b"
+)
+"""Words with which a project's tool loses a database, or publishes."""
 _ORM = re.compile(
     r"\.(delete_all|destroy_all|deleteMany\(\s*(\{\s*\})?\s*\)|truncate|drop_all|drop_table|dropDatabase)|"
     r"objects(\.all\(\)|\.filter\([^)]*\))?\.delete\(\)|::truncate\(|DB::(statement|unprepared)|drop_collection|"
@@ -377,8 +316,7 @@ def migrations(call: ProgramCall) -> None:
         return
     tools = [(call.name, 0), *((text.rpartition("/")[2], at + 1) for at, text in enumerate(args[:3]))]
     for name, at in tools:
-        pattern = _TOOLS.get(name)
-        if pattern is not None and pattern.match(" ".join(args[at : at + 12])):
+        if name in _TOOLS and _TOOL_LOSES.match(" ".join(args[at : at + 3])):
             _database_lost(call)
             return
 

@@ -386,14 +386,6 @@ def temporary_made(call: ProgramCall) -> ShellStream:
     return ShellStream(f"{folder}/{MADE_HERE}\n")
 
 
-def formatted(call: ProgramCall) -> None:
-    """shfmt, beautysh: with `-w` they write what they are given."""
-    options = call.parse_options("", word_set("language-dialect indent filename"))
-    if call.name == "beautysh" or options.has_option("w", "write"):
-        for word in options.operands:
-            call.judge_write(call.resolve_path(word), kind=EffectKind.OVERWRITES)
-
-
 _DESKTOP = {"remove": "rm", "rm": "rm", "del": "rm", "move": "mv", "rename": "mv", "mv": "mv", "copy": "cp", "cp": "cp"}
 
 
@@ -407,19 +399,12 @@ def desktop(call: ProgramCall) -> None:
         remove(ProgramCall(name, [*deep, *rest], call.state, call.piped_input(), call.host))
     elif name:
         copied(ProgramCall(name, rest, call.state, call.piped_input(), call.host))
-    elif verb == "trash" and "--empty" in call.args:
-        emptied_trash(call)
     elif verb == "save":
         written(ProgramCall("tee", rest, call.state, call.piped_input(), call.host))
 
 
 def _without_scheme(words: Sequence[Word]) -> list[Word]:
     return [Word(word.text.removeprefix("file://"), word.dynamic, word.quoted, word.labels) for word in words]
-
-
-def emptied_trash(call: ProgramCall) -> None:
-    """trash-empty, trash-rm."""
-    call.ask("deletes-given", "it deletes what could still be restored")
 
 
 def truncated(call: ProgramCall) -> None:
@@ -478,8 +463,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("cp", "mv", "ln", "install", "gcp", "gmv"), copied),
     **dict.fromkeys(("tee", "touch", "sponge"), written),
     **dict.fromkeys(word_set("gio gvfs-rm gvfs-move gvfs-copy kioclient kioclient5 kioclient6"), desktop),
-    **dict.fromkeys(("trash-empty", "trash-rm"), emptied_trash),
-    **dict.fromkeys(("shfmt", "beautysh"), formatted),
     "mktemp": temporary_made,
     "truncate": truncated,
     "sed": edited,

@@ -17,7 +17,7 @@ from hermes.safety.shell.call import (
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.key_files import is_key_file, key_read_reason
 from hermes.safety.shell.loading import find_option_modules
-from hermes.safety.shell.programs import builders, cloud_clis, cmdlets, databases, editing, network, own
+from hermes.safety.shell.programs import builders, cloud_clis, cmdlets, databases, network, own
 from hermes.safety.shell.python import analyze_python
 from hermes.safety.shell.scripts import CodeAnalysis, analyze_script
 from hermes.safety.shell.words import (
@@ -116,7 +116,7 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
     for word in codes:
         judge_code(call, language, word, rest)
     if codes:
-        editing.by_switch(call, codes, rest if language in ("perl", "ruby") else [])
+        _edited_in_place(call, codes, rest if language in ("perl", "ruby") else [])
         return ShellStream(None, call.stdin.labels | labels)
     if script is None:
         return _from_input(call, language) if call.fed else None
@@ -488,6 +488,23 @@ def _leaks(call: ProgramCall, code: CodeAnalysis) -> None:
     if (secret or given) and (code.sends or code.fetches):
         call.ask("exfiltration", "it sends keys or the environment away")
     network.judge_hosts(call, sorted(code.hosts))
+
+
+_SWITCH = re.compile(r"-[acdfhlnpsStTuUvwWX0-9]*i")
+_PRINTING = re.compile(r"-(?!-)[acdfhlnsStTuUvwWX0-9i]*p")
+_PUTS_NOTHING = re.compile(r"""\s*(\$_\s*=\s*(''|""|undef)|undef\s*\(?\$_\)?|0|)\s*;?\s*""")
+
+
+def _edited_in_place(call: ProgramCall, codes: Sequence[Word], rest: Sequence[Word]) -> None:
+    """`perl -i`, `ruby -i`: the files behind the program text are what it prints."""
+    if not any(map(_SWITCH.match, call.args[:12])):
+        return
+    for word in [one for one in rest if one.text[:1] != "-"][:50]:
+        call.judge_write(call.resolve_path(word), kind=EffectKind.OVERWRITES)
+    silent = not any(map(_PRINTING.match, call.args[:12]))
+    code = ";".join(word.text for word in codes)
+    if rest and _PUTS_NOTHING.fullmatch(code) and (silent or "$_" in code):
+        call.ask("emptied", "it deletes what files hold")
 
 
 RULES: dict[str, Rule] = dict.fromkeys(_LANGUAGES, interpreter)

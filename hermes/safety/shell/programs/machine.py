@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
-from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
@@ -12,7 +12,8 @@ from hermes.safety.shell.words import EMPTY_STREAM, SECRET, ShellStream, word_se
 Rule = Callable[[ProgramCall], ShellStream | None]
 _LATER = "it changes what runs later by itself"
 _CHANGES = "it changes the running system"
-_WALL = "it opens the firewall, or turns a protection off"
+_BOMB = "it takes all of the machine's processes or memory"
+_LARGE = 8 << 30
 
 
 def jobs(call: ProgramCall) -> None:
@@ -50,88 +51,12 @@ def parameters(call: ProgramCall) -> None:
         call.ask("system", _CHANGES)
 
 
-_WALLS: dict[str, str] = {
-    # By program: words that change the firewall; `iptables` and its like have their own letters.
-    "nft": r"\b(flush|delete|destroy|add|insert|replace|reset)\b|-f\b",
-    "ufw": r"\b(disable|reset|default|allow|delete|deny|reject|enable|limit|reload|insert)\b",
-    "firewall-cmd": r"--(add|remove|set|change|panic-o|complete-reload|direct|delete|permanent)",
-    "pfctl": r"(^| )-[a-zA-Z]*[dFfKkP]",
-    "ipset": r"\b(destroy|flush|del|add|create|swap|x|restore)\b",
-    "shorewall": r"\b(stop|clear|reset|allow|drop)\b",
-    "csf": r"(^| )-(x|f|e|d|a|r)\b",
-    "iptables-restore": r"",
-    "ip6tables-restore": r"",
-    "nft-restore": r"",
-    "socketfilterfw": r"--(setglobalstate|add|remove|unblock|setblockall)",
-    "netfilter-persistent": r"\b(flush|stop|reload)\b",
-    "fwupdmgr": r"\b(update|install|downgrade|modify)",
-    "ipfw": r"\b(flush|delete|add|disable)\b",
-    "setenforce": r"",
-}
-_CHAINS = re.compile(
-    r"(^| )(-F|--fl\w*|-X|--delete-chain|-P|--policy|-D|--delete|-A|--append|-I|--insert|-Z|-R|-N|-E|"
-    r"--zero|--replace)\b|^$"
-)
-_WALL_PATTERNS = {name: re.compile(text) for name, text in _WALLS.items()}
-_WALL_SHOWN = re.compile(r"^(-L|--list|list|status|show|-S|-s|--state|--get|-vL|-nL|-nvL|--help|-h$|--version)")
-
-
-def firewall(call: ProgramCall) -> None:
-    """iptables, nft, ufw, firewall-cmd: opening, and closing the door on oneself."""
-    text = " ".join(call.args)
-    if _WALL_PATTERNS.get(call.name, _CHAINS).search(text) and not _WALL_SHOWN.match(text):
-        call.add_effect(EffectKind.ESCALATES)
-        call.ask("wall", _WALL)
-
-
-_NETWORK: dict[str, str] = {
-    "ip": r"\b(del|delete|flush|down|add|change|replace|set|append|attach)\b",
-    "ifconfig": r"\b(down|up|add|del|netmask|promisc|hw|delete)\b|\s\d+\.\d+",
-    "route": r"\b(add|del|delete|flush|change)\b",
-    "nmcli": r"\b(off|down|delete|disconnect|modify|add|up|connect|clone|import)\b",
-    "tc": r"\b(add|del|change|replace|delete)\b",
-    "netplan": r"\b(apply|try|set)\b",
-    "ifdown": r"",
-    "ifup": r"",
-    "iwconfig": r"\S \S",
-    "rfkill": r"\bblock\b",
-    "iw": r"\b(del|set)\b",
-    "ethtool": r"(^| )(-s|-K|-E|--reset|--change|-f|-A|-G|-C|-L|--set\S*)\b",
-    "networksetup": r"-(set|remove|create|add|switch|delete)\S*",
-    "resolvectl": r"\b(revert|dns|domain|dnssec|flush\S*|reset\S*)\b \S",
-    "brctl": r"\b(addbr|delbr|addif|delif)\b",
-    "ovs-vsctl": r"\b(del|add|emer-reset|set)\S*",
-    "arp": r"(^| )-(d|s)\b",
-    "wg": r"\b(set|setconf|addconf|syncconf)\b",
-    "wg-quick": r"\b(up|down|save)\b",
-    "connmanctl": r"\b(disable|disconnect|config)\b",
-    "macchanger": r"",
-    "arpspoof": r"",
-    "ettercap": r"",
-    "bettercap": r"",
-    "dhclient": r"(^| )-(r|x)\b",
-    "ovpn": r"",
-    "scutil": r"--(set|dns-set|prefs)",
-    "wpa_cli": r"\b(disconnect|disable_network|remove_network|terminate|set)\b",
-    "iwctl": r"\b(disconnect|forget|connect)\b",
-    "vtysh": r"\b(conf|clear|no |shutdown|write)\b",
-}
-_NETWORK_PATTERNS = {name: re.compile(text) for name, text in _NETWORK.items()}
-_NETWORK_SHOWN = re.compile(
-    r"(-\w+ )*(addr|address|a|link|l|route|r|neigh|n|rule|netns)( (show|list|get|ls)|$)|(-\S+ )*(con\w*|dev\w*|general|"
-    r"radio|c|d|g)( (show|status|list|wifi( list)?))?$|-h$|--help$|--version$"
-)
-
-
 def network(call: ProgramCall) -> ShellStream | None:
-    """ip, ifconfig, route, nmcli, tc: cutting or changing the network."""
-    text = " ".join(call.args)
-    if call.name == "ip" and call.args[:2] == ["netns", "exec"]:
+    """ip: cutting or changing the network, or running something in another one."""
+    if call.args[:2] == ["netns", "exec"]:
         call.ask("network", "it runs in another network")
         return call.judge_program(call.words[3:], lost=True)
-    if _NETWORK_PATTERNS[call.name].search(text) and not _NETWORK_SHOWN.match(text):
-        call.add_effect(EffectKind.ESCALATES)
-        call.ask("network", "it cuts or changes the network")
+    _judge_changing(call, _NETWORK)
     return None
 
 
@@ -152,33 +77,6 @@ def history(call: ProgramCall) -> None:
             call.state.variables.pop(text, None)
 
 
-_LOGS: dict[str, str] = {
-    "journalctl": r".*--(vacuum|rotate|flush|relinquish)",
-    "logrotate": r".*(-f|--force)",
-    "dmesg": r".*(-C\b|--clear|-c\b|-D\b|-n\b)",
-    "atuin": r"(history (delete|prune)|account delete|wipe)",
-    "zoxide": r"(?!)",
-    "wevtutil": r"(cl|clear-log)",
-    "auditctl": r".*(-e ?0|-D\b)",
-    "auditpol": r".*/clear",
-    "log": r"erase",
-    "klogctl": r"",
-    "utmpdump": r".*-r",
-    "lastlog": r".*(-C|--clear|-S|--set)",
-    "faillog": r".*-r",
-    "clear_history": r"",
-    "mcfly": r"(?!)",
-}
-_LOG_PATTERNS = {name: re.compile(text) for name, text in _LOGS.items()}
-
-
-def logs(call: ProgramCall) -> ShellStream | None:
-    """Programs that can wipe the traces of what was done."""
-    if _LOG_PATTERNS[call.name].match(" ".join(call.args)):
-        call.ask("traces", "it wipes or rewrites the records of what was done")
-    return None
-
-
 def unset(call: ProgramCall) -> ShellStream | None:
     """set, unset: `set` alone shows every variable."""
     history(call)
@@ -189,87 +87,6 @@ def unset(call: ProgramCall) -> ShellStream | None:
     elif call.name == "set" and call.words and not call.args[0].startswith(("-", "+")):
         call.state.positional = list(call.words)
     return EMPTY_STREAM
-
-
-_SHOW_ALONE = word_set(
-    "hostnamectl timedatectl localectl hwclock bootctl mokutil swapon efibootmgr machinectl multipath cpupower setpci "
-    "pw dscl semanage chage kmod"
-)
-"""Programs that only show something when they are given nothing."""
-
-
-def shown_or_asks(rule: str, kind: EffectKind, reason: str, *showing: str) -> Rule:
-    """A program that asks, unless it is only made to show something."""
-    harmless = {"--help", "--version", "-h", "-V", *showing}
-
-    def judge(call: ProgramCall) -> None:
-        if harmless.intersection(call.args) or (not call.args and call.name in _SHOW_ALONE):
-            return
-        call.add_effect(kind, call.args)
-        call.ask(rule, reason)
-
-    return judge
-
-
-_BOMB = "it takes all of the machine's processes or memory"
-_LARGE = 8 << 30
-_FLOODS: dict[str, str] = {
-    # By program: words with which it asks too much of a host, or of this machine.
-    "ab": r"",
-    "wrk": r"",
-    "wrk2": r"",
-    "hey": r"",
-    "siege": r"",
-    "vegeta": r"attack",
-    "bombardier": r"",
-    "oha": r"",
-    "h2load": r"",
-    "httperf": r"",
-    "autocannon": r"",
-    "hping3": r".*(--flood|--faster|-i ?u)",
-    "nping": r".*--(rate|flood)",
-    "slowloris": r"",
-    "slowhttptest": r"",
-    "goldeneye": r"",
-    "mz": r"",
-    "t50": r"",
-    "masscan": r"",
-    "zmap": r"",
-    "hydra": r"",
-    "medusa": r"",
-    "ncrack": r"",
-    "patator": r"",
-    "sqlmap": r"",
-    "msfconsole": r"",
-    "msfvenom": r"",
-    "aircrack-ng": r"",
-    "aireplay-ng": r"",
-    "mdk4": r"",
-    "nikto": r"",
-    "gobuster": r"",
-    "dirb": r"",
-    "wfuzz": r"",
-    "ffuf": r"",
-}
-_FLOOD_PATTERNS = {name: re.compile(text) for name, text in _FLOODS.items()}
-_HERE = re.compile(r"\b(localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)\b")
-
-
-def floods(call: ProgramCall) -> None:
-    """Load makers and attack programs, against anything but this machine."""
-    text = " ".join(call.args)
-    if not call.args or call.args[0] in ("--help", "-h", "--version", "-V", "-v"):
-        return
-    if _FLOOD_PATTERNS[call.name].match(text) and not _HERE.search(text):
-        call.add_effect(EffectKind.EXHAUSTS, call.args[-1:])
-        call.ask("flood", "it may overload another host")
-
-
-def pinged(call: ProgramCall) -> None:
-    """ping -f."""
-    options = call.parse_options("cIitWswlMmpQST")
-    if options.has_option("f", "flood") or any(re.match(r"0?\.0", word.text) for word in options.option_values("i")):
-        call.ask("flood", "it may overload another host")
 
 
 def filled(call: ProgramCall) -> ShellStream | None:
@@ -292,198 +109,146 @@ def filled(call: ProgramCall) -> ShellStream | None:
     return None
 
 
-def endless(call: ProgramCall) -> ShellStream | None:
-    """Programs that read to the end before they go on, given something that has none."""
-    if any(dataflow.is_endless_file(word.text) for word in call.words):
-        call.add_effect(EffectKind.EXHAUSTS)
-        call.ask("bomb", _BOMB)
-    return None
+class _Group(NamedTuple):
+    """Programs that are asked about with the same words."""
+
+    rule: str
+    kind: EffectKind
+    reason: str
 
 
-def limits(call: ProgramCall) -> None:
-    """ulimit, prlimit: nothing to ask; a limit taken away from others asks."""
-    if call.name == "prlimit" and any("=" in text for text in call.args):
-        call.ask("system", _CHANGES)
+_WALL = _Group("wall", EffectKind.ESCALATES, "it opens the firewall, or turns a protection off")
+_NETWORK = _Group("network", EffectKind.ESCALATES, "it cuts or changes the network")
+_TRACES = _Group("traces", EffectKind.OVERWRITES, "it wipes or rewrites the records of what was done")
+_SETTINGS = _Group("time", EffectKind.PERSISTS, _LATER)
+_USERS = _Group("users", EffectKind.ESCALATES, "it changes who may use the machine")
+_SYSTEM = _Group("system", EffectKind.ESCALATES, _CHANGES)
+_RIGHTS = _Group("rights", EffectKind.ESCALATES, "it runs with another user's rights")
+_TRACED = _Group("kill-unknown", EffectKind.KILLS, "it takes control of other processes")
+_TUNNEL = _Group("tunnel", EffectKind.SENDS, "it opens this machine to others")
+_FLOOD = _Group("flood", EffectKind.EXHAUSTS, "it may overload another host")
+
+_VERBS = re.compile(
+    r"(?:^|\s)(?:--?)?(?:add\w*|allow|append|apply|appen\w+|attach|block|ch(?:ange|ain)|clean\S*|clear\S*|cl|clone|connect|create|"
+    r"default|delete\S*|del\w*|deny|destroy|direct|dns|disable\S*|disconnect|down|drop|enable|erase|flush\S*|forget|"
+    r"import|insert\S*|install|limit|load|merge|modify|off|panic-o\w*|permanent|policy|purge|reject|reload|"
+    r"remove\S*|rm|rename|replace|reset\S*|restore|revert|rotate|set\S*|stop|swap|terminate|truncate|try|up|update|"
+    r"vacuum\S*|write|unblock|complete-reload|change)\b|\S=\S|(?:^|\s)-[a-zA-Z]*[FXPDAINZEdfFkKPRCes](?:\s|$)"
+)
+"""Words by which a program changes something, whatever it is called."""
+_SHOWN = re.compile(
+    r"(?:-\w+ )*(?:-h|--help|--version|-V|-L|--list|-S|-vL|-nL|-nvL|list|show|status|get|query|--state|--get\S*)\b|"
+    r"(?:-\w+ )*(?:addr|address|a|link|l|route|r|neigh|n|rule|netns)(?: (?:show|list|get|ls)|$)|"
+    r"(?:-\S+ )*(?:con\w*|dev\w*|general|radio|c|d|g)(?: (?:show|status|list|wifi(?: list)?))?$|-[ls]$"
+)
+_JUST_SHOWN = word_set(
+    "--help --version -h -V --list -read -S --status --dry-run list status show ls info --print version"
+)
+_SYSTEM_SHOWN = _JUST_SHOWN | word_set("-n -v -l --show-depends --display -D --config -I -s -i -p -ls --query -getcap")
 
 
-_NODES = re.compile(r"^[bc]$")
+def _judge_changing(call: ProgramCall, group: _Group) -> None:
+    """Judge a program that changes something by its verbs, and shows something by others."""
+    text = " ".join(call.args)
+    if _VERBS.search(text) and not _SHOWN.match(text):
+        _ask(call, group)
 
 
-def nodes(call: ProgramCall) -> None:
-    """mknod: a second door to a disk or to memory."""
-    if any(_NODES.match(text) for text in call.args):
-        call.add_effect(EffectKind.ESCALATES, call.args[:1])
-        call.ask("raw-disk", "it makes another device file")
+def _ask(call: ProgramCall, group: _Group) -> None:
+    call.add_effect(group.kind, call.args[:2])
+    call.ask(group.rule, group.reason)
 
 
-_SETTINGS: dict[str, str] = {
-    # Programs that change the settings of a desktop or of the person, by which some things start by themselves.
-    "gsettings": r"(set|reset\S*)\b",
-    "dconf": r"(write|reset|load)\b",
-    "defaults": r"(.* )?(write|delete|import)\b",
-    "xdg-mime": r"default",
-    "xdg-settings": r"set",
-    "xdg-icon-resource": r"(?!)",
-    "kwriteconfig5": r"",
-    "kwriteconfig6": r"",
-    "xfconf-query": r".*(-s|--set|-r|--reset)\b",
-    "plutil": r"-(replace|insert|remove|convert)",
-    "PlistBuddy": r".*(set|add|delete)",
-    "crudini": r".*--(set|del|merge)",
-    "augtool": r".*\b(set|rm|ins|save)\b",
-    "debconf-set-selections": r"",
-    "systemd-tmpfiles": r".*--(remove|clean|purge)",
-    "direnv": r"(allow|permit|grant)\b",
-    "update-rc.d": r"",
-    "systemd-sysusers": r"",
-    "systemd-firstboot": r"",
-    "authselect": r"(select|enable-feature|disable-feature)",
-    "pam-auth-update": r"",
-    "update-ca-certificates": r"",
-    "trust": r"(anchor|extract)",
-    "sysrc": r".*=",
-    "nvram": r"\S+=",
-    "tccutil": r"reset",
-    "systemsetup": r"-set",
-    "kextload": r"",
-    "kextunload": r"",
-    "profiles": r".*(install|remove|-I|-R)",
-    "osacompile": r"(?!)",
-}
-_SETTING_PATTERNS = {name: re.compile(text) for name, text in _SETTINGS.items()}
-_FILE_SETTERS = word_set("crudini augtool PlistBuddy plutil")
+def _changing(group: _Group, names: str) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), lambda call: _judge_changing(call, group))
 
 
-def settings(call: ProgramCall) -> ShellStream | None:
-    """gsettings, defaults, crudini and their like."""
-    if _SETTING_PATTERNS[call.name].match(" ".join(call.args)):
-        if call.name in _FILE_SETTERS:
-            for word in call.words:
-                if word.text.startswith(("/", "~")):
-                    call.judge_write(call.resolve_path(word))
-            return None
-        call.add_effect(EffectKind.PERSISTS, call.args[:2])
-        call.ask("time" if call.name != "trust" else "wall", _LATER)
-    return None
+def _asking(group: _Group, names: str, shown: frozenset[str] = _JUST_SHOWN) -> dict[str, Rule]:
+    """Return rules for programs that ask unless they are only made to show something."""
+
+    def judge(call: ProgramCall) -> None:
+        if not shown.intersection(call.args) and (call.args or call.name not in _SHOW_ALONE):
+            _ask(call, group)
+
+    return dict.fromkeys(names.split(), judge)
 
 
-def _asks(rule: str, kind: EffectKind, reason: str, names: str, *showing: str) -> dict[str, Rule]:
-    return dict.fromkeys(word_set(names), shown_or_asks(rule, kind, reason, *showing))
+_SHOW_ALONE = word_set(
+    "hostnamectl timedatectl localectl hwclock bootctl mokutil swapon efibootmgr machinectl multipath cpupower setpci "
+    "pw dscl semanage chage kmod ab wrk wrk2 hey siege iptables ip6tables ebtables arptables"
+)
+"""Programs that only show something when they are given nothing."""
+_HERE = re.compile(r"\b(localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)\b")
+
+
+def floods(call: ProgramCall) -> None:
+    """Judge load makers and attack programs, against anything but this machine."""
+    if call.args and not _JUST_SHOWN.intersection(call.args[:1]) and not _HERE.search(" ".join(call.args)):
+        _ask(call, _FLOOD)
 
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("crontab", "fcrontab", "at", "batch", "atrm"), jobs),
     **dict.fromkeys(("mount", "umount", "losetup"), mounts),
     "sysctl": parameters,
-    **dict.fromkeys(("iptables", "ip6tables", "ebtables", "arptables", *_WALLS), firewall),
-    **dict.fromkeys(_NETWORK, network),
+    "ip": network,
     "history": history,
-    **dict.fromkeys(_LOGS, logs),
     **dict.fromkeys(("unset", "set"), unset),
-    **dict.fromkeys(("stress", "stress-ng", "fallocate", "mkfile", "xfs_mkfile", "memtester", "sysbench-fill"), filled),
-    **dict.fromkeys(_FLOODS, floods),
-    "ping": pinged,
+    **dict.fromkeys(("stress", "stress-ng", "fallocate", "mkfile", "xfs_mkfile", "memtester"), filled),
     **dict.fromkeys(
-        word_set("sha256sum sha512sum sha1sum md5sum b2sum cksum sha224sum shasum wc uniq od-all gzip bzip2 xz zstd"),
-        endless,
+        word_set(
+            "ab wrk wrk2 hey siege bombardier oha h2load httperf autocannon slowloris slowhttptest t50 masscan zmap "
+            "hydra medusa ncrack patator sqlmap msfconsole aireplay-ng mdk4 nikto gobuster dirb wfuzz ffuf"
+        ),
+        floods,
     ),
-    "prlimit": limits,
-    "mknod": nodes,
-    **dict.fromkeys(_SETTINGS, settings),
-    **_asks(
-        "users",
-        EffectKind.ESCALATES,
-        "it changes who may use the machine",
-        "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd "
-        "chgpasswd visudo vipw vigr "
-        "chsh chfn newusers dscl sysadminctl chage pwconv pwunconv grpconv faillock delgroup addgroup lchage luseradd "
-        "luserdel lpasswd pw rmuser ypchsh htpasswd-root smbpasswd pdbedit samba-tool kadmin kadmin.local ipa "
-        "ldapmodify ldapdelete ldapadd ldappasswd saslpasswd2 ssh-copy-id ssh-import-id pwck grpck "
-        "pam_tally2 sss_cache "
-        "dseditgroup dsenableroot",
-        "-l",
-        "--list",
-        "-read",
-        "-r",
-        "-S",
-        "-n",
-        "list",
+    **_changing(
+        _WALL,
+        "iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl ipset shorewall csf socketfilterfw "
+        "netfilter-persistent ipfw",
     ),
-    **_asks("users", EffectKind.ESCALATES, "it changes who may use the machine", "passwd", "-S", "--status"),
-    **_asks(
-        "system",
-        EffectKind.ESCALATES,
-        _CHANGES,
-        "modprobe rmmod insmod depmod update-initramfs mkinitcpio dracut grub-install update-grub kmod dkms "
-        "grub-mkconfig grub2-mkconfig grub2-install grubby tune2fs lilo extlinux syslinux grub-set-default grub-reboot "
-        "swapoff swapon fsfreeze hdparm efibootmgr setcap bootctl mokutil debugfs resize2fs xfs_repair csrutil spctl "
-        "update-alternatives hostnamectl timedatectl localectl aa-teardown aa-disable aa-complain dpkg-reconfigure "
-        "pivot_root sg_format zerofree xfs_growfs e2fsck fsck fsck.ext4 reiserfsck ntfsfix e4defrag "
-        "hwclock ntpdate date-set setserial setpci flashrom fwupdtool mcopy-root ldconfig "
-        "alternatives chcon restorecon "
-        "semanage semodule teamd dmsetup multipath kpartx partprobe sfill growpart rpcdebug bpftool bpftrace "
-        "ftrace-set trace-cmd livepatch kpatch ksplice kexec-load zramctl cgdelete cgset cset tuned-adm cpupower "
-        "nvidia-smi-reset turbostat wrmsr pcie-reset isolate setkeycodes loadkeys chvt",
-        "-n",
-        "--dry-run",
-        "list",
-        "status",
-        "-v",
-        "--show-depends",
-        "--list",
-        "-l",
-        "--display",
-        "-D",
-        "--config",
-        "-getcap",
-        "-I",
-        "-s",
-        "-i",
-        "-p",
-        "show",
-        "ls",
-        "info",
-        "-ls",
-        "--query",
+    **_asking(
+        _WALL,
+        "iptables-restore ip6tables-restore nft-restore setenforce setsebool apparmor_parser aa-remove-unknown "
+        "fdesetup gatekeeper",
     ),
-    **_asks(
-        "wall",
-        EffectKind.ESCALATES,
-        "it turns a protection off",
-        "setsebool apparmor_parser aa-remove-unknown fdesetup gatekeeper",
-        "-l",
-        "-s",
-        "status",
+    **_changing(
+        _NETWORK,
+        "ifconfig route nmcli tc netplan rfkill iw ethtool networksetup resolvectl brctl ovs-vsctl arp wg wg-quick "
+        "connmanctl dhclient scutil wpa_cli iwctl",
     ),
-    **_asks(
-        "rights",
-        EffectKind.ESCALATES,
-        "it runs with another user's rights",
-        "pkexec capsh machinectl run0 dzdo pfexec ksu calife super please gksudo gksu kdesu kdesudo sudoedit sudo_root "
-        "newuidmap newgidmap",
-        "list",
-        "--print",
-        "status",
-        "show",
+    **_asking(_NETWORK, "ifdown ifup macchanger arpspoof ettercap bettercap"),
+    **_changing(_TRACES, "journalctl logrotate dmesg wevtutil auditctl auditpol faillog lastlog"),
+    **_changing(
+        _SETTINGS,
+        "gsettings dconf defaults kwriteconfig5 kwriteconfig6 xfconf-query authselect sysrc nvram tccutil "
+        "crudini augtool",
     ),
-    **_asks(
-        "kill-unknown",
-        EffectKind.KILLS,
-        "it takes control of other processes",
-        "gcore reptyr crash injcode frida frida-trace dtrace stap",
-        "-batch-help",
-        "-l",
+    **_asking(
+        _USERS,
+        "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd chgpasswd visudo vipw "
+        "chsh chfn newusers dscl sysadminctl chage pwconv pwunconv delgroup addgroup luseradd luserdel lpasswd pw "
+        "rmuser smbpasswd pdbedit samba-tool kadmin ldapmodify ldapdelete ldapadd ssh-copy-id ssh-import-id "
+        "dseditgroup dsenableroot passwd",
     ),
-    **_asks(
-        "tunnel",
-        EffectKind.SENDS,
-        "it opens this machine to others",
-        "tmate upterm teleconsole sshx ttyd gotty wetty shellinaboxd webssh sish serveo pagekite rathole inlets "
-        "ligolo pwncat evil-winrm dnscat dnscat2 iodine iodined ptunnel sshuttle-server x11vnc "
-        "vncserver tightvncserver "
-        "xrdp rustdesk anydesk teamviewer chisel-server gsocket gs-netcat revsocks x0vncserver wayvnc krfb",
-        "--help",
-        "version",
-        "-l",
+    **_asking(
+        _SYSTEM,
+        "modprobe rmmod insmod depmod update-initramfs mkinitcpio dracut grub-install update-grub kmod dkms grubby "
+        "grub-mkconfig grub2-mkconfig grub2-install tune2fs lilo swapoff swapon fsfreeze hdparm efibootmgr setcap "
+        "bootctl mokutil debugfs resize2fs xfs_repair csrutil spctl update-alternatives hostnamectl timedatectl "
+        "localectl pivot_root sg_format zerofree e2fsck fsck reiserfsck ntfsfix hwclock ntpdate setpci flashrom "
+        "ldconfig chcon restorecon semanage semodule dmsetup multipath kpartx partprobe rpcdebug bpftool bpftrace "
+        "cgdelete cgset cpupower mknod kextload kextunload update-rc.d",
+        _SYSTEM_SHOWN,
+    ),
+    **_asking(
+        _RIGHTS,
+        "pkexec capsh machinectl run0 dzdo pfexec ksu super please gksudo gksu kdesu kdesudo sudoedit",
+    ),
+    **_asking(_TRACED, "gcore reptyr crash frida frida-trace dtrace stap"),
+    **_asking(
+        _TUNNEL,
+        "tmate upterm teleconsole sshx ttyd gotty wetty shellinaboxd serveo rathole inlets ligolo pwncat iodine "
+        "ptunnel x11vnc vncserver tightvncserver x0vncserver wayvnc rustdesk anydesk teamviewer gs-netcat",
     ),
 }

@@ -8,7 +8,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.programs import archives, builders, containers, databases, text
+from hermes.safety.shell.programs import archives, containers, databases, text
 from hermes.safety.shell.words import DECODED, FETCHED, NO_LABELS, SECRET, UNKNOWN_STREAM, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
@@ -65,20 +65,12 @@ def curl(call: ProgramCall) -> ShellStream | None:
     options = call.parse_options("XHdFToAuebcxmKErYyzCDQPtUw", _CURL_NAMED)
     urls = [*options.operands, *options.option_values("url")]
     hosts = [_host(word.text) for word in urls]
-    _schemes(call, urls)
     judge_hosts(call, hosts)
+    call.judge_reads([word for word in urls if word.text.lower().startswith("file:")])
     _taken_along(call, options, urls, hosts)
     _configured(call, options)
     _requests(call, options, urls, hosts)
     return _saved(call, options, urls)
-
-
-def _schemes(call: ProgramCall, urls: Sequence[Word]) -> None:
-    for word in urls:
-        if word.text.lower().startswith("file:"):
-            call.judge_reads([Word(re.sub(r"(?i)^file:(//)?", "", word.text))])
-        elif re.match(r"(?i)(gopher|dict|smb|ldap|tftp|telnet|rtsp|scp|sftp):", word.text):
-            call.ask("raw-connection", "it speaks a raw protocol")
 
 
 def _taken_along(call: ProgramCall, options: CommandOptions, urls: Sequence[Word], hosts: Sequence[str]) -> None:
@@ -93,14 +85,20 @@ def _taken_along(call: ProgramCall, options: CommandOptions, urls: Sequence[Word
         if "@" in word.text or word in uploads
     ]
     labels |= call.judge_reads(files) if files else NO_LABELS
-    labels |= _labels((*urls, *bodies), options, hosts)
+    labels |= _labels((*urls, *bodies), options)
     call.add_effect(EffectKind.SENDS if uploads or options.option_values(*_DATA) else EffectKind.FETCHES, hosts)
     _leaked(call, labels, files, hosts)
 
 
-def _labels(words: Iterable[Word], options: CommandOptions, hosts: Sequence[str]) -> frozenset[str]:
-    """What is known of words that leave; a key for the host that is asked does not count."""
-    return NO_LABELS.union(*(word.labels for word in words if not _credential(word, options, hosts)))
+_KEY_HEADER = re.compile(
+    r"(proxy-)?(authorization|cookie)\s*:|[\w-]*(token|key|auth\w*|secret|signature)\s*:", re.IGNORECASE
+)
+
+
+def _labels(words: Iterable[Word], options: CommandOptions) -> frozenset[str]:
+    """What is known of words that leave; a key in its own header is how one talks to the host whose key it is."""
+    keys = [one for one in options.option_values("H", "header", "u", "user") if _KEY_HEADER.match(one.text)]
+    return NO_LABELS.union(*(word.labels for word in words if word not in keys))
 
 
 def _leaked(call: ProgramCall, labels: frozenset[str], files: Sequence[Word], hosts: Sequence[str]) -> None:
@@ -119,25 +117,11 @@ def _configured(call: ProgramCall, options: CommandOptions) -> None:
             call.ask("nested-program", "it reads options that are not visible here")
         elif any(is_private_file(path) for path in re.findall(r"@?([~\w./-]+)", told)):
             call.ask("exfiltration", _KEYS_SENT)
-        else:
-            _told(call, told)
     for word in options.option_values("unix-socket"):
         if re.search(r"(docker|containerd|podman|crio)\S*\.sock", word.text) and _method(call, options) != "GET":
             call.ask("container", "it gives a container power over this machine, or ends one")
     if any(containers.asks_power(word.text) for word in options.option_values(*_DATA)):
         call.ask("container", "it gives a container power over this machine, or ends one")
-
-
-_TOLD = re.compile(r"^\s*-{0,2}([\w-]+)\s*(?:[=:\s]\s*\"?(.*?)\"?)?\s*$", re.MULTILINE)
-
-
-def _told(call: ProgramCall, text: str) -> None:
-    """Options of curl that stand in a file: they are judged as if they were given."""
-    words: list[Word] = []
-    for found in _TOLD.finditer(text[:4000]):
-        if found[1] not in ("config", "K"):
-            words += [Word(f"{'-' if len(found[1]) == 1 else '--'}{found[1]}"), *([Word(found[2])] if found[2] else [])]
-    call.judge_program([Word("curl"), *(word for word in call.words if word.text not in ("-K", "--config")), *words])
 
 
 def _method(call: ProgramCall, options: CommandOptions) -> str:
@@ -165,47 +149,6 @@ def _requests(call: ProgramCall, options: CommandOptions, urls: Sequence[Word], 
         call.ask("remote-loss", "it deletes something elsewhere")
 
 
-_VENDOR_KEYS = re.compile(
-    r"\b(GITHUB|GH|GITLAB|OPENAI|ANTHROPIC|CLAUDE|AWS|GOOGLE|GEMINI|AZURE|STRIPE|SLACK|NPM|PYPI|DOCKER|HEROKU|HUGGINGFACE|"
-    r"HF|CLOUDFLARE|CF|DIGITALOCEAN|DO|TWILIO|SENDGRID|MAILGUN|DATADOG|DD|SENTRY|LINEAR|NOTION|DISCORD|TELEGRAM|BITBUCKET|"
-    r"GROQ|MISTRAL|COHERE|TOGETHER|REPLICATE|OPENROUTER|DEEPSEEK|XAI|VERCEL|NETLIFY|FLY|SUPABASE|PLANETSCALE|OKTA|AUTH0|"
-    r"ATLASSIAN|JIRA|CIRCLE|CIRCLECI|TRAVIS|SNYK|SONAR|CODECOV|NGROK|SHOPIFY|PAYPAL|SQUARE|PLAID)_\w*"
-    r"(KEY|TOKEN|SECRET|PAT|PASSWORD|CREDENTIALS?)\b"
-)
-_HOSTS_OF = {
-    "GH": "github",
-    "CLAUDE": "anthropic",
-    "GEMINI": "google",
-    "HF": "huggingface",
-    "CF": "cloudflare",
-    "DO": "digitalocean",
-    "DD": "datadog",
-    "CIRCLE": "circleci",
-    "AWS": "amazon",
-    "XAI": "x.ai",
-    "PYPI": "pypi",
-}
-_KEY_HEADER = re.compile(
-    r"(proxy-)?(authorization|cookie)\s*:|bearer |(x-|private-|job-|deploy-|api-|circle-|dd-|apikey)?[\w-]*(token|"
-    r"api-?key|auth\w*|access-?key|secret|signature)\s*:|^[\w.@-]*:?\$\{",
-    re.IGNORECASE,
-)
-
-
-def _credential(word: Word, options: CommandOptions, hosts: Sequence[str]) -> bool:
-    """A key in a header is how one talks to the host whose key it is: it is no leak of a file."""
-    text = word.text
-    if word not in options.option_values("H", "header", "u", "user", "oauth2-bearer") or text.count("$") > 1:
-        return False
-    if _KEY_HEADER.match(text) is None:
-        return False
-    found = _VENDOR_KEYS.search(text)
-    if found is None:
-        return True
-    vendor = _HOSTS_OF.get(found[1], found[1].lower())
-    return all(vendor in host.lower() or _LOCAL.match(host) for host in hosts)
-
-
 def _saved(call: ProgramCall, options: CommandOptions, urls: Sequence[Word]) -> ShellStream | None:
     outputs = options.option_values("o", "output")
     if options.has_option("O", "remote-name", "remote-name-all"):
@@ -229,7 +172,7 @@ def wget(call: ProgramCall) -> ShellStream | None:
     urls = options.operands
     hosts = [_host(word.text) for word in urls]
     judge_hosts(call, hosts)
-    labels = _labels((*options.option_values("post-data", "body-data", "header"), *urls), CommandOptions([]), hosts)
+    labels = _labels((*options.option_values("post-data", "body-data", "header"), *urls), CommandOptions([]))
     posted = options.option_values("post-file", "body-file")
     labels |= call.judge_reads(posted) if posted else NO_LABELS
     if options.option_values("use-askpass") or any(
@@ -241,19 +184,10 @@ def wget(call: ProgramCall) -> ShellStream | None:
         call.ask("exfiltration", _KEYS_SENT)
     elif any(archives.kept(call, call.resolve_path(word)) for word in posted):
         call.ask("exfiltration", _FILES_SENT)
-    _wget_requests(call, options, hosts)
     return _downloaded(call, options, urls)
 
 
 _WGET_SET = re.compile(r"use_askpass|post_file|output_document")
-
-
-def _wget_requests(call: ProgramCall, options: CommandOptions, hosts: Sequence[str]) -> None:
-    method = (options.option_values("method") or [Word("GET")])[-1].text.upper()
-    bodies = options.option_values("body-data")
-    local = all(_LOCAL.match(host) for host in hosts)
-    if any(databases.request_loses(method, word.text, bodies, local=local) for word in options.operands):
-        call.ask("remote-loss", "it deletes something elsewhere")
 
 
 def _downloaded(call: ProgramCall, options: CommandOptions, urls: Sequence[Word]) -> ShellStream:
@@ -328,7 +262,6 @@ def openssl(call: ProgramCall) -> ShellStream | None:
     if decodes and call.stdin.text is not None and _in_letters(call, verb):
         return text.decoded(call.stdin.text, "base64", call.stdin.labels)
     made = frozenset({DECODED}) if decodes else NO_LABELS
-    _openssl_files(call, made)
     if verb == "rand" and any(_vast(word) for word in call.args[1:]):
         call.ask("fills", "it fills the disk")
     return ShellStream(None, call.stdin.labels | made)
@@ -337,16 +270,6 @@ def openssl(call: ProgramCall) -> ShellStream | None:
 def _in_letters(call: ProgramCall, verb: str) -> bool:
     """Whether what comes in is base64 without a cipher."""
     return (verb == "base64" or not {"-a", "-base64", "-A"}.isdisjoint(call.args)) and not _keyed(call)
-
-
-def _openssl_files(call: ProgramCall, made: frozenset[str]) -> None:
-    if call.args[:1] == ["engine"] and any("/" in text for text in call.args):
-        call.ask("nested-program", "it takes code out of a file")
-    for at, option in enumerate(call.args[:-1]):
-        if option == "-out":
-            path = call.resolve_path(call.words[at + 1])
-            call.judge_write(path)
-            call.state.files[path] = ShellStream(None, made)
 
 
 def _vast(word: str) -> bool:
@@ -369,7 +292,6 @@ def _secured(call: ProgramCall) -> ShellStream:
 
 def mailed(call: ProgramCall) -> ShellStream | None:
     """mail, sendmail, ftp, lftp, telnet-like senders, pastebins."""
-    builders.banged(call)
     labels = call.judge_reads(call.words) | call.stdin.labels
     call.add_effect(EffectKind.SENDS, call.args[-1:])
     if SECRET in labels:
@@ -382,39 +304,6 @@ def mailed(call: ProgramCall) -> ShellStream | None:
 
 
 _PASTES = word_set("pastebinit gist termbin transfer wormhole croc ffsend ix sprunge 0x0 magic-wormhole")
-
-
-_METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS PURGE")
-
-
-def httpie(call: ProgramCall) -> ShellStream | None:
-    """http, https, xh: `field=@file` sends files."""
-    options = call.parse_options("aoSp", word_set("auth output session"))
-    method, operands = _httpie_request(options.operands)
-    hosts = [_host(word.text).partition(":")[0] for word in operands[:1]]
-    judge_hosts(call, hosts)
-    labels = _field_labels(call)
-    call.add_effect(EffectKind.SENDS if len(operands) > 1 or call.fed else EffectKind.FETCHES, hosts)
-    if SECRET in labels:
-        call.ask("exfiltration", _KEYS_SENT)
-    local = all(_LOCAL.match(host) or not host for host in hosts)
-    if operands and databases.request_loses(method, operands[0].text, operands[1:], local=local):
-        call.ask("remote-loss", "it deletes something elsewhere")
-    for word in options.option_values("o", "output"):
-        _fetched_into(call, call.resolve_path(word))
-    return ShellStream(None, _FETCHED)
-
-
-def _field_labels(call: ProgramCall) -> frozenset[str]:
-    """What is known of the fields and files that are sent; keys in their own headers do not count."""
-    labels = call.judge_reads([word for word in call.words if "@" in word.text]) | call.stdin.labels
-    return labels.union(*(word.labels for word in call.words if not _KEY_HEADER.match(word.text)))
-
-
-def _httpie_request(words: Sequence[Word]) -> tuple[str, list[Word]]:
-    """The method, empty when it is not said, and the words behind it."""
-    method = next((word.text for word in words[:1] if word.text in _METHODS), "")
-    return method, [word for word in words if word.text not in _METHODS]
 
 
 def _fetched_into(call: ProgramCall, path: str) -> None:
@@ -435,15 +324,6 @@ def aria(call: ProgramCall) -> ShellStream | None:
     for word in names:
         _fetched_into(call, call.resolve_path(Word(f"{folders[0].text}/{word.text}") if folders else word))
     return ShellStream("")
-
-
-def viewed(call: ProgramCall) -> ShellStream | None:
-    """lynx, w3m, links, elinks: pages as text."""
-    call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in call.parse_options().operands[:1]])
-    for word in call.words:
-        if SECRET in word.labels:
-            call.ask("exfiltration", _KEYS_SENT)
-    return ShellStream(None, _FETCHED)
 
 
 _TUNNEL_SHOWN = word_set(
@@ -470,8 +350,6 @@ RULES: dict[str, Rule] = {
     "socat": socat,
     "openssl": openssl,
     **dict.fromkeys(("mail", "mailx", "mutt", "sendmail", "swaks", "ftp", "lftp", "tftp", "sftp", *_PASTES), mailed),
-    **dict.fromkeys(("http", "https", "xh", "httpie"), httpie),
     **dict.fromkeys(("aria2c", "axel"), aria),
-    **dict.fromkeys(("lynx", "w3m", "links", "elinks", "fetch"), viewed),
     **dict.fromkeys(("ngrok", "cloudflared", "localtunnel", "lt", "chisel", "bore", "frpc", "tailscale"), tunnelled),
 }

@@ -6,62 +6,24 @@ from collections.abc import Callable, Sequence
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.programs import cloud_clis, services
+from hermes.safety.shell.programs import cloud_clis, fetched, services
 from hermes.safety.shell.words import FETCHED, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _LOSES = "it removes programs that others may need"
-_REMOVALS: dict[str, str] = {
-    # By program: the word that removes, as a whole word of the command line.
-    "apt": r"(purge|remove|autoremove|autopurge|full-upgrade|dist-upgrade|purge\S*)",
-    "apt-get": r"(purge|remove|autoremove|autopurge|dist-upgrade)",
-    "aptitude": r"(purge|remove|safe-upgrade|full-upgrade)",
-    "nala": r"(purge|remove|autoremove|autopurge)",
-    "dpkg": r"(--purge|-P|--remove|-r|--force.*)",
-    "yum": r"(remove|erase|autoremove|history|downgrade|swap)",
-    "dnf": r"(remove|erase|autoremove|downgrade|swap|distro-sync)",
-    "dnf5": r"(remove|erase|autoremove)",
-    "microdnf": r"(remove|erase)",
-    "tdnf": r"(remove|erase|autoremove)",
-    "rpm": r"(-e|--erase|-[a-z]*e[a-z]*|--nodeps)",
-    "rpm-ostree": r"(uninstall|override|reset|rollback|rebase|cleanup)",
-    "pacman": r"(-R\w*|--remove|-Scc)",
-    "yay": r"(-R\w*|--remove|-Scc|-Yc)",
-    "paru": r"(-R\w*|--remove|-Scc)",
-    "pamac": r"remove",
-    "zypper": r"(remove|rm|dup|dist-upgrade)",
-    "apk": r"del",
-    "eopkg": r"(rm|remove|autoremove)",
-    "brew": r"(uninstall|remove|rm|autoremove|untap)",
-    "snap": r"(remove|disable|stop)",
-    "flatpak": r"(uninstall|remove)",
-    "emerge": r"(-\w*[cC]|--unmerge|--depclean|--rage-clean)",
-    "nix-env": r"(-e|--uninstall|--delete-generations)",
-    "nix": r"(remove|uninstall|delete|wipe-history)",
-    "port": r"uninstall",
-    "rustup": r"self",
-    "choco": r"uninstall",
-    "scoop": r"uninstall",
-    "winget": r"uninstall",
-    "dpkg-divert": r".*",
-    "xbps-remove": r".*",
-    "pkg": r"(delete|remove|autoremove)",
-    "pkg_delete": ".*",
-    "pkgutil": r"--forget",
-    "opkg": r"remove",
-    "slackpkg": r"remove",
-    "removepkg": r".*",
-    "gem": r"(uninstall|cleanup)",
-    "nix-collect-garbage": r"(-d|--delete-old|--delete-older-than)",
-    "swupd": "(bundle-remove|repair)",
-    "conda": r"(env|remove|uninstall|clean)",
-    "mamba": r"(env|remove|uninstall|clean)",
-    "micromamba": r"(env|remove|uninstall|clean)",
-    "pip": r"uninstall",
-    "apt-mark": r"(unhold|auto|minimize-manual)",
-    "urpme": r".*",
-    "guix": r"(remove|gc|system)",
-}
+_PROGRAMS = word_set(
+    """
+    apt apt-get aptitude nala dpkg yum dnf dnf5 microdnf tdnf rpm rpm-ostree pacman yay paru pamac zypper apk eopkg brew
+    snap flatpak emerge nix-env nix port rustup choco scoop winget xbps-remove pkg pkgutil opkg slackpkg removepkg gem
+    nix-collect-garbage conda mamba micromamba pip guix
+    """
+)
+_REMOVES = re.compile(
+    r"(auto|full-?|dist-)?(purge|remove|upgrade|uninstall|erase|delete|del|rm|unmerge|depclean|downgrade|swap|untap|"
+    r"override|rollback|rebase|reset|disable|stop|cleanup|clean|wipe-history|gc|dup|env|self)\S*|-R\w*|-\w*Scc?|-\w*e|-P|-r|"
+    r"-\w*C|-d|--(purge|remove|erase|unmerge|depclean|uninstall|forget|force|nodeps|delete)\S*"
+)
+"""A word by which a package program removes something."""
 _OF_THE_PERSON = word_set("pip gem conda mamba micromamba brew flatpak nix guix choco scoop winget port")
 """Package programs whose packages nothing else stands on: only removing many of them asks."""
 _ESSENTIAL = re.compile(
@@ -75,25 +37,36 @@ _EXTREME = word_set("--allow-remove-essential --force-all --force-remove-essenti
 _TRIED = word_set("-s --simulate --dry-run --just-print --help --no-act --assumeno --test -n --print --recon")
 _INSTALLING = word_set("install add -S -i -U upgrade update -Syu reinstall -Sy get localinstall in")
 _FOREIGN = re.compile(r"(https?|ftp)://|/tmp/|/dev/shm/")
-_KEYS = word_set("apt-key add-apt-repository yum-config-manager")
 
 
 def judge(call: ProgramCall) -> ShellStream | None:
     """A package program: what it removes, and what it installs from where."""
     args = call.args
+    fetched.installs(call)
     if call.name == "gem":
         cloud_clis.migrations(call)
     elif call.name == "brew":
         services.homebrew_services(call)
     if _TRIED.intersection(args) and call.name not in ("rpm", "yum"):
         return None
-    wanted = _REMOVALS[call.name]
-    at = next((place for place, text in enumerate(args) if re.fullmatch(wanted, text)), -1)
+    at = next((place for place, text in enumerate(args) if _REMOVES.fullmatch(text) and _may_remove(call, text)), -1)
     if at < 0:
         _installed(call)
     else:
         _removed(call, args[at], [text for text in args[at + 1 :] if not text.startswith("-")])
     return None
+
+
+def _may_remove(call: ProgramCall, word: str) -> bool:
+    """Return whether a word removes in this program: letters mean other things in each."""
+    letters = {"rpm": "e", "dpkg": "Pr", "emerge": "cC", "nix-env": "e", "nix-collect-garbage": "d"}
+    if word.startswith("-") and not word.startswith(("--", "-R", "-Scc")):
+        return any(letter in word for letter in letters.get(call.name, ""))
+    return (
+        word not in ("upgrade", "clean", "reset")
+        and (word != "env" or "remove" in call.args)
+        and (word != "self" or call.name == "rustup")
+    )
 
 
 def _removed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
@@ -137,11 +110,4 @@ def _installed(call: ProgramCall) -> None:
         call.ask("runs-fetched", "it installs unsigned packages", contained=True)
 
 
-def sources(call: ProgramCall) -> None:
-    """apt-key, add-apt-repository: whose packages are trusted."""
-    if call.args and call.args[0] not in ("list", "--help", "finger", "--list"):
-        call.add_effect(EffectKind.PERSISTS, call.args)
-        call.ask("hijack", "it changes where packages come from")
-
-
-RULES: dict[str, Rule] = {**dict.fromkeys(_REMOVALS, judge), **dict.fromkeys(_KEYS, sources)}
+RULES: dict[str, Rule] = {**dict.fromkeys(_PROGRAMS, judge)}

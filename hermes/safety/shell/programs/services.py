@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.shell.call import ProgramCall, resolve_path
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.processes import means_hermes
 from hermes.safety.shell.words import ShellStream, word_set
@@ -36,30 +36,15 @@ def level(call: ProgramCall) -> None:
         call.ask("service", _STOPS)
 
 
-_POWERING: dict[str, str] = {
-    # By program: words with which it turns the machine off or puts it to sleep.
-    "ipmitool": r".*(chassis )?power (off|cycle|reset|soft|diag)",
-    "rtcwake": r".*(-m|--mode)[= ]?(off|mem|disk|standby|freeze)",
-    "kexec": r".*(-e|--exec|-f|--force)\b",
-    "uadmin": r"",
-    "pmset": r"(sleepnow|displaysleepnow|schedule|repeat)",
-    "gnome-session-quit": r".*--(power-off|reboot)",
-    "xfce4-session-logout": r".*(--halt|--reboot|-h|-r)",
-    "qdbus": r".*(logout|powerOff|reboot)",
-    "pm-suspend": r"",
-    "pm-hibernate": r"",
-    "zzz": r"",
-    "apm": r".*(-s|--suspend)",
-    "acpitool": r".*-[sS]",
-    "vbetool": r"dpms off",
-    "bmc-device": r".*reset",
-    "racadm": r".*(powerdown|powercycle|hardreset|racreset)",
-    "ilorest": r"reboot",
-    "redfishtool": r".*reset",
-    "fence_ipmilan": r"",
-    "stonith_admin": r"",
-}
-_OFF = {name: re.compile(text, re.IGNORECASE) for name, text in _POWERING.items()}
+_POWERING = word_set(
+    "ipmitool rtcwake kexec uadmin pmset gnome-session-quit xfce4-session-logout qdbus pm-suspend pm-hibernate zzz apm "
+    "acpitool racadm redfishtool"
+)
+_OFF = re.compile(
+    r"power ?-?(off|down|cycle|reset|soft|diag)|reboot|halt|hard-?reset|sleepnow|schedule|(-m|--mode)[= ]?(off|mem|"
+    r"disk|standby|freeze)|(-e|--exec|-f|--force|-s|--suspend)\b|logout",
+    re.IGNORECASE,
+)
 
 
 def powering(call: ProgramCall) -> None:
@@ -67,7 +52,7 @@ def powering(call: ProgramCall) -> None:
     text = " ".join(call.args)
     if "--help" in call.args or text in ("status", "-V", "--version"):
         return
-    if _OFF[call.name].match(text):
+    if _OFF.search(text) or not call.args:
         stopped(call)
     elif call.name == "kexec":
         call.add_effect(EffectKind.ESCALATES)
@@ -127,46 +112,22 @@ _STOPPING = word_set(
 _LATER_VERBS = word_set(
     "load bootstrap enable enable-linger submit setenv add startup save unmask update-rc defaults on persist"
 )
-_CONTROLLERS: dict[str, str] = {
-    # By program: which of its words besides the stopping ones matter; "later" where it also arranges what starts later.
-    **dict.fromkeys(word_set("service rc-service sv initctl supervisorctl invoke-rc.d s6-rc runsvctl dinitctl"), ""),
-    **dict.fromkeys(word_set("launchctl loginctl update-rc.d chkconfig rc-update pm2 insserv"), "later"),
-    **dict.fromkeys(
-        word_set(
-            "apachectl apache2ctl rndc unbound-control pdns_control postfix exim monit varnishadm asadmin "
-            "zkServer.sh kafka-server-stop.sh catalina.sh shutdown.sh standalone.sh pg_ctl pg_ctlcluster "
-            "rabbitmq-server "
-            "haproxyctl birdc keepalived chronyc caddy traefik puppet salt chef-client ossec-control wazuh-control "
-            "auditd clamdscan crowdsec fail2ban-client jetty.sh solr elasticsearch logstash kibana nagios "
-            "zabbix_agentd "
-            "asterisk slapd named dovecot doveadm cyrus mailman squid lighttpd-angel uwsgi gunicornctl circusctl "
-            "mongod mysqld_multi mysqld_safe brew-services net-snmp iscsiadm ipvsadm pcs crm"
-        ),
-        "",
-    ),
-}
-_ALSO: dict[str, str] = {
-    "apachectl": r".*-k (stop|graceful-stop)",
-    "apache2ctl": r".*-k (stop|graceful-stop)",
-    "pg_ctl": r".*\b(kill|promote)\b",
-    "mongod": r".*--shutdown",
-    "mysqld_safe": r".*--skip-grant",
-    "fail2ban-client": r".*\b(unban|stop|reload --unban)",
-    "squid": r".*-k (shutdown|kill|interrupt)",
-    "ipvsadm": r".*(-C|--clear|-D)",
-    "iscsiadm": r".*(--logout|-u|delete)",
-    "pcs": r".*\b(stop|destroy|standby|kill)\b",
-    "crm": r".*\b(stop|standby|erase)\b",
-    "asterisk": r".*(core (stop|restart)|-rx)",
-    "chronyc": r".*(makestep|settime|offline)",
-    "puppet": r"(agent --disable|cert clean|node (purge|clean))",
-    "salt": r".*(cmd.run|state.apply|service.stop|system\.)",
-    "uwsgi": r".*--stop",
-    "exim": r".*-M(rm|g|f|t)",
-    "postfix": r".*(abort|flush)",
-    "doveadm": r".*(expunge|kick|mailbox delete)",
-}
-_ALSO_PATTERNS = {name: re.compile(text) for name, text in _ALSO.items()}
+_LATER_CONTROLLERS = word_set("launchctl loginctl update-rc.d chkconfig rc-update pm2 insserv")
+"""Programs that also arrange what starts later."""
+_CONTROLLERS = _LATER_CONTROLLERS | word_set(
+    """
+    service rc-service sv initctl supervisorctl invoke-rc.d s6-rc runsvctl dinitctl apachectl apache2ctl rndc
+    unbound-control postfix exim monit varnishadm asadmin zkServer.sh catalina.sh pg_ctl pg_ctlcluster rabbitmq-server
+    haproxyctl chronyc caddy traefik puppet salt auditd fail2ban-client solr elasticsearch logstash kibana asterisk
+    slapd dovecot doveadm squid uwsgi circusctl mongod mysqld_safe iscsiadm ipvsadm pcs crm nginx httpd apache2 haproxy
+    lighttpd openresty sshd postmaster varnishd
+    """
+)
+_STOPS_BY_OPTION = re.compile(
+    r"(^|\s)(-[sk] ?(stop|quit|graceful-stop|shutdown|kill|interrupt)|-s[ft]\b|--(shutdown|stop|clear|logout|"
+    r"skip-grant\S*)"
+    r"|-M(rm|g|f|t)|-[CD])(\s|$)|\b(standby|destroy|erase|expunge|kick|clean|cmd\.run|core stop)\b"
+)
 
 
 def controller(call: ProgramCall) -> None:
@@ -180,7 +141,7 @@ def controller(call: ProgramCall) -> None:
     elif _stops(call, verbs):
         call.add_effect(EffectKind.KILLS, verbs)
         call.ask("service", _STOPS)
-    elif _CONTROLLERS[call.name] == "later" and _LATER_VERBS.intersection(verbs):
+    elif call.name in _LATER_CONTROLLERS and _LATER_VERBS.intersection(verbs):
         call.add_effect(EffectKind.PERSISTS, verbs)
         call.ask("time", _LATER)
 
@@ -192,20 +153,11 @@ def _stops(call: ProgramCall, verbs: Sequence[str]) -> bool:
     """Whether it stops a service: by one of its first words, or by what stops it in this program alone."""
     if _STOPPING.intersection(verbs[:3]) and (call.name != "pm2" or _all_of_pm2(verbs)):
         return True
-    also = _ALSO_PATTERNS.get(call.name)
-    return also is not None and also.match(" ".join(call.args)) is not None
+    return _STOPS_BY_OPTION.search(" ".join(call.args)) is not None
 
 
 def _all_of_pm2(verbs: Sequence[str]) -> bool:
     return verbs[0] in ("kill", "delete") or "all" in verbs
-
-
-def server(call: ProgramCall) -> None:
-    """nginx, httpd, haproxy: a running server told to stop."""
-    text = " ".join(call.args)
-    if re.search(r"(-s ?(stop|quit))|(-k ?(stop|graceful-stop|shutdown))|-sf\b|-st\b|--shutdown|--stop\b", text):
-        call.add_effect(EffectKind.KILLS, (call.name,))
-        call.ask("service", _STOPS)
 
 
 def homebrew_services(call: ProgramCall) -> None:
@@ -215,18 +167,6 @@ def homebrew_services(call: ProgramCall) -> None:
         call.ask("service", _STOPS)
     elif verbs[:1] == ["services"] and verbs[1:2] == ["start"]:
         call.add_effect(EffectKind.PERSISTS, verbs)
-
-
-def stop_start(call: ProgramCall) -> ShellStream | None:
-    """start-stop-daemon: stops by name, starts a program."""
-    args = call.args
-    if {"-K", "--stop"} & set(args):
-        call.ask("service", _STOPS)
-    at = next((at for at, text in enumerate(args[:-1]) if text in ("-x", "--exec", "-a", "--startas")), -1)
-    if at < 0:
-        return None
-    rest = call.words[args.index("--") + 1 :] if "--" in args else []
-    return call.judge_program([call.words[at + 1], *rest], lost=True)
 
 
 def bus(call: ProgramCall) -> None:
@@ -240,23 +180,11 @@ def bus(call: ProgramCall) -> None:
         call.ask("service", "it talks to the system's service manager")
 
 
-_INIT_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/")
-
-
-def initialised(call: ProgramCall, path: str) -> bool:
-    """Whether a path is an init script's."""
-    return resolve_path(path, call.cwd, call.host.places).startswith(_INIT_SCRIPTS)
-
-
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("shutdown", "reboot", "poweroff", "halt"), power),
     **dict.fromkeys(("init", "telinit"), level),
     **dict.fromkeys(_POWERING, powering),
     "systemctl": systemd,
     **dict.fromkeys(_CONTROLLERS, controller),
-    **dict.fromkeys(
-        word_set("nginx httpd apache2 haproxy lighttpd openresty tengine sshd postmaster varnishd"), server
-    ),
-    "start-stop-daemon": stop_start,
     **dict.fromkeys(("dbus-send", "busctl", "gdbus"), bus),
 }

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import codecs
 import re
 from collections.abc import Callable, Sequence
 
@@ -271,12 +270,6 @@ def decoded(text: str, form: str, labels: frozenset[str]) -> ShellStream:
         return ShellStream(None, labels | {DECODED})
 
 
-def rot13(call: ProgramCall) -> ShellStream:
-    """rot13, caesar."""
-    text = call.stdin.text
-    return ShellStream(codecs.encode(text, "rot13") if text is not None else None, call.stdin.labels)
-
-
 def printed(call: ProgramCall) -> ShellStream:
     """printenv: every variable, or some; keys may be among them."""
     named = call.parse_options().operands
@@ -285,25 +278,6 @@ def printed(call: ProgramCall) -> ShellStream:
     labels = frozenset({SECRET}) if any(is_secret_variable(word.text) for word in named) else NO_LABELS
     known = call.state.variables.get(named[0].text)
     return ShellStream(known.text if known and not known.dynamic else None, labels)
-
-
-def declared(call: ProgramCall) -> ShellStream | None:
-    """declare, export: variables set; `-p` and nothing show every one of them."""
-    options = call.parse_options()
-    operands = options.operands
-    if not operands:
-        return (
-            ShellStream(None, frozenset({SECRET}))
-            if not call.words or call.parse_options().has_option("p", "x")
-            else None
-        )
-    for word in operands:
-        name, equals, value = word.text.partition("=")
-        if equals and options.has_option("n") and call.name != "export":
-            variables.add_reference(name, Word(value, word.dynamic), call.state)
-        elif equals:
-            variables.set_variable(call.host, name, Word(value, word.dynamic, labels=word.labels), call.state)
-    return None
 
 
 def read(call: ProgramCall) -> ShellStream:
@@ -346,9 +320,7 @@ RULES: dict[str, Rule] = {
     "tr": translate,
     "which": located,
     **dict.fromkeys(("base64", "base32", "xxd", "uudecode", "basenc", "gpg", "gpg2", "ascii2uni"), decode),
-    "rot13": rot13,
     "printenv": printed,
-    **dict.fromkeys(("declare", "typeset", "export", "local", "readonly"), declared),
     **dict.fromkeys(("read", "mapfile", "readarray"), read),
     **dict.fromkeys(("seq", "yes", "jot"), repeated),
 }

@@ -5,86 +5,31 @@ from collections.abc import Callable
 
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import ShellStream
+from hermes.safety.shell.words import ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _CHANGES = "it changes the running system"
-_HARMFUL: dict[str, str] = {
-    # By program: what asks, over its words in lower case.
-    "net": r"\b(user|localgroup|stop|share|accounts|group|pause)\b.*(/add|/delete|/active)|\bstop\b|user \S+ \S+|"
-    r"use .*/delete",
-    "net1": r"\b(user|localgroup|stop|share)\b",
-    "reg": r"\b(delete|add|import|restore|load|save)\b",
-    "regedit": r"/s",
-    "vssadmin": r"\b(delete|resize)\b",
-    "wmic": r"\b(delete|call|create|terminate)\b",
-    "bcdedit": r"/",
-    "bootrec": r"/",
-    "bcdboot": r".",
-    "diskpart": r"",
-    "taskkill": r"",
-    "tskill": r"",
-    "sc": r"\b(delete|stop|config|create|failure|sdset)\b",
-    "schtasks": r"/(create|delete|change|end)",
-    "icacls": r"/(grant|reset|remove|setowner|deny)",
-    "cacls": r"/[gpde]",
-    "takeown": r"",
-    "cipher": r"/w",
-    "netsh": r"\b(set|delete|add|reset|import|off)\b",
-    "wevtutil": r"\b(cl|clear-log|sl)\b",
-    "rd": r"/s",
-    "erase": "",
-    "attrib": r"[+-]",
-    "certutil": r"-(urlcache|decode|addstore|delstore|encode|verifyctl|f\b)",
-    "bitsadmin": r"/(transfer|create|addfile|setnotify)",
-    "mshta": "",
-    "regsvr32": "",
-    "rundll32": "",
-    "installutil": "",
-    "msbuild": r"\\temp\\|https?:",
-    "wbadmin": r"delete|disable",
-    "fsutil": r"usn delete|file (setzero|createnew)|hardlink|dirty set|behavior set",
-    "powercfg": r"[-/](h|x|setactive|delete|change)",
-    "logoff": "",
-    "format": r"^\w:|^-|^/",
-    "format.com": "",
-    "robocopy": r"/(mir|purge|mov)",
-    "cmd": r"\b(del|rd|rmdir|format|erase|reg|net|shutdown|taskkill|schtasks|vssadmin|bcdedit|wmic|sc|powershell|"
-    r"certutil)\b",
-    "manage-bde": r"-(off|lock|forcerecovery|protectors|changekey|wipefreespace)",
-    "dism": r"/(disable-feature|remove|apply|cleanup-image.*/resetbase)",
-    "msiexec": r"/(x|uninstall|i\s*https?:)",
-    "runas": r"/user|/savecred",
-    "psexec": r"",
-    "psexec64": r"",
-    "winrm": r"(quickconfig|set|invoke|delete)",
-    "winrs": r"",
-    "setx": r"\bpath\b|/m",
-    "assoc": r"=",
-    "ftype": r"=",
-    "mountvol": r"/(d|p|n|r)",
-    "label": r"^\w:",
-    "chkdsk": r"/(f|r|x)",
-    "cleanmgr": r"/(sagerun|verylowdisk)",
-    "ntdsutil": r"",
-    "procdump": r"lsass",
-    "auditpol": r"/(clear|set|remove)",
-    "secedit": r"/(configure|import)",
-    "gpupdate": r"(?!)",
-    "slmgr": r"/(upk|rearm|cpky)",
-    "dsrm": r"",
-    "dsmod": r"",
-    "cmdkey": r"/(add|delete|generic)",
-    "wsl": r"--(unregister|shutdown|terminate)",
-    "wusa": r"/uninstall",
-    "sdelete": r"",
-    "sdelete64": r"",
-    "defrag": r"(?!)",
-    "vaultcmd": r"/delete",
-    "shrpubw": r"",
-    "mklink": r"",
-}
-_PATTERNS = {name: re.compile(text) for name, text in _HARMFUL.items()}
+_PROGRAMS = word_set(
+    """
+    net net1 reg regedit vssadmin wmic bcdedit bootrec bcdboot diskpart taskkill tskill sc schtasks icacls cacls takeown
+    cipher netsh wevtutil rd erase attrib certutil bitsadmin mshta regsvr32 rundll32 installutil wbadmin fsutil powercfg
+    format format.com robocopy cmd manage-bde dism msiexec runas psexec psexec64 winrm winrs setx assoc ftype mountvol
+    chkdsk ntdsutil procdump auditpol secedit slmgr dsrm cmdkey wusa sdelete sdelete64 vaultcmd
+    """
+)
+_HARMFUL = re.compile(
+    r"\b(delete|add|import|restore|load|save|stop|share|call|create|terminate|resize|config|change|failure|set\w*|reset|"
+    r"off|invoke|disable\S*|remove|apply|quickconfig|cl|clear\S*|sl|lsass|user \S+ \S+|del|rd|rmdir|format|shutdown|"
+    r"powershell|dirty|usn|hardlink)\b|[-/](delete|add|active|s|w|grant|reset|remove|setowner|deny|[gpde]|urlcache|decode|"
+    r"addstore|delstore|encode|transfer|create|addfile|mir|purge|mov|x|uninstall|i|user|savecred|m|f|r|z|change|end|"
+    r"clear|set|configure|import|upk|rearm|generic|off|lock|protectors)\b|[+=]|^\w:|-[a-z]\b"
+)
+"""What of the words of such a program, in lower case, changes something."""
+_ALWAYS = word_set(
+    "diskpart taskkill tskill takeown mshta regsvr32 rundll32 bootrec bcdboot psexec psexec64 runas sdelete"
+)
+
+
 _ROOT = re.compile(
     r"^[\"']?([a-z]:[\\/]?(\*(\.\*)?)?|[a-z]:[\\/](windows|users|program files( \(x86\))?|programdata|system32|boot|"
     r"recovery|efi)([\\/](\*(\.\*)?|system32.*)?)?|%(systemroot|systemdrive|windir|userprofile|homepath|homedrive|"
@@ -108,7 +53,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
         call.deny("raw-disk", "it overwrites a disk")
     elif call.name in ("rd", "erase") and any(map(_ROOT.match, call.args)):
         call.deny("rm-root", "it deletes the system, or a home")
-    elif _PATTERNS[call.name].search(lower):
+    elif call.name in _ALWAYS or _HARMFUL.search(lower):
         call.add_effect(EffectKind.ESCALATES, call.args[:2])
         call.ask("privilege" if call.name in ("runas", "psexec") else "system", _CHANGES)
     return None
@@ -116,7 +61,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
 
 def _inner(call: ProgramCall, lower: str) -> ShellStream | None:
     """What `cmd /c` starts, as far as its words look like a command of its own."""
-    if _PATTERNS["cmd"].search(lower):
+    if _HARMFUL.search(lower):
         call.add_effect(EffectKind.ESCALATES, call.args[:2])
         call.ask("system", _CHANGES)
     if re.search(r"\bformat(\.com)? +[a-z]:", lower):
@@ -200,4 +145,4 @@ def powershell(call: ProgramCall) -> bool:
     return True
 
 
-RULES: dict[str, Rule] = dict.fromkeys((name for name in _HARMFUL if name not in ("wsl", "label")), judge)
+RULES: dict[str, Rule] = dict.fromkeys(_PROGRAMS, judge)

@@ -128,25 +128,6 @@ def peeled(call: ProgramCall) -> ShellStream | None:
 _MACHINE = re.compile(r"(i[3-6]86|x86_64|linux(32|64)|uname26|arm\w*|aarch64|ppc\w*|s390x?|mips\w*|sparc\w*)$")
 
 
-def other_machine(call: ProgramCall) -> ShellStream | None:
-    """setarch: its first word is a machine, or already the program; options may stand before and behind it."""
-    rest = CommandOptions(call.words, stop=True).operands
-    if rest and _MACHINE.match(rest[0].text):
-        rest = CommandOptions(rest[1:], stop=True).operands
-    return _past_functions(call, rest, lost=False)
-
-
-def run_again(call: ProgramCall) -> ShellStream | None:
-    """entr: a program, or with `-s` a text; pueue add: a text."""
-    options = CommandOptions(call.words[call.name == "pueue" :], "gpwd", stop=True)
-    rest = options.operands
-    if call.name == "pueue" and call.args[0] != "add":
-        return None
-    if call.name == "pueue" or options.has_option("s"):
-        return call.judge_script(" ".join(word.text for word in rest), lost=True)
-    return call.judge_program(rest, lost=True)
-
-
 def _past_functions(call: ProgramCall, rest: Sequence[Word], *, lost: bool) -> ShellStream:
     """Follow a program that a wrapper starts: it knows none of the shell's functions."""
     if not rest or rest[0].text not in call.state.functions:
@@ -510,16 +491,6 @@ def locked(call: ProgramCall) -> ShellStream | None:
     return call.judge_program(rest)
 
 
-def screen(call: ProgramCall) -> ShellStream | None:
-    """screen: what is typed into a window, or starts in a new one."""
-    options = CommandOptions(call.words, "SstTcehpX", stop=True)
-    if options.has_option("X") and "stuff" in call.args:
-        call.judge_script(call.args[-1].replace("\\n", "\n").replace("^M", "\n"), lost=True)
-    elif options.has_option("X") and {"quit", "kill"} & set(call.args):
-        call.ask("kill-unknown", "it ends sessions; one may be Hermes' own")
-    return call.judge_program(options.operands) if options.operands and not options.has_option("X") else None
-
-
 _NEW_WINDOWS = word_set(
     "new-session new new-window neww split-window splitw run-shell run if-shell respawn-pane pipe-pane"
 )
@@ -542,26 +513,6 @@ def tmux(call: ProgramCall) -> ShellStream | None:
     elif verb in _NEW_WINDOWS and options.operands:
         call.judge_program(options.operands, lost=True)
     return None
-
-
-def in_group(call: ProgramCall) -> ShellStream | None:
-    """newgrp, sg: a shell with another group, or one command of it."""
-    options = call.parse_options("c", word_set("command"))
-    call.add_effect(EffectKind.ESCALATES)
-    call.ask("privilege", _RIGHTS)
-    texts = [word.text for word in options.option_values("c", "command")] or [
-        word.text for word in options.operands[1:]
-    ]
-    for text in texts[:1]:
-        return call.judge_script(text, lost=True)
-    return given(call)
-
-
-def as_program(call: ProgramCall) -> ShellStream | None:
-    """gosu, su-exec: a program as another user."""
-    call.add_effect(EffectKind.ESCALATES)
-    call.ask("privilege", _RIGHTS)
-    return call.judge_program(call.words[1:], lost=True)
 
 
 _SHELLED = re.compile(r"^\s*(?:!|shell\s|pipe\s|make\s|platform shell\s|process launch.*--\s)\s*(.+)")
@@ -591,8 +542,6 @@ def debugger(call: ProgramCall) -> ShellStream | None:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_PEELED, peeled),
     "env": env,
-    "setarch": other_machine,
-    **dict.fromkeys(("entr", "pueue"), run_again),
     **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
     **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
     "su": as_user,
@@ -600,9 +549,6 @@ RULES: dict[str, Rule] = {
     "watch": watched,
     "flock": locked,
     "tmux": tmux,
-    "screen": screen,
-    **dict.fromkeys(("newgrp", "sg"), in_group),
-    **dict.fromkeys(("gosu", "su-exec", "setuidgid"), as_program),
     **dict.fromkeys(("gdb", "lldb", "rust-gdb", "cgdb"), debugger),
     **dict.fromkeys(("direnv", "conda", "mamba", "micromamba"), folder_runner),
 }
