@@ -6,6 +6,7 @@ put something, a word that resolves to a protected place asks, whatever the prog
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from hermes.i18n.messages import N_
 from hermes.safety.home_places import CLOSED_FILES
@@ -24,6 +25,7 @@ _IN_PLACE = re.compile(r"(?:-i|-w|--in-?place|--write|--fix|--overwrite)(?:=.*)?
 _TEXT_PROGRAMS = word_set("sqlite3 duckdb psql mysql mariadb clickhouse-local usql gnuplot octave bc gp maxima R")
 """Programs whose words may be program texts of their own that read and write files."""
 _MAKES_FOLDER = re.compile(r"(?:-\S+ \S+ )*(?:clone|worktree|bundle|init|archive|format-patch)\b")
+_UNPACKERS = word_set("tar bsdtar gtar cpio patch unzip 7z pax ar git unrar")
 _MOST = 60
 _LEAST = 4
 
@@ -52,10 +54,18 @@ def _written(call: ProgramCall, *, is_known: bool) -> Iterator[str]:
     in_place = any(_IN_PLACE.match(word.text) for word in words)
     texts = [value for at in range(len(words)) if (value := _output(words, at, is_known=is_known))]
     texts += [word.text for word in words if word.text[:1] != "-"] if in_place or not is_known else []
+    texts += [f"{one}/.profile" for one in _folders(call, words)]
     if call.name in _TEXT_PROGRAMS:
         texts += [found[0] for word in words for found in _IN_TEXT.finditer(word.text)]
     for text in texts:
         yield resolve_path(text, call.cwd, call.host.places)
+
+
+def _folders(call: ProgramCall, words: Sequence[Word]) -> Iterator[str]:
+    """Yield the folders into which a program puts files whose names are not told here: a start file may be one."""
+    for before, word in pairwise(words):
+        if call.name in _UNPACKERS and before.text in ("-C", "-D", "-d", "--directory", "--one-top-level"):
+            yield word.text
 
 
 def _output(words: Sequence[Word], at: int, *, is_known: bool) -> str:

@@ -119,6 +119,8 @@ _READERS = word_set(
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
+_HANDING_ON = word_set("git curl wget docker podman")
+"""Programs among `LOOKERS` that show, or send, the files that they are given."""
 _WRITING = word_set("git curl wget docker podman ssh-keygen")
 """Programs among `LOOKERS` whose options say where they put something."""
 _READING = word_set(
@@ -199,8 +201,10 @@ def _is_trial(call: ProgramCall) -> bool:
 
 def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
     """What the files that a program is given make of its output."""
-    if call.name in LOOKERS or not call.words or rule is interpreters.interpreter:
+    if not call.words or (call.name in LOOKERS and call.name not in _HANDING_ON):
         return NO_LABELS
+    if rule is interpreters.interpreter or call.name in _HANDING_ON:
+        return call.judge_reads([word for word in call.words if "/" in word.text and " " not in word.text])
     return call.judge_reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
 
 
