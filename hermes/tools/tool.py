@@ -81,6 +81,7 @@ class ToolTraits(TypedDict, total=False):
     summary: Callable[[Arguments], str]
     paths: Callable[[Arguments], Sequence[PathUse]]
     command: Callable[[Arguments], str]
+    types_into: Callable[[Arguments], str]
     hosts: Callable[[Arguments], Sequence[str]]
     keeps: Callable[[Arguments], str]
     shown: Callable[[Arguments], str]
@@ -119,6 +120,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The paths it will touch, for the gate and for running calls side by side."""
     command: Callable[[Arguments], str] = lambda _: ""
     """The shell text it will run, for the gate; empty when none."""
+    types_into: Callable[[Arguments], str] = lambda _: ""
+    """The id of the running process that is given that text, which need not be a shell; empty: it is a command."""
     hosts: Callable[[Arguments], Sequence[str]] = lambda _: ()
     """The URLs that it will reach because the model named them, for the gate. Not those that the person set up."""
     keeps: Callable[[Arguments], str] = lambda _: ""

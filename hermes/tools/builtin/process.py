@@ -22,7 +22,11 @@ def _get_command(args: Arguments) -> str:
 
 
 @tool(
-    "terminal", polls=True, summary=lambda args: f"{args['action']} {args['session_id']}".strip(), command=_get_command
+    "terminal",
+    polls=True,
+    summary=lambda args: f"{args['action']} {args['session_id']}".strip(),
+    command=_get_command,
+    types_into=lambda args: str(args["session_id"]),
 )
 async def process(
     ctx: ToolContext,

@@ -199,7 +199,7 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
     if ended.left_running:
         ctx.state.processes.adopt(command, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
-    if ctx.backend.name == "sandbox" and _SETTINGS_KEPT.search(text):
+    if ctx.backend.current_layout() is not None and _SETTINGS_KEPT.search(text):
         from hermes.tools.permissions.git_config import BRANCH_DONE, WHAT_TO_DO
 
         notes.append(BRANCH_DONE if _BRANCH_DONE.search(text) else WHAT_TO_DO)

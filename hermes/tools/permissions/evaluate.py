@@ -196,7 +196,7 @@ def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts:
     effects = (*own, *reached, *settings, *_find_read_files(judged))
     subjects = policy_subjects(judged, effects, command)
     exported = context.state.environment
-    is_read_only = tool.name == "terminal" and is_read_only
+    is_read_only = is_read_only and not tool.types_into(arguments)
     return CallFacts(
         tuple(findings), effects, command, cwd, line, subjects, exported, tuple(opened), is_read_only=is_read_only
     )
@@ -213,7 +213,7 @@ def _find_closed_paths(
     """Yield refusals for what a sandbox keeps closed whatever a person says, where a question would be asked about the
     line.
     """
-    if context.backend.name != "sandbox" or not (asked or context.state.taint.list_sources()):
+    if context.backend.current_layout() is None or not (asked or context.state.taint.list_sources()):
         return
     from hermes.safety.paths import write_refusal
 
@@ -247,9 +247,9 @@ def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> 
     The program that reads it need not be a shell, so where no kernel confines it a person is asked, once a process.
     """
     command = tool.command(arguments)
-    if tool.name != "process" or not command or context.backend.contained:
+    process_id = tool.types_into(arguments)
+    if not process_id or not command or context.backend.contained:
         return command, []
-    process_id = str(arguments["session_id"])
     runs, before = context.state.processes.find_typed_text(process_id)
     reason = N_("it types into {runs}, which may run it", runs=repr(runs[:200]))
     return before + command, [

@@ -180,7 +180,7 @@ def evaluate_git_config(
     The effect names the file that the line may change when the person says yes.
     """
     changing = [one for one in judged.commands if _is_config_change(one)]
-    file = _find_changed_file(changing, context) if context.backend.name == "sandbox" else ""
+    file = _find_changed_file(changing, context) if context.backend.current_layout() is not None else ""
     if not file or not all(_is_config_change(one) or _is_neutral_command(one) for one in judged.commands):
         return [], []
     findings = [_judge_change(one) for one in changing]
