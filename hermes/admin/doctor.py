@@ -282,7 +282,7 @@ async def _check_temporary_folders(home: HermesHome, fix: bool) -> DoctorCheck:
     if found and fix:
         await remove_folders(found)
     return _check_orphans(
-        "temporary folders",
+        "temporary",
         [Path(one) for one in found],
         fix,
         N_("No temporary folder of a killed session is left."),

@@ -69,7 +69,7 @@ async def test_a_call_id_used_again_does_not_get_the_result_of_its_namesake() ->
     ]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
-            async with running(home, "-z", "work"):
+            async with running(home, "-z", "work", "--allow", "touch *"):
                 await until_exists(home, "began")
             assert (await resumed(home)).code == 0
         assert server.requests[2].body.count(b"from the first") == 2  # its call and its result, once each

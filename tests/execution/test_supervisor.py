@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -355,6 +355,9 @@ class Elsewhere:
 
     async def start(self, command: ShellCommand, sink: object) -> Remote:
         return Remote()
+
+    async def look_again(self) -> Sequence[str]:
+        return ()
 
     async def close(self) -> None: ...
 

@@ -56,11 +56,11 @@ async def test_the_same_answer_and_the_same_exit_codes() -> None:
 
 
 async def test_the_callers_folder_and_environment_are_those_of_its_commands() -> None:
-    told = Say(calls=(Call("terminal", {"command": "echo $PWD; echo of=$MINE"}),))
+    told = Say(calls=(Call("terminal", {"command": "echo $PWD; echo of=$GOFLAGS"}),))
     async with rig(told, Say("done")) as it:
         other = it.home.root / "other"
         other.mkdir()
-        env = {**it.home.environ, "MINE": "the caller"}
+        env = {**it.home.environ, "GOFLAGS": "-the-caller"}
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hermes", "-z", "-"),
             cwd=other,
@@ -71,7 +71,7 @@ async def test_the_callers_folder_and_environment_are_those_of_its_commands() ->
         out, _ = await process.communicate(b"look around")
         assert out == b"done\n" and served_here(it) == 1
         body = it.server.requests[1].body.decode()
-        assert str(other) in body and "of=the caller" in body
+        assert str(other) in body and "of=-the-caller" in body
         assert "look around" in it.server.requests[0].last_user_text
 
 
