@@ -56,6 +56,8 @@ HISTORY_FILES = str.split(
     .ipython/profile_default/history.sqlite .aider.chat.history.md .aider.input.history .aider.llm.history
     """
 )
+PROGRAM_FOLDERS = frozenset(("Library", "snap", "Maildir", "Mail"))
+"""Folders of a home in which programs keep what is theirs, though their names begin with no dot."""
 START_FOLDERS = str.split(
     """
     .docker .bundle .vscode .vscode-server .vim .emacs.d .cargo/bin .local/bin .local/lib bin go/bin
@@ -98,7 +100,8 @@ TOOL_ROWS = (
             .goenv .jenv .juliaup .local/bin .local/lib .local/pipx .local/share/fnm .local/share/mise/installs
             .local/share/mise/shims .local/share/pipx .local/share/uv/python .local/share/uv/tools
             .local/share/virtualenvs .nix-profile .nodenv .npm-global .nvm .opam .pyenv .rbenv .rustup .rvm .sdkman
-            .stack .swiftly .virtualenvs .volta Android/Sdk anaconda3 go/bin mambaforge miniconda3 miniforge3
+            .stack .swiftly .virtualenvs .volta Android/Sdk anaconda3 go/bin Library/Android/sdk Library/Python
+            Library/pnpm mambaforge miniconda3 miniforge3
             """
         ),
     ),
@@ -108,7 +111,8 @@ TOOL_ROWS = (
             """
             .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm .cache/pypoetry .cache/uv
             .cache/yarn .cargo/git .cargo/registry .gradle/caches .gradle/wrapper .local/share/pnpm .m2/repository
-            .npm/_cacache .pnpm-store .yarn/berry go/pkg/mod
+            .npm/_cacache .pnpm-store .yarn/berry go/pkg/mod Library/Caches/go-build Library/Caches/ms-playwright
+            Library/Caches/pip Library/Caches/pypoetry
             """
         ),
     ),

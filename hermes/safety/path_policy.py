@@ -14,10 +14,9 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from hermes.safety.home_places import TOOL_CHAINS
 from hermes.safety.paths import (
+    HOME_FOLDERS,
     Places,
-    is_or_below,
     iter_guarded_files,
     iter_guarded_folders,
     read_refusal,
@@ -28,10 +27,8 @@ from hermes.safety.start_links import later_refusal
 
 Operation = Literal["read", "write"]
 
-_HOMES = re.compile(r"^(/home/[^/]+|/root|/Users/[^/]+|/var/root)(?=/|$)")
 _PROC_INSIDE = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd|fd|exe)(?=/|$)")
 _VARIABLES = re.compile(r"\$(?:HOME|\{HOME\})(?=/|$)")
-_TOOL_CHAINS = tuple(TOOL_CHAINS)
 _HERMES = re.compile(r"\$(?:HERMES_HOME|\{HERMES_HOME\})(?=/|$)")
 _KINDS = (
     (stat.S_ISFIFO, "it is a named pipe"),
@@ -85,16 +82,6 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
     return PathJudgement(Verdict.ALLOW, real=real)
 
 
-def is_home_entry(real: str, places: Places) -> bool:
-    """Return whether a path lies behind a home's entry with a dot, other than tool chains and the workspace."""
-    if "/." not in real or (is_or_below(real, places.workspace) and not is_or_below(places.home, places.workspace)):
-        return False
-    found = _HOMES.match(real)
-    home = places.home if is_or_below(real, places.home) else found[0] if found is not None else ""
-    below = real[len(home) + 1 :] if home else ""
-    return below.startswith(".") and not _is_inside(below, _TOOL_CHAINS)
-
-
 def hard_link_refusal(status: os.stat_result, places: Places) -> str:
     """Return why a file of this status may not be used: it is a second name of a protected one; empty when it may."""
     return _OTHER_NAME if status.st_nlink > 1 and _is_guarded(status, places) else ""
@@ -139,7 +126,7 @@ def path_refusal(named: str, real: str, op: Operation, places: Places) -> str:
     for name in list(names):
         single = name[1:] if name.startswith("//") else name
         inner = _PROC_INSIDE.sub("", single)
-        names |= dict.fromkeys((single, inner or "/", _HOMES.sub(places.home, inner, count=1)))
+        names |= dict.fromkeys((single, inner or "/", HOME_FOLDERS.sub(places.home, inner, count=1)))
         if sys.platform in ("darwin", "win32"):
             names[single.lower()] = None
     if _PROC_INSIDE.match(os.path.normpath(named)):

@@ -17,7 +17,11 @@ from hermes.safety.home_places import (
     CLOSED_FILES,
     CLOSED_FOLDERS,
     KEY_FOLDERS,
+    PROGRAM_FOLDERS,
     SECRET_PLACES,
+    START_FILES,
+    START_FOLDERS,
+    TOOL_CHAINS,
 )
 
 
@@ -85,6 +89,11 @@ _SECRET_PROC = re.compile(
     r"^/proc/(k(msg|core|allsyms)|sysrq-trigger|keys)|^/sys/kernel/(debug|tracing)/"
 )
 _SECRET_BELOW = frozenset(SECRET_PLACES)
+HOME_FOLDERS = re.compile(r"^(/home/[^/]+|/root|/Users/[^/]+|/var/root)(?=/|$)")
+_TOOL_CHAINS = frozenset(TOOL_CHAINS)
+_START_PLACES = frozenset((*START_FILES, *START_FOLDERS))
+_COPY_SIGNS = re.compile(r"^\.|[ ._~-]*\b(?:backup|bak|copy|old|orig|saved?)\b.*$", re.IGNORECASE)
+_KEY_NAMES = frozenset(place.rpartition("/")[2].lstrip(".").lower() for place in KEY_FOLDERS)
 _BY_NAME = (
     (_SECRET_NAME, "it is a private key"),
     (_PROJECT_SECRET, "it holds the project's keys: tell the person what to change in it"),
@@ -158,6 +167,40 @@ def read_refusal(path: str, places: Places) -> str:
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
         return "it is a device"
     return "it shows the inside of running programs" if _SECRET_PROC.search(path) else ""
+
+
+def is_home_entry(path: str, places: Places, *, of_start: bool = True) -> bool:
+    """Return whether a path (absolute, resolved) lies in what a home keeps for programs: behind a name with a dot, in a
+    folder of theirs, or in a copy of one, other than tool chains and the workspace.
+
+    `of_start`: what programs obey when they start counts, too; without that only the histories beside it do.
+    """
+    if is_or_below(path, places.workspace) and not is_or_below(places.home, places.workspace):
+        return False
+    below = _below_home(path, places)
+    if not _is_program_name(below.partition("/")[0]):
+        return False
+    is_kept = of_start or not _is_among(below, _START_PLACES) or "history" in below.rpartition("/")[2].lower()
+    return is_kept and not _is_among(below, _TOOL_CHAINS)
+
+
+def _below_home(path: str, places: Places) -> str:
+    """Return the part of a path below the home that it lies in; empty where it lies in none."""
+    found = HOME_FOLDERS.match(path)
+    homes = (places.home, *places.other_homes, *([found[0]] if found else ()))
+    return next((path[len(one) + 1 :] for one in homes if path.startswith(f"{one}/")), "")
+
+
+def _is_program_name(name: str) -> bool:
+    """Return whether an entry of a home is a program's: it has a dot, is a folder of theirs, or a copy of one."""
+    copied = _COPY_SIGNS.sub("", name).lower()
+    return name.startswith(".") or name in PROGRAM_FOLDERS or (copied in _KEY_NAMES and len(copied) < len(name))
+
+
+def holds_home(path: str, places: Places) -> bool:
+    """Return whether a home lies in a path (absolute, resolved), or is one as a whole."""
+    found = HOME_FOLDERS.fullmatch(path) is not None or path in ("/", "/home", "/Users", "/var")
+    return found or any(is_or_below(one, path) for one in (places.home, *places.other_homes))
 
 
 def _owner_refusal(path: str, places: Places) -> str:

@@ -9,8 +9,7 @@ from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
 from hermes.i18n.messages import N_
-from hermes.safety.path_policy import is_home_entry
-from hermes.safety.paths import Places, is_or_below, iter_guarded_files, read_refusal
+from hermes.safety.paths import Places, is_home_entry, is_or_below, iter_guarded_files, read_refusal
 from hermes.sessions.backend_factory import resolve_places
 from hermes.tools.permissions.evaluate import is_known_host
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset

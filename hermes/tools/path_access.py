@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.safety.layout import PathAccess
-from hermes.safety.paths import is_or_below, list_secret_paths
+from hermes.safety.paths import is_home_entry, is_or_below, list_secret_paths
 from hermes.tools.session import ToolContext
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, HeldPath, RefusedPathError, hold_path, open_folder
 
@@ -38,8 +38,6 @@ class SessionView:
         if is_or_below(real, places.hermes) or any(is_or_below(real, one) for one in places.own):
             return False  # the rules of names say what is open there
         if layout is None:
-            from hermes.safety.path_policy import is_home_entry
-
             return is_home_entry(real, places)
         access = layout.access_of(real)
         if access is PathAccess.PRIVATE:

@@ -13,8 +13,10 @@ from hermes.safety.paths import (
     OWN_STATE_REASON,
     Places,
     expand_to_protected,
+    is_home_entry,
     is_in_own_workspace,
     is_root_like,
+    is_ssh_public,
     read_refusal,
     write_refusal,
 )
@@ -288,8 +290,9 @@ class ProgramCall:
         text, files = path_in_word(word.text), self.state.files
         if not text:
             return NO_LABELS
-        plain = not _SPELLS_PATH.search(text) and not is_closed_folder(self.cwd, self.host.places)
-        if plain and not files and not word.dynamic and self.cwd.startswith(self.host.places.workspace):
+        here = self.cwd.startswith(self.host.places.workspace) and not is_closed_folder(self.cwd, self.host.places)
+        plain = here and not _SPELLS_PATH.search(text)
+        if plain and not files and not word.dynamic:
             return _SECRET if _PRIVATE_FILE.search(text) else NO_LABELS
         path = resolve_path(text, self.cwd, self.host.places)
         held = files.get(text) or files.get(path)
@@ -441,7 +444,19 @@ def secret_read_reason(word: Word, cwd: str, places: Places) -> str:
     named = map_to_person_home(path, places)
     if not refused and named != path:
         refused = read_refusal(named, places)
+    if not refused and _is_kept(path, places):
+        refused = "programs keep it for themselves"
     return N_("it reads {path}: {refused}", path=path, refused=refused) if refused else ""
+
+
+def _is_kept(path: str, places: Places) -> bool:
+    """Return whether a path lies in what a home keeps for programs, other than Hermes' own and start files, which
+    people read.
+    """
+    is_own = any(is_under(path, one) for one in (places.hermes, *places.own))
+    # A file that a search will find is called `.found` here: its name says nothing.
+    is_open = is_own or is_ssh_public(path) or path.endswith("/.found")
+    return not is_open and is_home_entry(path, places, of_start=False)
 
 
 def is_own_state(path: str, reason: str, places: Places) -> bool:
@@ -465,9 +480,9 @@ def is_private_file(path: str) -> bool:
 
 def is_closed_folder(folder: str, places: Places) -> bool:
     """Return whether every file in a folder is closed to tools."""
-    return (folder.startswith((places.home, places.hermes, "/proc", "/etc"))) and bool(
-        read_refusal(f"{folder}/x", places)
-    )
+    if folder.startswith((places.home, places.hermes, "/proc", "/etc")) and read_refusal(f"{folder}/x", places):
+        return True
+    return _is_kept(folder, places)
 
 
 def map_to_person_home(path: str, places: Places) -> str:

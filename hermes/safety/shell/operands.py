@@ -45,20 +45,23 @@ def judge_operands(call: ProgramCall, *, is_known: bool) -> None:
             call.ask("protected-path", N_("it may write {path}: {reason}", path=path, reason=reason))
             return
     if call.name in _TEXT_PROGRAMS:
-        call.judge_reads([Word(found[0]) for word in call.words for found in _IN_TEXT.finditer(word.text)])
+        call.judge_reads(list(map(Word, _paths_in_texts(call.words))))
 
 
 def _written(call: ProgramCall, *, is_known: bool) -> Iterator[str]:
     """Yield the paths (absolute) that a program may write, as far as its words say."""
     words = call.words[:_MOST]
     in_place = any(_IN_PLACE.match(word.text) for word in words)
-    texts = [value for at in range(len(words)) if (value := _output(words, at, is_known=is_known))]
+    texts = [_output(words, at, is_known=is_known) for at in range(len(words))]
     texts += [word.text for word in words if word.text[:1] != "-"] if in_place or not is_known else []
     texts += [f"{one}/.profile" for one in _folders(call, words)]
-    if call.name in _TEXT_PROGRAMS:
-        texts += [found[0] for word in words for found in _IN_TEXT.finditer(word.text)]
-    for text in texts:
+    texts += _paths_in_texts(words) if call.name in _TEXT_PROGRAMS else []
+    for text in filter(None, texts):
         yield resolve_path(text, call.cwd, call.host.places)
+
+
+def _paths_in_texts(words: Sequence[Word]) -> list[str]:
+    return [found[0] for word in words for found in _IN_TEXT.finditer(word.text)]
 
 
 def _folders(call: ProgramCall, words: Sequence[Word]) -> Iterator[str]:

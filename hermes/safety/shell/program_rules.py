@@ -3,8 +3,10 @@
 import re
 from collections.abc import Callable
 
+from hermes.i18n.messages import N_
+from hermes.safety.paths import holds_home
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, is_in_workspace
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.operands import judge_operands, names_output
 from hermes.safety.shell.programs import (
@@ -123,6 +125,12 @@ _HANDING_ON = word_set("git curl wget docker podman")
 """Programs among `LOOKERS` that show, or send, the files that they are given."""
 _WRITING = word_set("git curl wget docker podman ssh-keygen")
 """Programs among `LOOKERS` whose options say where they put something."""
+_SEARCHES = word_set("grep egrep fgrep zgrep ggrep")
+_DEEP_SEARCHES = word_set("rg ag ack ugrep rgrep")
+"""Programs that search what lies below a folder without being told to."""
+_NAMES_ONLY = word_set("--files --type-list --version --help")
+_RECURSIVE = re.compile(r"-[a-zA-Z]*[rR]|--(?:dereference-)?rec|--directories=rec|-d=?rec|rec\w+$")
+_WITH_DOTS = re.compile(r"--hidden|-[a-zA-Z]*[.]|-\w*uu|--unrestricted|--no-ignore|-\w*a$")
 _READING = word_set(
     "cat tac nl head tail less more most strings base64 base32 rev cut hexdump hd bat source . diff3 sdiff"
 )
@@ -170,6 +178,7 @@ def judged(call: ProgramCall) -> ShellStream:
         _without_rule(call)
     if _may_write(name):
         judge_operands(call, is_known=rule is not None and not names_output(call))
+    _judge_home_search(call)
     option_injection.judge(call)
     keystores.searched(call)
     return _labelled(call, _finish(call, out, labels))
@@ -204,8 +213,28 @@ def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
     if not call.words or (call.name in LOOKERS and call.name not in _HANDING_ON):
         return NO_LABELS
     if rule is interpreters.interpreter or call.name in _HANDING_ON:
-        return call.judge_reads([word for word in call.words if "/" in word.text and " " not in word.text])
+        sign = "@" if call.name in ("curl", "wget") else "/"  # what is sent, not what the connection is made with
+        return call.judge_reads([word for word in call.words if sign in word.text and " " not in word.text])
     return call.judge_reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
+
+
+def _judge_home_search(call: ProgramCall) -> None:
+    """Ask about a search that shows what the files of a whole home hold, keys and messages among them."""
+    if not _searches_deep(call):
+        return
+    places = call.host.places
+    named = [word for word in call.words if word.text[:1] != "-"]
+    folders = [call.resolve_path(word) for word in named[1:]] or [call.cwd]
+    skips_dots = not any(map(_WITH_DOTS.match, call.args)) and call.name in _DEEP_SEARCHES
+    homes = (one for one in folders if holds_home(one, places) and not (skips_dots and is_in_workspace(one, places)))
+    for path in list(homes)[:1]:
+        call.add_effect(EffectKind.READS, (path,))
+        call.ask("reads-secret", N_("it searches all of {path}, where programs keep keys and messages", path=path))
+
+
+def _searches_deep(call: ProgramCall) -> bool:
+    is_told = call.name in _SEARCHES and any(map(_RECURSIVE.match, call.args))
+    return (call.name in _DEEP_SEARCHES or is_told) and not _NAMES_ONLY.intersection(call.args)
 
 
 def _endless(call: ProgramCall) -> frozenset[str]:
