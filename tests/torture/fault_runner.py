@@ -90,7 +90,7 @@ def _home(script: Script, servers: list[ScriptedServer]) -> TempHome:
         if place
     ]
     agent = {"api_max_retries": script.tries, "max_turns": script.max_turns}
-    config = {"fallback_providers": stand_ins, "agent": agent}
+    config = {"fallback_providers": stand_ins, "agent": agent, "command_allowlist": ["*"]}
     return TempHome.for_server(servers[0].url, api_mode=script.wires[0], more_config=config)
 
 
