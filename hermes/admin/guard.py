@@ -78,7 +78,7 @@ class PolicyChecker:
         """Return the verdict on a shell command in a folder, which counts as the workspace."""
         from hermes.safety.policy import policy_subjects
         from hermes.safety.shell.commands import analyze_command
-        from hermes.tools.permissions.evaluate import CallFacts
+        from hermes.tools.permissions.call_facts import CallFacts
 
         gate = self._gate or self._read_policy()
         judged = analyze_command(text, cwd, self._places(cwd))
@@ -86,7 +86,9 @@ class PolicyChecker:
             judged.relevant_findings(sandboxed=self._sandboxed),
             policy_subjects(judged, judged.effects, text),
         )
-        weighed = CallFacts(findings, judged.effects, text, cwd, text.strip(), subjects)
+        weighed = CallFacts(
+            findings=findings, effects=judged.effects, subject=text, cwd=cwd, line=text.strip(), subjects=subjects
+        )
         return _format_answer(*_summarize_findings(gate.list_objections(weighed, {})), judged.effects)
 
     def check_path(self, path: str, op: Literal["read", "write"], cwd: str) -> Plain:

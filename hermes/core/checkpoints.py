@@ -52,6 +52,18 @@ class FileChange(Struct, frozen=True):
     after: FileState | None = None
 
 
+class FileLoss(Struct, frozen=True):
+    """Files that a command may lose: a path (absolute), with all that is below it."""
+
+    path: str
+    ignored: bool = True
+    """Whether what git ignores is lost as well."""
+    history: bool = True
+    """Whether a repository's own history is."""
+    builds: bool = False
+    """Whether build output counts, because something else may lie there under its name."""
+
+
 class WorkspaceChanges(Struct, frozen=True):
     """What has changed in a workspace: files with their state, and folders of which it is not known what has."""
 

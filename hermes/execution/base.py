@@ -202,14 +202,10 @@ class TerminalBackend(Protocol):
         """
         ...
 
-    def explain_closed_path(self, output: str, cwd: str) -> str:
-        """Explain why the path that a command was kept from writing, judging by its output, is opened to nobody; else
-        "".
+    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
+        """Explain what a command did not get here, judging by its text and output: paths that are opened to nobody,
+        settings that are kept, variables. A line for each; of what may come again only the first time.
         """
-        ...
-
-    def explain_dropped_variables(self, text: str) -> str:
-        """Explain which variables of this machine a command used that commands do not get, each once; else ""."""
         ...
 
     def grant_write(self, path: str) -> None:

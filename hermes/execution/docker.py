@@ -144,13 +144,9 @@ class DockerBackend:
         """Return "": a running container cannot be given another folder."""
         return ""
 
-    def explain_closed_path(self, output: str, cwd: str) -> str:
-        """Return "": no place is reported as closed here."""
-        return ""
-
-    def explain_dropped_variables(self, text: str) -> str:
-        """Explain which variables a command used that commands do not get; "" when there is none."""
-        return self._dropped.explain_use(text)
+    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
+        """Explain which variables a command used that commands do not get; no place is closed here."""
+        return self._dropped.explain_use(f"{command}\n{output if failed else ''}")
 
     def grant_write(self, path: str) -> None:
         """Raise `ToolError`: a running container cannot be given another folder."""

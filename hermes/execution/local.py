@@ -153,13 +153,9 @@ class LocalBackend:
         """Return "": nothing is kept from commands here."""
         return ""
 
-    def explain_closed_path(self, output: str, cwd: str) -> str:
-        """Return "": no place is closed here."""
-        return ""
-
-    def explain_dropped_variables(self, text: str) -> str:
-        """Explain which variables a command used that commands do not get; "" when there is none."""
-        return self._dropped.explain_use(text)
+    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
+        """Explain which variables a command used that commands do not get; no place is closed here."""
+        return self._dropped.explain_use(f"{command}\n{output if failed else ''}")
 
     def grant_write(self, path: str) -> None:
         """Do nothing: everything is open already."""

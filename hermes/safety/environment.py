@@ -106,12 +106,12 @@ class DroppedVariables:
     def __init__(self, environment: Mapping[str, str], passed: Collection[str] = ()) -> None:
         self._names = environment.keys() - select_command_variables(environment, passed).keys()
 
-    def explain_use(self, text: str) -> str:
-        """Return a line about the names that stand as words in a command or its output; empty when there is none."""
+    def explain_use(self, text: str) -> list[str]:
+        """Return a line about the names that stand as words in a command or its output; none when there is none."""
         used = [one for one in dict.fromkeys(_NAME.findall(text)) if one in self._names]
         self._names = self._names.difference(used)
         listed = ", ".join(used[:_MAX_TOLD])
-        return f"not handed to commands: {listed}; terminal.env_passthrough can name what they get" if used else ""
+        return [f"not handed to commands: {listed}; terminal.env_passthrough can name what they get"] if used else []
 
 
 def remove_secret_variables(environment: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from hermes.config.home import HermesHome
 from hermes.i18n.messages import N_
 from hermes.safety.paths import Places, is_home_entry, is_or_below, iter_guarded_files, read_refusal
 from hermes.sessions.backend_factory import resolve_places
-from hermes.tools.permissions.evaluate import is_known_host
+from hermes.tools.permissions.taint_checks import is_known_host
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 
 if TYPE_CHECKING:

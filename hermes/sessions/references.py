@@ -20,11 +20,11 @@ from hermes.core.encoding import to_json
 from hermes.core.events import Level
 from hermes.core.messages import PROGRAM, ImagePart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
+from hermes.execution.git_programs import list_repository_programs
 from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.gate import PermissionGate
-from hermes.tools.permissions.git_config import list_repository_programs
 from hermes.tools.registry import Toolbox, ToolRegistry
 from hermes.tools.session import ToolContext
 from hermes.util.text import escape_unseen_characters, to_one_line, truncate_middle

@@ -1,7 +1,8 @@
 """Builds a live session: creates its parts in the order in which they are closed last."""
 
+import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from hermes.agent.turn import TurnDeps, TurnState
 from hermes.config.home import HermesHome
 from hermes.config.settings import Evolution, GuardNumbers, GuardSettings, SideTaskSettings
 from hermes.context.engine import ContextEngine, EngineSetup, open_engine
-from hermes.core.checkpoints import WorkspaceChanges
+from hermes.core.checkpoints import FileLoss, WorkspaceChanges
 from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
@@ -106,13 +107,13 @@ class SessionCheckpoints:
         return self.recorder
 
     @property
-    def is_on(self) -> bool:
+    def keeps_copies(self) -> bool:
         """Whether copies of files are kept."""
         return self._create is not None
 
     async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
         """Save what is at the paths before it changes."""
-        recorder = self.open() if self.is_on else None
+        recorder = self.open() if self.keeps_copies else None
         if recorder is not None:
             await recorder.save_before(paths, anything=anything)
         if anything:
@@ -122,9 +123,19 @@ class SessionCheckpoints:
                 self._observer = WorkspaceObserver(self._places)
             await self._observer.begin(recorder.base if recorder is not None else None)
 
+    async def find_uncovered(self, losses: Sequence[FileLoss]) -> Mapping[FileLoss, str]:
+        """Save the workspace, and return what of these losses no copy stands for."""
+        from hermes.checkpoints.coverage import find_uncovered
+
+        await self.save_before((), anything=True)
+        base = self.open().base
+        if base is None:
+            return {one: one.path for one in losses}
+        return await asyncio.to_thread(find_uncovered, losses, base, self._places)
+
     async def record_after(self, paths: Sequence[str]) -> None:
         """Record the state of these paths after the change."""
-        if self.is_on:
+        if self.keeps_copies:
             await self.open().record_after(paths)
 
     async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:
@@ -223,7 +234,7 @@ class SessionBuilder:
             self._frame_builder,
             self._overrides,
             renew_epoch,
-            self._checkpoints if self._checkpoints is not None and self._checkpoints.is_on else None,
+            self._checkpoints if self._checkpoints is not None and self._checkpoints.keeps_copies else None,
         )
 
     def _drop_references(self) -> None:
@@ -307,7 +318,7 @@ class SessionBuilder:
         actor = SessionActor(conversation, parts, waiting=waiting)
         met.append(actor)
         self._stack.push_async_callback(checkpoints.close)
-        if conversation.lost_turn is not None and checkpoints.is_on:
+        if conversation.lost_turn is not None and checkpoints.keeps_copies:
             await checkpoints.open().resume_turn(conversation.lost_turn.turn_id)
         actor.on_turn_end.append(_make_checkpoint_hook(checkpoints, services, self._marks, context))
         return actor

@@ -183,6 +183,7 @@ class Executor:
         cancelled and awaited first, and the batch's results are complete all the same.
         """
         round_ = _BatchRun(self._toolbox, self._questions, batch, context, journal, emit, self._marks)
+        context.state.uncovered.clear()
         ready: list[_PreparedCall] = []
         for index, call in enumerate(batch.calls):
             prepared = await round_.prepare_call(index, call, self._reviewer)
@@ -234,6 +235,9 @@ class _BatchRun:
             return self._gate.decide_call(tool, arguments, self._context)
 
         decision = decide()
+        if decision.losses and decision.verdict is Verdict.ASK and self._context.safeguard is not None:
+            self._context.state.uncovered |= await self._context.safeguard.find_uncovered(decision.losses)
+            decision = decide()
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
             decision = await reviewer.review(decision, tool, arguments)
         outcome = await self._questions.resolve_decision(call.call_id, tool.name, decision, decide, self._emit)
@@ -454,7 +458,7 @@ class _BatchRun:
         if runs:  # what a program prints may be of any file: of its folder's, or the workspace's
             folder = item.decision.cwd or str(self._context.state.cwd)
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
-        from hermes.tools.permissions.evaluate import find_provenance
+        from hermes.tools.result_provenance import find_provenance
 
         # What came to a process in the background may come out of any command, and out of its files.
         seen_hosts = self._find_contacted_hosts(item, output)
@@ -509,11 +513,14 @@ def _changes_anything(item: _PreparedCall) -> bool:
 
 
 def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> list[str]:
-    """Return the files outside of the workspace that a command is known to change."""
+    """Return the files that a command is known to change: in the workspace those that exist, since no listing of it
+    holds what git ignores.
+    """
     kinds = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
     targets = {one for effect in decision.effects if effect.kind in kinds for one in effect.targets if one[:1] == "/"}
-    outside = (context.backend.to_local_path(one) for one in targets if not is_or_below(one, context.places.workspace))
-    return sorted(one for one in outside if not os.path.isdir(one) and "*" not in one)
+    named = (context.backend.to_local_path(one) for one in targets if "*" not in one)
+    inside = context.places.workspace
+    return sorted(one for one in named if os.path.isfile(one) or not (is_or_below(one, inside) or os.path.isdir(one)))
 
 
 def _stamp_file(path: str) -> tuple[int, int] | None:

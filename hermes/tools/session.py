@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
-from hermes.core.checkpoints import WorkspaceChanges
+from hermes.core.checkpoints import FileLoss, WorkspaceChanges
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance
@@ -67,6 +67,15 @@ class Safeguard(Protocol):
 
     async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
         """Save what is at the paths (absolute); with `anything` the whole workspace, since a command runs."""
+        ...
+
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether copies of files are kept at all."""
+        ...
+
+    async def find_uncovered(self, losses: Sequence[FileLoss]) -> Mapping[FileLoss, str]:
+        """Save the workspace, and return for each loss the first path of which there is no copy; empty for none."""
         ...
 
     async def record_after(self, paths: Sequence[str]) -> None:
@@ -168,6 +177,8 @@ class ToolState(Struct):
     """The time when the session began, by the clock that files are stamped with."""
     taint: Taint = field(default_factory=Taint)
     todos: list[Todo] = field(default_factory=list)
+    uncovered: dict[FileLoss, str] = field(default_factory=dict)
+    """For each loss of files by the calls of this batch what no checkpoint can bring back; empty where it can."""
     one_time_writes: dict[str, OneTimeWrites] = field(default_factory=dict)
     """The paths that a person has allowed for one more run of a command, by its text."""
     started_processes: "ProcessTable | None" = None

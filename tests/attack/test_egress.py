@@ -60,7 +60,7 @@ NAMED = {
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("command", NAMED)
 async def test_strange_text_goes_by_the_name_of_where_it_is_from(command: str) -> None:
-    from hermes.tools.permissions.evaluate import find_provenance
+    from hermes.tools.result_provenance import find_provenance
 
     async with scene("local", trusted=True) as one:
         subprocess.run(["git", "init", "-q", str(one.home.cwd)], check=True, env=one.home.environ)

@@ -14,6 +14,7 @@ BACKENDS = ("local", "sandbox")
 async def test_no_person_present_is_a_no(backend: str) -> None:
     async with scene(backend, trusted=True) as one:
         (one.home.cwd / "old").mkdir()
+        (one.home.cwd / "old/.env").write_text("no copy is made of it")
         assert "Not allowed" in await one.run("rm -r old")
         assert (one.home.cwd / "old").exists()
 

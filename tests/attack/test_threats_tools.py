@@ -45,6 +45,7 @@ async def test_t6_nothing_that_a_project_brings_acts(backend: str) -> None:
             path.write_text(text)
             path.chmod(0o755)
         (one.home.cwd / "old").mkdir()
+        (one.home.cwd / "old/.env").write_text("no copy is made of it")
         again = await one.app.open_session()
         one.actor = again
         said = await one.turn(

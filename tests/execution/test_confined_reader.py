@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -61,3 +62,27 @@ async def test_nothing_is_left_of_a_program_that_is_closed_or_cannot_start(folde
     with pytest.raises(OSError, match="nowhere"):
         await start_reader(["/nowhere/rg"], folder, [(folder, False)])
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_start_that_is_cancelled_leaves_no_program(folder: int, tmp_path: Path) -> None:
+    pipe = tmp_path / "in/pipe"
+    os.mkfifo(pipe)
+    end_of_pipe = os.open(pipe, os.O_RDWR)  # so that whoever reads it waits for ever
+    before = len(os.listdir("/proc/self/fd"))
+    for rounds in range(12):
+        starting = asyncio.create_task(
+            start_reader(["/bin/cat", str(pipe)], folder, [(folder, False)] if rounds % 2 else None)
+        )
+        for _ in range(rounds // 2 % 3):
+            await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.sleep(0)
+        starting.cancel()  # as a group of tasks does after the person's stop
+        with pytest.raises(asyncio.CancelledError):
+            (await starting).close()
+    readers = {thread.name for thread in threading.enumerate()}
+    while "confined reader" in readers:
+        await asyncio.sleep(0.01)
+        readers = {thread.name for thread in threading.enumerate()}
+    assert len(os.listdir("/proc/self/fd")) == before, "the threads have seen the end of all that they started"
+    os.close(end_of_pipe)

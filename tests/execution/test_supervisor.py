@@ -350,8 +350,8 @@ class Elsewhere:
     def find_denied_path(self, output: str, cwd: str) -> str:
         return ""
 
-    def explain_closed_path(self, output: str, cwd: str) -> str:
-        return ""
+    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
+        return []
 
     async def start(self, command: ShellCommand, sink: object) -> Remote:
         return Remote()

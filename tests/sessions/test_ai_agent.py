@@ -122,6 +122,7 @@ def test_the_callbacks_are_called(home: TempHome) -> None:
         Say("a long answer in pieces", chunk=4),
     ]
     (home.cwd / "old").mkdir()
+    (home.cwd / "old/.env").write_text("no copy is made of it")
     with Served(replies) as server:
         made = agent(
             server,

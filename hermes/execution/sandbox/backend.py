@@ -22,7 +22,7 @@ from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, Res
 from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
 from hermes.execution.sandbox.planted_guard import PlantedGuard
-from hermes.execution.sandbox.policy import SandboxPolicy, find_code_paths
+from hermes.execution.sandbox.policy import SandboxPolicy, explain_kept_settings, find_code_paths
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.session_layout import SessionLayout
@@ -279,13 +279,12 @@ class SandboxBackend:
         """
         return self._layouts.find_denied_path(output, cwd)
 
-    def explain_closed_path(self, output: str, cwd: str) -> str:
-        """Explain why the path that a command was kept from is closed; "" when that is not so."""
-        return self._layouts.explain_closed_path(output, cwd)
-
-    def explain_dropped_variables(self, text: str) -> str:
-        """Explain which variables a command used that commands do not get; "" when there is none."""
-        return self._local.explain_dropped_variables(text)
+    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
+        """Explain which path is closed, that git's settings are kept, and which variables commands do not get."""
+        is_closed = failed and not self._layouts.find_denied_path(output, cwd)
+        closed = self._layouts.explain_closed_path(output, cwd) if is_closed else ""
+        denied = [one for one in (closed, explain_kept_settings(output)) if one]
+        return [*denied, *self._local.explain_denials(command, cwd, output, failed=failed)]
 
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""

@@ -43,6 +43,38 @@ class _Order(Struct, frozen=True):
     null: int
 
 
+class _Start:
+    """The start of a process by another thread, which may be given up at any moment, more than once."""
+
+    def __init__(self, order: _Order) -> None:
+        self._order = order
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_given_up = False
+
+    def run(self) -> "subprocess.Popen[bytes] | None":
+        """Start the process and return it; None where it was given up before. Raises OSError."""
+        with self._lock:
+            if not self._is_given_up:
+                self._process = _start(self._order)
+            return self._process
+
+    def give_up(self) -> None:
+        """See to it that there is no process when this returns: the handles that it would work with may close then."""
+        with self._lock:
+            self._is_given_up = True
+            if self._process is not None:
+                _end(self._process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
 class StartedReader(Struct, frozen=True, eq=False):
     """A program that runs, and its exit code when it has one."""
 
@@ -51,12 +83,7 @@ class StartedReader(Struct, frozen=True, eq=False):
 
     def close(self) -> None:
         """End it now if it runs, and close its pipes; the thread that started it waits for it."""
-        if not self.ended.done():
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
-        for pipe in (self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()
+        _end(self.process)
 
 
 async def start_reader(
@@ -73,12 +100,12 @@ async def start_reader(
         null = held.enter_context(_opened(os.devnull, os.O_RDONLY))
         rules = None if readable is None else [*readable, *_open_all(_list_needed_files(command[0]), held)]
         order = _Order(command, folder, rules, given, null)
-        threading.Thread(target=_run_order, args=(order, loop, started), name="confined reader", daemon=True).start()
+        start = _Start(order)
+        threading.Thread(target=_run_order, args=(start, loop, started), name="confined reader", daemon=True).start()
         try:
             return await asyncio.shield(started)
         except asyncio.CancelledError:
-            with contextlib.suppress(OSError):
-                (await started).close()
+            start.give_up()
             raise
 
 
@@ -110,15 +137,16 @@ def can_confine(program: str) -> bool:
     return done == [True]
 
 
-def _run_order(order: _Order, loop: asyncio.AbstractEventLoop, started: "Future[StartedReader]") -> None:
+def _run_order(start: _Start, loop: asyncio.AbstractEventLoop, started: "Future[StartedReader]") -> None:
     ended: Future[int] = loop.create_future()
     try:
-        process = _start(order)
+        process = start.run()
     except OSError as error:
         _tell(loop, started.set_exception, error)
         return
-    _tell(loop, started.set_result, StartedReader(process, ended))
-    _tell(loop, ended.set_result, process.wait())
+    if process is not None:
+        _tell(loop, started.set_result, StartedReader(process, ended))
+        _tell(loop, ended.set_result, process.wait())
 
 
 def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[T], None], value: T) -> None:

@@ -510,6 +510,13 @@ _GIT_PUSH_FAILED = re.compile(r"failed to push some refs to '(?:file://)?([^'\n]
 
 
 _MAX_LINES = 60
+_SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
+_BRANCH_KEPT = re.compile(r"(?m)^(warning: Update|fatal: [Bb]ranch is renamed, but update) of config-file failed$")
+_BRANCH_DONE = "that is done, but for the branch's section in git's settings, which are kept in the sandbox; go on"
+_HOW_TO_CHANGE_SETTINGS = (
+    "git's settings are kept in the sandbox: `git config`, `git remote` and `git branch -u`, as a command of their own "
+    "and for this repository, ask the person and then work"
+)
 
 
 def find_denied_path(output: str, layout: AccessLayout, cwd: str, refused: Callable[[str], str]) -> str:
@@ -531,6 +538,13 @@ def explain_closed_path(output: str, layout: AccessLayout, cwd: str, refused: Ca
         if read_only and (why := refused(path)):
             return f"the sandbox keeps {path} from being written and never opens it: {why}; do not try again"
     return ""
+
+
+def explain_kept_settings(output: str) -> str:
+    """Explain that git's settings are kept in the sandbox; empty when the output does not say that git wanted them."""
+    if not _SETTINGS_KEPT.search(output):
+        return ""
+    return _BRANCH_DONE if _BRANCH_KEPT.search(output) else _HOW_TO_CHANGE_SETTINGS
 
 
 def hidden_path(output: str, layout: AccessLayout, cwd: str, homes: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 import os.path
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -206,6 +206,16 @@ class ProgramCall:
         self.host.add_finding(
             Verdict.ASK, rule, reason, subject, contained=rule in CONTAINED if contained is None else contained
         )
+
+    def ask_about_origin(self, labels: Collection[str]) -> bool:
+        """Ask about a program text that is downloaded or decoded; return whether it is.
+
+        What is downloaded asks in a sandbox, too: nobody has seen what runs.
+        """
+        if FETCHED not in labels and DECODED not in labels:
+            return False
+        self.ask("remote-exec", "it runs what it downloads or decodes", contained=FETCHED not in labels)
+        return True
 
     def deny(self, rule: str, reason: str) -> None:
         """Add a finding that refuses the command."""

@@ -40,9 +40,7 @@ from hermes.safety.shell.statements import MAX_WORDS, STATEMENT_HANDLERS
 from hermes.safety.shell.syntax import AnalysisBudget, join_continued_lines, parse_shell, rewrite_unreadable
 from hermes.safety.shell.variables import judge_initial_variables
 from hermes.safety.shell.words import (
-    DECODED,
     EMPTY_STREAM,
-    FETCHED,
     UNKNOWN_STREAM,
     AnalysisState,
     ShellStream,
@@ -311,8 +309,7 @@ class ShellWalk:
             return self.judge_command(words[1:], state, stdin)
         if head.dynamic or (_WILDCARD.search(text) and text not in ("[", "[[")):
             return self._judge_unknown(words, state, stdin)
-        if head.labels & {FETCHED, DECODED}:
-            ProgramCall(text, words[1:], state, stdin, self).ask("remote-exec", "it runs what it downloads or decodes")
+        ProgramCall(text, words[1:], state, stdin, self).ask_about_origin(head.labels)
         body = state.functions.get(text)
         if body is not None and (text not in self._running or self.concurrent_depth):
             return self._judge_function_call(text, body, state, words[1:], stdin)
@@ -367,9 +364,7 @@ class ShellWalk:
     def _judge_unknown(self, words: Sequence[Word], state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
         head = words[0]
         call = ProgramCall(head.text, words[1:], state, stdin, self)
-        if head.labels & {FETCHED, DECODED}:
-            call.ask("remote-exec", "it runs what it downloads or decodes")
-        else:
+        if not call.ask_about_origin(head.labels):
             subject = "" if head.dynamic else call.subject()
             reason = "which program runs is only known at run time"
             self.add_finding(Verdict.ASK, "unknown-command", reason, subject, contained=True)

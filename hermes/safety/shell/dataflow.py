@@ -138,9 +138,7 @@ def judge_run_file(call: ProgramCall, path: str, *, script: bool) -> ShellStream
     held = written_content(call.state, path)
     if held is None:
         return None
-    if held.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
-    elif held.text is None:
+    if not call.ask_about_origin(held.labels) and held.text is None:
         call.ask("runs-written", "it runs a file that this line makes")
     if held.text is not None and script and not held.text.startswith(("#!/usr/bin/env python", "#!/usr/bin/python")):
         outer, call.state.positional = call.state.positional, call.words

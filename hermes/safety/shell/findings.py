@@ -52,6 +52,16 @@ class EffectKind(StrEnum):
     """Runs something that is only known at run time."""
 
 
+FILE_LOSS_RULES = frozenset(
+    {
+        *("rm-recursive", "rm-all", "deletes-given", "find-delete", "shred"),
+        *("git-reset", "git-checkout", "git-restore", "git-switch", "git-clean", "git-rm", "git-read-tree"),
+        "git-checkout-index",
+    }
+)
+"""Rules about the loss of files and nothing else: a copy of what was there makes up for it."""
+
+
 class CommandEffect(Struct, frozen=True):
     """One effect, with the argv that causes it as the shell would resolve it, and its targets."""
 

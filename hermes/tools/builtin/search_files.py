@@ -320,10 +320,12 @@ async def _run_engine(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[list[
     started = await _start_engine(job, ctx)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), cast("IO[bytes]", started.process.stdout)
-    )
-    try:
+    with ExitStack() as undo:
+        undo.callback(started.close)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), cast("IO[bytes]", started.process.stdout)
+        )
+        undo.callback(transport.close)
         end = b"\0" if job.mode == "list" else b"\n"
         held = b""
         while chunk := await reader.read(_CHUNK):
@@ -334,9 +336,6 @@ async def _run_engine(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[list[
             text = said.decode("utf-8", "replace")
             if "regex parse error" in text or "error: " in text:
                 raise ToolError(f"The pattern is not valid: {' '.join(text.split())[:300]}")
-    finally:
-        transport.close()
-        started.close()
 
 
 def _parse_row(record: bytes) -> SearchRow | None:

@@ -1,11 +1,7 @@
-"""`terminal`: runs shell commands, in the foreground with a time limit or in the background.
-
-Tells from a failed command's own output whether it reached no host at all.
-"""
+"""`terminal`: runs shell commands, in the foreground with a time limit or in the background."""
 
 import asyncio
 import os
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -15,86 +11,12 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
 from hermes.execution.base import CommandExit, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.i18n.messages import N_
+from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import HeadTailBuffer, truncate_text
 from hermes.tools.session import OneTimeWrites, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
 
-_SHELL = re.compile(r"[|&;<>$`(){}\[\]*?\\\n]")
-
-
-_PLAIN_OPTION = re.compile(r"-[sSfgk46#]+|--silent|--show-error|--fail|-m|--max-time|--connect-timeout|\d+")
-
-
-_CURL_CODES = (5, 6, 7)
-"""curl's exit codes where there was no connection (its manual, EXIT CODES)."""
-
-
-_NO_HOST = r"Could not resolve host|Failed to connect to|Couldn't connect to server|Name or service not known"
-
-
-_NO_CONNECTION_OUTPUT = {
-    "wget": (
-        r"(failed|unable to resolve host address)\b",
-        (
-            r"(--[\d: -]+--  \S+|Resolving \S+ \(\S+\)\.\.\. .*|Connecting to \S+\.\.\. failed: Connection refused\."
-            r"|Connecting to \S+ \(\S+\)\|[\d.:a-f]+\|:\d+\.\.\. failed: Connection refused\."
-            r"|Retrying\.|\s*|wget: unable to resolve host address [‘'][^‘’']*[’'])"
-        ),
-    ),
-    "git": (
-        rf"^fatal: unable to access '[^']+': ({_NO_HOST})|^ssh: (Could not resolve hostname|connect to host)",
-        (
-            rf"(Cloning into '[^']*'\.\.\.|fatal: unable to access '[^']+': ({_NO_HOST})[^<>]*|\s*"
-            r"|ssh: (Could not resolve hostname|connect to host) .*|fatal: Could not read from remote repository\."
-            r"|Please make sure you have the correct access rights|and the repository exists\.)"
-        ),
-    ),
-    "pip": (
-        r"NewConnectionError|NameResolutionError",
-        (
-            r"(WARNING: Retrying \(Retry\(total=\d.*(NewConnectionError|NameResolutionError)\(.*"
-            r"|ERROR: Could not find a version that satisfies the requirement \S+ \(from versions: none\)"
-            r"|ERROR: No matching distribution found for \S+|Defaulting to user installation .*|\s*)"
-        ),
-    ),
-}
-"""For each program its output when no host was reached, and all that it may print besides."""
-
-
-_EXIT_CODES = {"wget": (4,), "git": (1, 128), "pip": (1,)}
-
-
-_MAX_CHARACTERS = 20_000
-
-
-def _has_one_host(words: list[str]) -> bool:
-    hosts = [word for word in words[1:] if not _PLAIN_OPTION.fullmatch(word)]
-    return len(hosts) == 1 and not hosts[0].startswith("-")
-
-
-def has_reached_nobody(command: str, code: int, output: str) -> bool:
-    """Return whether one plain command is known to have had no connection at all. `output` is all of its output.
-
-    Output that says more than that it could not connect may hold untrusted content: an error page does, too.
-    """
-    words = command.split()
-    if not words or len(output) > _MAX_CHARACTERS:
-        return False
-    name = words[0].removesuffix("3")
-    if _SHELL.search(command):
-        return False
-    if name == "curl":
-        return code in _CURL_CODES and _has_one_host(words)
-    if code not in _EXIT_CODES.get(name, ()):
-        return False
-    says, besides = _NO_CONNECTION_OUTPUT[name]
-    lines = output.splitlines()
-    return re.search(says, output, re.MULTILINE) is not None and all(re.fullmatch(besides, one) for one in lines)
-
-
 MAX_TIMEOUT = 600
-_BRANCH_DONE = re.compile(r"(?m)^(warning: Update|fatal: [Bb]ranch is renamed, but update) of config-file failed$")
-_SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
 
 
 class TerminalParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -199,14 +121,9 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
     if ended.left_running:
         ctx.state.processes.adopt(command, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
-    if ctx.backend.current_layout() is not None and _SETTINGS_KEPT.search(text):
-        from hermes.tools.permissions.git_config import BRANCH_DONE, WHAT_TO_DO
-
-        notes.append(BRANCH_DONE if _BRANCH_DONE.search(text) else WHAT_TO_DO)
     if ended.code != 0:
         notes += await _request_write(ctx, text, command)
-    dropped = ctx.backend.explain_dropped_variables(f"{command.text}\n{text if ended.code else ''}")
-    notes += filter(None, [dropped])
+    notes += ctx.backend.explain_denials(command.text, command.cwd, text, failed=ended.code != 0)
     return ToolOutput(text=_append_notes(text, notes), failed=ended.code != 0, code=ended.code, contacted_hosts=reached)
 
 
@@ -225,8 +142,6 @@ async def _request_write(ctx: ToolContext, output: str, command: ShellCommand) -
     done.
     """
     path = ctx.backend.find_denied_path(output, command.cwd)
-    if not path and (closed := ctx.backend.explain_closed_path(output, command.cwd)):
-        return [closed]
     if not path or ctx.permissions is None:
         return []
     permit = await ctx.permissions.write(path)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from hermes.core.checkpoints import FileLoss
 from hermes.core.outcomes import AnswerScope
 from hermes.safety.shell.findings import CommandEffect, Verdict
 from hermes.tools.schema import Arguments
@@ -53,6 +54,8 @@ class PermissionDecision(Struct, frozen=True, kw_only=True):
     """Whether a sandbox must give it no network, because nobody can tell what it would run."""
     opened: tuple[str, ...] = ()
     """The files and folders that the call may read though commands do not see them."""
+    losses: tuple[FileLoss, ...] = ()
+    """What its command would lose in the workspace, where it is still to be looked whether copies are kept of that."""
     lasting_refusals: tuple[str, ...] = ()
     """The hosts or paths that a person's no holds for during the rest of the session, where the question is
     about them alone.

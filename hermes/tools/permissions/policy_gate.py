@@ -38,7 +38,7 @@ from hermes.util.localizable import join_localizable
 from hermes.util.text import is_long, truncate_middle
 
 if TYPE_CHECKING:
-    from hermes.tools.permissions.evaluate import CallFacts
+    from hermes.tools.permissions.call_facts import CallFacts
 
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
@@ -113,7 +113,7 @@ class PolicyGate:
 
             self.lift_trusted_sources(context.state.taint)
             self._grant_allowed_paths(context)
-            return self._apply_policy(evaluate_call(tool, arguments, context, self.policy.hosts), tool.name, context)
+            return self._apply_policy(evaluate_call(tool, arguments, context, self.policy.hosts), context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
             reason = N_("the gate could not judge it ({name})", name=type(error).__name__)
@@ -123,7 +123,7 @@ class PolicyGate:
         """Decide on a connection that a sandboxed command wants to make: only to hosts that are allowed, else a
         question.
         """
-        from hermes.tools.permissions.evaluate import is_known_host
+        from hermes.tools.permissions.taint_checks import is_known_host
         from hermes.tools.taint import format_host
 
         subject = quote_argv((CONNECT, format_host(host, port)))
@@ -135,7 +135,7 @@ class PolicyGate:
             N_("the command connects to {host}, port {port}{led}", host=host, port=port, led=led),
             subject,
         )
-        return self._apply_policy(_facts_from_finding(finding), "terminal", context)
+        return self._apply_policy(_facts_from_finding(finding), context)
 
     def decide_write(self, path: str, context: ToolContext) -> PermissionDecision:
         """Decide on a path outside the workspace that a sandboxed command wants to write."""
@@ -152,7 +152,7 @@ class PolicyGate:
         finding = CommandFinding(
             Verdict.ASK, OUTSIDE, N_("the sandbox kept the command from writing {path}", path=path), subject
         )
-        return self._apply_policy(_facts_from_finding(finding), "terminal", context)
+        return self._apply_policy(_facts_from_finding(finding), context)
 
     def remember_refusal(self, decision: PermissionDecision) -> None:
         """Remember a person's no to hosts and paths."""
@@ -176,7 +176,7 @@ class PolicyGate:
             if kind == Source.FILE and self._is_trusted is not None and self._is_trusted(folder):
                 taint.trust_source(source)
 
-    def _apply_policy(self, facts: "CallFacts", tool: str, context: ToolContext) -> PermissionDecision:
+    def _apply_policy(self, facts: "CallFacts", context: ToolContext) -> PermissionDecision:
         base = PermissionDecision(
             verdict=Verdict.ALLOW,
             subject=facts.subject,
@@ -185,6 +185,7 @@ class PolicyGate:
             offline=any(effect.kind is EffectKind.UNKNOWN for effect in facts.effects),
             is_read_only=facts.is_read_only,
             opened=facts.opened,
+            losses=tuple(one.loss for one in facts.losses if one.loss not in context.state.uncovered),
         )
         asks = self.list_objections(facts, context.state.environment)
         never = next((one for one in asks if one.verdict is Verdict.DENY), None)
@@ -194,7 +195,7 @@ class PolicyGate:
             return base
         if no := self._find_earlier_refusal(asks, facts):
             return structs.replace(base, verdict=Verdict.DENY, rule=no[0], reason=_format_refusal(no[1]))
-        return self._build_question(base, facts, asks, context, tool)
+        return self._build_question(base, facts, asks, context)
 
     def _grant_allowed_paths(self, context: ToolContext) -> None:
         """Let commands write, or read, the places that the person has allowed by name, from the first command on."""
@@ -237,11 +238,10 @@ class PolicyGate:
         facts: "CallFacts",
         asks: Sequence[CommandFinding],
         context: ToolContext,
-        tool: str,
     ) -> PermissionDecision:
         from hermes.tools.permissions.fingerprint import fingerprint_call
 
-        state = context.state
+        state, cwd = context.state, facts.cwd or str(context.state.cwd)
         plain = [one for one in asks if not one.rule.startswith(_TAINTED)]
         taints = state.taint.list_sources() if len(plain) < len(asks) else ()
         patterns = _list_patterns(plain)
@@ -254,7 +254,7 @@ class PolicyGate:
             grants=wider,
             always=self._list_lasting_patterns(wider),
             pattern=patterns[0] if len(patterns) == 1 and not taints else escape_pattern(facts.line),
-            fingerprint=fingerprint_call(f"{tool} {facts.subject}", facts.cwd or str(state.cwd), state, facts.effects),
+            fingerprint=fingerprint_call(f"{facts.tool} {facts.subject}", cwd, state, facts.effects),
             lasting_refusals=_list_lasting_refusals(asks, facts),
             hint=_build_hint(taints),
         )
@@ -423,9 +423,9 @@ def _fingerprint_run_files(runs: Sequence[str] | None) -> str:
 
 def _facts_from_finding(finding: CommandFinding) -> "CallFacts":
     """Return the facts of a call with one finding."""
-    from hermes.tools.permissions.evaluate import CallFacts
+    from hermes.tools.permissions.call_facts import CallFacts
 
-    return CallFacts((finding,), (), finding.subject, "", "", (finding.subject,))
+    return CallFacts(subject=finding.subject, subjects=(finding.subject,), findings=(finding,))
 
 
 def _list_patterns(asks: Sequence[CommandFinding]) -> tuple[str, ...]:

@@ -21,22 +21,17 @@ def restore_written_files(messages: Iterable[Message], toolbox: Toolbox, context
         return
     sources = "\n".join(context.state.taint.list_sources())
     messages = list(messages)
-    results = [part for one in messages for part in one.parts if isinstance(part, ToolResultPart)]
-    undone = {part.call_id for part in results if part.status in _NOT_RUN_STATUSES or _is_failed_write(part)}
-    for message in messages:
-        for call in message.tool_calls():
-            if call.call_id in undone:
-                continue
-            for path in _list_written_files(call, toolbox, context):
+    results = (part for one in messages for part in one.parts if isinstance(part, ToolResultPart))
+    status = {part.call_id: part.status for part in results}
+    for call in (call for message in messages for call in message.tool_calls()):
+        ended = status.get(call.call_id)
+        if ended not in _NOT_RUN_STATUSES:
+            for path in _list_written_files(call, toolbox, context, has_failed=ended is ToolStatus.ERROR):
                 context.state.written_files.setdefault(os.path.realpath(path), sources)
 
 
-def _is_failed_write(result: ToolResultPart) -> bool:
-    """Return whether a result is a failure of a tool that writes all or nothing."""
-    return result.status is ToolStatus.ERROR and result.name in ("write_file", "patch")
-
-
-def _list_written_files(call: ToolCallPart, toolbox: Toolbox, context: ToolContext) -> list[str]:
+def _list_written_files(call: ToolCallPart, toolbox: Toolbox, context: ToolContext, *, has_failed: bool) -> list[str]:
+    """Return the files that a call wrote: a tool writes all or nothing, a command may stop halfway."""
     tool = toolbox.find(call.name)
     if tool is None:
         return []
@@ -44,7 +39,7 @@ def _list_written_files(call: ToolCallPart, toolbox: Toolbox, context: ToolConte
         arguments = tool.parameters.decode(call.arguments)
     except ArgumentsError:
         return []
-    found = [str(context.resolve_path(use.path)) for use in tool.paths(arguments) if use.write]
+    found = [str(context.resolve_path(use.path)) for use in tool.paths(arguments) if use.write and not has_failed]
     command = tool.command(arguments)
     if command:
         from hermes.safety.shell.commands import analyze_command

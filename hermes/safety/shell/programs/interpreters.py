@@ -21,9 +21,7 @@ from hermes.safety.shell.programs import builders, cloud_clis, cmdlets, database
 from hermes.safety.shell.python import analyze_python
 from hermes.safety.shell.scripts import CodeAnalysis, analyze_script
 from hermes.safety.shell.words import (
-    DECODED,
     EMPTY_STREAM,
-    FETCHED,
     NO_LABELS,
     SECRET,
     UNKNOWN_STREAM,
@@ -110,8 +108,7 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
         call.add_effect(EffectKind.RUNS, (resolve_path(path, call.cwd, call.host.places),))
     codes, script, rest = _Reading(call.words, name).programs()
     labels = NO_LABELS.union(*(word.labels for word in codes))
-    if labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
+    if call.ask_about_origin(labels):
         return UNKNOWN_STREAM
     for word in codes:
         judge_code(call, language, word, rest)
@@ -270,9 +267,9 @@ def _letters(words: Sequence[Word], at: int, letters: tuple[str, str], codes: li
 
 
 def _from_input(call: ProgramCall, language: str) -> ShellStream | None:
-    if call.stdin.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
-    elif call.stdin.text is None:
+    if call.ask_about_origin(call.stdin.labels):
+        return UNKNOWN_STREAM
+    if call.stdin.text is None:
         call.ask("unknown-command", "the program text is only known at run time")
         call.add_effect(EffectKind.UNKNOWN)
     else:

@@ -7,9 +7,7 @@ from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import (
-    DECODED,
     EMPTY_STREAM,
-    FETCHED,
     UNKNOWN_STREAM,
     ShellStream,
     Word,
@@ -71,10 +69,8 @@ def _shell_options(call: ProgramCall) -> tuple[set[str] | None, list[Word]]:
 
 def _text(call: ProgramCall, text: Word, rest: Sequence[Word]) -> ShellStream | None:
     """A program text: constant, or made of pieces that are only known when it runs."""
-    if text.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
-        if text.dynamic:
-            return UNKNOWN_STREAM
+    if call.ask_about_origin(text.labels) and text.dynamic:
+        return UNKNOWN_STREAM
     state = call.state.copy()
     if rest:
         state.positional = list(rest[1:])
@@ -98,12 +94,11 @@ def _file(call: ProgramCall, word: Word) -> ShellStream | None:
         return None
     if word.text.startswith("/dev/fd/"):
         held = call.state.files.get(word.text, UNKNOWN_STREAM)
-        if held.labels & {FETCHED, DECODED}:
-            call.ask("remote-exec", "it runs what it downloads or decodes")
-        elif held.text is not None:
+        if call.ask_about_origin(held.labels):
+            return None
+        if held.text is not None:
             return call.judge_script(held.text, stdin=EMPTY_STREAM)
-        else:
-            call.ask("unknown-command", "the shell's commands are only known at run time")
+        call.ask("unknown-command", "the shell's commands are only known at run time")
         return None
     call.add_effect(EffectKind.RUNS, (path,))
     call.judge_reads([word])
@@ -116,8 +111,7 @@ def given(call: ProgramCall) -> ShellStream | None:
     if not call.fed:
         return None
     stream = call.stdin
-    if stream.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
+    if call.ask_about_origin(stream.labels):
         return call.judge_script(stream.text, stdin=EMPTY_STREAM) if stream.text is not None else UNKNOWN_STREAM
     if stream.text is None:
         call.ask("unknown-command", "the shell's commands are only known at run time")
@@ -132,8 +126,7 @@ def evaluated(call: ProgramCall) -> ShellStream | None:
         return None
     labels = frozenset(label for word in call.words for label in word.labels)
     text = " ".join(word.text for word in call.words)
-    if labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
+    call.ask_about_origin(labels)
     if any(word.dynamic for word in call.words):
         if re.fullmatch(r"\$\(\)", text) and "hook" in labels:
             return None
@@ -155,8 +148,7 @@ def sourced(call: ProgramCall) -> ShellStream | None:
     if word.text in ("${0}", "$0", "${BASH_SOURCE}"):
         call.deny("fork-bomb", "it starts itself without end")
         return None
-    if word.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads")
+    if call.ask_about_origin(word.labels):
         return None
     if word.text == "/dev/stdin":
         return given(call)

@@ -7,7 +7,6 @@ from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.shells import SHELLS, given, held
 from hermes.safety.shell.words import (
-    DECODED,
     ENDLESS,
     FETCHED,
     REGENERABLE,
@@ -255,9 +254,8 @@ def multiplied(call: ProgramCall) -> ShellStream | None:
         return _over(call, rest, values)
     if not rest:
         return given(call) if call.name == "parallel" else None
-    if call.fed and call.stdin.labels & {FETCHED, DECODED} and _runs_text(rest):
+    if call.fed and _runs_text(rest) and call.ask_about_origin(call.stdin.labels):
         _deletes_given(call, rest)
-        call.ask("remote-exec", "it runs what it downloads or decodes")
         return UNKNOWN_STREAM
     remade = REGENERABLE in call.stdin.labels and call.state.where.is_known and _by_input(call)
     if not remade:

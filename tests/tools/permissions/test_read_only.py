@@ -4,7 +4,7 @@ import pytest
 
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
-from hermes.tools.permissions.evaluate import is_read_only_line
+from hermes.tools.permissions.read_only import is_read_only_line
 
 PLACES = Places(home="/home/u", hermes="/home/u/.hermes", workspace="/home/u/w")
 

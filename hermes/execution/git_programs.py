@@ -1,0 +1,125 @@
+"""Finds what git would run of a repository's own: its hooks, and the programs that its settings name."""
+
+import os
+from itertools import islice, pairwise
+
+from hermes.safety.shell.findings import CommandEffect, CommandJudgement, SimpleCommand
+
+_MAX_BYTES = 262_144
+_MAX_INNER = 100
+"""The most repositories inside a repository that are looked at."""
+
+
+def is_hook_effect(effect: CommandEffect) -> bool:
+    """Return whether an effect says that git may run a repository's hooks."""
+    return effect.argv[:1] == ("git",) and any(one.endswith("/.git/hooks") for one in effect.targets)
+
+
+def list_git_programs(effect: CommandEffect) -> list[str] | None:
+    """Return the hooks and settings by which git could run a program there, or None where that cannot be told."""
+    found: list[str] = []
+    if any(word.startswith("-") for word in effect.argv[1:2]):
+        return None  # settings, or another repository, for this command alone
+    for target in effect.targets:
+        if not target.endswith("/.git/hooks"):
+            return None
+        programs = list_repository_programs(target.removesuffix("/.git/hooks"))
+        if programs is None:
+            return None
+        found += programs
+    return found
+
+
+def list_repository_programs(folder: str) -> list[str] | None:
+    """Return the hooks and settings by which git could run a program in the repository that a folder is in.
+
+    None where that cannot be told.
+    """
+    at = os.path.realpath(folder)
+    while not os.path.lexists(os.path.join(at, ".git")):
+        if at == "/":
+            return []
+        at = os.path.dirname(at)
+    git = os.path.join(at, ".git")
+    if os.path.islink(git) or not os.path.isdir(git) or os.path.lexists(os.path.join(git, "commondir")):
+        return None  # a work tree, or a repository that lies elsewhere
+    if os.path.lexists(os.path.join(git, "modules")) or os.path.lexists(os.path.join(at, ".gitmodules")):
+        return None  # repositories in it have programs of their own
+    return _list_hooks(os.path.join(git, "hooks")) + _list_risky_settings(git)
+
+
+def list_programs_of_command(one: SimpleCommand, judged: CommandJudgement) -> list[str]:
+    """Return the hooks that a line may run, and the settings files that let a command of git in it run programs."""
+    starts = (target for effect in judged.effects if is_hook_effect(effect) for target in effect.targets)
+    hooks = [path for folder in starts for path in _list_hooks(folder)]
+    return [*hooks, *_list_named_settings(one)]
+
+
+def _list_named_settings(one: SimpleCommand) -> list[str]:
+    return [path for git in _list_git_folders(_find_start(one)) for path in _list_risky_settings(git)]
+
+
+def _find_start(one: SimpleCommand) -> str:
+    """Return the folder from which git looks for its repository."""
+    folder = one.cwd
+    for option, value in pairwise(one.argv[1:]):
+        folder = os.path.join(folder, value) if option in ("-C", "--git-dir", "--work-tree") else folder
+    return os.path.join(folder, *(word.partition("=")[2] for word in one.argv[1:] if word.startswith("--git-dir=")))
+
+
+def _list_git_folders(folder: str) -> list[str]:
+    """Return the folders in which git finds the settings of the repository that a folder is in, and of those inside."""
+    at = os.path.realpath(folder)
+    while not (found := _git_folder_of(at)):
+        if at == "/":
+            return []
+        at = os.path.dirname(at)
+    common = _read_line(os.path.join(found, "commondir"))
+    inner = (os.path.realpath(at) for at, _, names in os.walk(os.path.join(found, "modules")) if "config" in names)
+    return [found, *([os.path.realpath(os.path.join(found, common))] if common else []), *islice(inner, _MAX_INNER)]
+
+
+def _git_folder_of(folder: str) -> str:
+    """Return git's folder of a work tree, or the folder itself where it has the shape of one."""
+    git = os.path.join(folder, ".git")
+    if named := _read_line(git).removeprefix("gitdir:").strip():
+        return os.path.realpath(os.path.join(folder, named))
+    bare = all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
+    return git if os.path.isdir(git) else folder if bare else ""
+
+
+def _read_line(path: str) -> str:
+    """Return the first line of a small file; empty where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(4_096).strip()
+    except OSError:
+        return ""
+
+
+def _list_hooks(folder: str) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    except OSError:
+        return [folder]
+    return [os.path.join(folder, name) for name in names if not name.endswith(".sample")]
+
+
+def _list_risky_settings(git: str) -> list[str]:
+    from hermes.execution.sandbox.planted_files import strip_harmful_settings
+
+    found: list[str] = []
+    for path in (os.path.join(git, name) for name in ("config", "config.worktree")):
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read(_MAX_BYTES)
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError):
+            found.append(path)
+            continue
+        if strip_harmful_settings(text) != text or len(text) == _MAX_BYTES:
+            found.append(path)
+    return found

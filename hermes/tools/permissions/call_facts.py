@@ -1,0 +1,219 @@
+"""Collects the facts about a call, once: the command line as it was analyzed, paths, hosts, effects, provenance."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from hermes.i18n.messages import N_
+from hermes.safety.policy import policy_subjects
+from hermes.safety.shell.findings import CommandEffect, CommandFinding, CommandJudgement, EffectKind, Verdict
+from hermes.tools.permissions.code_targets import is_interpreter
+from hermes.tools.permissions.egress import name_egress_hosts
+from hermes.tools.permissions.gate import GIT_SETTINGS
+from hermes.tools.permissions.git_config import find_changed_settings
+from hermes.tools.permissions.losses import AskedLoss, list_losses
+from hermes.tools.permissions.read_only import is_read_only_line
+from hermes.tools.schema import Arguments
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import PathUse, Tool
+
+if TYPE_CHECKING:
+    from hermes.safety.path_policy import Operation, PathJudgement
+
+CHANGING_KINDS = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
+PERSISTING_KINDS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
+MAX_PATH = 4_096
+
+
+class PathFacts(Struct, frozen=True):
+    """A path that a tool names by itself: where it leads, and what of the way commands do not see."""
+
+    use: PathUse
+    judged: "PathJudgement"
+    real: str
+    hidden: tuple[str, ...] = ()
+
+
+class CallFacts(Struct, frozen=True, kw_only=True):
+    """The facts about a call, which the checks judge and a person's rules are matched against."""
+
+    tool: str = ""
+    subject: str
+    """What the call is shown as: its command, or the tool with what it would touch."""
+    subjects: tuple[str, ...] = ()
+    """The subjects that a person's own rules are matched against."""
+    cwd: str = ""
+    line: str = ""
+    """The pattern that allows the whole command, where there is one."""
+    judged: CommandJudgement = CommandJudgement()
+    process_id: str = ""
+    """The process that the call types into."""
+    reader: str = ""
+    """The command of that process, where no kernel confines it."""
+    paths: tuple[PathFacts, ...] = ()
+    addresses: tuple[str, ...] = ()
+    doubts: tuple[CommandFinding, ...] = ()
+    """The tool owner's own findings."""
+    own_effects: tuple[CommandEffect, ...] = ()
+    """What the tool would do by itself."""
+    command_effects: tuple[CommandEffect, ...] = ()
+    """What its command would do, with the hosts by their names."""
+    effects: tuple[CommandEffect, ...] = ()
+    """All of these, and what the command may read."""
+    settings_file: str = ""
+    """The repository's settings that the command may change once a person has said yes."""
+    known_hosts: tuple[str, ...] = ()
+    """The patterns of hosts that need no question."""
+    losses: tuple[AskedLoss, ...] = ()
+    """What its command would lose in a workspace of which copies are kept."""
+    sources: tuple[str, ...] = ()
+    """The untrusted sources whose text is in the conversation."""
+    exported: Mapping[str, str] = {}
+    """Variables that earlier commands of the session exported."""
+    is_read_only: bool = False
+    """Whether nothing of the command writes a file, as far as its text tells for sure."""
+    findings: tuple[CommandFinding, ...] = ()
+    """What the checks found."""
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """What it reads that commands do not see."""
+        return tuple(one for path in self.paths if not path.use.write for one in path.hidden)
+
+    @property
+    def because(self) -> str:
+        """The reason of a question that is asked for the untrusted text in the conversation."""
+        source = self.sources[-1].partition(":")[2]
+        return N_("untrusted content from {source} is in this conversation", source=source)
+
+    def list_targets(self, *kinds: EffectKind) -> set[str]:
+        """Return the targets of its command's effects of these kinds."""
+        return {target for effect in self.judged.effects if effect.kind in kinds for target in effect.targets}
+
+
+def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> CallFacts:
+    """Return the facts about a call. Symlinks are followed as they are now."""
+    # A path is looked up once: what is judged is what may be written, whatever is swapped meanwhile.
+    paths = tuple(_trace_use(use, context) for use in tool.paths(arguments))
+    addresses, sources = tuple(tool.hosts(arguments)), tuple(context.state.taint.list_sources())
+    own = tuple(_list_own_effects(tool, arguments, paths))
+    named = (tool.name, *(one.use.path for one in paths[:1]), *addresses, tool.shown(arguments))
+    facts = CallFacts(
+        tool=tool.name,
+        subject=" ".join(one for one in named if one),
+        paths=paths,
+        addresses=addresses,
+        doubts=tuple(tool.doubts(arguments, sources)),
+        own_effects=own,
+        effects=own,
+        sources=sources,
+    )
+    command, reader = _resolve_command(tool, arguments, context)
+    if not command:
+        return structs.replace(facts, subjects=policy_subjects(CommandJudgement(), own, facts.subject))
+    cwd, line, judged = _analyze_command(command, arguments, context)
+    reached, settings = name_egress_hosts(judged, context), find_changed_settings(judged, context)
+    kept = [CommandEffect(EffectKind.PERSISTS, GIT_SETTINGS, (settings,))] if settings else []
+    effects = (*own, *reached, *kept, *_find_read_files(judged))
+    return structs.replace(
+        facts,
+        subject=command,
+        subjects=policy_subjects(judged, effects, command),
+        cwd=cwd,
+        line=line,
+        process_id=tool.types_into(arguments),
+        judged=judged,
+        reader=reader,
+        command_effects=reached,
+        effects=effects,
+        settings_file=settings,
+        losses=list_losses(judged, context),
+        exported=context.state.environment,
+        is_read_only=is_read_only_line(judged) and not tool.types_into(arguments),
+    )
+
+
+def _trace_use(use: PathUse, context: ToolContext) -> PathFacts:
+    from hermes.safety.path_policy import judge_path
+    from hermes.tools.path_access import trace_path
+
+    path, outside, cwd = use.path, str(context.resolve_path(use.path)), str(context.state.cwd)
+    op: Operation = "write" if use.write else "read"
+    judged = judge_path(outside, op, cwd, context.places)
+    if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
+        judged = judge_path(path, op, cwd, context.places)
+    trace = trace_path(outside, context) if judged.verdict is Verdict.ALLOW else None
+    if trace is None:
+        return PathFacts(use, judged, judged.real)
+    return PathFacts(use, judged, trace.real, trace.hidden)
+
+
+def _list_own_effects(tool: Tool, arguments: Arguments, paths: Sequence[PathFacts]) -> Iterator[CommandEffect]:
+    """Yield what a tool would do by itself, without a command."""
+    from hermes.safety.urls import judge_url
+
+    for one in paths:
+        if one.use.write:
+            yield CommandEffect(EffectKind.WRITES, (tool.name, one.use.path), (one.real or one.use.path,))
+    for url in tool.hosts(arguments):
+        yield CommandEffect(EffectKind.FETCHES, (tool.name, url), (judge_url(url).host,))
+    kept = tool.keeps(arguments)
+    if kept:
+        yield CommandEffect(EffectKind.PERSISTS, (tool.name,), (kept,))
+
+
+def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str, str]:
+    """Return what a call would have a shell do, with all that was typed into its process where it types into one, and
+    the command of that process where no kernel confines it: it need not be a shell.
+    """
+    command, process_id = tool.command(arguments), tool.types_into(arguments)
+    if not process_id or not command or context.backend.contained:
+        return command, ""
+    runs, before = context.state.processes.find_typed_text(process_id)
+    return before + command, runs
+
+
+def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, CommandJudgement]:
+    """Return the folder of a command, the pattern that allows all of it, and the analysis of its text."""
+    from hermes.safety.shell.commands import analyze_command  # its tables are read when there is a command to judge
+
+    folder = str(arguments.get("workdir") or ".")
+    real = context.resolve_real_path(folder)
+    cwd = real if real is not None and ".." in folder.split("/") else str(context.resolve_path(folder))
+    places = context.places
+    if real == places.workspace:
+        places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
+    line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
+    state = context.state
+    judged = analyze_command(command, cwd, places, state.environment, state.moved_paths)
+    state.moved_paths.update(judged.moved)
+    return cwd, line, judged
+
+
+def _find_read_files(judged: CommandJudgement) -> Iterator[CommandEffect]:
+    """Yield an effect for the files that a command names, since it may read them: its output is as untrusted as they
+    are.
+
+    Not the interpreter that runs it: that prints what it is given.
+    """
+    programs = {os.path.join(one.cwd, one.argv[0]) for one in judged.commands if one.argv and is_interpreter(one)}
+    named = list_named_paths(judged) - programs
+    there = tuple(sorted(path for path in named if path[:1] == "/" and os.path.isfile(path)))
+    if there:
+        yield CommandEffect(EffectKind.READS, (), there)
+
+
+def list_named_paths(judged: CommandJudgement) -> set[str]:
+    """Return whatever in the words of a line may be a path, from the folder in which its command would run."""
+    words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
+    return {os.path.join(cwd, part) for cwd, word in words for part in _split_path_candidates(word)}
+
+
+def _split_path_candidates(word: str) -> tuple[str, ...]:
+    """Return what of a word may be a path: the whole of it, and what follows `=`, `@` or an option's letter."""
+    if len(word) > MAX_PATH or not word or "\0" in word:
+        return ()
+    behind = (word.partition(sign)[2] for sign in "=@")
+    return tuple(dict.fromkeys(one for one in (word, *behind) if one))

@@ -1,0 +1,191 @@
+"""Checks of the paths that a call names: closed, hidden, outside of the workspace, or led elsewhere by links."""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hermes.i18n.messages import N_
+from hermes.safety.globs import quote_argv
+from hermes.safety.paths import CONFINED_REASON, is_or_below
+from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleCommand, Verdict
+from hermes.tools.permissions.call_facts import (
+    CHANGING_KINDS,
+    MAX_PATH,
+    PERSISTING_KINDS,
+    CallFacts,
+    PathFacts,
+    list_named_paths,
+)
+from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
+from hermes.tools.session import ToolContext
+
+if TYPE_CHECKING:
+    from hermes.safety.path_policy import PathJudgement
+
+_FOLDER_READERS = frozenset(
+    {
+        *("grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep", "tar", "bsdtar", "zip", "7z", "7za", "cpio", "pax"),
+        *("find", "strings", "git", "file", "scp", "rsync"),
+    }
+)
+"""Programs that read, or take along, everything in a folder."""
+
+
+_MAX_PATHS = 2_000
+
+
+_MIN_LINKS = 2
+"""The number of a file's names from which on another of them may be a protected one."""
+
+
+def check_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield what speaks against the paths that a tool names by itself."""
+    for one in facts.paths:
+        if one.judged.verdict is not Verdict.ALLOW:
+            yield _finding_from_path(one.use.path, one.judged)
+        elif one.use.write:
+            yield from _find_outside_write(one.real, context)
+        elif one.hidden:
+            yield from _find_hidden_read(one, context)
+
+
+def _find_outside_write(real: str, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question for a file outside of the workspace, and for one of the home's dot files."""
+    named = context.backend.to_command_path(real)
+    if _is_home_dot_file(real, context):
+        reason = N_("{named} is a setting of some program", named=named)
+        yield CommandFinding(Verdict.ASK, "dot-file", reason, N_("write {real}", real=real))
+    elif not context.backend.is_writable(real):
+        reason = N_("{named} is outside the workspace", named=named)
+        yield CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{os.path.dirname(real)}/*")))
+
+
+def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield what speaks against reading what commands do not see: nothing where the person has named the file."""
+    from hermes.tools.path_access import is_named_by_person, name_folder
+
+    if context.places.confined:
+        yield CommandFinding(
+            Verdict.DENY,
+            HIDDEN,
+            N_("{path} is not open to tools: {reason}", path=path.use.path, reason=CONFINED_REASON),
+        )
+    elif not is_named_by_person(path.real, path.hidden, context):
+        reason = N_("{named} is in a place that commands do not see", named=path.real)
+        for subject in dict.fromkeys(name_folder(one, context) for one in path.hidden):
+            yield CommandFinding(Verdict.ASK, HIDDEN, reason, quote_argv((READ, subject)))
+
+
+def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:
+    """Return what speaks against a path that is not simply open."""
+    if judged.verdict is Verdict.DENY:
+        return CommandFinding(
+            judged.verdict, judged.rule, N_("{path} is not open to tools: {reason}", path=path, reason=judged.reason)
+        )
+    subject = quote_argv(("write", judged.real))
+    return CommandFinding(
+        judged.verdict, judged.rule, N_("it writes {real}: {reason}", real=judged.real, reason=judged.reason), subject
+    )
+
+
+def check_dot_files(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question for each dot file of the home that a command writes."""
+    for target in sorted(facts.list_targets(*CHANGING_KINDS)):
+        if _is_home_dot_file(os.path.normpath(target), context) and "/.cache/" not in target:
+            reason = N_("{target} is a setting of some program", target=target)
+            yield CommandFinding(Verdict.ASK, "dot-file", reason, quote_argv((">", target)))
+
+
+def _is_home_dot_file(path: str, context: ToolContext) -> bool:
+    """Return whether a path is one of the home's dot files, outside of the workspace: any program may run those."""
+    home, workspace = context.places.home, context.places.workspace
+    if not path.startswith(f"{home}/.") or is_or_below(path, context.places.hermes):
+        return False
+    return not is_or_below(path, workspace) or is_or_below(home, workspace)
+
+
+def check_secret_reads(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question for each program that reads a key, or a whole folder with keys in it."""
+    from hermes.safety.paths import read_refusal
+
+    for simple in facts.judged.commands:
+        paths = _list_read_paths(simple, context)
+        read = (one for one in paths if is_or_below(context.places.home, one) or read_refusal(one, context.places))
+        if path := next(read, ""):
+            reason = N_("it reads keys, or all of {path}", path=path)
+            yield CommandFinding(Verdict.ASK, "reads-secret", reason, quote_argv(simple.argv))
+
+
+def _list_read_paths(simple: SimpleCommand, context: ToolContext) -> Iterator[str]:
+    """Yield the paths that a program which reads whole folders is given."""
+    name = simple.argv[0].rpartition("/")[2] if simple.argv else ""
+    if name == "find" and not any("exec" in word or "-ok" in word for word in simple.argv):
+        return
+    for word in simple.argv[1:] if name in _FOLDER_READERS else ():
+        if len(word) < MAX_PATH:
+            yield os.path.normpath(context.places.expand_path(word, simple.cwd))
+
+
+def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield findings for paths that lead to protected places through links, as they are now: the text shows none."""
+    from hermes.safety.path_policy import judge_path
+
+    changed = facts.list_targets(*CHANGING_KINDS)
+    for path in sorted(changed | list_named_paths(facts.judged))[:_MAX_PATHS]:
+        real = _resolve_link(path)
+        found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
+        if found is not None and found.verdict is not Verdict.ALLOW:
+            own = is_or_below(real, context.places.hermes)
+            reason = N_("{path} leads to {real}: {reason}", path=path, real=real, reason=found.reason)
+            verdict = Verdict.DENY if own else Verdict.ASK
+            yield CommandFinding(verdict, "protected-path", reason, quote_argv((">", real)))
+
+
+def _resolve_link(path: str) -> str:
+    """Return where a path leads when it is a link, or one of several names of a file; empty when it is neither."""
+    if path[:1] != "/" or not os.path.lexists(path):
+        return ""
+    real = os.path.realpath(path)
+    if real != os.path.normpath(path):
+        return real
+    status = os.lstat(real)
+    return real if stat.S_ISREG(status.st_mode) and status.st_nlink >= _MIN_LINKS else ""
+
+
+def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield questions for deletions by a name in the session's folder, where a link on the way leads out of it now.
+
+    A link that is named itself is only unlinked, unless a slash or a pattern follows it or a search starts there.
+    """
+    workspace = os.path.realpath(context.places.workspace)
+    for effect in facts.judged.effects:
+        searches = effect.argv[:1] in (("find",), ("gfind",)) or any(word[-1:] in "/*?]." for word in effect.argv)
+        for target in effect.targets if effect.kind is EffectKind.DELETES else ():
+            real = os.path.realpath(target if searches else os.path.dirname(target))
+            if is_or_below(target, context.places.workspace) and not is_or_below(real, workspace):
+                reason = N_("{target} leads to {real}, outside the session's folder", target=target, real=real)
+                yield CommandFinding(
+                    Verdict.ASK, "rm-outside", N_("it deletes there: {reason}", reason=reason), quote_argv(effect.argv)
+                )
+
+
+def check_closed_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield refusals for what a sandbox keeps closed whatever a person says."""
+    from hermes.safety.paths import write_refusal
+
+    for target in sorted(one for one in facts.list_targets(*PERSISTING_KINDS) if one[:1] == "/"):
+        real = os.path.realpath(target)
+        why = write_refusal(real, context.places)
+        if why and not context.backend.is_writable(real):
+            reason = N_("{target} is never opened to commands: {why}", target=target, why=why)
+            yield CommandFinding(Verdict.DENY, "protected-path", reason, target)
+
+
+def check_losses(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question for each loss of files that no checkpoint covers, or of which that is not known yet."""
+    for loss, question in dict.fromkeys((one.loss, one.question) for one in facts.losses):
+        uncovered = context.state.uncovered.get(loss, loss.path)
+        if uncovered:
+            reason = N_("{reason}; no copy is kept of {path}", reason=question.reason, path=uncovered)
+            yield CommandFinding(Verdict.ASK, question.rule, reason, question.subject)

@@ -1,0 +1,83 @@
+"""Finds where the text that a call returns is from: hosts, files of untrusted folders, earlier untrusted results."""
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from hermes.core.messages import Provenance, Source
+from hermes.safety.shell.findings import CommandEffect, EffectKind
+from hermes.tools.permissions.egress import EGRESS_KINDS, host_from_target
+from hermes.tools.session import ToolContext
+from hermes.tools.taint import provenance_from_sources
+
+_LOCAL_REMOTE_VERBS = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",), ("get-url",))
+
+
+def find_provenance(
+    effects: Sequence[CommandEffect],
+    paths: Iterable[str],
+    context: ToolContext,
+    contacted_hosts: Collection[str] | None,
+    *,
+    runs: bool,
+) -> Provenance | None:
+    """Return where the text that a call returns is from, when it is untrusted; None when it can be trusted.
+
+    Something came from the hosts in `contacted_hosts`; None: nobody saw that, and the text of the call is all there is.
+    `runs`: a program made the text, which may hold whatever background processes have received.
+    """
+    spill = f"{os.path.realpath(context.spill_folder)}/"
+    named = (os.path.realpath(one) for effect in effects if effect.kind is EffectKind.READS for one in effect.targets)
+    files = (*paths, *named)
+    processes = context.state.processes
+    seen_hosts = (
+        processes.list_contacted_hosts()
+        if runs
+        else set().union(*(processes.list_contacted_hosts(_get_change_time(one)) for one in files))
+    )
+    hosts = [
+        *(_list_named_hosts(effects) if contacted_hosts is None else ()),
+        *sorted(seen_hosts.union(contacted_hosts or ())),
+    ]
+    sources = dict.fromkeys(f"{Source.WEB}:{host}" for host in hosts)
+    for path in files:
+        sources |= dict.fromkeys(_list_file_sources(path, context, spill))
+    return provenance_from_sources(sources)
+
+
+def _list_named_hosts(effects: Iterable[CommandEffect]) -> Iterator[str]:
+    """Yield the hosts that a call reaches by its own words."""
+    for effect in effects:
+        if effect.kind in EGRESS_KINDS and not _is_local_git_command(effect.argv):
+            yield from map(host_from_target, effect.targets or ("a host that cannot be told",))
+
+
+def _is_local_git_command(argv: Sequence[str]) -> bool:
+    """Return whether a git command only stores an address, and reaches no host by it."""
+    verb = argv[:3]
+    return verb[:2] == ("git", "config") or (
+        verb[:2] == ("git", "remote") and verb[2:] in _LOCAL_REMOTE_VERBS and not {*argv} & {"-f", "--fetch"}
+    )
+
+
+def _get_change_time(path: str) -> float:
+    """Return when a file was changed, by whatever program; before all time when it is no file that exists."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return -1.0
+    return status.st_ctime if stat.S_ISREG(status.st_mode) else -1.0
+
+
+def _list_file_sources(path: str, context: ToolContext, spill: str) -> Sequence[str]:
+    """Return the sources of the text that a file holds: none where the person trusts its folder."""
+    if path.startswith(spill):
+        # A result that was too long for the conversation is as strange as what stands in it.
+        return context.state.taint.list_sources()
+    made = context.state.written_files.get(path)
+    if made:
+        return made.split("\n")
+    if made is None and (marked := context.taint_marks.find_sources(path)):
+        return marked
+    folder = context.trust.find_untrusted_folder(path, context.places.workspace) if made is None else ""
+    return (f"{Source.FILE}:{folder}",) if folder else ()
