@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,8 +85,8 @@ class MeasuredSession:
 
 @contextlib.asynccontextmanager
 async def open_session(backend: str) -> AsyncIterator[tuple[MeasuredSession, Path, Path]]:
-    """Open a session, with its workspace and a folder beside that it may write. Neither lies in a temporary folder: of those
-    commands have their own.
+    """Open a session, with its workspace and a folder beside that it may write. Neither is a temporary folder, as
+    commands have their own of those.
     """
     (ROOT / "build").mkdir(exist_ok=True)
     before, tempfile.tempdir = tempfile.tempdir, str(ROOT / "build")
@@ -287,7 +287,7 @@ async def bench_marks(options: argparse.Namespace) -> None:
         show("Marking what has changed", await measure(calls, options.runs, 1))
 
 
-BENCHES: dict[str, Callable[[argparse.Namespace], Awaitable[None]]] = {
+BENCHES: dict[str, Callable[[argparse.Namespace], Coroutine[None, None, None]]] = {
     "read": bench_read,
     "patch": bench_patch,
     "search": bench_search,
