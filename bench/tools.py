@@ -266,7 +266,7 @@ async def bench_marks(options: argparse.Namespace) -> None:
 
     async with open_session(options.backend) as (session, inside, _):
         safeguard, rounds = Changed(), itertools.count()
-        context = msgspec.structs.replace(session.context, safeguard=safeguard)  # type: ignore[arg-type]
+        context = msgspec.structs.replace(session.context, safeguard=safeguard)
         marks = EffectMarks()
 
         def mark(count: int) -> Call:

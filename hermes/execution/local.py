@@ -73,6 +73,8 @@ class CommandWrapper(Protocol):
     """What the confining program gets besides the command's streams."""
     namespaces: Sequence[int]
     """Namespaces that it is started in, which takes a supervisor."""
+    order_index: int | None
+    """Which of the handles leads to the order that `landlock_exec.py` is to carry out, if that is what confines."""
 
     def wrap_shell(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
@@ -221,6 +223,9 @@ class LocalBackend:
                 state_handle=state_file.fileno() if state_file is not None else None,
                 extra_handles=others,
                 namespaces=wrapper.namespaces if wrapper is not None else (),
+                order=extra_handles[wrapper.order_index]
+                if wrapper is not None and wrapper.order_index is not None
+                else 0,
             )
 
         others = wrapper.handles if wrapper is not None else ()

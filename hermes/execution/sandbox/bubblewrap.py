@@ -154,10 +154,9 @@ class BubblewrapSandbox:
         self._filter = seccomp.build_filter()
         if self._filter:
             handles.append(create_memory_file("filter", self._filter))
-        self._uses_scopes = (
-            network is NetworkMode.ON and abi >= _SCOPE_VERSION and not os.stat(program).st_mode & stat.S_ISUID
-        )
-        if self._uses_scopes:
+        self.order_index: int | None = None
+        if network is NetworkMode.ON and abi >= _SCOPE_VERSION and not os.stat(program).st_mode & stat.S_ISUID:
+            self.order_index = len(handles)
             handles.append(create_memory_file("order"))
         self._own_handles = tuple(handles)
         self._start_signal: StartSignal | None = None
@@ -210,8 +209,7 @@ class BubblewrapSandbox:
             found_at = handles[len(self._own_handles) - 1]
             shell = (*shell[:-1], self._start_signal.build_report(found_at, shell[0]) + shell[-1])
         program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
-        if self._uses_scopes:
-            order = 1 + bool(self._filter)
+        if (order := self.order_index) is not None:
             request = {"fs": 0, "net": 0, "scoped": LANDLOCK_SCOPES, "rules": [], "filter": b"", "limits": []}
             request["capabilities"] = False
             return build_confined_call(self.handles[order], handles[order], request, program, {}), {}
