@@ -223,9 +223,7 @@ class LocalBackend:
                 state_handle=state_file.fileno() if state_file is not None else None,
                 extra_handles=others,
                 namespaces=wrapper.namespaces if wrapper is not None else (),
-                order=extra_handles[wrapper.order_index]
-                if wrapper is not None and wrapper.order_index is not None
-                else 0,
+                order=_find_order(wrapper, extra_handles),
             )
 
         others = wrapper.handles if wrapper is not None else ()
@@ -440,6 +438,11 @@ class LocalCommand:
             self._exit_future.set_result(
                 CommandExit(code=code, state=state, left_running=self._process_tree.is_alive())
             )
+
+
+def _find_order(wrapper: CommandWrapper | None, handles: Sequence[int]) -> int:
+    """Return where the program that confines finds its order; 0 where none does by an order."""
+    return handles[wrapper.order_index] if wrapper is not None and wrapper.order_index is not None else 0
 
 
 def _start_unsupervised(request: LaunchRequest) -> UnsupervisedProcess:
