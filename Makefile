@@ -6,6 +6,7 @@
 # make matrix         every class of provider error on every wire, with what is done about it, as a table
 # make torture        3,400 kill -9 at random instants of turns and compressions, each followed by a resume (30 minutes)
 # make resume-race    8 processes resume one session at once, 200 times: one does the work (4 minutes)
+# make file-kills     2,000 kills, stops and time-outs while files are written and searched (20 minutes; COUNT=500 of each)
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
@@ -32,7 +33,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test test-fast check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench tools many recall talk \
+.PHONY: run test test-fast check matrix faults torture resume-race writers file-kills stops escapes backends fuzz cap-race bench tools many recall talk \
   cron-year ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -97,6 +98,9 @@ torture: $(VENV)/dev.stamp
 
 resume-race: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.resume_race
+
+file-kills: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.file_kills --count $(or $(COUNT),500)
 
 writers: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.writers

@@ -307,8 +307,10 @@ async def _start_engine(job: _SearchJob, ctx: ToolContext) -> StartedReader:
     ):
         with contextlib.suppress(OSError), ExitStack() as held:
             readable = open_visible_parts((job.root, job.folder, job.name), hidden, held)
-            return await start_reader(_build_ripgrep_command(engine, job), job.folder, readable)
-    return await start_reader(_build_walker_command(job, hidden), job.folder, given=(job.folder,))
+            command = _build_ripgrep_command(engine, job)
+            return await start_reader(command, job.folder, readable, seconds=ctx.search_seconds)
+    command = _build_walker_command(job, hidden)
+    return await start_reader(command, job.folder, given=(job.folder,), seconds=ctx.search_seconds)
 
 
 async def _can_confine(engine: str) -> bool:
