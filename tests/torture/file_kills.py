@@ -3,7 +3,7 @@
     python -m tests.torture.file_kills --count 500
 
 In turn: a program that replaces a file is killed at any moment, also between its temporary file and the new name; one
-that searches is killed, with ripgrep and with a pattern that never ends in our own walker; a search is stopped; a search
+that searches is killed, with ripgrep and with a pattern that never ends in our own walker; a search is stopped; one
 runs out of time. Afterwards the file is the old one or the new one, no engine is left, and no handle is open that was
 not open before. The moments are spread over the rounds, and the same in each run.
 """
