@@ -1,4 +1,4 @@
-"""What calls of tools cost: `python -m bench.tools [read patch search true marks] [--runs N] [--backend sandbox]`.
+"""What calls of tools cost: `python -m bench.tools [read patch search true ...] [--runs N] [--backend sandbox]`.
 
 One real session (its gate, its checkpoints, its sandbox) is opened, and calls are made through its executor; no model
 is asked. The cost is CPU of this process and of all below it, in milliseconds a call: the least and the median of some
@@ -8,6 +8,7 @@ read, patch  a small file in the workspace, and one in a folder beside it that w
 search       5,000 files, by `search_files` and by ripgrep itself with the same options; wall time, too
 true         the command `true`, in bubblewrap, by Landlock alone, and by the shell itself
 marks        what changed in 5,000 files costs to be marked, beside untrusted content
+sessions     1,000 sessions in one process, each of which reads a file of a workspace of its own
 """
 
 import argparse
@@ -27,6 +28,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.many import memory
 from bench.measure import ROOT
 from bench.run import table
 from hermes.core.checkpoints import FileState, Kind, WorkspaceChanges
@@ -84,9 +86,9 @@ class MeasuredSession:
 
 
 @contextlib.asynccontextmanager
-async def open_session(backend: str) -> AsyncIterator[tuple[MeasuredSession, Path, Path]]:
-    """Open a session, with its workspace and a folder beside that it may write. Neither is a temporary folder, as
-    commands have their own of those.
+async def open_app(backend: str) -> AsyncIterator[tuple[App, TempHome]]:
+    """Open an app, and make a folder beside its workspace that commands may write. Neither is a temporary folder: of
+    those commands have their own.
     """
     (ROOT / "build").mkdir(exist_ok=True)
     before, tempfile.tempdir = tempfile.tempdir, str(ROOT / "build")
@@ -102,12 +104,19 @@ async def open_session(backend: str) -> AsyncIterator[tuple[MeasuredSession, Pat
         terminal = {"backend": backend, "sandbox": {"writable": [str(beside)], "network": "off"}}
         home.write_config({"model": {**model, "context_length": 100_000}, "terminal": terminal})
         async with App(home.environ, SessionOptions(platform="api_server", cwd=str(home.cwd))) as app:
-            actor = await app.open_session()
-            deps = actor._deps  # noqa: SLF001 - a turn without a model
-            yield MeasuredSession(deps.context, deps.executor), home.cwd, beside
-            await app.close_session(actor)
+            yield app, home
     finally:
         home.__exit__()
+
+
+@contextlib.asynccontextmanager
+async def open_session(backend: str) -> AsyncIterator[tuple[MeasuredSession, Path, Path]]:
+    """Open a session in an app: it, its workspace, and the folder beside."""
+    async with open_app(backend) as (app, home):
+        actor = await app.open_session()
+        deps = actor._deps  # noqa: SLF001 - a turn without a model
+        yield MeasuredSession(deps.context, deps.executor), home.cwd, home.root / "beside"
+        await app.close_session(actor)
 
 
 def count_cpu() -> float:
@@ -253,31 +262,57 @@ async def bench_true(options: argparse.Namespace) -> None:
         show("The command `true`", await measure(calls, options.runs, 25))
 
 
+def _make_states(folder: Path, count: int, number: int) -> dict[str, FileState]:
+    return {
+        str(folder / f"package{one // 50}/module{one}.py"): FileState(
+            Kind.FILE, 0o644, f"{number:032x}{one:032x}", 1_000
+        )
+        for one in range(count)
+    }
+
+
+async def bench_sessions(options: argparse.Namespace) -> None:
+    """Read in many sessions, each in a workspace of its own: what their walls hold in memory, and what a read costs."""
+    async with open_app(options.backend) as (app, home):
+        sessions: list[MeasuredSession] = []
+        for number in range(options.sessions):
+            folder = home.root / f"work{number}"
+            folder.mkdir()
+            (folder / "notes.txt").write_text("A small file.\n")
+            actor = await app.open_session(options=SessionOptions(platform="api_server", cwd=str(folder)))
+            sessions.append(MeasuredSession(actor._deps.context, actor._deps.executor))  # noqa: SLF001
+        rows = [("opened", memory()[0], 0.0)]
+        for number in range(4):
+            cpu = count_cpu()
+            for session in sessions:
+                await session.call("read_file", path="notes.txt")
+            rows.append((f"round {number + 1} of reads", memory()[0], count_cpu() - cpu))
+        shown = [(name, f"{held:.1f}", f"{held - rows[0][1]:.1f}", f"{cpu / 60:.2%}") for name, held, cpu in rows]
+        title = f"{options.sessions:,} sessions with workspaces of their own"
+        table(title, "after|MB|more than opened|of a core, if each reads once a minute", shown)
+
+
 async def bench_marks(options: argparse.Namespace) -> None:
     """Mark what a command has changed, in 5,000 files at once."""
 
     class Changed:
         """A safeguard that has seen 5,000 changed files."""
 
-        files: Mapping[str, FileState] = {}
+        files: dict[str, FileState] = {}  # noqa: RUF012 - it is replaced
 
         async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:
-            return WorkspaceChanges(dict(self.files), (), whole=True)
+            return WorkspaceChanges(self.files, (), whole=True)
 
     async with open_session(options.backend) as (session, inside, _):
-        safeguard, rounds = Changed(), itertools.count()
+        safeguard = Changed()
         context = msgspec.structs.replace(session.context, safeguard=safeguard)
         marks = EffectMarks()
 
         def mark(count: int) -> Call:
+            changes = itertools.cycle([_make_states(inside, count, number) for number in range(2)])
+
             async def run() -> None:
-                number = next(rounds)
-                safeguard.files = {
-                    str(inside / f"package{one // 50}/module{one}.py"): FileState(
-                        Kind.FILE, 0o644, f"{number:032x}{one:032x}", 1_000
-                    )
-                    for one in range(count)
-                }
+                safeguard.files = next(changes)
                 await marks.begin_call(context, anything=True)
                 await marks.end_call(context, ["web:example.com"], (), (), anything=True)
 
@@ -293,6 +328,7 @@ BENCHES: dict[str, Callable[[argparse.Namespace], Coroutine[None, None, None]]] 
     "search": bench_search,
     "true": bench_true,
     "marks": bench_marks,
+    "sessions": bench_sessions,
 }
 
 
@@ -304,6 +340,7 @@ def main() -> int:
     parser.add_argument("what", nargs="*", choices=[*BENCHES, []], help="default: all")
     parser.add_argument("--runs", type=int, default=15, help="batches of each (default 15)")
     parser.add_argument("--backend", default="sandbox")
+    parser.add_argument("--sessions", type=int, default=1_000)
     options = parser.parse_args()
     for name in options.what or BENCHES:
         asyncio.run(BENCHES[name](options))
