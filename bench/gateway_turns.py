@@ -38,7 +38,7 @@ def cpu(pid: int) -> float:
 
 
 def answering(rounds: int, read: str = "") -> ScriptedModel:
-    """A model that calls a tool so many times in each turn, then answers; it reads the file at `read` if one is named."""
+    """A model that calls a tool so many times in each turn, then answers; it reads the file at `read`, if any."""
     arguments = {"path": read} if read else {"pattern": "*.md", "target": "files"}
     call = Call("read_file" if read else "search_files", arguments)
 
