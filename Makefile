@@ -6,10 +6,12 @@
 # make matrix         every class of provider error on every wire, with what is done about it, as a table
 # make torture        3,400 kill -9 at random instants of turns and compressions, each followed by a resume (30 minutes)
 # make resume-race    8 processes resume one session at once, 200 times: one does the work (4 minutes)
+# make file-kills     2,000 kills, stops and time-outs while files are written and searched (20 minutes; COUNT=500 of each)
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make load           bursts of 1 to 1,000 users on the API server (PEER=... for another program beside it; 10 minutes)
+# make tools         what calls of tools cost: reading, changing, searching, `true` in the sandbox, marks (5 minutes)
 # make many           what a turn costs with one to a thousand sessions in one process
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
@@ -31,7 +33,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test test-fast check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
+.PHONY: run test test-fast check matrix faults torture resume-race writers file-kills stops escapes backends fuzz cap-race bench tools many recall talk \
   cron-year ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -97,6 +99,9 @@ torture: $(VENV)/dev.stamp
 resume-race: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.resume_race
 
+file-kills: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.file_kills --count $(or $(COUNT),500)
+
 writers: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.writers
 
@@ -120,6 +125,9 @@ bench: $(VENV)/dev.stamp
 
 load: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.gateway_load --rate 20 $(if $(PEER),--peer $(PEER))
+
+tools: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.tools
 
 many: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.many

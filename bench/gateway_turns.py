@@ -1,19 +1,24 @@
 """20,000 turns of a gateway, and what is left of them in its memory.
 
-    python -m bench.gateway_turns [--turns 20000] [--chats 50] [--rounds 1] [--window 8]
+    python -m bench.gateway_turns [--turns 20000] [--chats 50] [--rounds 1] [--window 8] [--read inside|outside]
 
 People in so many direct chats write one after the other; a scripted model answers, behind so many calls of a tool. The
-gateway is a process of its own. Printed: its resident memory and open handles as the turns go on.
+gateway is a process of its own. Printed: its resident memory and open handles as the turns go on, and its CPU: of all
+turns, and of the last ones. With `--read` the people are owners, commands run in the sandbox, and the tool reads a file
+of the workspace, or one beside it.
 """
 
 import argparse
 import asyncio
 import os
 import re
+import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+from bench.measure import ROOT
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
@@ -32,8 +37,10 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def answering(rounds: int) -> ScriptedModel:
-    """A model that calls a tool so many times in each turn, then answers."""
+def answering(rounds: int, read: str = "") -> ScriptedModel:
+    """A model that calls a tool so many times in each turn, then answers; it reads the file at `read`, if any."""
+    arguments = {"path": read} if read else {"pattern": "*.md", "target": "files"}
+    call = Call("read_file" if read else "search_files", arguments)
 
     def reply(request: RecordedRequest) -> Reply:
         done = 0
@@ -42,25 +49,35 @@ def answering(rounds: int) -> ScriptedModel:
                 break
             done += message["role"] == "tool"
         if done < rounds:
-            return Say("", calls=(Call("search_files", {"pattern": "*.md", "target": "files"}),))
+            return Say("", calls=(call,))
         return Say("Here is the answer to what you said, a line or two long, as answers in chats are.")
 
     return ScriptedModel(reply)
 
 
-async def run(turns: int, chats: int, rounds: int, window: int) -> None:
+async def run(turns: int, chats: int, rounds: int, window: int, read: str) -> None:
     """Run them."""
     people = [str(5000 + number) for number in range(chats)]
-    async with ScriptedServer(answering(rounds), keep=0) as server, Fake() as chat:
+    place = Path(tempfile.mkdtemp(dir=ROOT / "build")) if read else Path()
+    file = str(place / read / "notes.txt") if read else ""
+    async with ScriptedServer(answering(rounds, file), keep=0) as server, Fake() as chat:
         account = {**chat.options(), "allow": people, "batch_seconds": 0, "streaming": "off", "busy": "queue"}
         roles = {"user": {"toolsets": ["file"]}}
-        more = {"platforms": {"telegram": account}, "gateway": {"roles": roles}}
+        more: dict[str, object] = {"platforms": {"telegram": account}, "gateway": {"roles": roles}}
+        if read:
+            account |= {"owners": people}
+            more |= {"terminal": {"backend": "sandbox"}}
+            more["gateway"] = {"roles": roles, "cwd": str(place / "inside")}
+            for name in ("inside", "outside"):
+                (place / name).mkdir()
+                (place / name / "notes.txt").write_text("A small file.\n")
         with TempHome.for_server(server.url, more_config=more) as home:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "hermes", "gateway", "run"), cwd=home.cwd, env=home.environ,
                 stdout=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
             began, said, told = time.monotonic(), 0, 0
+            used, counted = 0.0, 0
             try:
                 for goal in sorted({200, *range(1000, turns + 1, 1000), turns}):
                     while told < goal:
@@ -78,12 +95,17 @@ async def run(turns: int, chats: int, rounds: int, window: int) -> None:
                     handles = len(os.listdir(f"/proc/{process.pid}/fd"))
                     print(
                         f"{told:6} turns  {memory(process.pid):6.1f} MB  {handles} handles"
-                        f"  {1000 * cpu(process.pid) / told:5.1f} ms CPU a turn  {time.monotonic() - began:5.0f} s",
+                        f"  {1000 * cpu(process.pid) / told:5.1f} ms CPU a turn,"
+                        f" {1000 * (cpu(process.pid) - used) / (told - counted):5.2f} of the last"
+                        f"  {time.monotonic() - began:5.0f} s",
                         flush=True,
                     )
+                    used, counted = cpu(process.pid), told
             finally:
                 process.terminate()
                 await process.wait()
+                if read:
+                    shutil.rmtree(place)
 
 
 if __name__ == "__main__":
@@ -92,5 +114,6 @@ if __name__ == "__main__":
     parser.add_argument("--chats", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--window", type=int, default=8, help="messages under way at the same time")
+    parser.add_argument("--read", choices=["inside", "outside"], default="")
     given = parser.parse_args()
-    asyncio.run(run(given.turns, given.chats, given.rounds, given.window))
+    asyncio.run(run(given.turns, given.chats, given.rounds, given.window, given.read))

@@ -352,9 +352,11 @@ def _load_listing(objects: ObjectStore, digest: str) -> "FolderListing | None":
 
 def _list_targets(path: str) -> list[str]:
     """Return the file that a path leads to, and the name itself where that is a link: a tool may change either."""
-    named = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    real = os.path.realpath(path)
-    return [named] if real == named else [named, real]
+    folder, name = os.path.split(path)
+    if name in ("", ".", ".."):
+        return [os.path.realpath(path)]
+    named = os.path.join(os.path.realpath(folder), name)
+    return [named, os.path.realpath(named)] if os.path.islink(named) else [named]
 
 
 def _list_missing_folders(path: str) -> list[str]:

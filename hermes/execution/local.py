@@ -73,6 +73,8 @@ class CommandWrapper(Protocol):
     """What the confining program gets besides the command's streams."""
     namespaces: Sequence[int]
     """Namespaces that it is started in, which takes a supervisor."""
+    order_index: int | None
+    """Which of the handles leads to the order that `landlock_exec.py` is to carry out, if that is what confines."""
 
     def wrap_shell(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
@@ -217,6 +219,7 @@ class LocalBackend:
                 state_handle=state_file.fileno() if state_file is not None else None,
                 extra_handles=others,
                 namespaces=wrapper.namespaces if wrapper is not None else (),
+                order=_find_order(wrapper, extra_handles),
             )
 
         others = wrapper.handles if wrapper is not None else ()
@@ -431,6 +434,11 @@ class LocalCommand:
             self._exit_future.set_result(
                 CommandExit(code=code, state=state, left_running=self._process_tree.is_alive())
             )
+
+
+def _find_order(wrapper: CommandWrapper | None, handles: Sequence[int]) -> int:
+    """Return where the program that confines finds its order; 0 where none does by an order."""
+    return handles[wrapper.order_index] if wrapper is not None and wrapper.order_index is not None else 0
 
 
 def _start_unsupervised(request: LaunchRequest) -> UnsupervisedProcess:

@@ -286,6 +286,7 @@ class ClientProgram:
     temporary_folder: str | None = None
     handles: Sequence[int] = ()
     namespaces: Sequence[int] = ()
+    order_index: int | None = None
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = tuple(arguments)

@@ -39,7 +39,8 @@ class LaunchRequest(Struct, frozen=True, kw_only=True):
     """What to run, and the handles that it gets. `source` None stands for no input at all.
 
     `extra_handles` are found by the command at `supervisor_main.EXTRA_HANDLES` and following; it is put
-    into `namespaces`, in that order, and cannot be started without a supervisor then.
+    into `namespaces`, in that order, and cannot be started without a supervisor then. `order` is the handle of
+    what `landlock_exec.py` is to do, which a supervisor does itself instead of running `arguments`; 0 for none.
     """
 
     folder: str
@@ -50,6 +51,7 @@ class LaunchRequest(Struct, frozen=True, kw_only=True):
     state_handle: int | None = None
     extra_handles: Sequence[int] = ()
     namespaces: Sequence[int] = ()
+    order: int = 0
 
 
 class Supervisor(Struct, frozen=True):
@@ -393,6 +395,7 @@ def _pack_request(request: LaunchRequest) -> bytes:
             request.state_handle is not None,
             len(request.extra_handles),
             len(request.namespaces),
+            request.order,
             os.fsencode(request.folder),
             [os.fsencode(one) for one in request.arguments],
             {os.fsencode(name): os.fsencode(value) for name, value in request.environment.items()},

@@ -15,7 +15,8 @@ it leaves.
 On the channel, to the supervisor: `LAUNCH` with handles beside it (output, input if any, state file if any, what else
 the command gets, the namespaces it is put into, and what the supervisor is to hold while anything of the command
 lives), 4 bytes of length and a marshalled (has input, has state file, number of extra handles, number of namespaces,
-folder, arguments, environment); single bytes, each a signal's number or `RELEASE`.
+handle of an order, folder, arguments, environment); single bytes, each a signal's number or `RELEASE`. An order is for
+`sandbox/landlock_exec.py` and says what to run: a fork that carries it out costs a tenth of a new interpreter.
 
 From it, 5 bytes each, a letter and a number: `W` a supervisor is there (its process id), `S` started (process id), `E`
 not started (error number, 0 for an unusable text), `X` the shell has ended (its code), `G` nothing is left.
@@ -24,12 +25,14 @@ not started (error number, 0 for an unusable text), `X` the shell has ended (its
 import _socket  # a third of the start-up is saved by not importing what `socket` lays over it
 import contextlib
 import fcntl
+import functools
 import gc
 import marshal
 import os
 import select
 import signal
 import time
+from collections.abc import Callable, Iterator
 
 NEW_SUPERVISOR = b"w"
 BYE = b"bye"
@@ -215,7 +218,7 @@ class _Supervisor:
         """Run a command as requested; this closes the handles that were the command's own."""
         size = int.from_bytes(_read_exactly(self._channel, 4), "little")
         request = marshal.loads(_read_exactly(self._channel, size))  # noqa: S302 - from the process that started this one
-        has_input, has_state, others, namespaces, folder, arguments, environment = request
+        has_input, has_state, others, namespaces, order, folder, arguments, environment = request
         given = 1 + has_input + has_state + others
         own = given + namespaces
         for number, handle in enumerate(handles[:given] if others else ()):
@@ -227,8 +230,18 @@ class _Supervisor:
         placements += zip(handles[given - others : given], range(EXTRA_HANDLES, EXTRA_HANDLES + others), strict=True)
         try:
             os.chdir(folder)
-            start = _spawn_in_namespaces if namespaces else _spawn_process
-            self._shell_pid = start(handles[given:own], placements, arguments, environment)
+            entered = handles[given:own]
+            if order:
+                self._shell_pid = _spawn_by_fork(entered, placements, _load_confinement(order))
+            elif len(entered) > 1:  # the first is a user's, out of which no way leads back
+                self._shell_pid = _spawn_by_fork(
+                    entered,
+                    placements,
+                    lambda: os.execve(arguments[0], arguments, environment),  # noqa: S606 - as ordered
+                )
+            else:
+                with _visited_network(entered):
+                    self._shell_pid = _spawn_process(placements, arguments, environment)
         except (OSError, ValueError) as error:
             _send_record(self._channel, b"E", getattr(error, "errno", None) or 0)
             return False
@@ -293,10 +306,8 @@ class _Supervisor:
         return True
 
 
-def _spawn_process(
-    namespaces: list[int], placements: list[tuple[int, int]], arguments: list[bytes], environment: _Environment
-) -> int:
-    """Start a program in a session of its own, with handles in their places. It enters no `namespaces`."""
+def _spawn_process(placements: list[tuple[int, int]], arguments: list[bytes], environment: _Environment) -> int:
+    """Start a program in a session of its own, with handles in their places."""
     return os.posix_spawn(
         arguments[0],
         arguments,
@@ -308,12 +319,39 @@ def _spawn_process(
     )
 
 
-def _spawn_in_namespaces(
-    namespaces: list[int], placements: list[tuple[int, int]], arguments: list[bytes], environment: _Environment
-) -> int:
-    """Start a program in these namespaces, which costs a fork. What is killed before the program runs counts as
-    started.
-    """
+@contextlib.contextmanager
+def _visited_network(network: list[int]) -> Iterator[None]:
+    """Be in this network, if one is given, as long as a program is started, and back in our own afterwards."""
+    if not network:
+        yield
+        return
+    own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _enter_namespaces(network)
+        try:
+            yield
+        finally:
+            _return_to(own)
+    finally:
+        os.close(own)
+
+
+def _return_to(own: int) -> None:
+    try:
+        _enter_namespaces([own])
+    except OSError:
+        os.kill(os.getpid(), signal.SIGKILL)  # rather than that the next command runs in another one's network
+
+
+def _load_confinement(order: int) -> Callable[[], None]:
+    """Return what confines a process by the order at this handle, and becomes its program."""
+    import sandbox.landlock_exec  # type: ignore[import-not-found] # once a supervisor, and only where something asks for it
+
+    return functools.partial(sandbox.landlock_exec.run_order, order)
+
+
+def _spawn_by_fork(namespaces: list[int], placements: list[tuple[int, int]], become: Callable[[], object]) -> int:
+    """Start what this process becomes in these namespaces. What is killed before that counts as started."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if not pid:
@@ -325,7 +363,7 @@ def _spawn_in_namespaces(
             _enter_namespaces(namespaces)
             for handle, place in placements:
                 os.dup2(handle, place)
-            os.execve(arguments[0], arguments, environment)  # noqa: S606 - what was ordered
+            become()
         except (OSError, ValueError) as error:
             os.write(error_end, b"%d" % (getattr(error, "errno", None) or 0))
         finally:

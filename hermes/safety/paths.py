@@ -7,6 +7,7 @@ import fnmatch
 import os.path
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -250,6 +251,7 @@ def iter_guarded_folders(places: Places) -> Iterator[str]:
     yield from (f"{places.home}/{name}" for name in APP_FOLDERS)
 
 
+@lru_cache(maxsize=8)
 def list_secret_paths(places: Places) -> tuple[str, ...]:
     """Return the folders and files that commands may not read, except `list_readable_paths`: keys, and Hermes' own."""
     people = (places.home, *places.other_homes)

@@ -58,9 +58,9 @@ class EffectMarks:
         if not sources:
             return []
         own = [one for one in named if not (one in approved and is_autorun_file(one))]
-        context.taint_marks.mark_digests(
-            await asyncio.to_thread(lambda: {one: digest_file(one) for one in own}), sources
-        )
+        if own:
+            digests = await asyncio.to_thread(lambda: {one: digest_file(one) for one in own})
+            context.taint_marks.mark_digests(digests, sources)
         changes = await _list_changes(context) if anything or self._window_sources else _NO_CHANGES
         states = {path: state for path, state in changes.files.items() if path not in named}
         return await self._mark_changes(context, structs.replace(changes, files=states), sources, own)

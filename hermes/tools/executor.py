@@ -404,9 +404,8 @@ class _BatchRun:
         own = {path: (_stamp_file(path), state.written_files.get(path)) for path in written}
         for effect in item.decision.effects:
             if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
-                written += [
-                    self._context.resolve_real_path(target) or target for target in effect.targets if target[:1] == "/"
-                ]
+                named = (one for one in effect.targets if one[:1] == "/" and one not in own)
+                written += [self._context.resolve_real_path(one) or one for one in named]
         if written:
             state.written_files |= dict.fromkeys(written, "\n".join(state.taint.list_sources()))
         return _WrittenFiles(own, tuple(one for one in written if one not in own))

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from msgspec import Struct
 
@@ -31,6 +31,13 @@ _SPECIAL_KINDS = (
 )
 
 
+class OpenedFile(NamedTuple):
+    """A regular file that is open, and its path without links, by which a session knows what it has seen."""
+
+    file: BinaryIO
+    real: str
+
+
 class TextFile(Struct, frozen=True, kw_only=True):
     """The text of a file, with what is needed to write it back as it was."""
 
@@ -41,7 +48,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
     newline: str = "\n"
 
 
-def open_regular(path: Path, display_path: str, context: ToolContext) -> BinaryIO:
+def open_regular(path: Path, display_path: str, context: ToolContext) -> OpenedFile:
     """Open a regular file for reading. Never blocks.
 
     Raises `ToolError` that says what is there instead, or why what was opened is not open to tools: the
@@ -61,7 +68,7 @@ def open_regular(path: Path, display_path: str, context: ToolContext) -> BinaryI
             if not stat.S_ISREG(status.st_mode):
                 kind = next((name for test, name in _SPECIAL_KINDS if test(status.st_mode)), "no regular file")
                 raise ToolError(f"{display_path} is {kind}. Only regular files are read.")
-            handle = held.open_read()
+            handle, real = held.open_read(), held.real
     except FileNotFoundError:
         raise ToolError(f"{display_path} does not exist.") from None
     except OSError as error:
@@ -70,7 +77,7 @@ def open_regular(path: Path, display_path: str, context: ToolContext) -> BinaryI
     if why := hard_link_refusal(os.fstat(handle), context.places):
         file.close()
         raise ToolError(f"{display_path} is not open to tools: {why}.")
-    return file
+    return OpenedFile(file, real)
 
 
 def get_file_kind(path: Path, display_path: str, context: ToolContext) -> str:
@@ -103,9 +110,10 @@ def load_text_file(path: Path, display_path: str, context: ToolContext) -> TextF
 
     Raises `ToolError`, also when it changed since this session saw it.
     """
-    with open_regular(path, display_path, context) as file:
+    file, real = open_regular(path, display_path, context)
+    with file:
         status = os.fstat(file.fileno())
-        check_unchanged(path, display_path, context.state, status)
+        check_unchanged(real, display_path, context.state, status)
         if status.st_size > EDIT_LIMIT:
             raise ToolError(
                 f"{display_path} has {status.st_size} bytes, too many to edit as a whole. "
@@ -150,9 +158,8 @@ def encode_text_file(file: TextFile) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def check_unchanged(path: Path, display_path: str, state: ToolState, status: os.stat_result) -> None:
-    """Raise `ToolError` when the file is not as this session last saw it."""
-    real = _name_seen(path)
+def check_unchanged(real: str, display_path: str, state: ToolState, status: os.stat_result) -> None:
+    """Raise `ToolError` when the file of this real path is not as this session last saw it."""
     seen = state.seen_files.get(real)
     if seen is not None and seen != stamp_from_status(status):
         del state.seen_files[real]
@@ -162,23 +169,11 @@ def check_unchanged(path: Path, display_path: str, state: ToolState, status: os.
         )
 
 
-def remember_stamp(state: ToolState, path: Path, stamp: FileStamp) -> None:
-    """Note that the session has seen the file in this state."""
-    state.seen_files[_name_seen(path)] = stamp
+def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> str:
+    """Write a file whole, with its folders, remember it as seen, and return its real path.
 
-
-def _name_seen(path: Path) -> str:
-    """Return the name by which a seen file is known: its real path, or its own while a link changes."""
-    try:
-        return os.path.realpath(path)
-    except OSError:
-        return str(path)
-
-
-def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> None:
-    """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then stands.
-
-    What is judged once more is the place that is written, held open, not its name.
+    Raises `ToolError`; the old file then stands. What is judged once more is the place that is written, held open, not
+    its name.
     """
 
     from hermes.tools.path_access import make_link_target
@@ -187,7 +182,8 @@ def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> N
         with hold_path(str(path), link_target=make_link_target(ctx)) as held:
             _check_writable(held.real, display_path, ctx)
             held.replace(data)
-            remember_stamp(ctx.state, path, stamp_from_status(held.read_status()))
+            ctx.state.seen_files[held.real] = stamp_from_status(held.read_status())
+            return held.real
     except OSError as error:
         raise ToolError(f"{display_path} cannot be written: {error.strerror}.") from None
 
@@ -200,9 +196,9 @@ def delete_file(path: Path, display_path: str, ctx: ToolContext) -> None:
         with hold_path(str(path), follow=False, link_target=make_link_target(ctx)) as held:
             _check_writable(held.real, display_path, ctx)
             held.remove()
+            ctx.state.seen_files.pop(held.real, None)
     except OSError as error:
         raise ToolError(f"{display_path} cannot be deleted: {error.strerror}.") from None
-    ctx.state.seen_files.pop(_name_seen(path), None)
 
 
 def _check_writable(real: str, display_path: str, ctx: ToolContext) -> None:
@@ -217,13 +213,12 @@ def _check_writable(real: str, display_path: str, ctx: ToolContext) -> None:
         raise ToolError(f"{display_path} is not open to tools: {why}.")
 
 
-def describe_session_folder(ctx: ToolContext, path: str) -> str:
-    """Return a note for a file in a folder of the session's own, which stands for one of this machine's; empty
-    elsewhere.
+def describe_session_folder(ctx: ToolContext, real: str) -> str:
+    """Return a note for a file (its real path) in a folder of the session's own, which stands for one of this
+    machine's; empty elsewhere.
     """
-    real = ctx.resolve_real_path(path)
-    named = ctx.backend.to_command_path(real) if real is not None else real
-    if named is None or named == real:
+    named = ctx.backend.to_command_path(real)
+    if named == real:
         return ""
     private = next((one for one in _PRIVATE_FOLDERS if named.startswith(f"{one}/")), os.path.dirname(named))
     return f"({private} is this session's own and goes with it)"

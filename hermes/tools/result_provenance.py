@@ -26,7 +26,6 @@ def find_provenance(
     Something came from the hosts in `contacted_hosts`; None: nobody saw that, and the text of the call is all there is.
     `runs`: a program made the text, which may hold whatever background processes have received.
     """
-    spill = f"{os.path.realpath(context.spill_folder)}/"
     named = (os.path.realpath(one) for effect in effects if effect.kind is EffectKind.READS for one in effect.targets)
     files = (*paths, *named)
     processes = context.state.processes
@@ -40,6 +39,7 @@ def find_provenance(
         *sorted(seen_hosts.union(contacted_hosts or ())),
     ]
     sources = dict.fromkeys(f"{Source.WEB}:{host}" for host in hosts)
+    spill = f"{os.path.realpath(context.spill_folder)}/" if files else ""
     for path in files:
         sources |= dict.fromkeys(_list_file_sources(path, context, spill))
     return provenance_from_sources(sources)

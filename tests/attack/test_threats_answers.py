@@ -76,7 +76,9 @@ async def test_t8_of_many_answers_one_counts_and_another_sessions_none() -> None
         assert "exit code 0" in await one.run("rm -r old", many)
         assert taken == [False, True, *[False] * 7]
         (one.home.cwd / "old").mkdir()
-        assert "Not allowed" in await one.run(f"rm -r {one.home.cwd}/old"), "the answer that came too late was for the session"
+        assert "Not allowed" in await one.run(f"rm -r {one.home.cwd}/old"), (
+            "the answer that came too late was for the session"
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -30,7 +31,7 @@ async def folder(tmp_path: Path) -> AsyncIterator[int]:
 
 
 async def run(folder: int, *arguments: str) -> tuple[str, int]:
-    started = await start_reader([RIPGREP, "--no-config", *arguments], folder, [(folder, False)])
+    started = await start_reader([RIPGREP, "--no-config", *arguments], folder, [(folder, False)], seconds=60)
     shown = await asyncio.to_thread(started.process.communicate)
     return (shown[0] + shown[1]).decode(), await started.ended
 
@@ -46,9 +47,9 @@ async def test_what_was_given_is_read_and_nothing_else(folder: int, tmp_path: Pa
 
 
 async def test_names_alone_can_be_opened(folder: int) -> None:
-    started = await start_reader([RIPGREP, "--no-config", "--files", "./"], folder, [(folder, True)])
+    started = await start_reader([RIPGREP, "--no-config", "--files", "./"], folder, [(folder, True)], seconds=60)
     assert (await asyncio.to_thread(started.process.communicate))[0] == b"./file\n"
-    started = await start_reader([RIPGREP, "--no-config", "text", "./"], folder, [(folder, True)])
+    started = await start_reader([RIPGREP, "--no-config", "text", "./"], folder, [(folder, True)], seconds=60)
     assert b"text" not in (await asyncio.to_thread(started.process.communicate))[0]
 
 
@@ -56,11 +57,11 @@ async def test_nothing_is_left_of_a_program_that_is_closed_or_cannot_start(folde
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         with ExitStack() as held:
-            started = await start_reader([RIPGREP, "--no-config", "x", "-"], folder, [(folder, False)])
+            started = await start_reader([RIPGREP, "--no-config", "x", "-"], folder, [(folder, False)], seconds=60)
             held.callback(started.close)
         assert await started.ended in (-signal.SIGKILL, 1)
     with pytest.raises(OSError, match="nowhere"):
-        await start_reader(["/nowhere/rg"], folder, [(folder, False)])
+        await start_reader(["/nowhere/rg"], folder, [(folder, False)], seconds=60)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -71,7 +72,7 @@ async def test_a_start_that_is_cancelled_leaves_no_program(folder: int, tmp_path
     before = len(os.listdir("/proc/self/fd"))
     for rounds in range(12):
         starting = asyncio.create_task(
-            start_reader(["/bin/cat", str(pipe)], folder, [(folder, False)] if rounds % 2 else None)
+            start_reader(["/bin/cat", str(pipe)], folder, [(folder, False)] if rounds % 2 else None, seconds=60)
         )
         for _ in range(rounds // 2 % 3):
             await asyncio.sleep(0)
@@ -86,3 +87,11 @@ async def test_a_start_that_is_cancelled_leaves_no_program(folder: int, tmp_path
         readers = {thread.name for thread in threading.enumerate()}
     assert len(os.listdir("/proc/self/fd")) == before, "the threads have seen the end of all that they started"
     os.close(end_of_pipe)
+
+
+async def test_a_program_ends_although_nobody_stops_it(folder: int) -> None:
+    """What was started by a Hermes that is killed is not left behind, whatever pattern keeps it busy."""
+    busy = [sys.executable, "-I", "-S", "-c", "while True: pass"]
+    started = await start_reader(busy, folder, given=(folder,), seconds=0)
+    assert await started.ended == -signal.SIGKILL
+    started.close()

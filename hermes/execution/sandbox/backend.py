@@ -324,10 +324,15 @@ class SandboxBackend:
         self._commands = [one for one in self._commands if one not in finished]
         for one in finished:
             await one.release()
-        layout = await asyncio.to_thread(self._layouts.build_unfixed, command)
-        await self._planted.prepare_command(layout, is_alone=not self._commands)
-        self._layouts.fix_paths(self._planted.fixed_paths)
-        return await asyncio.to_thread(self._layouts.build_for_command, command, self._get_tmpdir())
+        layouts, tmpdir = self._layouts, self._get_tmpdir()
+
+        def build_fixed(paths: tuple[str, ...]) -> AccessLayout:
+            layouts.fix_paths(paths)
+            return layouts.build_for_command(command, tmpdir)
+
+        return await self._planted.prepare_command(
+            lambda: layouts.build_unfixed(command), build_fixed, is_alone=not self._commands
+        )
 
     def _get_tmpdir(self) -> SandboxTmpdir:
         if self._tmpdir is None:

@@ -4,11 +4,13 @@ A signal tells a command that began in its sandbox from a sandbox that could not
 """
 
 import asyncio
+import contextlib
 import functools
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -98,6 +100,9 @@ Not every shell knows `-u`; the limit does not hold for the superuser.
 """
 _SETSID = ("/usr/bin/setsid", "/bin/setsid", "/run/current-system/sw/bin/setsid")
 _UNSHARE_OPTIONS = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL")
+_COVERED = frozenset(("sys", "sysrq-trigger", "irq", "bus"))
+"""What bubblewrap makes read-only by itself where it could be written (`cover_proc_dirs`)."""
+_CACHE_SECONDS = 5.0
 _SCOPE_VERSION = 6
 """The version of Landlock that keeps abstract sockets apart, which a shared network does not."""
 
@@ -154,10 +159,9 @@ class BubblewrapSandbox:
         self._filter = seccomp.build_filter()
         if self._filter:
             handles.append(create_memory_file("filter", self._filter))
-        self._uses_scopes = (
-            network is NetworkMode.ON and abi >= _SCOPE_VERSION and not os.stat(program).st_mode & stat.S_ISUID
-        )
-        if self._uses_scopes:
+        self.order_index: int | None = None
+        if network is NetworkMode.ON and abi >= _SCOPE_VERSION and not os.stat(program).st_mode & stat.S_ISUID:
+            self.order_index = len(handles)
             handles.append(create_memory_file("order"))
         self._own_handles = tuple(handles)
         self._start_signal: StartSignal | None = None
@@ -196,9 +200,10 @@ class BubblewrapSandbox:
             options += ["--setenv", name, value]
         if self._filter:
             options += ["--seccomp", str(handles[1])]
-        if any("\0" in one for one in options):
+        written = "\0".join((*options, ""))
+        if written.count("\0") != len(options):
             raise ValueError("a null character in a variable")
-        replace_content(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
+        replace_content(self._options, os.fsencode(written))
         setsid = next(filter(os.path.exists, _SETSID), "") if self._pty else ""
         session = (setsid, "-c") if setsid else ()
         relay = (
@@ -210,8 +215,7 @@ class BubblewrapSandbox:
             found_at = handles[len(self._own_handles) - 1]
             shell = (*shell[:-1], self._start_signal.build_report(found_at, shell[0]) + shell[-1])
         program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
-        if self._uses_scopes:
-            order = 1 + bool(self._filter)
+        if (order := self.order_index) is not None:
             request = {"fs": 0, "net": 0, "scoped": LANDLOCK_SCOPES, "rules": [], "filter": b"", "limits": []}
             request["capabilities"] = False
             return build_confined_call(self.handles[order], handles[order], request, program, {}), {}
@@ -235,9 +239,10 @@ class BubblewrapSandbox:
         if "/tmp" not in self._tmpdir.replacements:  # noqa: S108
             kinds = {**kinds, self._tmpdir.tmp: PathAccess.WRITE}
         seen = (*kinds, *(path for path, _ in self._layout.links), *(one.path for one in self._layout.copies))
+        ways = _find_folders_above(seen)
         for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
             kind = kinds.get(path, PathAccess.WRITE)
-            if kind is PathAccess.HIDDEN and any(other.startswith(path + "/") for other in seen):
+            if kind is PathAccess.HIDDEN and path in ways:
                 empty_folders.append(path)
                 options += ["--tmpfs", path]
             else:
@@ -265,6 +270,14 @@ class BubblewrapSandbox:
         if not os.path.lexists(path):  # a socket that was closed meanwhile
             return ()
         return ("--ro-bind", self._tmpdir.empty_folder if os.path.isdir(path) else self._tmpdir.empty_file, path)
+
+
+def _find_folders_above(paths: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for path in paths:
+        while (at := path.rfind("/")) > 0 and (path := path[:at]) not in found:
+            found.add(path)
+    return found
 
 
 def build_trial(program: str) -> tuple[str, ...]:
@@ -296,13 +309,31 @@ def _proxy_variables(address: str) -> dict[str, str]:
     }
 
 
-@functools.cache
 def _find_kernel_parameters() -> tuple[str, ...]:
-    """Return the parts of /proc that affect the whole machine: the superuser may change them without any capability."""
+    """Return the parts of /proc that affect the whole machine: the superuser may change them without any capability.
+
+    Each costs the sandbox a mount, so what bubblewrap itself covers is left to it, and so is what holds nothing that
+    can be written: a driver that is loaded later may bring that.
+    """
+    return _list_kernel_parameters(int(time.monotonic() / _CACHE_SECONDS))
+
+
+@functools.lru_cache(maxsize=1)
+def _list_kernel_parameters(_age: int) -> tuple[str, ...]:
     with os.scandir("/proc") as entries:
         shown = [one for one in entries if not one.name.isdigit() and not one.is_symlink()]
-    changed = [one.path for one in shown if one.is_dir() or one.stat().st_mode & 0o222]
-    return tuple(sorted(path for path in changed if os.access(path, os.F_OK)))
+    found = (one.path for one in shown if one.name not in _COVERED or not os.access(one.path, os.W_OK))
+    return tuple(sorted(path for path in found if os.access(path, os.F_OK) and _holds_writable(path)))
+
+
+def _holds_writable(path: str) -> bool:
+    """Return whether a file of the system's, or one in a folder of it, can be written by anybody."""
+    with contextlib.suppress(OSError):
+        if not stat.S_ISDIR(mode := os.lstat(path).st_mode):
+            return bool(mode & 0o222) and not stat.S_ISLNK(mode)
+        with os.scandir(path) as entries:
+            return any(_holds_writable(one.path) for one in entries)
+    return True
 
 
 @functools.cache

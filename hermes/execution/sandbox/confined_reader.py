@@ -9,9 +9,11 @@ import contextlib
 import ctypes
 import functools
 import os
+import resource
 import stat
 import struct
 import subprocess
+import sys
 import threading
 from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,6 +43,7 @@ class _Order(Struct, frozen=True):
     readable: Sequence[ReadRule] | None
     given: Sequence[int]
     null: int
+    seconds: float = _TRIAL_SECONDS
 
 
 class _Start:
@@ -87,11 +90,17 @@ class StartedReader(Struct, frozen=True, eq=False):
 
 
 async def start_reader(
-    command: Sequence[str], folder: int, readable: Iterable[ReadRule] | None = None, given: Sequence[int] = ()
+    command: Sequence[str],
+    folder: int,
+    readable: Iterable[ReadRule] | None = None,
+    given: Sequence[int] = (),
+    *,
+    seconds: float,
 ) -> StartedReader:
     """Start a program in an open folder: it can read what `readable` are rules for and all below, and run itself.
 
     Without `readable` nothing confines it, and it starts at the root: it works by `given`, the handles that it gets.
+    `seconds` is how long it may be wanted: the kernel ends what is left of it when Hermes was killed meanwhile.
     Raises OSError when it cannot be started.
     """
     loop = asyncio.get_running_loop()
@@ -99,7 +108,7 @@ async def start_reader(
     with contextlib.ExitStack() as held:
         null = held.enter_context(_opened(os.devnull, os.O_RDONLY))
         rules = None if readable is None else [*readable, *_open_all(_list_needed_files(command[0]), held)]
-        order = _Order(command, folder, rules, given, null)
+        order = _Order(command, folder, rules, given, null, seconds)
         start = _Start(order)
         threading.Thread(target=_run_order, args=(start, loop, started), name="confined reader", daemon=True).start()
         try:
@@ -158,7 +167,7 @@ def _start(order: _Order) -> "subprocess.Popen[bytes]":
     """Give up this thread's rights for good, and start the program. Raises OSError."""
     if order.readable is not None:
         _confine_thread(order.readable)
-    return subprocess.Popen(
+    process = subprocess.Popen(
         order.command,
         cwd=f"/proc/self/fd/{order.folder}" if order.readable is not None else "/",
         stdin=order.null,
@@ -166,6 +175,16 @@ def _start(order: _Order) -> "subprocess.Popen[bytes]":
         stderr=subprocess.PIPE,
         pass_fds=order.given,
     )
+    _limit_processor_time(process.pid, order.seconds)
+    return process
+
+
+def _limit_processor_time(pid: int, seconds: float) -> None:
+    """Limit a program to what it can use of all processors in so many seconds; some patterns would keep it for ever."""
+    if sys.platform == "linux":
+        limit = int(seconds * (os.cpu_count() or 1)) + 1
+        with contextlib.suppress(OSError):
+            resource.prlimit(pid, resource.RLIMIT_CPU, (limit, limit))
 
 
 def _confine_thread(readable: Iterable[ReadRule]) -> None:

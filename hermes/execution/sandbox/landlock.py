@@ -58,6 +58,7 @@ class LandlockSandbox:
         self._request_file = create_memory_file("order")
         self.handles: Sequence[int] = (self._request_file,)
         self.namespaces: Sequence[int] = ()
+        self.order_index: int | None = 0
 
     def __enter__(self) -> "LandlockSandbox":
         return self

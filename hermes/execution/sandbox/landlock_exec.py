@@ -43,8 +43,13 @@ class ConfinedExec:
 
 
 def main() -> None:
+    """Carry out the order that the argument names."""
+    run_order(int(sys.argv[1]))
+
+
+def run_order(handle: int) -> None:
     """Confine this process as requested; on failure say why and leave with 125, so that nothing runs unconfined."""
-    request = ConfinedExec(int(sys.argv[1]))
+    request = ConfinedExec(handle)
     try:
         _drop_rights(request)
         os.execve(request.arguments[0], request.arguments, request.environment)  # noqa: S606

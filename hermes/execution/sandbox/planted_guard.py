@@ -38,10 +38,23 @@ class PlantedGuard:
         finally:
             self._starting -= 1
 
-    async def prepare_command(self, layout: AccessLayout, *, is_alone: bool) -> None:
-        """Take what is there as the person's own: all of it while no command runs, else what was opened since."""
+    async def prepare_command(
+        self,
+        build_layout: Callable[[], AccessLayout],
+        build_fixed: Callable[[tuple[str, ...]], AccessLayout],
+        *,
+        is_alone: bool,
+    ) -> AccessLayout:
+        """Take what is there as the person's own: all of it while no command runs, else what was opened since. Return
+        the layout in which that is fixed. All of it is done by one thread, since each way there costs as much as it.
+        """
+
+        def prepare() -> AccessLayout:
+            self._record_baseline(build_layout(), is_alone=is_alone)
+            return build_fixed(self.fixed_paths)
+
         async with self._lock:
-            await asyncio.to_thread(self._record_baseline, layout, is_alone=is_alone)
+            return await asyncio.to_thread(prepare)
 
     async def look(
         self, layout: AccessLayout, fixed: Callable[[str], bool], is_over: Callable[[], bool] = lambda: False
@@ -51,10 +64,16 @@ class PlantedGuard:
         `is_over` tells whether nothing runs any more: then there is nothing that a crash could leave.
         """
         async with self._lock:
-            roots = layout.paths_with(PathAccess.WRITE)
-            notes = await asyncio.to_thread(self._files.quarantine_new, roots, fixed)
-            if not self._starting and is_over():
-                await asyncio.to_thread(self._files.forget_baseline)
+            # What begins meanwhile waits for the lock, and makes a baseline of its own.
+            is_last = not self._starting and is_over()
+
+            def look() -> list[str]:
+                notes = self._files.quarantine_new(layout.paths_with(PathAccess.WRITE), fixed)
+                if is_last:
+                    self._files.forget_baseline()
+                return notes
+
+            notes = await asyncio.to_thread(look)
         self._notices += notes
         return notes
 

@@ -26,6 +26,7 @@ class SeatbeltSandbox:
         self.temporary_folder: str | None = tmpdir.tmp
         self.handles: Sequence[int] = ()
         self.namespaces: Sequence[int] = ()
+        self.order_index: int | None = None
         self._profile = build_profile(layout, tmpdir.tmp, network)
 
     def __enter__(self) -> "SeatbeltSandbox":

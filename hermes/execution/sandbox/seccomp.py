@@ -3,6 +3,7 @@
 What a filter can see is a call's number and its plain arguments, no paths and no addresses.
 """
 
+import functools
 import platform
 import struct
 
@@ -65,6 +66,7 @@ def has_filter() -> bool:
     return platform.machine() in _CALL_NUMBERS
 
 
+@functools.cache
 def build_filter(*, unix: bool = True, datagrams: bool = True) -> bytes:
     """Build a filter; without `unix` no socket to another program can be made, without `datagrams` only TCP is left.
 

@@ -38,16 +38,16 @@ class SessionLayout:
         self._copies = copies
         self._opened = OpenedPlaces()
         self._fixed_paths: tuple[str, ...] = ()
-        self._fixed: tuple[AccessLayout, AccessLayout] | None = None
-        """The layout without and with the fixed paths."""
+        self._fixed: tuple[AccessLayout, tuple[str, ...], AccessLayout] | None = None
+        """The layout without the fixed paths, these, and the layout with them."""
         self._cache = LayoutCache(self._build, self._list_watched, mounts)
 
     def current_layout(self) -> AccessLayout:
         """Return the layout as it is now, but for sockets, which only commands could reach."""
-        unfixed = self._cache.get_layout()
-        if self._fixed is None or self._fixed[0] is not unfixed:
-            self._fixed = unfixed, add_fixed_paths(unfixed, self._fixed_paths)
-        return self._fixed[1]
+        unfixed, paths, held = self._cache.get_layout(), self._fixed_paths, self._fixed
+        if held is None or held[0] is not unfixed or held[1] is not paths:
+            self._fixed = held = unfixed, paths, add_fixed_paths(unfixed, paths)
+        return held[2]
 
     def build_unfixed(self, command: ShellCommand) -> AccessLayout:
         """Return the layout for a command before anything in what is writable is fixed, some seconds old at most."""
@@ -71,7 +71,7 @@ class SessionLayout:
     def fix_paths(self, paths: tuple[str, ...]) -> None:
         """Keep these read-only inside of what is writable."""
         if paths != self._fixed_paths:
-            self._fixed_paths, self._fixed = paths, None
+            self._fixed_paths = paths
 
     def open_to_write(self, path: str) -> None:
         """Let commands write a path (resolved). Raises `ToolError` for what is protected."""

@@ -136,24 +136,25 @@ def _require_free_path(real: str, display_path: str, pending: dict[str, TextFile
 
 
 def _apply_edits(ctx: ToolContext, changes: list[_FileEdit]) -> str:
-    done: list[_FileEdit] = []
+    places: list[str] = []
     try:
         for change in changes:
-            _write_content(ctx, change.path, change.after)
-            done.append(change)
+            places.append(_write_content(ctx, change.path, change.after))  # noqa: PERF401 - how many were is needed
     except ToolError as error:
-        for change in reversed(done):
+        for change in reversed(changes[: len(places)]):
             _write_content(ctx, change.path, change.before)
         raise ToolError(f"{error} Every file is as it was.") from None
-    return "\n".join(_describe_edit(change, files.describe_session_folder(ctx, change.path)) for change in changes)
+    notes = (files.describe_session_folder(ctx, real) for real in places)
+    return "\n".join(map(_describe_edit, changes, notes))
 
 
-def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> None:
+def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> str:
+    """Write or delete a file; return its real path, empty where it is gone."""
     target = ctx.resolve_path(path)
     if content is not None:
-        files.save_file(target, path, files.encode_text_file(content), ctx)
-    else:
-        files.delete_file(target, path, ctx)
+        return files.save_file(target, path, files.encode_text_file(content), ctx)
+    files.delete_file(target, path, ctx)
+    return ""
 
 
 def _describe_edit(change: _FileEdit, place: str) -> str:

@@ -7,7 +7,6 @@ from typing import Annotated, BinaryIO
 from msgspec import Struct
 
 from hermes.core.messages import Provenance, Source
-from hermes.tools import files
 from hermes.tools.files import detect_encoding, open_regular, stamp_from_status
 from hermes.tools.session import FileStamp, ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
@@ -52,14 +51,15 @@ async def read_file(
     """Read a text file as numbered lines. For a large file use offset and limit, or search_files first."""
     target = ctx.resolve_path(path)
     first, count = max(1, offset), max(1, min(limit, MAX_LINES))
-    with open_regular(target, path, ctx) as file:
+    file, real = open_regular(target, path, ctx)
+    with file:
         status = os.fstat(file.fileno())
         stamp = stamp_from_status(status)
         if status.st_size <= _MAX_INLINE_BYTES:
             window = _read_window(file, first, count, stamp)
         else:
             window = await asyncio.to_thread(_read_window, file, first, count, stamp)
-    files.remember_stamp(ctx.state, target, stamp)
+    ctx.state.seen_files[real] = stamp
     nothing = not window.lines and window.total != 0  # a binary file, or a line after the end
     provenance = Provenance(source=Source.FILE, label=path)
     return ToolOutput(text=_format_window(window, first, path), provenance=provenance, failed=nothing)

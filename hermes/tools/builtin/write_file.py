@@ -38,13 +38,13 @@ def _write_text(target: Path, display_path: str, content: str, ctx: ToolContext)
     content = ctx.restore_secrets(content, like.text)
     text = content.replace("\r\n", "\n") if like.newline == "\r\n" else content
     data = files.encode_text_file(msgspec.structs.replace(like, text=text))
-    files.save_file(target, display_path, data, ctx)
+    real = files.save_file(target, display_path, data, ctx)
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     said = f"{'Replaced' if existed else 'Created'} {display_path}: {len(data)} bytes, {lines} lines."
     kept = [like.encoding.upper()] if like.encoding != "utf-8" or like.bom else []
     kept += ["CRLF line ends"] if like.newline == "\r\n" else []
     said += f" Kept {' and '.join(kept)}." if kept else ""
-    notes = (said, files.describe_session_folder(ctx, display_path), describe_syntax_error(display_path, content))
+    notes = (said, files.describe_session_folder(ctx, real), describe_syntax_error(display_path, content))
     return " ".join(note for note in notes if note)
 
 
@@ -63,9 +63,10 @@ def _read_existing(target: Path, display_path: str, ctx: ToolContext) -> tuple[T
         return plain, False
     if kind == "other":
         raise ToolError(f"{display_path} is no regular file, so it is not written.")
-    with files.open_regular(target, display_path, ctx) as file:
+    file, real = files.open_regular(target, display_path, ctx)
+    with file:
         status = os.fstat(file.fileno())
-        files.check_unchanged(target, display_path, ctx.state, status)
+        files.check_unchanged(real, display_path, ctx.state, status)
         found = files.decode_text_file(file.read()) if status.st_size <= files.EDIT_LIMIT else None
     # Latin-1 is only a guess for bytes that are not UTF-8; new text is not forced into it.
     return (found if found is not None and found.encoding != "latin-1" else plain), True
