@@ -12,15 +12,9 @@ from hermes.safety.shell.words import FETCHED, NO_LABELS, SECRET, ShellStream, W
 Rule = Callable[[ProgramCall], ShellStream | None]
 
 
-_STARTING = (
-    "to-command",
-    "checkpoint-action",
-    "use-compress-program",
-    "compress-program",
-    "info-script",
-    "new-volume-script",
-    "rsh-command",
-    "unzip-command",
+_STARTING = str.split(
+    "to-command checkpoint-action use-compress-program compress-program info-script new-volume-script rsh-command "
+    "unzip-command"
 )
 _PACKING = ("use-compress-program", "compress-program")
 
@@ -129,16 +123,9 @@ def sorted_(call: ProgramCall) -> None:
     emptied(call, options.operands, options.option_values("o", "output"))
 
 
-_DELETING = (
-    "delete",
-    "delete-after",
-    "delete-before",
-    "delete-excluded",
-    "delete-during",
-    "delete-delay",
-    "delete-missing-args",
-    "remove-source-files",
-    "del",
+_DELETING = word_set(
+    "delete delete-after delete-before delete-excluded delete-during delete-delay delete-missing-args "
+    "remove-source-files del"
 )
 
 

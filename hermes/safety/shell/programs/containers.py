@@ -211,19 +211,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose", "podman-compose", "buildah", "finch"), judge),
     **dict.fromkeys(("kubectl", "oc", "k3s", "microk8s", "k", "minikube"), cluster),
     **dict.fromkeys(
-        (
-            "ctr",
-            "crictl",
-            "lxc",
-            "incus",
-            "runc",
-            "crun",
-            "systemd-nspawn",
-            "apptainer",
-            "singularity",
-            "virsh",
-            "multipass",
-        ),
-        lower,
+        word_set("ctr crictl lxc incus runc crun systemd-nspawn apptainer singularity virsh multipass"), lower
     ),
 }

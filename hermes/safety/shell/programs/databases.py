@@ -88,52 +88,20 @@ def address_loses(address: str) -> bool:
 
 _CLIENTS: dict[str, tuple[str, str]] = {
     # By program: the letters that take a value, and those whose value is a statement.
-    "psql": ("cdhpUfvoFRTPL", "c"),
-    "mysql": ("eDhPuS", "e"),
-    "mariadb": ("eDhPuS", "e"),
-    "sqlcmd": ("QqSUPdio", "Qq"),
-    "clickhouse-client": ("qhdu", "q"),
-    "clickhouse": ("qhdu", "q"),
-    "clickhouse-local": ("q", "q"),
-    "cockroach": ("e", "e"),
-    "cqlsh": ("efuk", "e"),
-    "duckdb": ("c", "c"),
-    "usql": ("cf", "c"),
-    "mongosh": ("", ""),
-    "mongo": ("", ""),
-    "isql": ("", ""),
-    "sqlplus": ("", ""),
-    "trino": ("", ""),
-    "presto": ("", ""),
-    "impala-shell": ("qi", "q"),
-    "hive": ("ef", "e"),
-    "beeline": ("euf", "e"),
-    "snowsql": ("qf", "q"),
-    "pgcli": ("cdhpU", ""),
-    "mycli": ("ehuD", "e"),
-    "litecli": ("e", "e"),
-    "spark-sql": ("ef", "e"),
-    "osqueryi": ("", ""),
-    "rqlite": ("", ""),
-    "sqlite3": ("", ""),
-    "sqlite": ("", ""),
-    "turso": ("", ""),
-    "db2": ("", ""),
-    "bteq": ("", ""),
-    "vsql": ("c", "c"),
-    "tsql": ("", ""),
-    "mssql-cli": ("Q", "Q"),
-    "cypher-shell": ("upa", ""),
-    "arangosh": ("", ""),
-    "iredis": ("", ""),
-    "surreal": ("", ""),
-    "ysqlsh": ("cdhpUf", "c"),
-    "edgedb": ("c", "c"),
-    "timescaledb": ("", ""),
-    "questdb": ("", ""),
-    "ksql": ("e", "e"),
-    "pinot-admin": ("", ""),
-    "aql": ("c", "c"),
+    **dict.fromkeys(word_set("psql usql ysqlsh duckdb vsql edgedb aql pgcli"), ("cdhpUfvoFRTPL", "c")),
+    **dict.fromkeys(word_set("mysql mariadb mycli litecli cockroach ksql"), ("eDhPuS", "e")),
+    **dict.fromkeys(word_set("cqlsh hive beeline spark-sql"), ("efuk", "e")),
+    **dict.fromkeys(word_set("sqlcmd mssql-cli"), ("QqSUPdio", "Qq")),
+    **dict.fromkeys(word_set("clickhouse clickhouse-client clickhouse-local impala-shell snowsql"), ("qhdufi", "q")),
+    **dict.fromkeys(
+        word_set(
+            """
+            mongosh mongo isql sqlplus trino presto osqueryi rqlite sqlite3 sqlite turso db2 bteq tsql cypher-shell
+            arangosh iredis surreal timescaledb questdb pinot-admin
+            """
+        ),
+        ("", ""),
+    ),
 }
 _SPOKEN_LONG = ("command", "execute", "eval", "query", "exec", "init-command", "sql", "statement")
 _NAMED = word_set(
@@ -213,26 +181,8 @@ def _escaped(call: ProgramCall, texts: Sequence[str], spoken: str) -> None:
         call.ask("nested-program", "it starts another program")
 
 
-_STORES: dict[str, tuple[str, str]] = {
-    # Ports of stores that are emptied by one request, with the paths that do it.
-    "9200": ("elasticsearch", r"."),
-    "9201": ("elasticsearch", r"."),
-    "5984": ("couchdb", r"."),
-    "8500": ("consul", r"."),
-    "2379": ("etcd", r"."),
-    "8086": ("influxdb", r"."),
-    "8200": ("vault", r"."),
-    "6333": ("qdrant", r"."),
-    "2375": ("docker", r"."),
-    "2376": ("docker", r"."),
-    "7700": ("meilisearch", r"."),
-    "8108": ("typesense", r"."),
-    "15672": ("rabbitmq", r"."),
-    "8983": ("solr", r"."),
-    "8080": ("", r"/apis?/v1/namespaces"),
-    "6443": ("kubernetes", r"."),
-    "8001": ("kubernetes", r"."),
-}
+_STORE_PORTS = word_set("9200 9201 5984 8500 2379 8086 8200 6333 2375 2376 7700 8108 15672 8983 6443 8001")
+"""Ports of stores, of which one request may take away all that they hold."""
 _EMPTYING = re.compile(
     r"_delete_by_query|_all(/|$|\?)|_purge|/drop(\b|/)|/flushall|/truncate|delete-all|deleteAll|/containers/create|"
     r"_cluster/settings|/_shutdown|/shutdown(\?|$)|/actuator/shutdown|/actuator/restart|update\?.*commit=true.*delete|"
@@ -250,9 +200,9 @@ def request_loses(method: str, address: str, bodies: Sequence[Word], *, local: b
     """Whether an HTTP request takes something away: by its method, its path, or what it carries."""
     if method == "DELETE" and not local:
         return True
-    port = re.match(r"(?:\w+://)?(?:[^@/]*@)?[\w.\[\]-]+:(\d{1,5})(/.*)?$", address)
-    if method == "DELETE" and port is not None and port[1] in _STORES:
-        return re.search(_STORES[port[1]][1], port[2] or "/") is not None
+    port = re.match(r"(?:\w+://)?(?:[^@/]*@)?[\w.\[\]-]+:(\d{1,5})(?:/.*)?$", address)
+    if method == "DELETE" and port is not None and port[1] in _STORE_PORTS:
+        return True
     if method in ("DELETE", "POST", "PUT", "PATCH", "PURGE") and _EMPTYING.search(address):
         return True
     return address_loses(address) or any(_MUTATION.search(word.text[:20_000]) for word in bodies)

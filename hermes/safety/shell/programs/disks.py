@@ -80,11 +80,13 @@ def made(call: ProgramCall) -> None:
 
 _VOLUMES: dict[str, str] = {
     # By program: words after which a disk, a volume or a pool is gone.
-    "lvremove": r"",
-    "vgremove": r"",
-    "pvremove": r"",
-    "lvreduce": r"",
-    "vgreduce": r"",
+    **dict.fromkeys(
+        word_set(
+            "lvremove vgremove pvremove lvreduce vgreduce sg_sanitize partclone.restore nwipe dban flash_erase "
+            "flash_eraseall ubiformat thin_restore xfs_mdrestore"
+        ),
+        r"",
+    ),
     "lvresize": r".*-L ?-",
     "zpool": r"(destroy|labelclear|create\b.*-f)",
     "zfs": r"destroy\b.*-\w*[rRf]",
@@ -94,26 +96,17 @@ _VOLUMES: dict[str, str] = {
     "nvme": r"(format|sanitize|write-zeroes|write-uncor|delete-ns|dsm|detach-ns)\b",
     "badblocks": r".*-\w*[wn]\w*\b",
     "sg_format": r".*--format|.*-F",
-    "sg_sanitize": r"",
     "sg_dd": r".*of=/dev/",
     "ddrescue": r".* /dev/\w+",
     "dd_rescue": r".* /dev/\w+",
-    "partclone.restore": r"",
     "dc3dd": r".*(wipe|of)=/dev/",
-    "nwipe": r"",
-    "dban": r"",
     "diskutil": r"(eraseDisk|eraseVolume|partitionDisk|zeroDisk|randomDisk|secureErase|reformat|apfs delete\w*)",
     "asr": r".*--erase",
     "newfs": r".*/dev/",
     "gpart": r"(destroy|delete|create)",
     "dmsetup": r"(remove|remove_all|wipe_table|clear)",
     "blkdiscard": r".*/dev/",
-    "flash_erase": r"",
-    "flash_eraseall": r"",
-    "ubiformat": r"",
     "mtd": r"erase",
-    "thin_restore": r"",
-    "xfs_mdrestore": r"",
     "hdfs": r".*namenode -format",
 }
 _ASKING: dict[str, str] = {

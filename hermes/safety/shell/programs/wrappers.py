@@ -22,94 +22,60 @@ from hermes.safety.shell.words import (
 Rule = Callable[[ProgramCall], ShellStream | None]
 _RIGHTS = "it runs with another user's rights"
 
-_PEELED: dict[str, tuple[str, str, int]] = {
-    # By program: letters with a value, long names with a value, and how many words come before the program.
-    "sudo": ("ugpCrtTUDRhcP", "user group prompt chdir host other-user role type chroot close-from command-timeout", 0),
-    "doas": ("uCa", "", 0),
-    "nohup": ("", "", 0),
-    "nice": ("n", "adjustment", 0),
-    "ionice": ("cnpPu", "class classdata pid", 0),
-    "timeout": ("sk", "signal kill-after", 1),
-    "gtimeout": ("sk", "signal kill-after", 1),
-    "command": ("", "", 0),
-    "builtin": ("", "", 0),
-    "exec": ("a", "", 0),
-    "time": ("of", "output format", 0),
-    "stdbuf": ("ioe", "input output error", 0),
-    "unbuffer": ("", "", 0),
-    "setsid": ("", "", 0),
-    "busybox": ("", "", 0),
-    "toybox": ("", "", 0),
-    "chroot": ("", "userspec groups", 1),
-    "unshare": ("SGRw", "root wd map-user map-group propagation setuid setgid", 0),
-    "nsenter": ("tSGrw", "target setuid setgid", 0),
-    "strace": ("oepsuEbaISPX", "output trace attach expr env", 0),
-    "ltrace": ("oepsunalx", "output", 0),
-    "dtruss": ("p", "", 0),
-    "chrt": ("Tpd", "", 1),
-    "taskset": ("", "", 1),
-    "numactl": ("Nmic", "cpunodebind membind physcpubind", 0),
-    "prlimit": ("p", "pid", 0),
-    "systemd-run": (
-        "puMHE",
-        "property unit description uid gid working-directory setenv slice on-calendar on-active",
-        0,
-    ),
-    "systemd-inhibit": ("", "what who why mode", 0),
-    "caffeinate": ("tw", "", 0),
-    "proot": ("rbwq0", "", 0),
-    "fakeroot": ("lsib", "", 0),
-    "dbus-run-session": ("", "config-file", 0),
-    "dbus-launch": ("", "", 0),
-    "faketime": ("", "", 1),
-    "xvfb-run": ("nsefp", "server-args", 0),
-    "catchsegv": ("", "", 0),
-    "firejail": ("", "", 0),
-    "bwrap": ("", "", 0),
-    "runuser": ("ugGc", "user group command", 0),
-    "setpriv": ("", "reuid regid", 0),
-    "cpulimit": ("lpe", "limit", 0),
-    "perf": ("e", "", 1),
-    "valgrind": ("", "", 0),
-    "torsocks": ("", "", 0),
-    "proxychains": ("f", "", 0),
-    "proxychains4": ("f", "", 0),
-    "tsocks": ("", "", 0),
-    "coproc": ("", "", 0),
-    "ts": ("", "", 0),
-    "retry": ("td", "times delay", 0),
-    "chronic": ("", "", 0),
-    "ifne": ("", "", 0),
-    "envdir": ("", "", 1),
-    "softlimit": ("mcd", "", 0),
-    "linux32": ("", "", 0),
-    "linux64": ("", "", 0),
-    "eatmydata": ("", "", 0),
-    "noglob": ("", "", 0),
-    "nocorrect": ("", "", 0),
-    "then": ("", "", 0),
-    "do": ("", "", 0),
-    "else": ("", "", 0),
-    "rlwrap": ("", "", 0),
-    "winpty": ("", "", 0),
-    "wsl": ("deu", "distribution exec user cd", 0),
-    "wine": ("", "", 0),
-    "tini": ("", "", 0),
-    "dumb-init": ("", "", 0),
-    "chpst": ("uUbem", "", 0),
-    "mise": ("", "", 0),
-    "pixi": ("", "", 0),
-    "hyperfine": ("wrm", "warmup runs", 0),
+_PEELED: dict[str, tuple[str, str]] = {
+    # By program: letters with a value, and long names with a value.
+    "sudo": ("ugpCrtTUDRhcP", "user group prompt chdir host other-user role type chroot close-from command-timeout"),
+    "doas": ("uCa", ""),
+    "nice": ("n", "adjustment"),
+    "ionice": ("cnpPu", "class classdata pid"),
+    **dict.fromkeys(("timeout", "gtimeout"), ("sk", "signal kill-after")),
+    "exec": ("a", ""),
+    "time": ("of", "output format"),
+    "stdbuf": ("ioe", "input output error"),
+    "chroot": ("", "userspec groups"),
+    "unshare": ("SGRw", "root wd map-user map-group propagation setuid setgid"),
+    "nsenter": ("tSGrw", "target setuid setgid"),
+    **dict.fromkeys(("strace", "ltrace"), ("oepsunalbEaISPxX", "output trace attach expr env")),
+    "dtruss": ("p", ""),
+    "chrt": ("Tpd", ""),
+    "numactl": ("Nmic", "cpunodebind membind physcpubind"),
+    "prlimit": ("p", "pid"),
+    "systemd-run": ("puMHE", "property unit description uid gid working-directory setenv slice on-calendar on-active"),
+    "systemd-inhibit": ("", "what who why mode"),
+    "caffeinate": ("tw", ""),
+    "proot": ("rbwq0", ""),
+    "fakeroot": ("lsib", ""),
+    "dbus-run-session": ("", "config-file"),
+    "xvfb-run": ("nsefp", "server-args"),
+    "runuser": ("ugGc", "user group command"),
+    "setpriv": ("", "reuid regid"),
+    "cpulimit": ("lpe", "limit"),
+    "perf": ("e", ""),
+    **dict.fromkeys(("proxychains", "proxychains4"), ("f", "")),
+    "retry": ("td", "times delay"),
+    "softlimit": ("mcd", ""),
+    "wsl": ("deu", "distribution exec user cd"),
+    "chpst": ("uUbem", ""),
+    "hyperfine": ("wrm", "warmup runs"),
 }
-_NAMED = {name: word_set(longs) for name, (_, longs, _) in _PEELED.items()}
+_PEELED_AT_ONCE = word_set(
+    """
+    nohup command builtin unbuffer setsid busybox toybox taskset dbus-launch faketime catchsegv firejail bwrap valgrind
+    torsocks tsocks coproc ts chronic ifne envdir linux32 linux64 eatmydata noglob nocorrect then do else rlwrap winpty
+    wine tini dumb-init mise pixi
+    """
+)
+"""Wrappers none of whose options takes a value."""
+_SKIPPING = word_set("timeout gtimeout chroot chrt taskset faketime perf envdir")
+"""Wrappers that take a word of their own before the program."""
 _ELSEWHERE = word_set("chroot nsenter unshare proot systemd-run bwrap firejail")
 
 
 def peeled(call: ProgramCall) -> ShellStream | None:
     """The wrappers that take options, a few words of their own, and then a program."""
-    letters, _, skipped = _PEELED[call.name]
-    options = CommandOptions(call.words, letters, _NAMED[call.name], stop=True)
-    rest = options.operands[skipped:] if call.name != "taskset" or len(options.operands) > 1 else options.operands[1:]
+    letters, named = _PEELED.get(call.name, ("", ""))
+    options = CommandOptions(call.words, letters, word_set(named), stop=True)
+    rest = options.operands[call.name in _SKIPPING :]
     if call.name in ("sudo", "doas"):
         return _raised(call, options, rest)
     if call.name == "command" and options.has_option("v", "V"):
@@ -540,7 +506,7 @@ def debugger(call: ProgramCall) -> ShellStream | None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_PEELED, peeled),
+    **dict.fromkeys((*_PEELED, *_PEELED_AT_ONCE), peeled),
     "env": env,
     **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
     **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
