@@ -272,11 +272,8 @@ def label_search_output(call: ProgramCall, out: ShellStream) -> ShellStream:
 
 
 def judge_given_names(call: ProgramCall) -> None:
-    """Judge the words a program is given: deleting search results, and replacing files by nothing."""
+    """Judge search results being deleted."""
     if call.name in _DELETERS and any(
         word.dynamic and SEARCH_RESULT in word.labels and not is_lossless_delete(call, word) for word in call.words
     ):
         call.ask("deletes-given", "it deletes everything that it is given")
-    if call.name in ("tee", "sponge") and call.fed and call.stdin.text in ("", "\n") and "-a" not in call.args:
-        for word in call.parse_options().operands:
-            judge_stored_output(call.host, call.resolve_path(word), ">", call.stdin, call.state)

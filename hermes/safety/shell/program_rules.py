@@ -180,7 +180,6 @@ def judged(call: ProgramCall) -> ShellStream:
         judge_operands(call, is_known=rule is not None and not names_output(call))
     _judge_home_search(call)
     option_injection.judge(call)
-    keystores.searched(call)
     return _labelled(call, _finish(call, out, labels))
 
 

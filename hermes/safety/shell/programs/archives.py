@@ -30,7 +30,6 @@ def archived(call: ProgramCall) -> ShellStream | None:
         call.ask("mv-away", "it deletes what it packs")
     if options.has_option("P", "absolute-names") and options.has_option("x", "extract") and call.name == "tar":
         call.ask("protected-path", "it unpacks to wherever the archive says")
-    _unpacked(call, options)
     return _packed(call, options)
 
 
@@ -47,23 +46,6 @@ def _told(call: ProgramCall, options: CommandOptions) -> None:
         options.has_option("unzip-command") or any(text.startswith("-TT") for text in call.args)
     ):
         call.ask("nested-program", "it starts another program")
-
-
-def _unpacked(call: ProgramCall, options: CommandOptions) -> None:
-    """What comes out of an archive that was downloaded is as foreign as the archive."""
-    extracts = call.name in ("unzip", "7z", "7za", "unrar", "cpio") or options.has_option("x", "extract", "get")
-    if not extracts:
-        return
-    files = options.option_values("f", "file")
-    source = dataflow.file_content(call, files[0]) if files else call.stdin
-    if call.name in ("unzip", "7z", "7za", "unrar") and options.operands:
-        named = options.operands[-1] if call.name.startswith("7z") else options.operands[0]
-        source = dataflow.file_content(call, named)
-    if FETCHED in source.labels:
-        folders = options.option_values("C", "directory", "d")
-        call.state.files[call.resolve_path(folders[0]) if folders else call.cwd] = ShellStream(
-            None, frozenset({FETCHED})
-        )
 
 
 def _archive_options(call: ProgramCall) -> CommandOptions:
