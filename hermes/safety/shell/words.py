@@ -23,6 +23,8 @@ STORED = "stored"
 """The label of names of what a store holds."""
 REGENERABLE = "remade"
 """The label of names of regenerable files only."""
+EVERYTHING = "everything"
+"""The label of names of all files of the system, or of a home."""
 MADE_HERE = "${:mktemp}"
 """The mark for the random part of a name from `mktemp`: no variable can have this name."""
 NO_LABELS: frozenset[str] = frozenset()

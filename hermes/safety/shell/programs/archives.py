@@ -28,8 +28,6 @@ def archived(call: ProgramCall) -> ShellStream | None:
             call.ask("protected-path", "it unpacks over the system")
     if options.has_option("remove-files") or (call.name == "zip" and options.has_option("m", "move")):
         call.ask("mv-away", "it deletes what it packs")
-    if options.has_option("P", "absolute-names") and options.has_option("x", "extract") and call.name == "tar":
-        call.ask("protected-path", "it unpacks to wherever the archive says")
     return _packed(call, options)
 
 
@@ -102,7 +100,6 @@ def sorted_(call: ProgramCall) -> None:
         _started(call, word.text, harmless=True)
     for word in options.option_values("o", "output"):
         call.judge_write(call.resolve_path(word), kind=EffectKind.OVERWRITES)
-    emptied(call, options.operands, options.option_values("o", "output"))
 
 
 _DELETING = word_set(
@@ -123,10 +120,6 @@ def synced(call: ProgramCall) -> None:
         if word.text.split()[:1] not in (["ssh"], ["/usr/bin/ssh"]):
             call.ask("nested-program", "it starts another program")
         call.judge_script(word.text, lost=True)
-    for word in options.option_values("rsync-path"):
-        if word.text.split()[:1] != ["rsync"] or len(word.text.split()) > 1:
-            call.judge_script(word.text, lost=True)
-            call.ask("nested-program", "it starts another program")
     if options.has_option("daemon"):
         call.ask("raw-connection", "it opens files to others")
     emptied(call, operands[:-1], operands[-1:])

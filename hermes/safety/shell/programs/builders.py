@@ -13,22 +13,9 @@ from hermes.safety.shell.words import FETCHED, UNKNOWN_STREAM, ShellStream, Word
 Rule = Callable[[ProgramCall], ShellStream | None]
 
 
-_MANIFEST = re.compile(
-    r"/(package\.json|package-lock\.json|Makefile|makefile|GNUmakefile|justfile|Rakefile|Gemfile|setup\.(py|cfg)|pyproject\.toml|"
-    r"conftest\.py|tox\.ini|noxfile\.py|pytest\.ini|Cargo\.toml|build\.rs|build\.gradle(\.kts)?|pom\.xml|CMakeLists\.txt|"
-    r"composer\.json|mix\.exs|go\.mod|requirements\S*\.txt|docker-compose\.ya?ml|compose\.ya?ml|Dockerfile|Vagrantfile|"
-    r"gulpfile\.\w+|Gruntfile\.\w+|webpack\.config\.\w+|vite\.config\.\w+|jest\.config\.\w+|\.npmrc|\.eslintrc\S*|"
-    r"\.pre-commit-config\.yaml|SConstruct|meson\.build|playbook\.ya?ml|site\.ya?ml|main\.tf|wscript|build\.xml|build\.sbt)$"
-)
-
-
 def runs_folder(call: ProgramCall, place: str) -> None:
     """Judge a folder out of which code is taken: it may have been downloaded, or what says what runs in it."""
     dataflow.judge_code_folder(call, place)
-    for path, held in call.state.files.items():
-        if FETCHED in held.labels and path.startswith(place) and _MANIFEST.match(path[len(place) :]):
-            call.ask("remote-exec", "it runs what it downloads")
-            return
 
 
 def folder(call: ProgramCall) -> None:
@@ -71,13 +58,10 @@ def _packages_installed(call: ProgramCall, verb: str, named: Sequence[str]) -> N
     call.add_effect(EffectKind.FETCHES, ("registry",))
     if any(map(fetched.foreign, named)):
         call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
-    if verb in ("install", "i", "add") and any(text.startswith("--registry") for text in call.args):
-        call.ask("runs-fetched", "it installs packages from another registry", contained=True)
 
 
 def _package_run(call: ProgramCall) -> ShellStream | None:
     options = CommandOptions(call.words, "pcw", word_set("package call workspace"), stop=call.name in ("npx", "bunx"))
-    cloud_clis.migrations(call)
     call.add_effect(EffectKind.FETCHES, ("registry",))
     call.add_effect(EffectKind.RUNS, ("registry", call.cwd))
     for word in options.option_values("c", "call"):
@@ -102,8 +86,6 @@ def project_runner(call: ProgramCall) -> ShellStream | None:
         return _project_run(call, verb, call.words[at:])
     if verb in _CHANGING:
         _project_changed(call, verb)
-    elif call.name in ("poetry", "pdm", "pipenv", "hatch") and verb in ("config", "env") and "remove" in args:
-        call.ask("packages", "it removes programs that others may need")
     return None
 
 
@@ -153,13 +135,10 @@ def pip(call: ProgramCall) -> ShellStream | None:
     elif "config" in args and {"set", "edit", "unset"} & set(args):
         call.add_effect(EffectKind.PERSISTS, ("pip.conf",))
         call.ask("hijack", "it changes where packages come from")
-    elif "uninstall" in args and ("-r" in args or any(word.dynamic for word in call.words)):
-        call.ask("packages", "it removes programs that others may need")
     return None
 
 
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile", "justfile", "build.ninja")
-_SHELL_SET = re.compile(r"SHELL=|\.SHELLFLAGS=|MAKEFLAGS=|CC=.*[;|&]|\w+=.*(\$\(shell|`)")
 
 
 def make(call: ProgramCall) -> ShellStream | None:
@@ -173,8 +152,6 @@ def make(call: ProgramCall) -> ShellStream | None:
         _make_file(call, word)
     for word in options.option_values("eval", "E"):
         _recipes(call, ShellStream(word.text))
-    if any(_SHELL_SET.match(word.text) for word in options.operands):
-        call.ask("nested-program", "it starts another program")
     for name in _MAKEFILES if not files and call.state.files else ():
         held = call.state.files.get(f"{place}/{name}", UNKNOWN_STREAM)
         if held.text is not None:
@@ -184,11 +161,8 @@ def make(call: ProgramCall) -> ShellStream | None:
 
 def _make_file(call: ProgramCall, word: Word) -> None:
     held = dataflow.file_content(call, word)
-    if word.text == "-" or word.text.startswith("/dev/"):
-        _recipes(call, held)
-        return
     dataflow.judge_run_file(call, call.resolve_path(word), script=False)
-    if held.text is not None:
+    if word.text.startswith(("-", "/dev/")) or held.text is not None:
         _recipes(call, held)
 
 
@@ -207,47 +181,27 @@ def _recipes(call: ProgramCall, stream: ShellStream) -> None:
                 call.judge_script(text.replace("$$", "$"), lost=True)
 
 
-_EMPTIES = re.compile(r"(?:^|[|+:])\s*(?:sil\w*!?\s+)?(?:%|1,\$)\s*d(?:e\w*)?\s*(?:$|\|)")
-_EDITORS = word_set("vi vim nvim ex view gvim nano emacs")
-
-
 def editor(call: ProgramCall) -> ShellStream | None:
-    """vim, less, man, emacs: commands given to an editor or pager, some of which start programs."""
-    if call.name in _EDITORS:
-        _edited(call)
-        return None
-    for text in call.args:
-        if text.startswith("+") and "!" in text:
-            call.judge_script(text.partition("!")[2], lost=True)
-            call.ask("nested-program", "a pager starts a command")
-    return None
-
-
-def _edited(call: ProgramCall) -> None:
+    """vim, emacs, nano: commands given to an editor, some of which start programs, and the files that it writes."""
     letters = {"emacs": "flL", "nano": "oQrTYX"}.get(call.name, "cSuTwWi")
     options = call.parse_options(letters, word_set("cmd eval load startuptime execute"))
     spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
-    spoken = [*options.option_values("c", "cmd", "eval", "execute"), *spoken]
-    texts = [word.text for word in spoken]
-    for word in spoken:
+    for word in [*options.option_values("c", "cmd", "eval", "execute"), *spoken]:
         _editor_command(call, word.text.removeprefix("+"))
     for word in options.option_values("S", "u", "l", "load"):
         dataflow.judge_run_file(call, call.resolve_path(word), script=False)
         call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
-    _edited_files(call, options, texts)
-    if call.fed and call.name in ("ex", "vim") and call.stdin.text:
-        _editor_command(call, call.stdin.text)
+    if call.name != "view" and not options.has_option("R", "help", "version"):
+        for word in options.operands:
+            if not word.text.startswith("+"):
+                call.judge_write(call.resolve_path(word))
+    return None
 
 
-def _edited_files(call: ProgramCall, options: CommandOptions, texts: Sequence[str]) -> None:
-    """The files that an editor writes."""
-    if call.name == "view" or options.has_option("R", "help", "version"):
-        return
-    if any(map(_EMPTIES.search, texts)):
-        call.ask("emptied", "it deletes what files hold")
-    for word in options.operands:
-        if not word.text.startswith("+"):
-            call.judge_write(call.resolve_path(word))
+_EDITOR_CODE = re.compile(
+    r"system\s*\(|shell-command|\b(py3?|python\w*|lua\w*|perl|ruby|term(inal)?)\s|(call|start)-process|delete\s*\(|"
+    r"delete-(file|directory)|writefile"
+)
 
 
 def _editor_command(call: ProgramCall, text: str) -> None:
@@ -256,14 +210,8 @@ def _editor_command(call: ProgramCall, text: str) -> None:
         if bang:
             call.judge_script(bang[1], lost=True)
             call.ask("nested-program", "an editor starts a command")
-        elif re.search(
-            r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|"
-            r"perl\s|ruby\s",
-            line,
-        ):
-            call.ask("nested-program", "an editor starts a command")
-        elif re.search(r"delete\s*\(|delete-file|delete-directory|writefile", line):
-            call.ask("program-text", "an editor deletes or writes files")
+        elif _EDITOR_CODE.search(line):
+            call.ask("program-text", "an editor starts programs, deletes or writes files")
         written = re.search(r"(?:^|\|)\s*:?w(?:rite)?!?\s+(?!q)(\S+)", line)
         if written:
             call.judge_write(call.resolve_path(Word(written[1])))
@@ -296,12 +244,9 @@ def awk(call: ProgramCall) -> ShellStream | None:
     if not programs and not options.option_values("f", "file") and operands:
         programs, operands = [operands[0]], operands[1:]
     for word in options.option_values("f", "file", "exec"):
-        held = dataflow.file_content(call, word)
         call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
-        if held.text is not None:
-            programs.append(Word(held.text))
-        elif held.labels:
-            call.ask("remote-exec", "it runs what it downloads or decodes")
+        held = dataflow.judge_run_file(call, call.resolve_path(word), script=False)
+        programs += [Word(held.text)] if held is not None and held.text is not None else []
     for word in programs:
         _awk_program(call, word.text[:20_000])
     return None
@@ -348,12 +293,7 @@ def infrastructure(call: ProgramCall) -> ShellStream | None:
     call.add_effect(EffectKind.RUNS, plays or [call.cwd])
     runs_folder(call, call.cwd)
     _ansible_modules(call, options)
-    if options.has_option("b", "become") and call.name == "ansible":
-        call.ask("privilege", "it runs with another user's rights")
     return None
-
-
-_ENDS = re.compile(r"state=(absent|stopped|killed)|reboot")
 
 
 def _ansible_modules(call: ProgramCall, options: CommandOptions) -> None:
@@ -365,8 +305,6 @@ def _ansible_modules(call: ProgramCall, options: CommandOptions) -> None:
     if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):
         for word in given:
             call.judge_script(word.text, lost=True)
-    elif any(map(_ENDS.search, call.args)) or "reboot" in modules:
-        call.ask("remote-loss", "it deletes or stops what others may need")
 
 
 RULES: dict[str, Rule] = {
@@ -392,7 +330,7 @@ RULES: dict[str, Rule] = {
     ),
     **dict.fromkeys(("pip", "pip3"), pip),
     **dict.fromkeys(("make", "gmake", "just"), make),
-    **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs", "man"), editor),
+    **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs"), editor),
     **dict.fromkeys(("ed", "patch"), ed),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
     **dict.fromkeys(("gcc", "cc", "g++", "clang", "clang++", "rustc", "tcc"), compiled),

@@ -37,7 +37,6 @@ _LEAVES = word_set(
     """
 )
 _PIECES = re.compile(r"[-:_.]+")
-_CAMEL = re.compile(r"(delete|remove|drop|destroy|purge|terminate|erase|wipe)[A-Z]")
 _WORD = re.compile(r"[A-Za-z][\w:.-]{0,60}$")
 _DELETING_OPTION = re.compile(
     r"--?(delete([_-][\w-]+)?|purge|destroy|wipe|erase|nuke|remove-(all|volumes|orphans|data|source\w*)|drop|prune|"
@@ -131,7 +130,6 @@ _OWN_WORDS: dict[str, str] = {
         ("wp", "drush"), r"(db (drop|reset|clean|query)|site empty|sql[-:](drop|query)|site-install|search-replace)"
     ),
     **dict.fromkeys(("liquibase", "flyway", "alembic"), r".*\b(drop-?all|rollback|clean|undo|downgrade)\b"),
-    "gpg": r".*--delete-(secret-)?(and-public-)?keys?",
     "unison": r".*-(force|nodeletion never|batch\b.*-force)",
 }
 _PATTERNS = {name: re.compile(text, re.IGNORECASE) for name, text in _OWN_WORDS.items()}
@@ -167,8 +165,6 @@ def taken(words: Sequence[str], verbs: frozenset[str], depth: int = _DEEPEST) ->
     for text in words[:depth]:
         if not _WORD.match(text):
             continue
-        if _CAMEL.match(text):
-            return True
         pieces = _PIECES.split(text.lower())
         if pieces[0] in verbs or (len(pieces) > 1 and pieces[-1] in verbs):
             return True
@@ -267,9 +263,8 @@ def _uploaded(call: ProgramCall, spoken: str, options: CommandOptions) -> None:
 
 
 _MIGRATIONS = re.compile(
-    r"(?:\w+[:.])*(?:db|migrat\w*|schema|database|ecto|doctrine|orm|flyway|liquibase|mongo|redis|sqlx|cache|queue)[:.]"
-    r"(?:[\w-]+[:.])*(drop|reset|fresh|wipe|purge|clean|truncate|refresh|rollback|undo|obliterate|nuke|destroy|setup|"
-    r"schema:load|dropall|flush)\S*$|flyway(Clean|Undo)|liquibaseDropAll|liquibaseRollback\w*|ecto\.(drop|reset)",
+    r"(?:\w+[:.])*(?:db|migrat\w*|schema|database|ecto|orm|cache|queue)[:.](?:[\w-]+[:.])*"
+    r"(drop|reset|fresh|wipe|purge|truncate|rollback|destroy)\S*$",
     re.IGNORECASE,
 )
 _TOOLS = word_set(
@@ -286,12 +281,6 @@ _TOOL_LOSES = re.compile(
     r"release:perform|nuget push|remove_directory)\b|.*--(?:force-reset|accept-data-loss|force)\b"
 )
 """Words with which a project's tool loses a database, or publishes."""
-_ORM = re.compile(
-    r"\.(delete_all|destroy_all|deleteMany\(\s*(\{\s*\})?\s*\)|truncate|drop_all|drop_table|dropDatabase)|"
-    r"objects(\.all\(\)|\.filter\([^)]*\))?\.delete\(\)|::truncate\(|DB::(statement|unprepared)|drop_collection|"
-    r"metadata\.drop_all|execute\w*\(\s*[\"']\s*(drop|truncate|delete)\b",
-    re.IGNORECASE,
-)
 
 
 _DROPS_ROWS = re.compile(
@@ -319,11 +308,6 @@ def migrations(call: ProgramCall) -> None:
         if name in _TOOLS and _TOOL_LOSES.match(" ".join(args[at : at + 3])):
             _database_lost(call)
             return
-
-
-def loses_rows(text: str) -> bool:
-    """Whether a program text deletes all of a model's rows, or tables."""
-    return _ORM.search(text) is not None
 
 
 def _database_lost(call: ProgramCall) -> None:

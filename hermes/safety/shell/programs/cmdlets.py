@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.programs import windows
-from hermes.safety.shell.regenerable import is_regenerable_text
 from hermes.safety.shell.words import Word
 
 _VALUED = re.compile(
@@ -70,8 +69,6 @@ def _spoken(call: ProgramCall, text: str) -> None:
         name = _NAMES.get(words[0].lower(), words[0])
         inner = ProgramCall(name, [Word(one.strip(_QUOTES)) for one in words[1:]], call.state, None, call.host)
         low = name.lower().removesuffix(".exe")
-        if name == "Remove-Item" and _only_built(inner):
-            continue
         if low in windows.RULES:
             windows.judge(ProgramCall(low, inner.words, call.state, None, call.host))
         elif not _LOOKING.match(name):
@@ -84,9 +81,3 @@ def _commands(text: str) -> Iterator[list[str]]:
         if words:
             words[0] = words[0].strip(_QUOTES)
             yield words[:40]
-
-
-def _only_built(call: ProgramCall) -> bool:
-    """Whether all that is removed can be made again."""
-    named = [text.strip(",") for word in call.words for text in word.text.split(",") if text and text[:1] != "-"]
-    return bool(named) and all(is_regenerable_text(call, text) for text in named)

@@ -61,11 +61,7 @@ def _done(call: ProgramCall, operands: Sequence[str], words: Sequence[Word], ver
     elif verb in ("run", "create", "exec"):
         _opened(call, words, verb)
     elif verb in ("build", "buildx", "compose", "up", "buildah", "bake"):
-        _built(call, words)
-    elif verb == "cp" and len(words) > 1:
-        _copied(call, words)
-    elif verb == "plugin" and "install" in operands:
-        call.ask("container", _POWER)
+        call.add_effect(EffectKind.RUNS, (call.cwd,))
 
 
 def _parts(call: ProgramCall) -> tuple[list[str], Sequence[Word]]:
@@ -113,20 +109,6 @@ def _flagged(flags: Set[str]) -> tuple[bool, bool]:
     letters = set("".join(text[1:] for text in flags if re.fullmatch(r"-[a-zA-Z]+", text)))
     data = "v" in letters or bool(_LOSES_DATA & flags)
     return data, data or "f" in letters or bool(_FORCING & flags)
-
-
-def _built(call: ProgramCall, words: Sequence[Word]) -> None:
-    call.add_effect(EffectKind.RUNS, (call.cwd,))
-    for word in words:
-        found = re.search(r"(?:^|,)(?:src|source)=([^,]+)", word.text)
-        if found and call.secret_reason(Word(found[1])):
-            call.ask("reads-secret", "it gives keys to what is built")
-
-
-def _copied(call: ProgramCall, words: Sequence[Word]) -> None:
-    if ":" not in words[-1].text:
-        call.judge_write(call.resolve_path(words[-1]))
-    call.judge_reads([word for word in words[:-1] if ":" not in word.text])
 
 
 def _opened(call: ProgramCall, words: Sequence[Word], verb: str) -> None:
@@ -184,8 +166,6 @@ def cluster(call: ProgramCall) -> ShellStream | None:
     if any(map(asks_power, (*call.args, (call.stdin.text or "") if call.fed else ""))):
         call.ask("container", _POWER)
     verb = next((text for text in call.args if not text.startswith("-")), "")
-    if verb == "debug" and any(text.startswith(("node/", "no/")) for text in call.args):
-        call.ask("container", _POWER)
     if "--" in call.args and verb in ("exec", "run", "debug", "rsh"):
         call.judge_program(call.words[call.args.index("--") + 1 :], lost=True)
     return None
@@ -202,8 +182,6 @@ def lower(call: ProgramCall) -> None:
     cloud_clis.judge(call)
     if any(_REACHING.search(text) for text in call.args):
         call.add_effect(EffectKind.ESCALATES)
-        call.ask("container", _POWER)
-    elif call.name == "systemd-nspawn" and any(text in ("-D", "--directory=/", "--bind=/") for text in call.args):
         call.ask("container", _POWER)
 
 

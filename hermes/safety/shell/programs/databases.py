@@ -127,22 +127,14 @@ def judge(call: ProgramCall) -> ShellStream | None:
         call.add_effect(EffectKind.DESTROYS)
         call.ask("sql", "it sends statements that are not visible here to a database elsewhere")
     _escaped(call, texts, spoken)
-    if MADE in call.stdin.labels:
-        call.ask("sql", "it is given statements that drop what they are made of")
     if call.fed and call.stdin.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-    return ShellStream(None, frozenset({MADE})) if any(map(_MAKES.search, texts)) else None
-
-
-MADE = "statements"
-"""Is a list of statements that drop things, made by a query."""
-_MAKES = re.compile(r"'\s*(?:drop|truncate|delete\s+from|alter)\s", re.IGNORECASE)
+    return None
 
 
 def _texts(call: ProgramCall, options: CommandOptions, spoken: str) -> tuple[list[str], bool]:
     """The statements that a call gives, and whether there are some that cannot be told."""
     given = [*options.option_values(*spoken), *options.option_values(*_SPOKEN_LONG)]
-    given += options.operands if not spoken else []
     texts = [word.text for word in (*given, *options.operands)]
     unseen = any(word.dynamic and re.fullmatch(r"\$\(\)|\$\{\w+\}", word.text) for word in given)
     streams = _streams(call, options)
@@ -181,8 +173,6 @@ def _escaped(call: ProgramCall, texts: Sequence[str], spoken: str) -> None:
         call.ask("nested-program", "it starts another program")
 
 
-_STORE_PORTS = word_set("9200 9201 5984 8500 2379 8086 8200 6333 2375 2376 7700 8108 15672 8983 6443 8001")
-"""Ports of stores, of which one request may take away all that they hold."""
 _EMPTYING = re.compile(
     r"_delete_by_query|_all(/|$|\?)|_purge|/drop(\b|/)|/flushall|/truncate|delete-all|deleteAll|/containers/create|"
     r"_cluster/settings|/_shutdown|/shutdown(\?|$)|/actuator/shutdown|/actuator/restart|update\?.*commit=true.*delete|"
@@ -199,9 +189,6 @@ _MUTATION = re.compile(
 def request_loses(method: str, address: str, bodies: Sequence[Word], *, local: bool) -> bool:
     """Whether an HTTP request takes something away: by its method, its path, or what it carries."""
     if method == "DELETE" and not local:
-        return True
-    port = re.match(r"(?:\w+://)?(?:[^@/]*@)?[\w.\[\]-]+:(\d{1,5})(?:/.*)?$", address)
-    if method == "DELETE" and port is not None and port[1] in _STORE_PORTS:
         return True
     if method in ("DELETE", "POST", "PUT", "PATCH", "PURGE") and _EMPTYING.search(address):
         return True

@@ -306,24 +306,13 @@ def _script(call: ProgramCall, language: str, script: Word, rest: Sequence[Word]
     held_file = dataflow.judge_run_file(call, path, script=False)
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
-    call.judge_reads([script])
     return None
 
 
 def _managed(call: ProgramCall, script: Word, rest: Sequence[Word]) -> None:
-    """A project's own command line: what it drops, and program texts given to its shell."""
+    """A project's own command line: what it drops, and statements given to its shell."""
     name = script.text.rpartition("/")[2]
     cloud_clis.migrations(ProgramCall(name, rest, call.state, None, call.host))
-    if name in ("manage.py", "artisan", "rails", "console") and any(cloud_clis.loses_rows(word.text) for word in rest):
-        call.ask("sql", databases.LOSES)
-    if name in ("rails", "console", "artisan") and len(rest) > 1 and rest[0].text in ("runner", "r", "tinker"):
-        for word in rest[1:]:
-            judge_code(
-                call,
-                "php" if name == "artisan" else "ruby",
-                Word(word.text.removeprefix("--execute="), word.dynamic),
-                [],
-            )
     if call.fed and call.stdin.text is not None and databases.spoken_loses([call.stdin.text]):
         call.ask("sql", databases.LOSES)
 
@@ -350,10 +339,6 @@ def _module(call: ProgramCall, module: str, rest: Sequence[Word]) -> ShellStream
         return call.judge_program([Word(module), *rest])
     if module == "timeit":
         judge_code(call, "python", Word(_timed(rest)), [])
-    elif module in ("django", "flask", "alembic", "celery"):
-        cloud_clis.migrations(
-            ProgramCall(module if module != "django" else "django-admin", rest, call.state, None, call.host)
-        )
     elif module == "http.server":
         _served(call, rest)
     return None

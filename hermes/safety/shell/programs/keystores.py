@@ -45,7 +45,6 @@ _HOLDING = re.compile(
     r"(?:terraform|tofu) (?:output|show)|heroku config|sqlite3 .*\.dump|redis-cli .*(?:--rdb|dump|keys)|getent shadow)"
 )
 """What prints something that may hold keys or private things. Looking is fine; sending it away is not."""
-_LISTENERS = frozenset(["logkeys", "showkey", "evtest", "keylogger", "xspy", "xkbcat"])
 _OUTPUTS = re.compile(r"-(o|f|w|output|archive|r)$|--(file|out|output|result-file|archive|rdb|backup)$")
 _PICTURE = re.compile(r"[\w~./-]+\.(png|jpe?g|bmp|webp|xwd|mp4|mkv|mov|wav|ogg|flac|mp3|pcap|pcapng|sql|gz|dump|rdb)$")
 
@@ -53,8 +52,6 @@ _PICTURE = re.compile(r"[\w~./-]+\.(png|jpe?g|bmp|webp|xwd|mp4|mkv|mov|wav|ogg|f
 def shows(call: ProgramCall) -> bool:
     """Judge a program that prints keys; return whether what it prints is to be kept here."""
     name = call.name
-    if name in _LISTENERS:
-        call.ask("reads-secret", "it records what the person types")
     text = " ".join(call.args[:12])[:600]
     is_store = name in _STORES and (_READS_STORE.match(text) or (name == "pass" and _ENTRY.match(text)))
     if "--help" not in call.args and (is_store or (name in _KEEPERS and _TELLS_KEYS.match(text))):

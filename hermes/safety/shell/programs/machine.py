@@ -30,34 +30,12 @@ def jobs(call: ProgramCall) -> None:
         call.ask("time", _LATER)
 
 
-def mounts(call: ProgramCall) -> None:
-    """mount, umount, swapoff, losetup."""
-    options = call.parse_options("otLUO", word_set("options types source target"))
-    if call.name in ("mount", "umount") and not options.operands and not options.has_option("a", "all"):
-        return
-    if options.has_option("help", "version") or (
-        call.name == "losetup" and (options.has_option("l", "a", "list", "all", "f") and not options.operands)
-    ):
-        return
-    call.add_effect(EffectKind.ESCALATES, [word.text for word in options.operands])
-    call.ask("system", _CHANGES)
-
-
 def parameters(call: ProgramCall) -> None:
     """sysctl: writing."""
     options = call.parse_options("p", word_set("load system"))
     if options.has_option("w", "write", "p", "load", "system") or any("=" in word.text for word in options.operands):
         call.add_effect(EffectKind.ESCALATES)
         call.ask("system", _CHANGES)
-
-
-def network(call: ProgramCall) -> ShellStream | None:
-    """ip: cutting or changing the network, or running something in another one."""
-    if call.args[:2] == ["netns", "exec"]:
-        call.ask("network", "it runs in another network")
-        return call.judge_program(call.words[3:], lost=True)
-    _judge_changing(call, _NETWORK)
-    return None
 
 
 _TURNED_OFF = word_set("HISTFILE HISTSIZE HISTFILESIZE")
@@ -99,8 +77,6 @@ def filled(call: ProgramCall) -> ShellStream | None:
             call.ask("fills", "it fills the disk")
         for word in options.operands[-1:]:
             call.judge_write(call.resolve_path(word))
-        if options.has_option("p", "punch-hole", "c", "collapse-range", "z", "zero-range"):
-            call.ask("emptied", "it takes pieces out of a file")
         return None
     if call.args and call.args[0] in ("--help", "--version"):
         return None
@@ -175,7 +151,7 @@ def _asking(group: _Group, names: str, shown: frozenset[str] = _JUST_SHOWN) -> d
 
 _SHOW_ALONE = word_set(
     "hostnamectl timedatectl localectl hwclock bootctl mokutil swapon efibootmgr machinectl multipath cpupower setpci "
-    "pw dscl semanage chage kmod ab wrk wrk2 hey siege iptables ip6tables ebtables arptables"
+    "pw dscl mount semanage chage kmod ab wrk wrk2 hey siege iptables ip6tables ebtables arptables"
 )
 """Programs that only show something when they are given nothing."""
 _HERE = re.compile(r"\b(localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)\b")
@@ -189,9 +165,7 @@ def floods(call: ProgramCall) -> None:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("crontab", "fcrontab", "at", "batch", "atrm"), jobs),
-    **dict.fromkeys(("mount", "umount", "losetup"), mounts),
     "sysctl": parameters,
-    "ip": network,
     "history": history,
     **dict.fromkeys(("unset", "set"), unset),
     **dict.fromkeys(("stress", "stress-ng", "fallocate", "mkfile", "xfs_mkfile", "memtester"), filled),
@@ -214,7 +188,7 @@ RULES: dict[str, Rule] = {
     ),
     **_changing(
         _NETWORK,
-        "ifconfig route nmcli tc netplan rfkill iw ethtool networksetup resolvectl brctl ovs-vsctl arp wg wg-quick "
+        "ip ifconfig route nmcli tc netplan rfkill iw ethtool networksetup resolvectl brctl ovs-vsctl arp wg wg-quick "
         "connmanctl dhclient scutil wpa_cli iwctl",
     ),
     **_asking(_NETWORK, "ifdown ifup macchanger arpspoof ettercap bettercap"),
@@ -241,6 +215,8 @@ RULES: dict[str, Rule] = {
         "cgdelete cgset cpupower mknod kextload kextunload update-rc.d",
         _SYSTEM_SHOWN,
     ),
+    **_asking(_SYSTEM, "mount losetup", _JUST_SHOWN | word_set("-l")),
+    **_asking(_SYSTEM, "umount"),
     **_asking(
         _RIGHTS,
         "pkexec capsh machinectl run0 dzdo pfexec ksu super please gksudo gksu kdesu kdesudo sudoedit",

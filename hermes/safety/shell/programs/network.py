@@ -4,11 +4,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
-from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.programs import archives, containers, databases, text
+from hermes.safety.shell.programs import archives, databases, text
 from hermes.safety.shell.words import DECODED, FETCHED, NO_LABELS, SECRET, UNKNOWN_STREAM, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
@@ -120,8 +119,6 @@ def _configured(call: ProgramCall, options: CommandOptions) -> None:
     for word in options.option_values("unix-socket"):
         if re.search(r"(docker|containerd|podman|crio)\S*\.sock", word.text) and _method(call, options) != "GET":
             call.ask("container", "it gives a container power over this machine, or ends one")
-    if any(containers.asks_power(word.text) for word in options.option_values(*_DATA)):
-        call.ask("container", "it gives a container power over this machine, or ends one")
 
 
 def _method(call: ProgramCall, options: CommandOptions) -> str:
@@ -136,13 +133,6 @@ def _method(call: ProgramCall, options: CommandOptions) -> str:
 def _requests(call: ProgramCall, options: CommandOptions, urls: Sequence[Word], hosts: Sequence[str]) -> None:
     bodies = options.option_values(*_DATA)
     method = _method(call, options)
-    asked = "G" in options.letters or "get" in options.longs
-    if not asked and any(
-        re.search(r"\b(drop|truncate)\s+(table|database)\b|delete\s+from", word.text, re.IGNORECASE)
-        and databases.statements_lose(word.text)
-        for word in bodies
-    ):
-        call.ask("sql", databases.LOSES)
     local = bool(hosts) and all(_LOCAL.match(host) for host in hosts)
     if any(databases.request_loses(method, word.text, bodies, local=local) for word in urls):
         call.add_effect(EffectKind.DESTROYS, hosts)
@@ -182,8 +172,6 @@ def wget(call: ProgramCall) -> ShellStream | None:
     call.add_effect(EffectKind.SENDS if posted else EffectKind.FETCHES, hosts)
     if SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
-    elif any(archives.kept(call, call.resolve_path(word)) for word in posted):
-        call.ask("exfiltration", _FILES_SENT)
     return _downloaded(call, options, urls)
 
 
@@ -221,8 +209,6 @@ def socat(call: ProgramCall) -> ShellStream | None:
     text = " ".join(call.args)
     if re.search(r"\b(EXEC|SYSTEM|SHELL):", text, re.IGNORECASE):
         call.ask("remote-shell", "it gives a shell to the other side")
-    elif re.search(r"(-LISTEN|TCP|UDP|OPENSSL)", text, re.IGNORECASE) and (call.fed or "OPEN:" in text.upper()):
-        call.ask("raw-connection", "it opens a raw connection")
     return _connected(call, [word.text for word in call.words[:1] if not word.text.startswith("-")], scans=False)
 
 
@@ -230,8 +216,6 @@ def _connected(call: ProgramCall, hosts: Sequence[str], *, scans: bool) -> Shell
     judge_hosts(call, hosts)
     if call.fed and not scans:
         _carried(call, hosts)
-    if any(SECRET in word.labels for word in call.words):
-        call.ask("exfiltration", _KEYS_SENT)
     call.add_effect(EffectKind.SENDS if call.fed else EffectKind.FETCHES, hosts)
     return ShellStream(None, _FETCHED)
 
@@ -256,8 +240,6 @@ def openssl(call: ProgramCall) -> ShellStream | None:
     verb = call.args[0] if call.args else ""
     if verb == "s_client":
         return _secured(call)
-    if verb == "s_server":
-        call.ask("raw-connection", "it waits for connections")
     decodes = "-d" in call.args or "-decrypt" in call.args
     if decodes and call.stdin.text is not None and _in_letters(call, verb):
         return text.decoded(call.stdin.text, "base64", call.stdin.labels)
@@ -314,8 +296,6 @@ def _fetched_into(call: ProgramCall, path: str) -> None:
 def aria(call: ProgramCall) -> ShellStream | None:
     """aria2c, axel: downloads into a file."""
     options = call.parse_options("odxsj", word_set("out dir on-download-complete on-download-start on-download-error"))
-    for word in options.option_values("on-download-complete", "on-download-start", "on-download-error"):
-        call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
     call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in options.operands])
     folders = options.option_values("d", "dir")
     names = options.option_values("o", "out") or [
@@ -334,9 +314,7 @@ _TUNNEL_SHOWN = word_set(
 
 def tunnelled(call: ProgramCall) -> ShellStream | None:
     """ngrok, cloudflared, localtunnel, chisel: the machine opened to others."""
-    if call.name == "tailscale" and call.args[:1] and call.args[0] in ("down", "logout", "up", "set"):
-        call.ask("network", "it cuts or changes the network")
-    elif call.args and call.args[0] not in _TUNNEL_SHOWN:
+    if call.args and call.args[0] not in _TUNNEL_SHOWN:
         call.add_effect(EffectKind.SENDS, ("tunnel",))
         call.ask("raw-connection", "it opens this machine to others")
     return None

@@ -35,7 +35,6 @@ _LOADS: dict[str, str] = {
 }
 _NAMED = {name: re.compile(f"(?:{text})$") for name, text in _STARTS.items()}
 _LOADED = {name: re.compile(f"(?:{text})$") for name, text in _LOADS.items()}
-_FLAGS = re.compile(r"-?-shell-escape$|-dNOSAFER$|--write18$")
 _PROGRAM_OPTION = re.compile(
     r"--?(?:[a-z0-9]+[-_])*(?:exec|execute|cmd|prog|program|shell|filter|pager|editor|wrapper|launcher|preload|"
     r"askpass|rsh|ssh|opener|handler|renderer|toolexec|interpreter|hook|callback|post-?process|viewer|browser|downloader|"
@@ -66,7 +65,6 @@ _HARMLESS = word_set(
     "/bin/sh /bin/bash zstd xz pigz lz4 fish firefox prettier ctest go"
 )
 _SCRATCH = ("/tmp", "/dev/shm", "|", ";", "`", "sh ", "$(")  # noqa: S108 - rules name them
-_BACKEND = re.compile(r"(address|lock_address)=https?://")
 
 
 def judge(call: ProgramCall) -> None:
@@ -90,11 +88,8 @@ def _judged(call: ProgramCall, option: str, value: Word) -> bool:
     code = _known(_LOADED, call.name, option) or (not own and not elsewhere and _CODE_OPTION.match(option) is not None)
     if code and _unseen(call, value):
         call.ask("nested-program", N_("it takes code or settings out of {text}", text=value.text))
-    elif _FLAGS.match(option):
-        call.ask("nested-program", "it lets a document start programs")
-    else:
-        return False
-    return True
+        return True
+    return False
 
 
 def _noted(call: ProgramCall, value: Word) -> None:
@@ -173,8 +168,6 @@ def _unseen(call: ProgramCall, value: Word) -> bool:
     """Whether a value names code that lies among temporary files, or was fetched by this line."""
     _noted(call, value)
     text = value.text.rpartition("=")[2] if "=/" in value.text else value.text
-    if _BACKEND.match(value.text):
-        return True
     if not text or text[0] not in "/~.$" or " " in text:
         return False
     path = call.resolve_path(Word(text))
@@ -191,11 +184,7 @@ def loader(call: ProgramCall) -> None:
     at = 0
     args = call.args
     while at < len(args) and args[at].startswith("-"):
-        if args[at].partition("=")[0] in ("--preload", "--library-path", "--audit"):
-            call.ask("hijack", "it changes which code a program runs")
         at += 1 if "=" in args[at] or args[at] in ("--list", "--verify", "--inhibit-cache") else 2
     if at < len(args) and "--list" not in args and "--verify" not in args:
         call.add_effect(EffectKind.RUNS, (call.resolve_path(call.words[at]),))
-        if not call.resolve_path(call.words[at]).startswith(("/bin/", "/usr/", "/sbin/")):
-            call.ask("nested-program", "it starts a program in a way that hides which one")
         call.judge_program(call.words[at:], lost=True)

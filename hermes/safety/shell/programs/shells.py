@@ -106,7 +106,6 @@ def _file(call: ProgramCall, word: Word) -> ShellStream | None:
             call.ask("unknown-command", "the shell's commands are only known at run time")
         return None
     call.add_effect(EffectKind.RUNS, (path,))
-    call.judge_reads([word])
     dataflow.judge_run_file(call, path, script=True)
     return None
 

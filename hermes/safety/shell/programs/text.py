@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from hermes.safety.environment import is_secret_variable
 from hermes.safety.shell import dataflow, variables
-from hermes.safety.shell.call import CommandOptions, ProgramCall
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.expand import decode_ansi_string
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
@@ -148,8 +148,6 @@ def _endless(call: ProgramCall) -> bool:
 
 def _part(call: ProgramCall, out: ShellStream) -> ShellStream:
     """What a program shows of what it reads."""
-    if call.name == "head" and any(word.text == "0" for word in call.parse_options("nc").option_values("c", "n")):
-        return EMPTY_STREAM
     if call.name == "rev" and out.text is not None:
         return ShellStream("\n".join(line[::-1] for line in out.text.split("\n")), out.labels)
     if call.name in _WHOLE or (call.name == "head" and not call.args):
@@ -171,35 +169,7 @@ def _huge(call: ProgramCall) -> bool:
 def _shortened(call: ProgramCall, out: ShellStream) -> ShellStream:
     if call.name == "head":
         out = ShellStream(out.text, out.labels - {ENDLESS})
-    if out.text is None or call.name not in ("head", "cut"):
-        return ShellStream(None, out.labels) if out.text is not None else out
-    options = call.parse_options("nc" if call.name == "head" else "dfbc")
-    if call.name == "cut":
-        return _cut(options, out, out.text)
-    counts = [word.text for word in options.option_values("c", "b") if word.text.lstrip("-").isdigit()]
-    if counts and int(counts[0][:6]) >= 0:
-        return ShellStream(out.text[: int(counts[0][:6])], out.labels)
     return ShellStream(None, out.labels)
-
-
-def _cut(options: CommandOptions, out: ShellStream, text: str) -> ShellStream:
-    spans = [re.fullmatch(r"(\d{1,5})(-)?(\d{1,5})?", word.text) for word in options.option_values("c", "b")]
-    if not spans or spans[0] is None or options.option_values("d"):
-        return _column(options.option_values("d"), options.option_values("f"), out)
-    first, dash, last = spans[0].groups()
-    end = int(last) if last else (_MOST if dash else int(first))
-    return ShellStream("\n".join(line[int(first) - 1 : end] for line in text.split("\n")), out.labels)
-
-
-def _column(separators: Sequence[Word], fields: Sequence[Word], out: ShellStream) -> ShellStream:
-    if not fields or not fields[0].text.isdigit() or len(fields[0].text) > 3 or out.text is None:
-        return ShellStream(None, out.labels)
-    separator = separators[0].text if separators else "\t"
-    at = int(fields[0].text) - 1
-    lines = [line.split(separator) if separator else [line] for line in out.text.split("\n")]
-    return ShellStream(
-        "\n".join(line[at] if at < len(line) else line[0] if len(line) == 1 else "" for line in lines), out.labels
-    )
 
 
 def translate(call: ProgramCall) -> ShellStream:
@@ -209,10 +179,7 @@ def translate(call: ProgramCall) -> ShellStream:
     if text is None or not operands:
         return ShellStream(None, call.stdin.labels)
     one = _span(operands[0].text)
-    options = call.parse_options()
-    if options.has_option("d", "delete"):
-        return ShellStream("".join(char for char in text if char not in one), call.stdin.labels)
-    if len(operands) < 2 or options.has_option("c", "C", "complement", "s"):
+    if len(operands) < 2 or call.parse_options().has_option("c", "C", "complement", "s"):
         return ShellStream(None, call.stdin.labels)
     other = _span(operands[1].text) or [""]
     other += other[-1:] * (len(one) - len(other))

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Sequence
 
+from hermes.safety.globs import quote_argv
 from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.shells import SHELLS, given, held
 from hermes.safety.shell.words import (
     DECODED,
     ENDLESS,
+    EVERYTHING,
     FETCHED,
     REGENERABLE,
     SECRET,
@@ -56,13 +58,12 @@ _PEELED: dict[str, tuple[str, str]] = {
     "softlimit": ("mcd", ""),
     "wsl": ("deu", "distribution exec user cd"),
     "chpst": ("uUbem", ""),
-    "hyperfine": ("wrm", "warmup runs"),
 }
 _PEELED_AT_ONCE = word_set(
     """
     nohup command builtin unbuffer setsid busybox toybox taskset dbus-launch faketime catchsegv firejail bwrap valgrind
     torsocks tsocks coproc ts chronic ifne envdir linux32 linux64 eatmydata noglob nocorrect then do else rlwrap winpty
-    wine tini dumb-init mise pixi
+    wine tini dumb-init
     """
 )
 """Wrappers none of whose options takes a value."""
@@ -81,13 +82,6 @@ def peeled(call: ProgramCall) -> ShellStream | None:
     if call.name == "command" and options.has_option("v", "V"):
         return None
     _wrapped(call, options)
-    if call.name == "runuser" and options.option_values("c", "command"):
-        return call.judge_script(options.option_values("c", "command")[0].text, lost=True)
-    if call.name in ("mise", "pixi", "hyperfine"):
-        for word in rest:
-            if " " in word.text:
-                call.judge_script(word.text)
-        return None
     return _past_functions(call, rest, lost=call.name in _ELSEWHERE or options.has_option("chdir"))
 
 
@@ -114,7 +108,6 @@ _AS_OTHERS: dict[str, tuple[str, ...]] = {
 
 _TIMERS = ("on-calendar", "on-active", "on-boot", "on-startup", "on-unit-active", "timer-property")
 _ATTACHING = ("strace", "ltrace", "perf")
-_REPORTING = ("strace", "ltrace", "time")
 
 
 def _wrapped(call: ProgramCall, options: CommandOptions) -> None:
@@ -126,10 +119,6 @@ def _wrapped(call: ProgramCall, options: CommandOptions) -> None:
         _elsewhere(call, options)
     if call.name in _ATTACHING and options.option_values("p", "attach"):
         call.ask("kill-unknown", "it takes control of other processes")
-    if call.name in _REPORTING:
-        for word in options.option_values("o", "output"):
-            if not word.text.startswith(("|", "!")):
-                call.judge_write(call.resolve_path(word))
 
 
 def _as_other(call: ProgramCall, options: CommandOptions) -> bool:
@@ -158,14 +147,7 @@ def _raised(call: ProgramCall, options: CommandOptions, rest: Sequence[Word]) ->
     words = list(rest)
     while words and re.match(r"\w+=", words[0].text):
         words.pop(0)
-    if options.has_option("e", "edit"):
-        for word in words:
-            call.judge_write(call.resolve_path(word))
-        return None
-    if words and options.has_option("chdir", "D"):
-        state = call.state.copy(_in_folder(call, options, call.state.copy()).where)
-        return call.host.judge_command(words, state, call.piped_input())
-    return call.judge_program(words, lost=options.has_option("R", "chroot"))
+    return call.judge_program(words, lost=options.has_option("R", "chroot", "chdir", "D"))
 
 
 def env(call: ProgramCall) -> ShellStream | None:
@@ -181,7 +163,7 @@ def env(call: ProgramCall) -> ShellStream | None:
         words.pop(0)
     split = options.option_values("S", "split-string")
     if split:
-        text = " ".join([split[0].text, *(_shown(word) for word in words)])
+        text = f"{split[0].text} {quote_argv(word.text for word in words)}"
         return call.host.judge_script(text, _in_folder(call, options, state), call.piped_input())
     if not words:
         return ShellStream(None, frozenset({SECRET})) if not options.has_option("help", "version") else None
@@ -195,10 +177,6 @@ def _in_folder(call: ProgramCall, options: CommandOptions, state: AnalysisState)
     return state
 
 
-def _shown(word: Word) -> str:
-    return "'" + word.text.replace("'", "'\\''") + "'"
-
-
 def folder_runner(call: ProgramCall) -> ShellStream | None:
     """direnv exec DIR program, conda run -n NAME program."""
     args = call.args
@@ -206,8 +184,6 @@ def folder_runner(call: ProgramCall) -> ShellStream | None:
         return call.judge_program(call.words[2:])
     if call.name in ("conda", "mamba", "micromamba") and args[:1] == ["run"]:
         return call.judge_program(CommandOptions(call.words[1:], "np", word_set("name prefix cwd"), stop=True).operands)
-    if call.name in ("conda", "mamba") and args[:2] == ["env", "remove"]:
-        call.ask("rm-recursive", "it deletes folders with all that is in them")
     return None
 
 
@@ -282,7 +258,7 @@ def _deletes_given(call: ProgramCall, rest: Sequence[Word]) -> None:
     if not (name in _DELETING or _drops(name, rest)) or (call.fed and call.stdin.text is not None):
         return
     call.add_effect(EffectKind.DELETES)
-    if "everything" in call.stdin.labels:
+    if EVERYTHING in call.stdin.labels:
         call.deny("find-delete", "it deletes everything that it is given")
     else:
         call.ask("deletes-given", "it deletes everything that it is given")
@@ -324,14 +300,6 @@ def _filled(
                 if len(words) > 1 or " " not in words[0].text
                 else call.judge_script(words[0].text, lost=True)
             )
-        return out
-    if rest[0].text.rpartition("/")[2] in ("sh", "bash", "zsh", "dash") and [word.text for word in rest[1:]] in (
-        ["-c"],
-        ["-ic"],
-        ["-lc"],
-    ):
-        for value in values[:8]:
-            out = call.judge_program([*rest, value], lost=True, stdin=UNKNOWN_STREAM)
         return out
     return call.judge_program([*rest, *values[:50]], lost=lost, stdin=UNKNOWN_STREAM)
 
@@ -387,15 +355,9 @@ def remote(call: ProgramCall) -> ShellStream | None:
 
 def _run_there(call: ProgramCall, rest: Sequence[Word]) -> ShellStream | None:
     """The command that another machine is given."""
-    if rest[0].dynamic and rest[0].text in ("$()", "${@}"):
-        call.ask("unknown-command", "the text that runs is only known at run time")
-        return None
     text = " ".join(held(word) for word in rest)
     call.judge_script(text, lost=True)
     return ShellStream(None, frozenset({FETCHED}))
-
-
-_OPENING = re.compile(r"RemoteForward|Tunnel[= ]|GatewayPorts[= ]?yes|RemoteCommand", re.IGNORECASE)
 
 
 def _ssh_options(call: ProgramCall, options: CommandOptions) -> None:
@@ -404,13 +366,9 @@ def _ssh_options(call: ProgramCall, options: CommandOptions) -> None:
             value = re.split(r"[= ]", word.text, maxsplit=1)[-1]
             call.ask("nested-program", "ssh starts a command here")
             call.judge_script(value, lost=True)
-        elif _OPENING.match(word.text):
-            call.ask("tunnel", "it opens this machine to others")
     if options.has_option("R", "w"):
         call.add_effect(EffectKind.SENDS, [word.text for word in options.operands[:1]])
         call.ask("tunnel", "it opens this machine to others")
-    for word in [*options.option_values("F"), *options.option_values("E")]:
-        call.add_effect(EffectKind.READS, (call.resolve_path(word),))
 
 
 def as_user(call: ProgramCall) -> ShellStream | None:
