@@ -233,19 +233,9 @@ def _record_unpacked(call: ProgramCall) -> None:
     for word in call.words[:40]:
         labels |= file_content(call, word).labels | word.labels
     if labels & {FETCHED, DECODED}:
-        call.state.files[_unpack_folder(call)] = ShellStream(None, labels & {FETCHED, DECODED} | {FETCHED})
-
-
-def _unpack_folder(call: ProgramCall) -> str:
-    """Return the folder into which an archive is unpacked."""
-    for at, word in enumerate(call.words):
-        text = word.text
-        if text in ("-C", "-d", "--directory", "--one-top-level") and at + 1 < len(call.words):
-            return call.resolve_path(call.words[at + 1])
-        for option in ("--directory=", "-C", "-o"):
-            if text.startswith(option) and len(text) > len(option) and text[0] == "-":
-                return call.resolve_path(Word(text[len(option) :]))
-    return call.cwd
+        options = call.parse_options("Cdo", word_set("directory one-top-level"))
+        folders = [*map(call.resolve_path, options.option_values("C", "d", "o", "directory")), call.cwd]
+        call.state.files[folders[0]] = ShellStream(None, labels & {FETCHED, DECODED} | {FETCHED})
 
 
 def _record_decompressed(call: ProgramCall) -> None:

@@ -78,7 +78,6 @@ RULES: dict[str, Rule] = {
     **builtins.RULES,
     **git.RULES,
     **own.RULES,
-    "bun": interpreters.bun,
     "npm": builders.node_packages,
     "yarn": builders.node_packages,
     "pnpm": builders.node_packages,

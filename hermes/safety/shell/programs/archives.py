@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.i18n.messages import N_
-from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_in_workspace, is_root_like_path, is_under
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import FETCHED, NO_LABELS, SECRET, ShellStream, Word, word_set
 
@@ -40,10 +39,6 @@ def _told(call: ProgramCall, options: CommandOptions) -> None:
                 _started(call, text, harmless=name in _PACKING)
     for word in options.option_values("I", "F") if call.name in ("tar", "bsdtar", "gtar") else []:
         _started(call, word.text, harmless=True)
-    if call.name == "zip" and (
-        options.has_option("unzip-command") or any(text.startswith("-TT") for text in call.args)
-    ):
-        call.ask("nested-program", "it starts another program")
 
 
 def _archive_options(call: ProgramCall) -> CommandOptions:
@@ -120,21 +115,7 @@ def synced(call: ProgramCall) -> None:
         if word.text.split()[:1] not in (["ssh"], ["/usr/bin/ssh"]):
             call.ask("nested-program", "it starts another program")
         call.judge_script(word.text, lost=True)
-    if options.has_option("daemon"):
-        call.ask("raw-connection", "it opens files to others")
-    emptied(call, operands[:-1], operands[-1:])
     transferred(call, operands)
-
-
-def emptied(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) -> None:
-    """Judge files that are replaced by nothing."""
-    if (
-        any(word.text == "/dev/null" for word in sources)
-        and targets
-        and not dataflow.is_disposable(call.resolve_path(targets[0]), call.host)
-    ):
-        path = call.resolve_path(targets[0])
-        call.ask("emptied", N_("it empties {path}", path=path))
 
 
 def _sync_deletes(call: ProgramCall, operands: Sequence[Word]) -> None:
@@ -172,18 +153,8 @@ def _sent(call: ProgramCall, here: Sequence[Word], host: str) -> None:
     labels = call.judge_reads(here)
     call.add_effect(EffectKind.SENDS, [host])
     paths = [call.resolve_path(word) for word in here]
-    if SECRET in labels or any(is_root_like_path(path, call.host.places) or kept(call, path) for path in paths):
-        call.ask("exfiltration", "it sends keys, settings or the whole home away")
-
-
-def kept(call: ProgramCall, path: str) -> bool:
-    """Whether a path is among the settings of the person, or of the system: not work that one sends somewhere."""
-    places = call.host.places
-    if is_in_workspace(path, places):
-        return False
-    return (is_under(path, places.home) and "/." in path) or path.startswith(
-        ("/etc/", "/root/", "/var/lib/", "/var/backups/")
-    )
+    if SECRET in labels or any(is_root_like_path(path, call.host.places) for path in paths):
+        call.ask("exfiltration", "it sends keys or the whole home away")
 
 
 def _received(call: ProgramCall, target: Word, remote: Sequence[Word]) -> None:

@@ -265,20 +265,10 @@ def _awk_program(call: ProgramCall, text: str) -> None:
         call.judge_write(call.resolve_path(Word(f"{call.host.places.home}{found[1]}")))
 
 
-def compiled(call: ProgramCall) -> ShellStream | None:
-    """gcc, rustc, go build: they read the folder, and write what may be run next."""
-    options = call.parse_options("oILlDfWxOmgstu")
-    for word in options.option_values("o"):
-        path = call.resolve_path(word)
-        call.judge_write(path)
-        if call.fed or any(
-            dataflow.file_content(call, one).text is not None or dataflow.file_content(call, one).labels
-            for one in options.operands
-        ):
-            call.state.files[path] = ShellStream(
-                None, frozenset(label for one in options.operands for label in dataflow.file_content(call, one).labels)
-            )
-    return None
+def compiled(call: ProgramCall) -> None:
+    """gcc, clang, rustc: they write what may be run next."""
+    for word in call.parse_options("oILlDfWxOmgstu").option_values("o"):
+        call.judge_write(call.resolve_path(word))
 
 
 _SHELLING = word_set(

@@ -29,10 +29,6 @@ _LOOKING = re.compile(
     r"(invoke-(webrequest|restmethod|command)|iwr|start-process|get-credential|add-type)$", re.IGNORECASE
 )
 """What a program text is asked about by other rules, or does no harm in it."""
-_EMPTY = re.compile(
-    r"(?:Set-Content|\bsc)\s+(?:-Path\s+)?\S+\s+(?:-Value\s+)?(?:''|\"\"|\$null|$)|(?:\$null|Out-Null)\s*>\s*\S",
-    re.IGNORECASE,
-)
 _MOST = 100
 
 
@@ -63,8 +59,6 @@ def _joined(words: Sequence[Word]) -> str:
 
 
 def _spoken(call: ProgramCall, text: str) -> None:
-    if _EMPTY.search(text[:20_000]):
-        call.ask("emptied", "it empties a file")
     for words in _commands(text[:20_000]):
         name = _NAMES.get(words[0].lower(), words[0])
         inner = ProgramCall(name, [Word(one.strip(_QUOTES)) for one in words[1:]], call.state, None, call.host)

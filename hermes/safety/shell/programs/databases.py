@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import DECODED, FETCHED, ShellStream, Word, word_set
+from hermes.safety.shell.words import DECODED, FETCHED, ShellStream, Word, is_bare_word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 LOSES = "it deletes tables or rows without a condition"
@@ -110,67 +110,38 @@ _NAMED = word_set(
 )
 _ESCAPES = re.compile(r"(?:^|[;\n])\s*(?:\\!|\.shell|\.system|system\b|!)\s*([^\n;]{1,500})")
 _ESCAPED = re.compile(r"\bload_extension\s*\(|(^|[;\n])\s*(\\!|\.(shell|system)\b)|!\s*sh\b|\bsystem\s")
-_LOCAL = re.compile(r"^(localhost|127\.[\d.]+|::1|/\S*|\.|db|postgres|mysql|host\.docker\.internal)$")
-_PRODUCTION = re.compile(r"(^|[^a-z])(prod|production|live|master|primary)([^a-z]|$)", re.IGNORECASE)
-_HOST = re.compile(r"\w+://(?:[^@/]*@)?([\w.-]+)")
 
 
 def judge(call: ProgramCall) -> ShellStream | None:
     """Programs that speak SQL, or its like."""
     valued, spoken = _CLIENTS[call.name]
     options = call.parse_options(valued, _NAMED)
-    texts, unseen = _texts(call, options, spoken)
+    texts = _texts(call, options, spoken)
     if any(statements_lose(text) for text in texts):
         call.add_effect(EffectKind.DESTROYS)
         call.ask("sql", LOSES)
-    elif unseen and _production(call, options):
-        call.add_effect(EffectKind.DESTROYS)
-        call.ask("sql", "it sends statements that are not visible here to a database elsewhere")
-    _escaped(call, texts, spoken)
+    for text in texts:
+        for found in _ESCAPES.finditer(text[:40_000]):
+            if found[0].lstrip(";\n ").startswith(("\\!", ".")):
+                call.judge_script(found[1], lost=True)
+    if spoken != "Qq" and any(map(_ESCAPED.search, texts)):
+        call.ask("nested-program", "it starts another program")
     if call.fed and call.stdin.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
     return None
 
 
-def _texts(call: ProgramCall, options: CommandOptions, spoken: str) -> tuple[list[str], bool]:
-    """The statements that a call gives, and whether there are some that cannot be told."""
+def _texts(call: ProgramCall, options: CommandOptions, spoken: str) -> list[str]:
+    """The statements that a call gives: on its command line, in files, and by its input."""
     given = [*options.option_values(*spoken), *options.option_values(*_SPOKEN_LONG)]
-    texts = [word.text for word in (*given, *options.operands)]
-    unseen = any(word.dynamic and re.fullmatch(r"\$\(\)|\$\{\w+\}", word.text) for word in given)
-    streams = _streams(call, options)
-    texts += [stream.text for stream in streams if stream.text is not None]
-    unseen = unseen or any(stream.text is None for stream in streams)
-    if unseen and any(word.dynamic for word in given):
+    streams = [dataflow.file_content(call, word) for word in options.option_values("f", "file", "queries-file", "i")]
+    streams += [call.stdin] if call.fed else []
+    if any(map(is_bare_word, given)):
         call.ask("sql", "the statements are only known at run time")
-    return texts, unseen
-
-
-def _streams(call: ProgramCall, options: CommandOptions) -> list[ShellStream]:
-    """The files of statements that a call names, and what comes in."""
-    scripted = (
-        options.option_values("f", "file", "queries-file") if call.name != "sqlcmd" else options.option_values("i")
-    )
-    streams = [dataflow.file_content(call, word) for word in scripted]
-    return [*streams, call.stdin] if call.fed else streams
-
-
-def _production(call: ProgramCall, options: CommandOptions) -> bool:
-    """Whether the database is one that others use: on another host, or called so."""
-    hosts = [word.text for word in options.option_values("h", "host")] if call.name != "duckdb" else []
-    for text in call.args:
-        found = _HOST.match(text)
-        hosts += [found[1]] if found else re.findall(r"\bhost=([\w.-]+)", text)
-    names = [word.text for word in (*options.option_values("d", "dbname", "database", "D"), *options.operands)]
-    return any(not _LOCAL.match(host) for host in hosts) or any(_PRODUCTION.search(name) for name in names)
-
-
-def _escaped(call: ProgramCall, texts: Sequence[str], spoken: str) -> None:
-    for text in texts:
-        for found in _ESCAPES.finditer(text[:40_000]):
-            if found[0].lstrip(";\n ").startswith(("\\!", ".")):
-                call.judge_script(found[1], lost=True)
-    if spoken != "Qq" and any(_ESCAPED.search(text) for text in texts):
-        call.ask("nested-program", "it starts another program")
+    return [
+        *(word.text for word in (*given, *options.operands)),
+        *(stream.text for stream in streams if stream.text is not None),
+    ]
 
 
 _EMPTYING = re.compile(

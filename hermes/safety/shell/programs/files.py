@@ -142,8 +142,7 @@ def permissions(call: ProgramCall) -> None:
     if recursive and any(is_root_like_path(call.resolve_path(word), call.host.places) for word in targets):
         call.deny("permissions-root", "it changes owner or rights of the whole system or home")
         return
-    said = {"chmod": _mode, "chown": _owner, "chgrp": _owner, "setfacl": _listed}[call.name]
-    if not said(call, mode, targets, recursive):
+    if call.name != "chmod" or not _mode(call, mode, targets, recursive):
         _rights_of(call, mode, targets)
 
 
@@ -157,22 +156,6 @@ def _mode(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool
     else:
         return False
     return True
-
-
-def _owner(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
-    del mode, targets
-    if recursive:
-        call.ask("chown-recursive", "it changes the owner of whole folders")
-    return recursive
-
-
-def _listed(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
-    del mode, targets
-    opened = any(re.search(r"(^|,|:)(o|u|g|other|user|d):[\w:]*:?[rx-]*w", text) for text in call.args)
-    if opened or (recursive and {"-b", "-k", "--remove-all"} & set(call.args)):
-        call.ask("chmod-open", "it lets others write")
-        return True
-    return False
 
 
 def _rights_of(call: ProgramCall, mode: str, targets: Sequence[Word]) -> None:

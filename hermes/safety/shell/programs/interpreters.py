@@ -17,7 +17,7 @@ from hermes.safety.shell.call import (
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.key_files import is_key_file, key_read_reason
 from hermes.safety.shell.loading import find_option_modules
-from hermes.safety.shell.programs import builders, cloud_clis, cmdlets, databases, network, own
+from hermes.safety.shell.programs import cloud_clis, cmdlets, databases, network, own
 from hermes.safety.shell.python import analyze_python
 from hermes.safety.shell.scripts import CodeAnalysis, analyze_script
 from hermes.safety.shell.words import (
@@ -124,24 +124,15 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
 
 
 _CODE_IN_OPTION = re.compile(r"-[Mm]['\w:]+?[ ;(]|-d:\S*=|-d:?[^\w=]")
-_STARTING_SETTING = re.compile(
-    r"(auto_(pre|ap)pend_file|extension|zend_extension|ffi\.enable|sendmail_path)=(/tmp|/var/tmp|/dev/shm|data:|php:|https?:)"
-)
 
 
 def _imported(call: ProgramCall, language: str) -> None:
-    """Options of perl that hold a program text, settings of php that name one, and the commands of PowerShell."""
+    """Options of perl that hold a program text, and the commands of PowerShell."""
     if language == "pwsh":
         cmdlets.judge(call)
-    for at, text in enumerate(call.args[:20]):
+    for text in call.args[:20]:
         if language == "perl" and _CODE_IN_OPTION.match(text):
             judge_code(call, language, Word(re.sub(r"^-[Mm]", "use ", text)), [])
-        elif (
-            language == "php"
-            and text.startswith("-d")
-            and _STARTING_SETTING.match(text[2:] or "".join(call.args[at + 1 : at + 2]))
-        ):
-            call.ask("nested-program", "it runs a file from a temporary folder")
 
 
 _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
@@ -171,23 +162,7 @@ def _deno(rest: Sequence[Word]) -> _Programs:
 
 
 _DENO_RUNS = word_set("run test bench install x serve compile cache")
-_BUN_PACKAGES = word_set("x add a install i create c update link publish remove rm")
 _ELSEWHERE = re.compile(r"(https?|ftp|git|ssh)://", re.IGNORECASE)
-
-
-def bun(call: ProgramCall) -> ShellStream | None:
-    """bun: packages as npm does, programs as node does."""
-    if call.args and call.args[0] in _BUN_PACKAGES:
-        return builders.node_packages(
-            ProgramCall(
-                "npm" if call.args[0] != "x" else "bunx",
-                call.words[call.args[0] == "x" :],
-                call.state,
-                call.piped_input(),
-                call.host,
-            )
-        )
-    return interpreter(call)
 
 
 class _Reading:
@@ -299,7 +274,7 @@ def _script(call: ProgramCall, language: str, script: Word, rest: Sequence[Word]
         call.add_effect(EffectKind.FETCHES, (script.text.split("/")[2],))
         call.ask("remote-exec", "it runs what it downloads")
         return None
-    _managed(call, script, rest)
+    cloud_clis.migrations(ProgramCall(script.text.rpartition("/")[2], rest, call.state, None, call.host))
     path = call.resolve_path(script)
     # Beside a script lie the modules that it may take in.
     call.add_effect(EffectKind.RUNS, (path, path.rpartition("/")[0] or "/"))
@@ -307,14 +282,6 @@ def _script(call: ProgramCall, language: str, script: Word, rest: Sequence[Word]
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
     return None
-
-
-def _managed(call: ProgramCall, script: Word, rest: Sequence[Word]) -> None:
-    """A project's own command line: what it drops, and statements given to its shell."""
-    name = script.text.rpartition("/")[2]
-    cloud_clis.migrations(ProgramCall(name, rest, call.state, None, call.host))
-    if call.fed and call.stdin.text is not None and databases.spoken_loses([call.stdin.text]):
-        call.ask("sql", databases.LOSES)
 
 
 _CODE_WORDS = 128

@@ -123,6 +123,9 @@ _JUST_SHOWN = word_set(
 _SYSTEM_SHOWN = _JUST_SHOWN | word_set("-n -v -l --show-depends --display -D --config -I -s -i -p -ls --query -getcap")
 
 
+_TUNNEL_SHOWN = word_set("version --version help --help -h status ip list --list ls ping netcheck whois info")
+
+
 def _judge_changing(call: ProgramCall, group: _Group) -> None:
     """Judge a program that changes something by its verbs, and shows something by others."""
     text = " ".join(call.args)
@@ -131,7 +134,7 @@ def _judge_changing(call: ProgramCall, group: _Group) -> None:
 
 
 def _ask(call: ProgramCall, group: _Group) -> None:
-    call.add_effect(group.kind, call.args[:2])
+    call.add_effect(group.kind, [word.text for word in call.parse_options().operands[:2]])
     call.ask(group.rule, group.reason)
 
 
@@ -225,6 +228,8 @@ RULES: dict[str, Rule] = {
     **_asking(
         _TUNNEL,
         "tmate upterm teleconsole sshx ttyd gotty wetty shellinaboxd serveo rathole inlets ligolo pwncat iodine "
-        "ptunnel x11vnc vncserver tightvncserver x0vncserver wayvnc rustdesk anydesk teamviewer gs-netcat",
+        "ptunnel ngrok cloudflared localtunnel lt chisel bore frpc tailscale x11vnc vncserver tightvncserver "
+        "x0vncserver wayvnc rustdesk anydesk teamviewer gs-netcat",
+        _TUNNEL_SHOWN,
     ),
 }

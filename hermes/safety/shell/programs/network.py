@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.programs import archives, databases, text
+from hermes.safety.shell.programs import databases, text
 from hermes.safety.shell.words import DECODED, FETCHED, NO_LABELS, SECRET, UNKNOWN_STREAM, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
@@ -105,7 +105,7 @@ def _leaked(call: ProgramCall, labels: frozenset[str], files: Sequence[Word], ho
     if SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
         call.add_effect(EffectKind.SENDS, hosts)
         call.ask("exfiltration", _KEYS_SENT)
-    elif any(is_root_like_path(path, call.host.places) or archives.kept(call, path) for path in paths):
+    elif any(is_root_like_path(path, call.host.places) for path in paths):
         call.ask("exfiltration", _FILES_SENT)
 
 
@@ -179,8 +179,8 @@ _WGET_SET = re.compile(r"use_askpass|post_file|output_document")
 
 
 def _downloaded(call: ProgramCall, options: CommandOptions, urls: Sequence[Word]) -> ShellStream:
-    outputs = options.option_values("O", "output-document") or [Word(_last(word.text)) for word in urls]
-    folders = options.option_values("P", "directory-prefix")
+    outputs = options.option_values("O", "output-document", "o", "out") or [Word(_last(word.text)) for word in urls]
+    folders = options.option_values("P", "directory-prefix", "d", "dir")
     for word in outputs:
         if word.text in ("-", "/dev/stdout"):
             return ShellStream(None, _FETCHED)
@@ -288,36 +288,11 @@ def mailed(call: ProgramCall) -> ShellStream | None:
 _PASTES = word_set("pastebinit gist termbin transfer wormhole croc ffsend ix sprunge 0x0 magic-wormhole")
 
 
-def _fetched_into(call: ProgramCall, path: str) -> None:
-    call.judge_write(path)
-    call.state.files[path] = ShellStream(None, _FETCHED)
-
-
 def aria(call: ProgramCall) -> ShellStream | None:
     """aria2c, axel: downloads into a file."""
     options = call.parse_options("odxsj", word_set("out dir on-download-complete on-download-start on-download-error"))
     call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in options.operands])
-    folders = options.option_values("d", "dir")
-    names = options.option_values("o", "out") or [
-        Word(word.text.rstrip("/").rpartition("/")[2]) for word in options.operands
-    ]
-    for word in names:
-        _fetched_into(call, call.resolve_path(Word(f"{folders[0].text}/{word.text}") if folders else word))
-    return ShellStream("")
-
-
-_TUNNEL_SHOWN = word_set(
-    "version --version help --help -h login logout status ip list ls ping netcheck whois config update bugreport "
-    "exit-node info check access --list"
-)
-
-
-def tunnelled(call: ProgramCall) -> ShellStream | None:
-    """ngrok, cloudflared, localtunnel, chisel: the machine opened to others."""
-    if call.args and call.args[0] not in _TUNNEL_SHOWN:
-        call.add_effect(EffectKind.SENDS, ("tunnel",))
-        call.ask("raw-connection", "it opens this machine to others")
-    return None
+    return _downloaded(call, options, options.operands)
 
 
 RULES: dict[str, Rule] = {
@@ -329,5 +304,4 @@ RULES: dict[str, Rule] = {
     "openssl": openssl,
     **dict.fromkeys(("mail", "mailx", "mutt", "sendmail", "swaks", "ftp", "lftp", "tftp", "sftp", *_PASTES), mailed),
     **dict.fromkeys(("aria2c", "axel"), aria),
-    **dict.fromkeys(("ngrok", "cloudflared", "localtunnel", "lt", "chisel", "bore", "frpc", "tailscale"), tunnelled),
 }

@@ -29,6 +29,7 @@ _STARTS: dict[str, str] = {
 _LOADS: dict[str, str] = {
     # By program: options whose value is a file of code, or of settings that name code.
     "npm": r"--prefix",
+    "php": r"-d\w*",
     **dict.fromkeys(("gcc", "g++", "cc", "clang"), r"-fplugin|-B|-specs"),
     **dict.fromkeys(("terraform", "tofu"), r"-plugin-dir|-backend-config"),
     **dict.fromkeys(("ssh", "scp", "sftp"), r"-F|-I"),

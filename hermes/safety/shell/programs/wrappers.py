@@ -255,28 +255,13 @@ def _parallel(call: ProgramCall) -> _Given:
 
 def _deletes_given(call: ProgramCall, rest: Sequence[Word]) -> None:
     name = rest[0].text.rpartition("/")[2]
-    if not (name in _DELETING or _drops(name, rest)) or (call.fed and call.stdin.text is not None):
+    if name not in _DELETING or (call.fed and call.stdin.text is not None):
         return
     call.add_effect(EffectKind.DELETES)
     if EVERYTHING in call.stdin.labels:
         call.deny("find-delete", "it deletes everything that it is given")
     else:
         call.ask("deletes-given", "it deletes everything that it is given")
-
-
-_DROPPING = word_set("del delete destroy purge uninstall drop remove unlink rmi rm")
-_KEEPING = word_set("--cached --dry-run -n --dry-run=client")
-
-
-def _drops(name: str, rest: Sequence[Word]) -> bool:
-    """Whether a program takes away what a store, or a list of what is installed, names."""
-    texts = [word.text.lower() for word in rest[1:5]]
-    if name == "git":
-        return texts[:2] in (["tag", "-d"], ["tag", "--delete"])
-    return name not in _QUOTING and not _DROPPING.isdisjoint(texts) and _KEEPING.isdisjoint(texts)
-
-
-_QUOTING = word_set("echo printf grep egrep rg sed awk sh bash zsh python python3 node printf test")
 
 
 def _runs_text(rest: Sequence[Word]) -> bool:
