@@ -28,8 +28,8 @@ _HOST_PATHS = re.compile(
 )
 _POWERS = word_set("privileged device cap-add security-opt userns ipc uts cgroupns device-cgroup-rule")
 _SPACES = ("ipc", "uts", "userns")
-_GLOBAL_VALUED = word_set("-H --host -c --context --config -l --log-level --tlscacert -n --namespace --root --url")
-_COMPOSE_VALUED = word_set("-f --file -p --project-name --profile --env-file --project-directory")
+_GLOBAL_NAMED = word_set("host context config log-level tlscacert namespace root url")
+_COMPOSE_NAMED = word_set("file project-name profile env-file project-directory")
 _RUN_VALUED = "vepuwlhmaPc"
 _RUN_NAMED = word_set(
     "volume env publish user workdir label hostname memory name network net entrypoint env-file mount cpus "
@@ -66,23 +66,13 @@ def _done(call: ProgramCall, operands: Sequence[str], words: Sequence[Word], ver
 
 def _parts(call: ProgramCall) -> tuple[list[str], Sequence[Word]]:
     """The words from the verb on as texts, and those behind it; options before the verb are left out."""
-    args = call.args
-    at = 0
-    while at < len(args) and args[at].startswith("-"):
-        at += 2 if args[at] in _GLOBAL_VALUED else 1
+    words = CommandOptions(call.words, "Hcln", _GLOBAL_NAMED, stop=True).operands
     if call.name in ("docker-compose", "podman-compose"):
-        return ["compose", *_without_valued(args)], call.words
-    if args[at : at + 1] == ["compose"]:
-        return ["compose", *_without_valued(args[at + 1 :])], call.words[at + 1 :]
-    return args[at:], call.words[at + 1 :]
-
-
-def _without_valued(args: Sequence[str]) -> list[str]:
-    """The words of compose without its own options before the verb."""
-    at = 0
-    while at < len(args) and args[at].startswith("-"):
-        at += 2 if args[at] in _COMPOSE_VALUED else 1
-    return list(args[at:])
+        words = [Word("compose"), *call.words]
+    if not words or words[0].text != "compose":
+        return [word.text for word in words], words[1:]
+    composed = CommandOptions(words[1:], "fp", _COMPOSE_NAMED, stop=True).operands
+    return ["compose", *(word.text for word in composed)], words[1:]
 
 
 def _lost(call: ProgramCall, operands: Sequence[str], verb: str) -> None:
