@@ -40,11 +40,10 @@ from hermes.safety.shell.statements import MAX_WORDS, STATEMENT_HANDLERS
 from hermes.safety.shell.syntax import AnalysisBudget, join_continued_lines, parse_shell, rewrite_unreadable
 from hermes.safety.shell.variables import judge_initial_variables
 from hermes.safety.shell.words import (
-    DECODED,
     EMPTY_STREAM,
-    FETCHED,
     UNKNOWN_STREAM,
     AnalysisState,
+    Label,
     ShellStream,
     Word,
     initial_state,
@@ -311,7 +310,7 @@ class ShellWalk:
             return self.judge_command(words[1:], state, stdin)
         if head.dynamic or (_WILDCARD.search(text) and text not in ("[", "[[")):
             return self._judge_unknown(words, state, stdin)
-        if head.labels & {FETCHED, DECODED}:
+        if head.labels & {Label.FETCHED, Label.DECODED}:
             ProgramCall(text, words[1:], state, stdin, self).ask("remote-exec", "it runs what it downloads or decodes")
         body = state.functions.get(text)
         if body is not None and (text not in self._running or self.concurrent_depth):
@@ -367,7 +366,7 @@ class ShellWalk:
     def _judge_unknown(self, words: Sequence[Word], state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
         head = words[0]
         call = ProgramCall(head.text, words[1:], state, stdin, self)
-        if head.labels & {FETCHED, DECODED}:
+        if head.labels & {Label.FETCHED, Label.DECODED}:
             call.ask("remote-exec", "it runs what it downloads or decodes")
         else:
             subject = "" if head.dynamic else call.subject()

@@ -35,16 +35,7 @@ from hermes.safety.shell.programs import (
     windows,
     wrappers,
 )
-from hermes.safety.shell.words import (
-    EMPTY_STREAM,
-    ENDLESS,
-    NO_LABELS,
-    SECRET,
-    STORED,
-    UNKNOWN_STREAM,
-    ShellStream,
-    word_set,
-)
+from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
@@ -53,7 +44,7 @@ def vendors(call: ProgramCall) -> ShellStream | None:
     """Programs of vendors: their verbs, and the statements that they hand on."""
     cloud_clis.judge(call)
     databases.carried(call)
-    return ShellStream(None, frozenset({STORED})) if call.name in cloud_clis.STORES else None
+    return ShellStream(None, frozenset({Label.STORED})) if call.name in cloud_clis.STORES else None
 
 
 RULES: dict[str, Rule] = {
@@ -190,7 +181,9 @@ def _finish(call: ProgramCall, out: ShellStream | None, labels: frozenset[str]) 
     """Return the output of a program with the labels of what it read."""
     if out is None:
         passed = (
-            call.stdin.labels if call.name in text.RULES or call.name in _READERS else call.stdin.labels - {ENDLESS}
+            call.stdin.labels
+            if call.name in text.RULES or call.name in _READERS
+            else call.stdin.labels - {Label.ENDLESS}
         )
         return ShellStream(None, passed | labels) if call.name not in ("true", "false", ":") else EMPTY_STREAM
     return ShellStream(out.text, out.labels | labels) if labels else out
@@ -238,7 +231,7 @@ def _searches_deep(call: ProgramCall) -> bool:
 def _endless(call: ProgramCall) -> frozenset[str]:
     """Return the label of what never ends when a program is given such a file, and is not told how much to read."""
     given = any(word.text.rpartition("=")[2] in dataflow.ENDLESS_FILES for word in call.words)
-    return frozenset({ENDLESS}) if given and not any(map(_AMOUNT.match, call.args)) else NO_LABELS
+    return frozenset({Label.ENDLESS}) if given and not any(map(_AMOUNT.match, call.args)) else NO_LABELS
 
 
 _AMOUNT = re.compile(r"-\w*[cnNlmq]\d*$|count=|--(bytes|lines|length|max-count|read)|of=|.*\b[qQ]$|rand$")
@@ -259,10 +252,10 @@ def _labelled(call: ProgramCall, out: ShellStream) -> ShellStream:
     """What a program writes, with what is known of it: keys, or a text made to be evaluated."""
     if keystores.shows(call):
         for path in keystores.outputs(call):
-            call.state.files[path] = ShellStream(None, frozenset({SECRET}))
-        return ShellStream(out.text, out.labels | {SECRET})
+            call.state.files[path] = ShellStream(None, frozenset({Label.SECRET}))
+        return ShellStream(out.text, out.labels | {Label.SECRET})
     if HOOKS.match(call.name) and not call.fed:
-        return ShellStream(out.text, out.labels | {"hook"})
+        return ShellStream(out.text, out.labels | {Label.HOOK})
     return out
 
 
@@ -304,7 +297,7 @@ _LOOKING_UP = word_set("dig host nslookup drill kdig whois ping traceroute trace
 
 
 def _judge_carried(call: ProgramCall) -> None:
-    if any(SECRET in word.labels for word in call.words):
+    if any(Label.SECRET in word.labels for word in call.words):
         call.ask("exfiltration", "it may send keys away")
 
 

@@ -16,10 +16,10 @@ from hermes.safety.shell.syntax import node_text
 from hermes.safety.shell.walker import ShellWalker
 from hermes.safety.shell.words import (
     EMPTY_STREAM,
-    ENDLESS,
     NO_LABELS,
     UNKNOWN_STREAM,
     AnalysisState,
+    Label,
     ShellStream,
     Word,
     word_set,
@@ -307,7 +307,7 @@ def _is_endless(node: Node, body: Node) -> bool:
 def _loop_output(node: Node, body: Node, out: ShellStream) -> ShellStream:
     """Return the output of a loop, all rounds together."""
     endless = (out.text or out.text is None) and _is_endless(node, body)
-    return ShellStream(None, out.labels | ({ENDLESS} if endless else NO_LABELS))
+    return ShellStream(None, out.labels | ({Label.ENDLESS} if endless else NO_LABELS))
 
 
 _BACKGROUND_START = re.compile(r"coproc\b|tmux\s.*\bnew|(ba|z|da|k)?sh\s.*&\s*['\"]?$")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.i18n.messages import N_
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import FETCHED, NO_LABELS, SECRET, ShellStream, Word, word_set
+from hermes.safety.shell.words import NO_LABELS, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
@@ -65,7 +65,7 @@ def _packed(call: ProgramCall, options: CommandOptions) -> ShellStream | None:
             inner = ProgramCall(call.name, call.words, there, None, call.host)
         labels = inner.judge_reads(options.operands)
         if any(is_root_like_path(inner.resolve_path(word), call.host.places) for word in options.operands):
-            labels = frozenset({SECRET})
+            labels = frozenset({Label.SECRET})
     files = options.option_values("f", "file")
     if files and files[0].text != "-":
         path = call.resolve_path(files[0])
@@ -153,7 +153,7 @@ def _sent(call: ProgramCall, here: Sequence[Word], host: str) -> None:
     labels = call.judge_reads(here)
     call.add_effect(EffectKind.SENDS, [host])
     paths = [call.resolve_path(word) for word in here]
-    if SECRET in labels or any(is_root_like_path(path, call.host.places) for path in paths):
+    if Label.SECRET in labels or any(is_root_like_path(path, call.host.places) for path in paths):
         call.ask("exfiltration", "it sends keys or the whole home away")
 
 
@@ -163,7 +163,7 @@ def _received(call: ProgramCall, target: Word, remote: Sequence[Word]) -> None:
     for source in remote:
         name = source.text.rpartition("/")[2].rpartition(":")[2]
         call.state.files[path if target.text not in (".", "./") else f"{path}/{name}"] = ShellStream(
-            None, frozenset({FETCHED})
+            None, frozenset({Label.FETCHED})
         )
 
 

@@ -8,7 +8,7 @@ from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis, fetched
 from hermes.safety.shell.scripts import find_exhaustion
-from hermes.safety.shell.words import FETCHED, UNKNOWN_STREAM, ShellStream, Word, word_set
+from hermes.safety.shell.words import UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
@@ -27,7 +27,9 @@ def folder(call: ProgramCall) -> None:
         for text in call.args[1:]:
             if "@" in text:
                 name = text.partition("@")[0].rpartition("/")[2]
-                call.state.files[f"{call.host.places.home}/go/bin/{name}"] = ShellStream(None, frozenset({FETCHED}))
+                call.state.files[f"{call.host.places.home}/go/bin/{name}"] = ShellStream(
+                    None, frozenset({Label.FETCHED})
+                )
 
 
 _HARMLESS_NPM = word_set(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import SECRET, STORED, word_set
+from hermes.safety.shell.words import Label, word_set
 
 LOSS = "it deletes or stops what others may need"
 _TAKES = word_set(
@@ -200,7 +200,7 @@ _DROPS = word_set("del unlink hdel expire pexpire rename getdel")
 def _stored(call: ProgramCall, options: CommandOptions, operands: Sequence[str]) -> None:
     """A store that is told to drop keys which are only known when it runs, or is given its commands by a pipe."""
     verb = operands[0].lower() if operands else ""
-    listed = verb in _DROPS and any(word.text == "$()" or STORED in word.labels for word in options.operands[1:])
+    listed = verb in _DROPS and any(word.text == "$()" or Label.STORED in word.labels for word in options.operands[1:])
     told = call.stdin.text if call.fed and not operands else None
     if listed or (told is not None and _PATTERNS["redis-cli"].match(told.replace("\n", " "))):
         call.add_effect(EffectKind.DESTROYS)
@@ -258,7 +258,7 @@ def _uploaded(call: ProgramCall, spoken: str, options: CommandOptions) -> None:
         if word.text.startswith(("/", "~"))
     )
     call.add_effect(EffectKind.SENDS, (call.name,))
-    if SECRET in labels or deep:
+    if Label.SECRET in labels or deep:
         call.ask("exfiltration", "it sends keys or the whole home away")
 
 

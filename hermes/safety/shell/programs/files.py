@@ -16,17 +16,7 @@ from hermes.safety.shell.call import (
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import disks, windows
 from hermes.safety.shell.regenerable import is_lossless_delete, is_regenerable_here, is_regenerable_path
-from hermes.safety.shell.words import (
-    ENDLESS,
-    EVERYTHING,
-    MADE_HERE,
-    NO_LABELS,
-    SECRET,
-    UNKNOWN_STREAM,
-    ShellStream,
-    Word,
-    word_set,
-)
+from hermes.safety.shell.words import MADE_HERE, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 DANGEROUS = word_set(
@@ -78,9 +68,9 @@ def _loses_root(call: ProgramCall, words: Sequence[Word], paths: Sequence[str]) 
 
 def _listed_elsewhere(call: ProgramCall, word: Word) -> bool:
     """Judge a name that came out of a search through the whole system, or a home."""
-    if EVERYTHING in word.labels:
+    if Label.EVERYTHING in word.labels:
         call.deny("find-delete", "it deletes everything that it is given")
-    return EVERYTHING in word.labels
+    return Label.EVERYTHING in word.labels
 
 
 def _removed(call: ProgramCall, word: Word, path: str, *, recursive: bool) -> None:
@@ -269,7 +259,7 @@ def _linked(call: ProgramCall, sources: Sequence[Word]) -> frozenset[str]:
     """A link to what is protected makes it reachable by another name."""
     if any(call.secret_reason(word) for word in sources):
         call.ask("reads-secret", "it makes another name for what holds keys")
-        return frozenset({SECRET})
+        return frozenset({Label.SECRET})
     return NO_LABELS
 
 
@@ -335,7 +325,7 @@ def _stored(call: ProgramCall, path: str, given: ShellStream, *, appends: bool) 
     emptied = call.fed and given.text in ("", "\n") and not appends and path not in call.state.files
     if emptied and not said and not _PASSING.search(path):
         call.ask("emptied", N_("it empties {path}", path=path))
-    elif ENDLESS in given.labels and call.name != "touch":
+    elif Label.ENDLESS in given.labels and call.name != "touch":
         call.ask("fills", "it fills the disk")
 
 

@@ -15,7 +15,7 @@ from hermes.safety.shell.call import (
 )
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.regenerable import are_all_regenerable, is_in_workspace_surely, is_regenerable_text
-from hermes.safety.shell.words import EVERYTHING, REGENERABLE, ShellStream, Word, word_set
+from hermes.safety.shell.words import Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _EDITORS = word_set("sed gsed perl ruby awk gawk")
@@ -63,8 +63,8 @@ def _deleted(call: ProgramCall, starts: Sequence[str], roots: Sequence[str], *, 
 def _found(call: ProgramCall, starts: Sequence[str], *, deep: bool) -> ShellStream | None:
     """What comes out of it, when that names all files, or only what can be made again."""
     if printed(call, starts):
-        return ShellStream(None, frozenset({REGENERABLE}))
-    return ShellStream(None, frozenset({EVERYTHING})) if deep else None
+        return ShellStream(None, frozenset({Label.REGENERABLE}))
+    return ShellStream(None, frozenset({Label.EVERYTHING})) if deep else None
 
 
 def _deletes(call: ProgramCall, roots: Sequence[str], reason: str, *, deep: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.i18n.messages import N_
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import EMPTY_STREAM, FETCHED, ShellStream, Word, word_set
+from hermes.safety.shell.words import EMPTY_STREAM, Label, ShellStream, Word, word_set
 
 _GLOBAL = word_set("git-dir work-tree namespace exec-path config-env super-prefix attr-source")
 _PROGRAMS = re.compile(
@@ -135,7 +135,7 @@ def _fetched(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
         named = operands[1].text if len(operands) > 1 else re.split(r"[/:]", operands[0].text.rstrip("/"))[-1]
         path = call.resolve_path(Word(named.removesuffix(".git")))
         call.judge_write(path)
-        call.state.files[path] = ShellStream(None, frozenset({FETCHED}))
+        call.state.files[path] = ShellStream(None, frozenset({Label.FETCHED}))
     return None
 
 

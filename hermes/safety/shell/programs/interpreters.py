@@ -21,12 +21,10 @@ from hermes.safety.shell.programs import cloud_clis, cmdlets, databases, network
 from hermes.safety.shell.python import analyze_python
 from hermes.safety.shell.scripts import CodeAnalysis, analyze_script
 from hermes.safety.shell.words import (
-    DECODED,
     EMPTY_STREAM,
-    FETCHED,
     NO_LABELS,
-    SECRET,
     UNKNOWN_STREAM,
+    Label,
     ShellStream,
     Word,
     is_bare_word,
@@ -83,7 +81,7 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
         call.add_effect(EffectKind.RUNS, (resolve_path(path, call.cwd, call.host.places),))
     codes, script, rest = _Reading(call.words, name).programs()
     labels = NO_LABELS.union(*(word.labels for word in codes))
-    if labels & {FETCHED, DECODED}:
+    if labels & {Label.FETCHED, Label.DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
         return UNKNOWN_STREAM
     for word in codes:
@@ -218,7 +216,7 @@ def _letters(words: Sequence[Word], at: int, letters: tuple[str, str], codes: li
 
 
 def _from_input(call: ProgramCall, language: str) -> ShellStream | None:
-    if call.stdin.labels & {FETCHED, DECODED}:
+    if call.stdin.labels & {Label.FETCHED, Label.DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
     elif call.stdin.text is None:
         call.ask("unknown-command", "the program text is only known at run time")
@@ -409,7 +407,7 @@ def _leaks(call: ProgramCall, code: CodeAnalysis) -> None:
     secret = named or code.environment or any(map(is_private_file, code.paths))
     if code.hosts or code.sends or code.fetches:
         call.add_effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
-    given = call.fed and SECRET in call.stdin.labels
+    given = call.fed and Label.SECRET in call.stdin.labels
     if (secret or given) and (code.sends or code.fetches):
         call.ask("exfiltration", "it sends keys or the environment away")
     network.judge_hosts(call, sorted(code.hosts))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
-from hermes.safety.shell.words import EMPTY_STREAM, SECRET, ShellStream, word_set
+from hermes.safety.shell.words import EMPTY_STREAM, Label, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _LATER = "it changes what runs later by itself"
@@ -59,7 +59,7 @@ def unset(call: ProgramCall) -> ShellStream | None:
     """set, unset: `set` alone shows every variable."""
     history(call)
     if call.name == "set" and not call.args:
-        return ShellStream(None, frozenset({SECRET}))
+        return ShellStream(None, frozenset({Label.SECRET}))
     if call.name == "set" and call.args[:1] == ["--"]:
         call.state.positional = list(call.words[1:])
     elif call.name == "set" and call.words and not call.args[0].startswith(("-", "+")):

@@ -8,10 +8,10 @@ from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import databases, text
-from hermes.safety.shell.words import DECODED, FETCHED, NO_LABELS, SECRET, UNKNOWN_STREAM, ShellStream, Word, word_set
+from hermes.safety.shell.words import NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
-_FETCHED = frozenset({FETCHED})
+_FETCHED = frozenset({Label.FETCHED})
 _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal)$")
 _CURL_NAMED = word_set(
     """
@@ -102,7 +102,7 @@ def _labels(words: Iterable[Word], options: CommandOptions) -> frozenset[str]:
 
 def _leaked(call: ProgramCall, labels: frozenset[str], files: Sequence[Word], hosts: Sequence[str]) -> None:
     paths = [call.resolve_path(Word(word.text.rpartition("@")[2])) for word in files]
-    if SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
+    if Label.SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
         call.add_effect(EffectKind.SENDS, hosts)
         call.ask("exfiltration", _KEYS_SENT)
     elif any(is_root_like_path(path, call.host.places) for path in paths):
@@ -170,7 +170,7 @@ def wget(call: ProgramCall) -> ShellStream | None:
     ):
         call.ask("nested-program", "it starts another program")
     call.add_effect(EffectKind.SENDS if posted else EffectKind.FETCHES, hosts)
-    if SECRET in labels:
+    if Label.SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
     return _downloaded(call, options, urls)
 
@@ -222,7 +222,7 @@ def _connected(call: ProgramCall, hosts: Sequence[str], *, scans: bool) -> Shell
 
 def _carried(call: ProgramCall, hosts: Sequence[str]) -> None:
     known = call.stdin.text
-    if SECRET in call.stdin.labels:
+    if Label.SECRET in call.stdin.labels:
         call.ask("exfiltration", _KEYS_SENT)
     elif known is None:
         if not all(_LOCAL.match(host) for host in hosts) or not hosts:
@@ -243,7 +243,7 @@ def openssl(call: ProgramCall) -> ShellStream | None:
     decodes = "-d" in call.args or "-decrypt" in call.args
     if decodes and call.stdin.text is not None and _in_letters(call, verb):
         return text.decoded(call.stdin.text, "base64", call.stdin.labels)
-    made = frozenset({DECODED}) if decodes else NO_LABELS
+    made = frozenset({Label.DECODED}) if decodes else NO_LABELS
     if verb == "rand" and any(_vast(word) for word in call.args[1:]):
         call.ask("fills", "it fills the disk")
     return ShellStream(None, call.stdin.labels | made)
@@ -276,7 +276,7 @@ def mailed(call: ProgramCall) -> ShellStream | None:
     """mail, sendmail, ftp, lftp, telnet-like senders, pastebins."""
     labels = call.judge_reads(call.words) | call.stdin.labels
     call.add_effect(EffectKind.SENDS, call.args[-1:])
-    if SECRET in labels:
+    if Label.SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
     elif call.name == "lftp" and any(option in call.args for option in ("-e", "-c", "-f")):
         call.ask("raw-connection", "it runs a transfer script")

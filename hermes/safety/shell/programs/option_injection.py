@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from hermes.i18n.messages import N_
 from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_private_file, is_temporary
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import FETCHED, Word, word_set
+from hermes.safety.shell.words import Label, Word, word_set
 
 _STARTS: dict[str, str] = {
     # By program: options whose value is a program and whose name does not say so; a pattern over the option.
@@ -173,7 +173,7 @@ def _unseen(call: ProgramCall, value: Word) -> bool:
         return False
     path = call.resolve_path(Word(text))
     held = call.state.files.get(path)
-    if held is not None and FETCHED in held.labels:
+    if held is not None and Label.FETCHED in held.labels:
         return True
     if is_in_workspace(path, call.host.places) or not is_temporary(path) or not _CODE_FILE.search(path):
         return False

@@ -7,7 +7,7 @@ from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import fetched, services
-from hermes.safety.shell.words import FETCHED, ShellStream, word_set
+from hermes.safety.shell.words import Label, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _LOSES = "it removes programs that others may need"
@@ -83,7 +83,7 @@ def _installed(call: ProgramCall) -> None:
     if not call.args:
         return
     held = [dataflow.file_content(call, word) for word in call.words]
-    if any(FETCHED in (one.labels | word.labels) for one, word in zip(held, call.words, strict=True)):
+    if any(Label.FETCHED in (one.labels | word.labels) for one, word in zip(held, call.words, strict=True)):
         call.ask("remote-exec", "it installs what it downloads")
     if not _INSTALLING.intersection(call.args):
         return

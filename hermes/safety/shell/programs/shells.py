@@ -6,16 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import (
-    DECODED,
-    EMPTY_STREAM,
-    FETCHED,
-    UNKNOWN_STREAM,
-    ShellStream,
-    Word,
-    is_bare_word,
-    word_set,
-)
+from hermes.safety.shell.words import EMPTY_STREAM, UNKNOWN_STREAM, Label, ShellStream, Word, is_bare_word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 SHELLS = word_set("sh bash dash zsh ksh ash fish rbash mksh csh tcsh yash elvish nu")
@@ -71,7 +62,7 @@ def _shell_options(call: ProgramCall) -> tuple[set[str] | None, list[Word]]:
 
 def _text(call: ProgramCall, text: Word, rest: Sequence[Word]) -> ShellStream | None:
     """A program text: constant, or made of pieces that are only known when it runs."""
-    if text.labels & {FETCHED, DECODED}:
+    if text.labels & {Label.FETCHED, Label.DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
         if text.dynamic:
             return UNKNOWN_STREAM
@@ -98,7 +89,7 @@ def _file(call: ProgramCall, word: Word) -> ShellStream | None:
         return None
     if word.text.startswith("/dev/fd/"):
         held = call.state.files.get(word.text, UNKNOWN_STREAM)
-        if held.labels & {FETCHED, DECODED}:
+        if held.labels & {Label.FETCHED, Label.DECODED}:
             call.ask("remote-exec", "it runs what it downloads or decodes")
         elif held.text is not None:
             return call.judge_script(held.text, stdin=EMPTY_STREAM)
@@ -115,7 +106,7 @@ def given(call: ProgramCall) -> ShellStream | None:
     if not call.fed:
         return None
     stream = call.stdin
-    if stream.labels & {FETCHED, DECODED}:
+    if stream.labels & {Label.FETCHED, Label.DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
         return call.judge_script(stream.text, stdin=EMPTY_STREAM) if stream.text is not None else UNKNOWN_STREAM
     if stream.text is None:
@@ -131,10 +122,10 @@ def evaluated(call: ProgramCall) -> ShellStream | None:
         return None
     labels = frozenset(label for word in call.words for label in word.labels)
     text = " ".join(word.text for word in call.words)
-    if labels & {FETCHED, DECODED}:
+    if labels & {Label.FETCHED, Label.DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
     if any(word.dynamic for word in call.words):
-        if re.fullmatch(r"\$\(\)", text) and "hook" in labels:
+        if re.fullmatch(r"\$\(\)", text) and Label.HOOK in labels:
             return None
         call.ask("unknown-command", "the text that runs is only known at run time")
         call.add_effect(EffectKind.UNKNOWN)
@@ -154,7 +145,7 @@ def sourced(call: ProgramCall) -> ShellStream | None:
     if word.text in ("${0}", "$0", "${BASH_SOURCE}"):
         call.deny("fork-bomb", "it starts itself without end")
         return None
-    if word.labels & {FETCHED, DECODED}:
+    if word.labels & {Label.FETCHED, Label.DECODED}:
         call.ask("remote-exec", "it runs what it downloads")
         return None
     if word.text == "/dev/stdin":

@@ -11,16 +11,7 @@ from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.expand import decode_ansi_string
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
-from hermes.safety.shell.words import (
-    DECODED,
-    EMPTY_STREAM,
-    ENDLESS,
-    NO_LABELS,
-    SECRET,
-    UNKNOWN_STREAM,
-    ShellStream,
-    Word,
-)
+from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _MOST = 100_000
@@ -126,7 +117,7 @@ def cat(call: ProgramCall) -> ShellStream:
         _paged(call)
     operands = call.parse_options(_VALUED.get(call.name, "")).operands
     if any(dataflow.is_endless_file(word.text) for word in operands) and _endless(call):
-        return ShellStream(None, frozenset({ENDLESS}))
+        return ShellStream(None, frozenset({Label.ENDLESS}))
     out = EMPTY_STREAM
     for stream in [dataflow.file_content(call, word) for word in operands] or [
         call.stdin if call.fed else UNKNOWN_STREAM
@@ -168,7 +159,7 @@ def _huge(call: ProgramCall) -> bool:
 
 def _shortened(call: ProgramCall, out: ShellStream) -> ShellStream:
     if call.name == "head":
-        out = ShellStream(out.text, out.labels - {ENDLESS})
+        out = ShellStream(out.text, out.labels - {Label.ENDLESS})
     return ShellStream(None, out.labels)
 
 
@@ -216,10 +207,12 @@ def decode(call: ProgramCall) -> ShellStream:
     for word in options.option_values("o", "output"):
         path = call.resolve_path(word)
         call.judge_write(path)
-        call.state.files[path] = ShellStream(None, source.labels | {DECODED})
+        call.state.files[path] = ShellStream(None, source.labels | {Label.DECODED})
     if source.text is None:
-        return ShellStream(None, source.labels | {DECODED})
-    return decoded(source.text, {"xxd": "hex", "base32": "base32"}.get(call.name, "base64"), source.labels | {DECODED})
+        return ShellStream(None, source.labels | {Label.DECODED})
+    return decoded(
+        source.text, {"xxd": "hex", "base32": "base32"}.get(call.name, "base64"), source.labels | {Label.DECODED}
+    )
 
 
 def decoded(text: str, form: str, labels: frozenset[str]) -> ShellStream:
@@ -234,15 +227,15 @@ def decoded(text: str, form: str, labels: frozenset[str]) -> ShellStream:
             data = base64.b64decode(raw + "=" * (-len(raw) % 4))
         return ShellStream(data.decode(), labels)
     except (ValueError, binascii.Error):
-        return ShellStream(None, labels | {DECODED})
+        return ShellStream(None, labels | {Label.DECODED})
 
 
 def printed(call: ProgramCall) -> ShellStream:
     """printenv: every variable, or some; keys may be among them."""
     named = call.parse_options().operands
     if not named:
-        return ShellStream(None, frozenset({SECRET}))
-    labels = frozenset({SECRET}) if any(is_secret_variable(word.text) for word in named) else NO_LABELS
+        return ShellStream(None, frozenset({Label.SECRET}))
+    labels = frozenset({Label.SECRET}) if any(is_secret_variable(word.text) for word in named) else NO_LABELS
     known = call.state.variables.get(named[0].text)
     return ShellStream(known.text if known and not known.dynamic else None, labels)
 
@@ -273,9 +266,9 @@ _VAST = 1 << 33
 def repeated(call: ProgramCall) -> ShellStream:
     """seq, yes: what only repeats. `yes` into a file never ends."""
     numbers = [int(text) for text in call.args if text.isdigit() and len(text) < 15]
-    many = frozenset({"many"}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NO_LABELS
+    many = frozenset({Label.MANY}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NO_LABELS
     vast = (call.name == "jot" and "0" in call.args[-2:-1]) or max(numbers, default=0) > _VAST or "inf" in call.args
-    return ShellStream(None, frozenset({ENDLESS}) if call.name == "yes" or vast else many)
+    return ShellStream(None, frozenset({Label.ENDLESS}) if call.name == "yes" or vast else many)
 
 
 RULES: dict[str, Rule] = {

@@ -7,19 +7,7 @@ from hermes.safety.globs import quote_argv
 from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.shells import SHELLS, given, held
-from hermes.safety.shell.words import (
-    DECODED,
-    ENDLESS,
-    EVERYTHING,
-    FETCHED,
-    REGENERABLE,
-    SECRET,
-    UNKNOWN_STREAM,
-    AnalysisState,
-    ShellStream,
-    Word,
-    word_set,
-)
+from hermes.safety.shell.words import UNKNOWN_STREAM, AnalysisState, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _RIGHTS = "it runs with another user's rights"
@@ -166,7 +154,7 @@ def env(call: ProgramCall) -> ShellStream | None:
         text = f"{split[0].text} {quote_argv(word.text for word in words)}"
         return call.host.judge_script(text, _in_folder(call, options, state), call.piped_input())
     if not words:
-        return ShellStream(None, frozenset({SECRET})) if not options.has_option("help", "version") else None
+        return ShellStream(None, frozenset({Label.SECRET})) if not options.has_option("help", "version") else None
     return call.host.judge_command(words, _in_folder(call, options, state), call.piped_input())
 
 
@@ -197,11 +185,11 @@ def multiplied(call: ProgramCall) -> ShellStream | None:
         return _over(call, rest, values)
     if not rest:
         return given(call) if call.name == "parallel" else None
-    if call.fed and call.stdin.labels & {FETCHED, DECODED} and _runs_text(rest):
+    if call.fed and call.stdin.labels & {Label.FETCHED, Label.DECODED} and _runs_text(rest):
         _deletes_given(call, rest)
         call.ask("remote-exec", "it runs what it downloads or decodes")
         return UNKNOWN_STREAM
-    remade = REGENERABLE in call.stdin.labels and call.state.where.is_known and _by_input(call)
+    remade = Label.REGENERABLE in call.stdin.labels and call.state.where.is_known and _by_input(call)
     if not remade:
         _deletes_given(call, rest)
     return _filled(call, rest, _values(call, lines=bool(marks)), marks, lost=not remade)
@@ -233,7 +221,7 @@ def _xargs(call: ProgramCall) -> _Given:
     if (
         any(word.text == "0" for word in options.option_values("P", "max-procs"))
         and call.fed
-        and call.stdin.labels & {"many", ENDLESS}
+        and call.stdin.labels & {Label.MANY, Label.ENDLESS}
     ):
         call.ask("bomb", "it starts processes without end")
     marks = [word.text for word in options.option_values("I", "replace")] or (
@@ -258,7 +246,7 @@ def _deletes_given(call: ProgramCall, rest: Sequence[Word]) -> None:
     if name not in _DELETING or (call.fed and call.stdin.text is not None):
         return
     call.add_effect(EffectKind.DELETES)
-    if EVERYTHING in call.stdin.labels:
+    if Label.EVERYTHING in call.stdin.labels:
         call.deny("find-delete", "it deletes everything that it is given")
     else:
         call.ask("deletes-given", "it deletes everything that it is given")
@@ -331,7 +319,7 @@ def remote(call: ProgramCall) -> ShellStream | None:
         EffectKind.SENDS if call.fed else EffectKind.FETCHES, [word.text.rpartition("@")[2] for word in hosts]
     )
     rest = [word for word in options.operands[1:] if word.text != "--"]
-    if call.fed and SECRET in call.stdin.labels:
+    if call.fed and Label.SECRET in call.stdin.labels:
         call.ask("exfiltration", "it sends keys, dumps or the environment away")
     if not rest:
         return given(call) if call.fed and hosts else None
@@ -342,7 +330,7 @@ def _run_there(call: ProgramCall, rest: Sequence[Word]) -> ShellStream | None:
     """The command that another machine is given."""
     text = " ".join(held(word) for word in rest)
     call.judge_script(text, lost=True)
-    return ShellStream(None, frozenset({FETCHED}))
+    return ShellStream(None, frozenset({Label.FETCHED}))
 
 
 def _ssh_options(call: ProgramCall, options: CommandOptions) -> None:
