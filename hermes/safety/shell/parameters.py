@@ -41,11 +41,9 @@ def expand_parameter(
         value = _indirect_value(name, value, state, variable)
     if not rest:
         return value
-    return (
-        _slice_positional(value, rest, state)
-        if isinstance(value, list)
-        else _apply_operator(value, name, rest, state, operand)
-    )
+    if isinstance(value, list):
+        return Word("${@}", dynamic=True)
+    return _apply_operator(value, name, rest, state, operand)
 
 
 def _apply_operator(value: Word, name: str, rest: str, state: AnalysisState, operand: Callable[[], Word]) -> Word:
@@ -85,16 +83,6 @@ def _array_element(name: str, index: str, state: AnalysisState, variable: _Varia
     if place is None or place >= len(held) or -place > len(held):
         return Word("${" + name + "}", dynamic=True)
     return held[place]
-
-
-def _slice_positional(value: list[Word], rest: str, state: AnalysisState) -> Word | list[Word]:
-    offsets = _OFFSETS.match(rest)
-    if offsets is None:
-        return Word("${@}", dynamic=True)
-    begin, length = evaluate_arithmetic(offsets[1], state), evaluate_arithmetic(offsets[2] or "9999", state)
-    if begin is None or length is None:
-        return Word("${@}", dynamic=True)
-    return value[begin:][:length]
 
 
 def _apply_default(value: Word, name: str, sign: str, state: AnalysisState, operand: Callable[[], Word]) -> Word:

@@ -136,16 +136,11 @@ class _PythonReader(ast.NodeVisitor):
             self.code.harmful.append(("the program text reaches into Hermes", False))
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Follow a name that stands for a text or a function; note what is put into `os.environ` and `sys.path`."""
+        """Follow a name that stands for a text or a function."""
         for target in node.targets:
             if isinstance(target, ast.Name):
                 self.texts[target.id] = self.text_of(node.value) or ""
                 self.names[target.id] = self.name_of(node.value) or target.id
-            name = self.name_of(target.value if isinstance(target, ast.Subscript) else target)
-            if name == "os.environ":
-                self.code.harmful.append(("the program text changes variables of what it starts", True))
-            elif name == "sys.path":
-                self.code.loads.add(".")
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -250,8 +245,6 @@ class _PythonReader(ast.NodeVisitor):
         text = self._first_text(node)
         if text is not None and name.endswith(("__import__", "import_module")):
             self._note_import(text)
-        elif text is not None and name.endswith(("exec", "eval")):
-            self.code.merge(analyze_python(text, self.given))
         elif not (name == "getattr" and len(node.args) > 1 and self.text_of(node.args[1])) and not (
             name in ("codecs.decode", "zlib.decompress") or (name == "compile" and text is not None)
         ):
@@ -265,8 +258,6 @@ class _PythonReader(ast.NodeVisitor):
             self._judge_open(name, node, node.args[0] if name in _OPENERS and node.args else owner)
         elif method in ("write_text", "write_bytes", "touch", "truncate"):
             self._judge_method(method, node, owner)
-        elif name == "fileinput.input" and any(one.arg == "inplace" for one in node.keywords):
-            self._note_written(next(iter(node.args), None))
 
     def _judge_method(self, method: str, node: ast.Call, owner: ast.expr | None) -> None:
         """Judge a method of a path, or of a file that was opened just there, by which it is written or emptied."""

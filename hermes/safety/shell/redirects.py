@@ -189,6 +189,4 @@ def judge_substitution(walker: ShellWalker, node: Node, state: AnalysisState) ->
 def _find_only_redirect(node: Node) -> Node | None:
     if node.type == "file_redirect":
         return node
-    if node.type == "redirected_statement" and node.child_by_field_name("body") is None:
-        return next((one for one in node.named_children if one.type == "file_redirect"), None)
     return None

@@ -31,15 +31,6 @@ class CodeAnalysis:
     statements: list[str] = field(default_factory=list)
     """Constant texts that it may pass to a database."""
 
-    def merge(self, other: "CodeAnalysis") -> None:
-        """Merge the findings of a text inside this one."""
-        for name in ("harmful", "deleted", "written", "emptied", "spawned", "shelled", "statements"):
-            getattr(self, name).extend(getattr(other, name))
-        for name in ("loads", "paths", "hosts"):
-            getattr(self, name).update(getattr(other, name))
-        for name in ("recursive", "sends", "fetches", "environment", "bomb", "drops"):
-            setattr(self, name, getattr(self, name) or getattr(other, name))
-
 
 _STRING_LITERAL = re.compile(
     r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>"

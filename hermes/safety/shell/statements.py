@@ -163,10 +163,6 @@ def _is_nameref_declaration(children: Sequence[Node]) -> bool:
     return any(child.type == "word" and _NAMEREF_OPTION.match(node_text(child)) for child in children[1:])
 
 
-def _ignore_statement(*_: object) -> ShellStream:
-    return EMPTY_STREAM
-
-
 def _visit_each(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
     return walker.visit_statements(node, state, stdin)
 
@@ -385,6 +381,5 @@ STATEMENT_HANDLERS: dict[str, StatementHandler] = {
     "case_statement": _judge_case,
     "function_definition": _define_function,
     "test_command": _judge_test,
-    "comment": _ignore_statement,
 }
 """The handlers of statements, by their kind in the grammar; of other kinds the statements inside are judged."""

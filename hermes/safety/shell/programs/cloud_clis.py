@@ -140,19 +140,13 @@ _VALUED = word_set(
     "filter label selector name description"
 )
 _VALUED_LETTERS = {
-    "kubectl": "nsol",
-    "oc": "n",
+    **dict.fromkeys(("kubectl", "oc", "helm"), "nsol"),
+    **dict.fromkeys(("heroku", "flyctl", "fly", "doctl"), "artc"),
     "az": "gno",
     "redis-cli": "hpanu",
     "gh": "Rtbm",
-    "heroku": "ar",
     "mysqladmin": "upPh",
-    "helm": "n",
-    "flyctl": "a",
-    "fly": "a",
-    "doctl": "tc",
     "ctr": "na",
-    "vault": "",
 }
 _TRIED = word_set(
     "--dry-run --dry-run=client --dry-run=server --dryrun --help -help --what-if --noop --plan --preview "
