@@ -89,7 +89,7 @@ _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
 _READERS = word_set(
     """
     true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
-    stat file wc comm
+    stat file wc comm tr
     diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5 shasum nm objdump
     readelf ldd size od hexdump
     grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash help info apropos whatis tldr man locate ps
@@ -125,8 +125,6 @@ _READING = word_set(
     "cat tac nl head tail less more most strings base64 base32 rev cut hexdump hd bat source . diff3 sdiff"
 )
 """Programs with rules that only read the files that they are given."""
-_BUILDERS = word_set("cargo rails rake mix")
-"""Programs with rules for something else that also run code out of the folder."""
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
     {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
@@ -161,8 +159,6 @@ def judged(call: ProgramCall) -> ShellStream:
         return UNKNOWN_STREAM
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
     out = rule(call) if rule is not None else None
-    if name in _BUILDERS:
-        dataflow.judge_code_folder(call, call.cwd)
     labels = _read(call, rule) | _endless(call)
     if rule is None:
         _without_rule(call)

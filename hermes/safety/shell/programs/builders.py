@@ -13,23 +13,12 @@ from hermes.safety.shell.words import UNKNOWN_STREAM, Label, ShellStream, Word, 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
 
-def runs_folder(call: ProgramCall, place: str) -> None:
-    """Judge a folder out of which code is taken: it may have been downloaded, or what says what runs in it."""
-    dataflow.judge_code_folder(call, place)
-
-
-def folder(call: ProgramCall) -> None:
-    """Programs whose settings and plug-ins in the folder are code: test runners, builders, linters."""
-    cloud_clis.migrations(call)
-    fetched.installs(call)
-    runs_folder(call, call.cwd)
-    if call.name == "go" and call.args[:1] == ["install"]:
-        for text in call.args[1:]:
-            if "@" in text:
-                name = text.partition("@")[0].rpartition("/")[2]
-                call.state.files[f"{call.host.places.home}/go/bin/{name}"] = ShellStream(
-                    None, frozenset({Label.FETCHED})
-                )
+def go(call: ProgramCall) -> None:
+    """go: code of its folder, and programs that `go install` fetches, which may be run next."""
+    dataflow.judge_code_folder(call, call.cwd)
+    for text in call.args[1:] if call.args[:1] == ["install"] else ():
+        made = f"{call.host.places.home}/go/bin/{text.partition('@')[0].rpartition('/')[2]}"
+        call.state.files[made] = ShellStream(None, frozenset({Label.FETCHED}))
 
 
 _HARMLESS_NPM = word_set(
@@ -52,7 +41,7 @@ def node_packages(call: ProgramCall) -> ShellStream | None:
         _packages_installed(call, verb, args[1:])
     elif verb in ("run", "run-script"):
         cloud_clis.migrations(call)
-    runs_folder(call, call.cwd)
+    dataflow.judge_code_folder(call, call.cwd)
     return None
 
 
@@ -149,7 +138,7 @@ def make(call: ProgramCall) -> ShellStream | None:
     files = options.option_values("f", "file", "makefile")
     folders = options.option_values("C", "directory")
     place = call.resolve_path(folders[0]) if folders else call.cwd
-    runs_folder(call, place)
+    dataflow.judge_code_folder(call, place)
     for word in files:
         _make_file(call, word)
     for word in options.option_values("eval", "E"):
@@ -219,17 +208,6 @@ def _editor_command(call: ProgramCall, text: str) -> None:
             call.judge_write(call.resolve_path(Word(written[1])))
 
 
-def ed(call: ProgramCall) -> ShellStream | None:
-    """ed, patch: files changed by what comes in."""
-    for word in call.parse_options("pioBdDFgrVxYz").operands[:1]:
-        call.judge_write(call.resolve_path(word))
-    if call.name == "ed" and call.fed and call.stdin.text:
-        for line in call.stdin.text.splitlines():
-            if line.startswith("!") or re.match(r"[rw]\s*!", line):
-                call.judge_script(line.partition("!")[2], lost=True)
-    return None
-
-
 _AWK_STARTS = re.compile(
     r'system\s*\(\s*"((?:[^"\\]|\\.){0,500})"\s*\)|"((?:[^"\\]|\\.){1,500})"\s*\|&?\s*getline|\|&?\s*"((?:[^"\\]|\\.){1,500})"'
 )
@@ -267,55 +245,23 @@ def _awk_program(call: ProgramCall, text: str) -> None:
         call.judge_write(call.resolve_path(Word(f"{call.host.places.home}{found[1]}")))
 
 
+def patched(call: ProgramCall) -> None:
+    """ed, patch: the file that is changed by what comes in, and the commands that `ed` starts."""
+    for word in call.parse_options("pioBdDFgrVxYz").operands[:1]:
+        call.judge_write(call.resolve_path(word))
+    for line in (call.stdin.text or "").splitlines() if call.name == "ed" else ():
+        if line.startswith("!"):
+            call.judge_script(line[1:], lost=True)
+
+
 def compiled(call: ProgramCall) -> None:
     """gcc, clang, rustc: they write what may be run next."""
     for word in call.parse_options("oILlDfWxOmgstu").option_values("o"):
         call.judge_write(call.resolve_path(word))
 
 
-_SHELLING = word_set(
-    "shell command raw script ansible.builtin.shell ansible.builtin.command ansible.builtin.raw win_shell expect"
-)
-
-
-def infrastructure(call: ProgramCall) -> ShellStream | None:
-    """ansible: modules that run commands everywhere."""
-    options = call.parse_options("imabeltuf", word_set("inventory module-name args extra-vars limit tags"))
-    plays = [call.resolve_path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))]
-    call.add_effect(EffectKind.RUNS, plays or [call.cwd])
-    runs_folder(call, call.cwd)
-    _ansible_modules(call, options)
-    return None
-
-
-def _ansible_modules(call: ProgramCall, options: CommandOptions) -> None:
-    """What the modules named on the command line do on every host."""
-    if options.has_option("C", "check"):
-        return
-    modules = [word.text for word in options.option_values("m", "module-name")]
-    given = options.option_values("a", "args")
-    if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):
-        for word in given:
-            call.judge_script(word.text, lost=True)
-
-
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        word_set(
-            """
-            pytest tox nox cargo go gradle gradlew mvn ant rake rails cmake meson bazel sbt dotnet swift mix rebar3
-            stack cabal composer grunt gulp
-            webpack vite rollup eslint prettier jest vitest mocha tsc next nuxt pre-commit mypy ruff black isort
-            pylint flake8 scons buck2
-            invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask
-            uvicorn gunicorn celery
-            streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake
-            xcodebuild pod vsce ovsx jsr diesel sqlx goose migrate dbmate atlas drizzle-kit prisma sequelize typeorm
-            knex hasura sequelize-cli artisan symfony sail console rails-console
-            """
-        ),
-        folder,
-    ),
+    "go": go,
     **dict.fromkeys(("npm", "yarn", "pnpm", "bun-install", "npx", "bunx"), node_packages),
     **dict.fromkeys(
         ("uv", "uvx", "poetry", "pipenv", "hatch", "pdm", "rye", "pipx", "bundle", "dotenv"), project_runner
@@ -323,8 +269,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("pip", "pip3"), pip),
     **dict.fromkeys(("make", "gmake", "just"), make),
     **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs"), editor),
-    **dict.fromkeys(("ed", "patch"), ed),
+    **dict.fromkeys(("ed", "patch"), patched),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
     **dict.fromkeys(("gcc", "cc", "g++", "clang", "clang++", "rustc", "tcc"), compiled),
-    **dict.fromkeys(("ansible", "ansible-playbook"), infrastructure),
 }

@@ -163,37 +163,6 @@ def _shortened(call: ProgramCall, out: ShellStream) -> ShellStream:
     return ShellStream(None, out.labels)
 
 
-def translate(call: ProgramCall) -> ShellStream:
-    """tr."""
-    operands = call.parse_options().operands
-    text = call.stdin.text if call.fed else None
-    if text is None or not operands:
-        return ShellStream(None, call.stdin.labels)
-    one = _span(operands[0].text)
-    if len(operands) < 2 or call.parse_options().has_option("c", "C", "complement", "s"):
-        return ShellStream(None, call.stdin.labels)
-    other = _span(operands[1].text) or [""]
-    other += other[-1:] * (len(one) - len(other))
-    table = dict(zip(one, other, strict=False))
-    return ShellStream("".join(table.get(char, char) for char in text), call.stdin.labels)
-
-
-def _span(text: str) -> list[str]:
-    text = decode_ansi_string(text)
-    for name, chars in (("[:upper:]", "A-Z"), ("[:lower:]", "a-z"), ("[:digit:]", "0-9"), ("[:space:]", " \t\n")):
-        text = text.replace(name, chars)
-    out: list[str] = []
-    at = 0
-    while at < len(text) and len(out) < 1000:
-        if at + 2 < len(text) and text[at + 1] == "-":
-            out += [chr(code) for code in range(ord(text[at]), min(ord(text[at + 2]), ord(text[at]) + 500) + 1)]
-            at += 3
-        else:
-            out.append(text[at])
-            at += 1
-    return out
-
-
 def decode(call: ProgramCall) -> ShellStream:
     """base64, base32, xxd, uudecode, gpg: what they decode is followed when it is constant."""
     options = call.parse_options({"base64": "w", "base32": "w", "xxd": "lcgso"}.get(call.name, "o"))
@@ -277,7 +246,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         ("cat", "tac", "head", "tail", "rev", "cut", "less", "more", "zcat", "nl", "fold", "bat", "strings"), cat
     ),
-    "tr": translate,
     "which": located,
     **dict.fromkeys(("base64", "base32", "xxd", "uudecode", "basenc", "gpg", "gpg2", "ascii2uni"), decode),
     "printenv": printed,

@@ -165,16 +165,6 @@ def _in_folder(call: ProgramCall, options: CommandOptions, state: AnalysisState)
     return state
 
 
-def folder_runner(call: ProgramCall) -> ShellStream | None:
-    """direnv exec DIR program, conda run -n NAME program."""
-    args = call.args
-    if call.name == "direnv" and args[:1] == ["exec"]:
-        return call.judge_program(call.words[2:])
-    if call.name in ("conda", "mamba", "micromamba") and args[:1] == ["run"]:
-        return call.judge_program(CommandOptions(call.words[1:], "np", word_set("name prefix cwd"), stop=True).operands)
-    return None
-
-
 _DELETING = word_set("rm unlink shred rmdir srm del truncate")
 
 
@@ -356,18 +346,6 @@ def as_user(call: ProgramCall) -> ShellStream | None:
     return None
 
 
-def recorded(call: ProgramCall) -> ShellStream | None:
-    """script -c text FILE."""
-    options = call.parse_options("cIOBTmEo", word_set("command log-in log-out log-io log-timing"))
-    for word in options.option_values("c", "command"):
-        call.judge_script(word.text)
-    for word in options.operands[:1]:
-        call.judge_write(call.resolve_path(word))
-    if not options.option_values("c", "command") and len(options.operands) > 1:
-        return call.judge_program(options.operands[1:])
-    return None
-
-
 def watched(call: ProgramCall) -> ShellStream | None:
     """watch text."""
     options = CommandOptions(call.words, "nq", word_set("interval equexit"), stop=True)
@@ -442,10 +420,8 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
     **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
     "su": as_user,
-    "script": recorded,
     "watch": watched,
     "flock": locked,
     "tmux": tmux,
     **dict.fromkeys(("gdb", "lldb", "rust-gdb", "cgdb"), debugger),
-    **dict.fromkeys(("direnv", "conda", "mamba", "micromamba"), folder_runner),
 }
