@@ -16,9 +16,10 @@ Rule = Callable[[ProgramCall], ShellStream | None]
 def go(call: ProgramCall) -> None:
     """go: code of its folder, and programs that `go install` fetches, which may be run next."""
     dataflow.judge_code_folder(call, call.cwd)
-    for text in call.args[1:] if call.args[:1] == ["install"] else ():
-        made = f"{call.host.places.home}/go/bin/{text.partition('@')[0].rpartition('/')[2]}"
-        call.state.files[made] = ShellStream(None, frozenset({Label.FETCHED}))
+    for package, version, _ in (text.partition("@") for text in call.args[1:]):
+        if call.args[0] == "install" and version:
+            made = f"{call.host.places.home}/go/bin/{package.rpartition('/')[2]}"
+            call.state.files[made] = ShellStream(None, frozenset({Label.FETCHED}))
 
 
 _HARMLESS_NPM = word_set(

@@ -218,8 +218,8 @@ RULES: dict[str, Rule] = {
         "cgdelete cgset cpupower mknod kextload kextunload update-rc.d",
         _SYSTEM_SHOWN,
     ),
-    **_asking(_SYSTEM, "mount losetup", _JUST_SHOWN | word_set("-l")),
-    **_asking(_SYSTEM, "umount"),
+    **_asking(_SYSTEM, "mount umount"),
+    **_asking(_SYSTEM, "losetup", _JUST_SHOWN | word_set("-l -a --all")),
     **_asking(
         _RIGHTS,
         "pkexec capsh machinectl run0 dzdo pfexec ksu super please gksudo gksu kdesu kdesudo sudoedit",
