@@ -258,14 +258,9 @@ def _script(call: ProgramCall, language: str, script: Word, rest: Sequence[Word]
 _CODE_WORDS = 128
 """A program text costs as much as so many words of a command, and more when it is long."""
 _OURSELVES = re.compile(r"hermes(\.__main__|\.cli.*)?$")
-_QUIET_MODULES = word_set(
-    "json.tool http.server venv timeit this calendar zipfile tarfile gzip base64 platform site sysconfig "
-    "compileall py_compile tokenize ast dis pydoc ensurepip cProfile"
-)
 
 
 _JUDGED_MODULES = word_set("pip pytest mypy ruff black poetry pipenv tox nox ansible uv")
-_CODE_MODULES = word_set("timeit cProfile profile trace pdb doctest")
 
 
 def _module(call: ProgramCall, module: str, rest: Sequence[Word]) -> ShellStream | None:
@@ -378,8 +373,7 @@ def _started(call: ProgramCall, argv: Sequence[str], reason: str, follow: Callab
 
 
 _READERS = word_set(
-    "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps "
-    "python3-config nproc arch printf env-none"
+    "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps nproc arch printf"
 )
 
 

@@ -16,11 +16,9 @@ _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0|host\.docker\
 _CURL_NAMED = word_set(
     """
     request header data data-raw data-binary data-urlencode data-ascii form form-string upload-file output user
-    user-agent
-    referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json range
-    resolve
-    interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate doh-url
-    connect-to
+    user-agent referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json
+    range resolve interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate
+    doh-url connect-to
     """
 )
 _WGET_NAMED = word_set(

@@ -73,9 +73,6 @@ def peeled(call: ProgramCall) -> ShellStream | None:
     return _past_functions(call, rest, lost=call.name in _ELSEWHERE or options.has_option("chdir"))
 
 
-_MACHINE = re.compile(r"(i[3-6]86|x86_64|linux(32|64)|uname26|arm\w*|aarch64|ppc\w*|s390x?|mips\w*|sparc\w*)$")
-
-
 def _past_functions(call: ProgramCall, rest: Sequence[Word], *, lost: bool) -> ShellStream:
     """Follow a program that a wrapper starts: it knows none of the shell's functions."""
     if not rest or rest[0].text not in call.state.functions:
