@@ -258,6 +258,8 @@ class _PythonReader(ast.NodeVisitor):
             self._judge_open(name, node, node.args[0] if name in _OPENERS and node.args else owner)
         elif method in ("write_text", "write_bytes", "touch", "truncate"):
             self._judge_method(method, node, owner)
+        elif name == "fileinput.input" and any(one.arg == "inplace" for one in node.keywords):
+            self._note_written(next(iter(node.args), None))
 
     def _judge_method(self, method: str, node: ast.Call, owner: ast.expr | None) -> None:
         """Judge a method of a path, or of a file that was opened just there, by which it is written or emptied."""

@@ -27,6 +27,8 @@ def archived(call: ProgramCall) -> ShellStream | None:
             call.ask("protected-path", "it unpacks over the system")
     if options.has_option("remove-files") or (call.name == "zip" and options.has_option("m", "move")):
         call.ask("mv-away", "it deletes what it packs")
+    if call.name == "tar" and options.has_option("P", "absolute-names") and options.has_option("x", "extract"):
+        call.ask("protected-path", "it unpacks to wherever the archive says")
     return _packed(call, options)
 
 

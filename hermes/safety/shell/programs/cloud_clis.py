@@ -214,6 +214,8 @@ def _loses(call: ProgramCall, operands: Sequence[str], spoken: str) -> bool:
     return bool(pattern.match(spoken) or pattern.match(" ".join(call.args[first:])))
 
 
+_STATE = re.compile(r"reboot$|(.* )?state=(absent|stopped|killed)\b")
+"""Words of programs that bring other machines into a state."""
 TELLING = re.compile(r"doc|help|man$|tldr|cheat|lint|fmt|grep|log$|todo|note|jira|task|test|say")
 """Names of programs whose words are things that they tell of."""
 
@@ -229,7 +231,7 @@ def unknown(call: ProgramCall) -> None:
         for word in call.words[:8]
         if not word.quoted and word.text[:1] != "-" and "." not in word.text and "/" not in word.text
     ]
-    if taken(operands, _TAKES_AWAY, 3) or _deletes_by_option(call.args[:20]):
+    if taken(operands, _TAKES_AWAY, 3) or _deletes_by_option(call.args[:20]) or any(map(_STATE.match, call.args[:20])):
         call.add_effect(EffectKind.DESTROYS, operands[-1:])
         call.ask("remote-loss", LOSS)
 

@@ -62,6 +62,8 @@ def _done(call: ProgramCall, operands: Sequence[str], words: Sequence[Word], ver
         _opened(call, words, verb)
     elif verb in ("build", "buildx", "compose", "up", "buildah", "bake"):
         call.add_effect(EffectKind.RUNS, (call.cwd,))
+    elif verb == "plugin" and "install" in operands:
+        call.ask("container", _POWER)
 
 
 def _parts(call: ProgramCall) -> tuple[list[str], Sequence[Word]]:
@@ -156,6 +158,8 @@ def cluster(call: ProgramCall) -> ShellStream | None:
     if any(map(asks_power, (*call.args, (call.stdin.text or "") if call.fed else ""))):
         call.ask("container", _POWER)
     verb = next((text for text in call.args if not text.startswith("-")), "")
+    if verb == "debug" and any(text.startswith(("node/", "no/")) for text in call.args):
+        call.ask("container", _POWER)
     if "--" in call.args and verb in ("exec", "run", "debug", "rsh"):
         call.judge_program(call.words[call.args.index("--") + 1 :], lost=True)
     return None
@@ -163,7 +167,7 @@ def cluster(call: ProgramCall) -> ShellStream | None:
 
 _REACHING = re.compile(
     r"--privileged|--net-host|type=bind,src=/,|src=/(,|$)|source=/($|,)|:/host|--bind[= ]?/?$|"
-    r"security\.privileged=true|^/:|raw\.lxc|--add-caps|--device=?/dev/(sd|nvme|vd|mem)"
+    r"security\.privileged=true|^/:|^/$|--directory=/$|raw\.lxc|--add-caps|--device=?/dev/(sd|nvme|vd|mem)"
 )
 
 

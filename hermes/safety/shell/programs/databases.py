@@ -163,7 +163,8 @@ def request_loses(method: str, address: str, bodies: Sequence[Word], *, local: b
         return True
     if method in ("DELETE", "POST", "PUT", "PATCH", "PURGE") and _EMPTYING.search(address):
         return True
-    return address_loses(address) or any(_MUTATION.search(word.text[:20_000]) for word in bodies)
+    texts = [word.text[:20_000] for word in bodies]
+    return address_loses(address) or spoken_loses(texts) or any(map(_MUTATION.search, texts))
 
 
 RULES: dict[str, Rule] = dict.fromkeys(_CLIENTS, judge)

@@ -297,8 +297,13 @@ def _away(call: ProgramCall, path: str) -> None:
         call.deny("mv-away", N_("it moves {path} away, on which the system or the person's work stands", path=path))
     elif path.endswith("/.git") or path == call.host.places.workspace:
         call.ask("mv-away", "it moves away what other things depend on")
-    else:
-        judge_deleted(call, path)
+    elif not judge_deleted(call, path) and _DOCUMENTS.match(path.removeprefix(call.host.places.home)):
+        call.ask("mv-away", "it moves away what the person keeps")
+
+
+_DOCUMENTS = re.compile(
+    r"/(Documents|Pictures|Desktop|Music|Videos|Library|Mail|Projects|Work|work|projects|src|Dropbox)/?\*?$"
+)
 
 
 def written(call: ProgramCall) -> ShellStream | None:
@@ -371,6 +376,8 @@ def truncated(call: ProgramCall) -> None:
     options = call.parse_options("sro", word_set("size reference"))
     sizes = [word.text for word in options.option_values("s", "size")]
     paths = [call.resolve_path(word) for word in options.operands]
+    if any(map(disks.vital, paths)):
+        call.deny("rm-root", "it empties what the system stands on")
     for path in paths:
         call.judge_write(path, how="cuts off", kind=EffectKind.OVERWRITES)
     if any(re.match(r"[-<]|0+[a-zA-Z]*$", text) for text in sizes):

@@ -33,6 +33,8 @@ def judge(call: ProgramCall) -> ShellStream | None:
     outer = CommandOptions(words, "Cc", _GLOBAL, stop=True)
     for word in outer.option_values("c"):
         _configured(call, *word.text.partition("=")[::2], word)
+    if outer.option_values("exec-path") or outer.option_values("config-env"):
+        call.ask("nested-program", "it starts other programs")
     if not outer.operands:
         return None
     verb, rest = outer.operands[0], outer.operands[1:]
@@ -117,6 +119,8 @@ def _push(rest: ProgramCall) -> bool:
 def _pushed(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     options = inner.parse_options("o", word_set("push-option repo receive-pack exec"))
     operands = options.operands
+    for word in options.option_values("receive-pack", "exec"):
+        call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
     target = operands[0].text if operands else "origin"
     call.add_effect(EffectKind.SENDS, (_host(target),))
     return None
@@ -130,6 +134,8 @@ def _fetched(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     for word in options.option_values("c", "config"):
         _configured(call, *word.text.partition("=")[::2], word)
     operands = options.operands
+    if any(word.text.startswith("ext::") for word in operands):
+        call.ask("nested-program", "it starts another program")
     _got(call, inner.name, operands, others=options.has_option("recurse-submodules", "recursive"))
     if inner.name == "clone" and operands:
         named = operands[1].text if len(operands) > 1 else re.split(r"[/:]", operands[0].text.rstrip("/"))[-1]

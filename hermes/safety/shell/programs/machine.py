@@ -30,6 +30,15 @@ def jobs(call: ProgramCall) -> None:
         call.ask("time", _LATER)
 
 
+def network(call: ProgramCall) -> ShellStream | None:
+    """ip: cutting or changing the network, or running something in another one."""
+    if call.args[:2] == ["netns", "exec"]:
+        call.ask("network", "it runs in another network")
+        return call.judge_program(call.words[3:], lost=True)
+    _judge_changing(call, _NETWORK)
+    return None
+
+
 def parameters(call: ProgramCall) -> None:
     """sysctl: writing."""
     options = call.parse_options("p", word_set("load system"))
@@ -169,6 +178,7 @@ def floods(call: ProgramCall) -> None:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("crontab", "fcrontab", "at", "batch", "atrm"), jobs),
     "sysctl": parameters,
+    "ip": network,
     "history": history,
     **dict.fromkeys(("unset", "set"), unset),
     **dict.fromkeys(("stress", "stress-ng", "fallocate", "mkfile", "xfs_mkfile", "memtester"), filled),
@@ -191,7 +201,7 @@ RULES: dict[str, Rule] = {
     ),
     **_changing(
         _NETWORK,
-        "ip ifconfig route nmcli tc netplan rfkill iw ethtool networksetup resolvectl brctl ovs-vsctl arp wg wg-quick "
+        "ifconfig route nmcli tc netplan rfkill iw ethtool networksetup resolvectl brctl ovs-vsctl arp wg wg-quick "
         "connmanctl dhclient scutil wpa_cli iwctl",
     ),
     **_asking(_NETWORK, "ifdown ifup macchanger arpspoof ettercap bettercap"),

@@ -70,6 +70,8 @@ def peeled(call: ProgramCall) -> ShellStream | None:
     if call.name == "command" and options.has_option("v", "V"):
         return None
     _wrapped(call, options)
+    if call.name == "runuser" and options.option_values("c", "command"):
+        return call.judge_script(options.option_values("c", "command")[0].text, lost=True)
     return _past_functions(call, rest, lost=call.name in _ELSEWHERE or options.has_option("chdir"))
 
 
@@ -132,7 +134,10 @@ def _raised(call: ProgramCall, options: CommandOptions, rest: Sequence[Word]) ->
     words = list(rest)
     while words and re.match(r"\w+=", words[0].text):
         words.pop(0)
-    return call.judge_program(words, lost=options.has_option("R", "chroot", "chdir", "D"))
+    if words and options.has_option("chdir", "D"):
+        state = call.state.copy(_in_folder(call, options, call.state.copy()).where)
+        return call.host.judge_command(words, state, call.piped_input())
+    return call.judge_program(words, lost=options.has_option("R", "chroot"))
 
 
 def env(call: ProgramCall) -> ShellStream | None:
