@@ -89,7 +89,7 @@ _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
 _READERS = word_set(
     """
     true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
-    stat file wc comm tr diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5
+    stat file wc comm diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5
     shasum nm objdump readelf ldd size od hexdump grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash
     help info apropos whatis tldr man locate ps top htop btop pstree lsof ss netstat lsblk blkid lscpu lsmem lspci lsusb
     lsmod dmesg journalctl last lastlog vmstat iostat sar getconf getent locale tty stty clear reset sleep wait jobs fg

@@ -180,8 +180,8 @@ def editor(call: ProgramCall) -> ShellStream | None:
     spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
     for word in [*options.option_values("c", "cmd", "eval", "execute"), *spoken]:
         _editor_command(call, word.text.removeprefix("+"))
-    for line in (call.stdin.text or "").splitlines() if call.name == "ex" else ():
-        _editor_command(call, line)
+    if call.name == "ex":
+        _editor_command(call, call.stdin.text or "")
     for word in options.option_values("S", "u", "l", "load"):
         dataflow.judge_run_file(call, call.resolve_path(word), script=False)
         call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))

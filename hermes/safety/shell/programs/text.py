@@ -163,6 +163,28 @@ def _shortened(call: ProgramCall, out: ShellStream) -> ShellStream:
     return ShellStream(None, out.labels)
 
 
+def translate(call: ProgramCall) -> ShellStream:
+    """tr: one set of characters put in the place of another."""
+    options = call.parse_options()
+    text = call.stdin.text if call.fed else None
+    if text is None or len(options.operands) < 2 or options.has_option("c", "C", "complement", "d", "delete", "s"):
+        return ShellStream(None, call.stdin.labels)
+    old, new = (_characters(word.text) for word in options.operands[:2])
+    table = dict(zip(old, new + new[-1:] * len(old), strict=False))
+    return ShellStream("".join(table.get(char, char) for char in text), call.stdin.labels)
+
+
+def _characters(text: str) -> str:
+    """Return the characters of a set such as `a-zA-Z`."""
+    for name, chars in (("[:upper:]", "A-Z"), ("[:lower:]", "a-z"), ("[:digit:]", "0-9"), ("[:space:]", " \t\n")):
+        text = text.replace(name, chars)
+
+    def spell_range(found: re.Match[str]) -> str:
+        return "".join(map(chr, range(ord(found[1]), min(ord(found[2]), ord(found[1]) + 500) + 1)))
+
+    return re.sub(r"(.)-(.)", spell_range, decode_ansi_string(text), flags=re.DOTALL)
+
+
 def decode(call: ProgramCall) -> ShellStream:
     """base64, base32, xxd, uudecode, gpg: what they decode is followed when it is constant."""
     options = call.parse_options({"base64": "w", "base32": "w", "xxd": "lcgso"}.get(call.name, "o"))
@@ -246,6 +268,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         ("cat", "tac", "head", "tail", "rev", "cut", "less", "more", "zcat", "nl", "fold", "bat", "strings"), cat
     ),
+    "tr": translate,
     "which": located,
     **dict.fromkeys(("base64", "base32", "xxd", "uudecode", "basenc", "gpg", "gpg2", "ascii2uni"), decode),
     "printenv": printed,
