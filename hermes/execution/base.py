@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_
+from hermes.safety.environment import DroppedVariables
 from hermes.safety.layout import AccessLayout
 
 
@@ -233,6 +234,52 @@ class TerminalBackend(Protocol):
     async def close(self) -> None:
         """Release what the backend itself holds; commands are ended by their owners."""
         ...
+
+
+class UnconfinedBackend:
+    """What backends have in common around whose commands this machine builds no wall: nothing is kept from them, so
+    nothing can be opened to them, and paths are called as they are here.
+    """
+
+    def __init__(self, dropped: DroppedVariables) -> None:
+        self._dropped = dropped
+
+    def take_notices(self) -> list[str]:
+        """Return nothing: there are no notices."""
+        return []
+
+    def current_layout(self) -> None:
+        """Return None: no wall of this machine's stands around its commands."""
+
+    def is_writable(self, path: str) -> bool:
+        """Return True: where commands run does not restrict file tools on this machine."""
+        return True
+
+    def to_local_path(self, path: str) -> str:
+        """Return the path itself."""
+        return path
+
+    def to_command_path(self, path: str) -> str:
+        """Return the path itself."""
+        return path
+
+    def find_denied_path(self, output: str, cwd: str) -> str:
+        """Return "": no answer could open anything."""
+        return ""
+
+    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
+        """Explain which variables a command used that commands do not get; no place is closed here."""
+        return self._dropped.explain_use(f"{command}\n{output if failed else ''}")
+
+    def grant_write(self, path: str) -> None:
+        """Do nothing: there is nothing to open."""
+
+    def grant_read(self, path: str) -> None:
+        """Do nothing: there is nothing to open."""
+
+    async def look_again(self) -> Sequence[str]:
+        """Return nothing: what commands leave is not taken back while they run."""
+        return ()
 
 
 class BackendHandle:

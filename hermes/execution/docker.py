@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import NetworkMode, OutputSink, ShellCommand
+from hermes.execution.base import NetworkMode, OutputSink, ShellCommand, UnconfinedBackend
 from hermes.execution.local import LocalBackend
 from hermes.execution.remote import ClientProgram, RemoteCommand, RemoteShell
 from hermes.execution.sandbox.baseline import BaselineFile
@@ -55,7 +55,7 @@ class DockerOptions(Struct, frozen=True, kw_only=True):
     """More options of its `run`."""
 
 
-class DockerBackend:
+class DockerBackend(UnconfinedBackend):
     """Runs commands in one container a session, which sees the workspace under its own path and nothing else of this
     machine.
 
@@ -81,7 +81,7 @@ class DockerBackend:
         self._options = options
         self._places = places
         self._workspace = os.path.realpath(places.workspace)
-        self._dropped = DroppedVariables(environment, passed_variables)
+        super().__init__(DroppedVariables(environment, passed_variables))
         self._passed_variables = find_named_variables(environment, passed_variables)
         self._held_handles = held_handles
         self._supervisors = supervisors
@@ -117,9 +117,6 @@ class DockerBackend:
         notices, self._notices = self._notices, []
         return notices
 
-    def current_layout(self) -> None:
-        """Return None: no wall of this machine's stands around its commands."""
-
     def is_writable(self, path: str) -> bool:
         """Return whether the path is in the workspace or in the session's own /tmp."""
         return is_or_below(path, self._workspace) or (self._tmpdir is not None and is_or_below(path, self._tmpdir.tmp))
@@ -140,20 +137,9 @@ class DockerBackend:
         """Return whether a command could not enter the folder: the container has folders that are not here."""
         return any(path in one.remote.missing_folders for one in self._containers.values())
 
-    def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return "": a running container cannot be given another folder."""
-        return ""
-
-    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
-        """Explain which variables a command used that commands do not get; no place is closed here."""
-        return self._dropped.explain_use(f"{command}\n{output if failed else ''}")
-
     def grant_write(self, path: str) -> None:
         """Raise `ToolError`: a running container cannot be given another folder."""
         raise ToolError(f"{path} is not in the container; only the workspace is.")
-
-    def grant_read(self, path: str) -> None:
-        """Do nothing: what a container sees was decided when it was made."""
 
     async def start(self, command: ShellCommand, sink: OutputSink) -> RemoteCommand:
         """Start a command in the container. Raises `ToolError` when there is no engine, or it makes no container."""

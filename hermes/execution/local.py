@@ -10,7 +10,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO, Protocol
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import CommandExit, FinalShellState, OutputSink, ShellCommand, StopOutcome, StopPatience
+from hermes.execution.base import (
+    CommandExit,
+    FinalShellState,
+    OutputSink,
+    ShellCommand,
+    StopOutcome,
+    StopPatience,
+    UnconfinedBackend,
+)
 from hermes.execution.process_tree import UnsupervisedProcess
 from hermes.execution.supervisor import LaunchRequest, Supervisors
 from hermes.execution.supervisor_main import EXTRA_HANDLES, NOTE
@@ -89,7 +97,7 @@ class CommandWrapper(Protocol):
         ...
 
 
-class LocalBackend:
+class LocalBackend(UnconfinedBackend):
     """Runs commands with the shell of this machine, under supervisors where the system supports them.
 
     `environment` is the process's own; commands get what is on a list of it, and what `passed_variables` names. With
@@ -114,7 +122,7 @@ class LocalBackend:
     ) -> None:
         kept = select_command_variables(environment, passed_variables)
         self._environment = remove_secret_variables(environment) | kept if runs_clients else kept
-        self._dropped = DroppedVariables(environment, passed_variables)
+        super().__init__(DroppedVariables(environment, passed_variables))
         self._shell = shell or shutil.which("bash", path=environment.get("PATH", os.defpath)) or "/bin/sh"
         self._held_handles = tuple(held_handles)
         self._supervisors = supervisors or Supervisors(environment)
@@ -128,42 +136,9 @@ class LocalBackend:
             "Commands run on this machine with all of your rights; only your answers to questions hold them back."
         )
 
-    def take_notices(self) -> list[str]:
-        """Return nothing: there are no notices."""
-        return []
-
-    def current_layout(self) -> None:
-        """Return None: no wall of this machine's stands around its commands."""
-
-    def is_writable(self, path: str) -> bool:
-        """Return True: nothing is closed except what the rules protect."""
-        return True
-
-    def to_local_path(self, path: str) -> str:
-        """Return the path itself: commands see this machine as it is."""
-        return path
-
-    def to_command_path(self, path: str) -> str:
-        """Return the path itself: commands see this machine as it is."""
-        return path
-
     def is_missing_folder(self, path: str) -> bool:
         """Return whether there is no such folder."""
         return not os.path.isdir(path)
-
-    def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return "": nothing is kept from commands here."""
-        return ""
-
-    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
-        """Explain which variables a command used that commands do not get; no place is closed here."""
-        return self._dropped.explain_use(f"{command}\n{output if failed else ''}")
-
-    def grant_write(self, path: str) -> None:
-        """Do nothing: everything is open already."""
-
-    def grant_read(self, path: str) -> None:
-        """Do nothing: commands may read everything."""
 
     async def start(
         self, command: ShellCommand, sink: OutputSink, wrapper: CommandWrapper | None = None
@@ -254,10 +229,6 @@ class LocalBackend:
     async def is_supervised(self) -> bool:
         """Return whether commands run under supervisors here."""
         return await self._supervisors.is_available()
-
-    async def look_again(self) -> Sequence[str]:
-        """Return nothing: nothing holds commands here, so nothing is taken back."""
-        return ()
 
     async def close(self) -> None:
         """Let go of what ended commands left running; supervisors of commands that were not ended end them."""

@@ -204,13 +204,11 @@ class RecordReader:
             end = self._buffer.find(b"\x1f", at + self._searched)
             if end < 0:
                 self._searched = len(self._buffer) - at
-                """How much of a record that has begun was searched for its end."""
                 break
             self._pass_on(at)
             record = bytes(self._buffer[len(self._begin) : end - at])
             del self._buffer[: end - at + 1]
             self._searched = 0
-            """How much of a record that has begun was searched for its end."""
             self._take_record(record[:1].decode("ascii", "replace"), record[1:])
         if at < 0:
             at = self._buffer.rfind(b"\x1e", max(0, len(self._buffer) - len(self._begin) + 1))
@@ -218,13 +216,11 @@ class RecordReader:
                 at = len(self._buffer)
         elif len(self._buffer) - at > _MAX_RECORD:
             at, self._searched = len(self._buffer), 0
-            """How much of a record that has begun was searched for its end."""
         self._pass_on(at)
 
     def flush(self) -> None:
         """Pass on what was held back: there is no more output, so it was no record."""
         self._searched = 0
-        """How much of a record that has begun was searched for its end."""
         self._pass_on(len(self._buffer))
 
     def _pass_on(self, size: int) -> None:

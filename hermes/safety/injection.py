@@ -132,19 +132,13 @@ approval_bypass approvals,safety+checks,guardrails
     \b(?:disable|turn off|switch off) (?:all |the |your )?(?:approvals|safety checks|guardrails)\b
 persistence every+later,every+future,every+new,each+later,each+new,all+future,all+later,all+new,+subsequent,+following
     \bin (?:every|each|all) (?:later|future|new|subsequent|following) (?:session|conversation|chat)
-fake_role <|
-    <\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)\|>
-fake_role sys>>
-    <</?sys>>
-fake_role inst]
-    \[/?inst\]
-fake_role </
-    </(?:tool_result|tool_response|tool_output|function_results?|untrusted|search_results?|tool)\b[^>]{0,80}>
-fake_role <system
-    <system(?:_?prompt|_?message)?>
-fake_role role
-    ["']role["']\s{0,4}:\s{0,4}["'](?:system|developer)["'](?!.{0,40}["']you are an?\b)
-fake_role end+of
+fake_role <|,sys>>,inst],</,<system,role,end+of
+    <\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)\|>|
+    <</?sys>>|
+    \[/?inst\]|
+    </(?:tool_result|tool_response|tool_output|function_results?|untrusted|search_results?|tool)\b[^>]{0,80}>|
+    <system(?:_?prompt|_?message)?>|
+    ["']role["']\s{0,4}:\s{0,4}["'](?:system|developer)["'](?!.{0,40}["']you are an?\b)|
     ^[-=#* ]{2,12}end of\b[^\n]{0,80}\n\s{0,80}(?:system|user|human|assistant|developer)\s{0,8}:
 override you+were,have+been,given+to+you,of+this+session
     \b(?:disregard|ignore|forget|set aside|discard|abandon)\b[^.\n]{0,30}\b(?:rules|guidelines|instructions
@@ -197,27 +191,18 @@ persistence agents.md,claude.md,soul.md,memory.md,gemini.md,skill.md
 promptware_c2 ://
     \b(?:contact|fetch|poll|get|check|visit|read|download|query|call|load)\b[^\n]{0,20}https?://\S{1,200}[^.\n]{0,40}\b(?:run
     |execute|follow|carry|obey)\b
-supply_chain curl,wget
-    \b(?:curl|wget)\b[^|\n]{0,300}\|\s{0,8}(?:sudo\s{1,8})?(?:\w{0,8}sh|python\d?|perl|node)\b
-supply_chain base64
-    \bbase64\s{1,4}(?:-d|--decode)\b[^|\n]{0,200}\|\s{0,8}\w{0,8}sh\b
-supply_chain index-url
-    --(?:extra-)?index-url[\s=]{1,4}http://
-supply_chain trusted-host
-    --trusted-host
-supply_chain registry
-    \bregistry[\s=]{1,4}http://
-supply_chain exec,eval
-    \b(?:exec|eval)\s{0,4}\(\s{0,4}(?:__import__|base64|zlib|codecs|compile|atob|requests|urllib)
-supply_chain os.system
-    os\.system\([^)\n]{0,80}\b(?:curl|wget|nc|rm)\b
-supply_chain authorized_keys
-    >>?\s{0,4}\S{0,80}authorized_keys
-supply_chain /dev/tcp
+supply_chain curl,wget,base64,index-url,trusted-host,registry,exec,eval,os.system,authorized_keys,/dev/tcp
+    \b(?:curl|wget)\b[^|\n]{0,300}\|\s{0,8}(?:sudo\s{1,8})?(?:\w{0,8}sh|python\d?|perl|node)\b|
+    \bbase64\s{1,4}(?:-d|--decode)\b[^|\n]{0,200}\|\s{0,8}\w{0,8}sh\b|
+    --(?:extra-)?index-url[\s=]{1,4}http://|
+    --trusted-host|
+    \bregistry[\s=]{1,4}http://|
+    \b(?:exec|eval)\s{0,4}\(\s{0,4}(?:__import__|base64|zlib|codecs|compile|atob|requests|urllib)|
+    os\.system\([^)\n]{0,80}\b(?:curl|wget|nc|rm)\b|
+    >>?\s{0,4}\S{0,80}authorized_keys|
     /dev/tcp/
-cron rm+
-    \brm\s{1,4}-[a-z]{0,8}r[a-z]{0,8}\s{1,4}(?:~|/(?:\s|$)|\$home|/home|/etc)
-cron delete,wipe,erase,destroy
+cron rm+,delete,wipe,erase,destroy
+    \brm\s{1,4}-[a-z]{0,8}r[a-z]{0,8}\s{1,4}(?:~|/(?:\s|$)|\$home|/home|/etc)|
     \b(?:at \d|at midnight|at noon|every \w{1,12}|nightly|daily)\b[^.\n]{0,40}\b(?:delete|wipe|erase|destroy)\b
     [^.\n]{0,20}\b(?:all|everything|backups?|home|database)\b
 """

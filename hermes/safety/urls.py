@@ -46,45 +46,23 @@ class AddressJudgement(Struct, frozen=True):
         return not self.rule
 
 
-_V4 = (
-    ("0.0.0.0/8", "unspecified", "it means this machine"),
-    ("10.0.0.0/8", "private", "it is in a private network"),
-    ("100.64.0.0/10", "private", "it is in a provider's inner network"),
-    ("127.0.0.0/8", "loopback", "it is this machine"),
-    ("169.254.0.0/16", "link-local", "it is on the local link, where clouds keep their metadata"),
-    ("172.16.0.0/12", "private", "it is in a private network"),
-    ("192.0.0.0/24", "reserved", "it is reserved"),
-    ("192.0.2.0/24", "reserved", "it is reserved for examples"),
-    ("192.31.196.0/24", "reserved", "it is reserved"),
-    ("192.52.193.0/24", "reserved", "it is reserved"),
-    ("192.88.99.0/24", "reserved", "it is reserved for relays"),
-    ("192.168.0.0/16", "private", "it is in a private network"),
-    ("192.175.48.0/24", "reserved", "it is reserved"),
-    ("198.18.0.0/15", "private", "it is reserved for measuring inner networks"),
-    ("198.51.100.0/24", "reserved", "it is reserved for examples"),
-    ("203.0.113.0/24", "reserved", "it is reserved for examples"),
-    ("224.0.0.0/4", "multicast", "it is not the address of a single machine"),
-    ("240.0.0.0/4", "reserved", "it is reserved"),
+_KINDS_OF_RANGES = (
+    ("unspecified", "it means this machine", "0.0.0.0/8 ::/128"),
+    ("loopback", "it is this machine", "127.0.0.0/8 ::1/128"),
+    ("private", "it is in a private network", "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fec0::/10"),
+    ("private", "it is in a provider's inner network", "100.64.0.0/10"),
+    ("private", "it is reserved for measuring inner networks", "198.18.0.0/15"),
+    ("link-local", "it is on the local link, where clouds keep their metadata", "169.254.0.0/16"),
+    ("link-local", "it is on the local link", "fe80::/10"),
+    ("reserved", "it is reserved for examples", "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20"),
+    ("reserved", "it is reserved for relays", "192.88.99.0/24"),
+    ("reserved", "it is reserved", "192.0.0.0/24 192.31.196.0/24 192.52.193.0/24 192.175.48.0/24 240.0.0.0/4"),
+    ("reserved", "it is reserved for protocols and tunnels", "2001::/23"),
+    ("tunnel", "it is a tunnel to an address inside it", "2002::/16"),
+    ("multicast", "it is not the address of a single machine", "224.0.0.0/4 ff00::/8"),
 )
-
-
-_V6 = (
-    ("2001::/23", "reserved", "it is reserved for protocols and tunnels"),
-    ("2001:db8::/32", "reserved", "it is reserved for examples"),
-    ("2002::/16", "tunnel", "it is a tunnel to an address inside it"),
-    ("3fff::/20", "reserved", "it is reserved for examples"),
-)
-"""Exceptions within 2000::/3, the only part of the space that is given out."""
-
-
-_V6_OUTSIDE = (
-    ("::/128", "unspecified", "it means this machine"),
-    ("::1/128", "loopback", "it is this machine"),
-    ("fc00::/7", "private", "it is in a private network"),
-    ("fe80::/10", "link-local", "it is on the local link"),
-    ("fec0::/10", "private", "it is in a private network"),
-    ("ff00::/8", "multicast", "it is not the address of a single machine"),
-)
+"""What is not public: rule, reason and ranges. Of version 6 these are exceptions within 2000::/3, and what is named
+outside of it."""
 
 
 _METADATA = frozenset(
@@ -96,13 +74,9 @@ _METADATA = frozenset(
 """AWS, its containers, Google, Azure (and its wire server), Oracle, Alibaba, Tencent and others."""
 
 
-_IPV4_RANGES = tuple((ipaddress.IPv4Network(net), rule, reason) for net, rule, reason in _V4)
-
-
-_IPV6_RANGES = tuple((ipaddress.IPv6Network(net), rule, reason) for net, rule, reason in _V6)
-
-
-_IPV6_OUTSIDE_RANGES = tuple((ipaddress.IPv6Network(net), rule, reason) for net, rule, reason in _V6_OUTSIDE)
+_RANGES = tuple(
+    (ipaddress.ip_network(net), rule, reason) for rule, reason, nets in _KINDS_OF_RANGES for net in nets.split()
+)
 
 
 _IPV6_GLOBAL = ipaddress.IPv6Network("2000::/3")
@@ -154,10 +128,15 @@ def _judge_ipv4(address: ipaddress.IPv4Address) -> AddressJudgement:
         return AddressJudgement(
             shown, "metadata", "it is a cloud's metadata service, which hands out keys", metadata=True
         )
-    for network, rule, reason in _IPV4_RANGES:
+    return _judge_range(address)
+
+
+def _judge_range(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> AddressJudgement:
+    """Judge an address by the range that it is in."""
+    for network, rule, reason in _RANGES:
         if address in network:
-            return AddressJudgement(shown, rule, reason)
-    return AddressJudgement(shown)
+            return AddressJudgement(str(address), rule, reason)
+    return AddressJudgement(str(address))
 
 
 def _judge_ipv6(address: ipaddress.IPv6Address) -> AddressJudgement:
@@ -178,12 +157,10 @@ def _judge_ipv6(address: ipaddress.IPv6Address) -> AddressJudgement:
         return AddressJudgement(
             shown, "metadata", "it is a cloud's metadata service, which hands out keys", metadata=True
         )
-    for network, rule, reason in _IPV6_RANGES if address in _IPV6_GLOBAL else _IPV6_OUTSIDE_RANGES:
-        if address in network:
-            return AddressJudgement(shown, rule, reason)
-    if address not in _IPV6_GLOBAL:
+    found = _judge_range(address)
+    if found.is_public and address not in _IPV6_GLOBAL:
         return AddressJudgement(shown, "reserved", "it is in no allocated range")
-    return AddressJudgement(shown)
+    return found
 
 
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:

@@ -42,7 +42,6 @@ env -C src -S 'rm -rf .'
 deno run -A https://get.example.net/tool.ts
 deno test --allow-all https://x.example/a_test.ts
 groovy https://x.example/a.groovy
-bun x github:o/r
 npx o/r
 npm exec --package git+ssh://x.example/p -- cmd
 pnpm dlx https://x.example/p.tgz
@@ -54,7 +53,6 @@ uv tool install git+https://x.example/p
 cargo install --git https://x.example/p
 nix run github:o/r
 gh ext install o/gh-r
-zip a.zip a -TTsh
 tar cf a.tar -F 'sh x' a
 setarch -R rm -rf ~/x
 setarch x86_64 -R rm -rf ~/x

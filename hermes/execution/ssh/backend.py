@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import OutputSink, ShellCommand
+from hermes.execution.base import OutputSink, ShellCommand, UnconfinedBackend
 from hermes.execution.local import LocalBackend
 from hermes.execution.remote import RemoteCommand, RemoteShell
 from hermes.execution.ssh.sync import WorkspaceSync
@@ -23,20 +23,12 @@ from hermes.safety.paths import Places
 
 _HOST_PATTERN = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*")
 _USER_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*")
-_FIXED_OPTIONS = (
-    "BatchMode=yes",
-    "ConnectTimeout=10",
-    "ServerAliveInterval=15",
-    "ServerAliveCountMax=3",
-    "LogLevel=ERROR",
-    "ForwardAgent=no",
-    "ForwardX11=no",
-    "ClearAllForwardings=yes",
-    "PermitLocalCommand=no",
-    "ControlPersist=no",
-    "RequestTTY=auto",
-    "RemoteCommand=none",
-    "EscapeChar=none",
+_FIXED_OPTIONS = str.split(
+    """
+    BatchMode=yes ConnectTimeout=10 ServerAliveInterval=15 ServerAliveCountMax=3 LogLevel=ERROR ForwardAgent=no
+    ForwardX11=no ClearAllForwardings=yes PermitLocalCommand=no ControlPersist=no RequestTTY=auto RemoteCommand=none
+    EscapeChar=none
+    """
 )
 """Options that apply whatever the person's own settings say. Whether a host's key is trusted is for those to say."""
 
@@ -57,7 +49,7 @@ class SshOptions(Struct, frozen=True, kw_only=True):
     """The most bytes that one transfer may take."""
 
 
-class SshBackend:
+class SshBackend(UnconfinedBackend):
     """Runs commands on a host over one connection, which is made at the first command.
 
     Files of the workspace are sent there before a command and brought back after it. The host's own environment is the
@@ -80,7 +72,7 @@ class SshBackend:
         self._options = options
         self._workspace = os.path.realpath(places.workspace)
         local = LocalBackend(environment, held_handles=held_handles, supervisors=supervisors, runs_clients=True)
-        self._dropped = DroppedVariables(environment)
+        super().__init__(DroppedVariables(environment))
         target = f"{options.user}@{options.host}" if options.user else options.host
         self._remote = RemoteShell(
             local,
@@ -109,13 +101,6 @@ class SshBackend:
         """Return the notices about files that were not transferred."""
         return self._sync.take_notices()
 
-    def current_layout(self) -> None:
-        """Return None: no wall of this machine's stands around its commands."""
-
-    def is_writable(self, path: str) -> bool:
-        """Return True: where commands run does not restrict file tools on this machine."""
-        return True
-
     def to_local_path(self, path: str) -> str:
         """Return where a path of the host's lies in the workspace here; others are not on this machine."""
         return self.to_local_or_remote_path(path) if self._root else path
@@ -124,27 +109,9 @@ class SshBackend:
         """Return a path of the host's workspace as it is called here; others as they are called there."""
         return _rebase_path(os.path.normpath(path), self._root, self._workspace)
 
-    def to_command_path(self, path: str) -> str:
-        """Return the path itself: what lies on this machine is named as it is called here."""
-        return path
-
     def is_missing_folder(self, path: str) -> bool:
         """Return whether a command could not enter the folder: the host has folders that are not here."""
         return path in self._remote.missing_folders
-
-    def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return "": no answer here could open anything on the host."""
-        return ""
-
-    def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
-        """Explain which variables a command used that commands do not get; no place is closed here."""
-        return self._dropped.explain_use(f"{command}\n{output if failed else ''}")
-
-    def grant_write(self, path: str) -> None:
-        """Do nothing: there is nothing to open."""
-
-    def grant_read(self, path: str) -> None:
-        """Do nothing: commands run on another machine."""
 
     async def start(self, command: ShellCommand, sink: OutputSink) -> RemoteCommand:
         """Start a command on the host, with the files as they are here."""
@@ -152,10 +119,6 @@ class SshBackend:
         for line in await self._sync.send_changes():
             sink(f"[{line}]\n".encode("utf-8", "replace"))
         return await self._remote.start(command, sink, self._sync.bring_changes)
-
-    async def look_again(self) -> Sequence[str]:
-        """Return nothing: what its commands leave is judged when it is brought over."""
-        return ()
 
     async def close(self) -> None:
         """End running commands, and the connection."""

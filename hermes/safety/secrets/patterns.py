@@ -29,280 +29,188 @@ _ALPHABETS = {
 }
 
 _PREFIXES = """
-openai            sk-              d 20
-openai            sk-proj-         d 20
-openai            sk-svcacct-      d 20
-openai            sk-admin-        d 20
-openai            sess-            w 32
-anthropic         sk-ant-          d 20
-openrouter        sk-or-           d 20
-langfuse          sk-lf-           d 20
-groq              gsk_             w 24
-xai               xai-             w 24
-perplexity        pplx-            w 24
-fireworks         fw_              w 20
-together          tgp_v1_          d 24
-replicate         r8_              w 24
-huggingface       hf_              w 24
-huggingface       api_org_         w 24
-cerebras          csk-             w 24
-nvidia            nvapi-           d 24
-elevenlabs        sk_              h 32
-voyage            pa-              d 32
-voyage            al-              d 40
-tavily            tvly-            d 20
-firecrawl         fc-              h 24
-brave             BSA              d 24
-browserbase       bb_live_         d 20
-fal               fal_             d 24
-exa               exa_             d 24
-agentmail         am_              d 24
-mem0              m0-              w 24
-mem0              mem0_            d 20
-retaindb          retaindb_        d 20
-honcho            hch-             d 24
-hermes            hsk-             d 24
-brave             brv_             d 24
-langsmith         lsv2_pt_         p 24
-langsmith         lsv2_sk_         p 24
-langsmith         ls__             w 24
-wandb             wandb_v1_        d 32
-pinecone          pcsk_            d 32
-jina              jina_            d 32
-gemini            AIza             d 30
-gemini            AQ.Ab            d 30
-google-oauth      GOCSPX-          d 20
-google-oauth      ya29.            d 20
-google-oauth      1//0             d 30
-aws               AKIA             u 16
-aws               ASIA             u 16
-aws               ABIA             u 16
-aws               ACCA             u 16
-aws-bedrock       ABSK             b 60
-aws-bedrock       bedrock-api-key- b 40
-aws-mws           amzn.mws.        d 30
-github            ghp_             w 24
-github            gho_             w 24
-github            ghu_             w 24
-github            ghs_             w 24
-github            ghr_             w 24
-github            github_pat_      d 36
-gitlab            glpat-           p 16
-gitlab            gldt-            d 16
-gitlab            glrt-            p 16
-gitlab            glcbt-           d 16
-gitlab            glptt-           d 20
-gitlab            glft-            d 16
-gitlab            glsoat-          d 16
-gitlab            glimt-           d 16
-gitlab            glagent-         d 20
-gitlab            gloas-           d 20
-gitlab            glffct-          d 16
-gitlab            glwt-            d 16
-gitlab            GR1348941        d 16
-bitbucket         ATBB             w 24
-bitbucket         ATCTT3           b 40
-atlassian         ATATT3           b 40
-atlassian         ATOA             b 40
-slack             xoxb-            d 20
-slack             xoxp-            d 20
-slack             xoxa-            d 20
-slack             xoxr-            d 20
-slack             xoxs-            d 20
-slack             xoxo-            d 20
-slack             xoxc-            d 20
-slack             xoxd-            d 20
-slack             xoxe-            d 20
-slack             xoxe.xoxp-       d 20
-slack             xoxe.xoxb-       d 20
-slack             xapp-            d 20
-slack             xwfp-            d 20
-stripe            sk_live_         w 16
-stripe            sk_test_         w 16
-stripe            rk_live_         w 16
-stripe            rk_test_         w 16
-stripe            whsec_           b 20
-square            sq0atp-          d 20
-square            sq0csp-          d 32
-square            EAAA             d 40
-paypal            access_token$production$ p 16
-paypal            access_token$sandbox$    p 16
-plaid             access-production- d 30
-plaid             access-sandbox-  d 30
-shopify           shpat_           h 24
-shopify           shpca_           h 24
-shopify           shppa_           h 24
-shopify           shpss_           h 24
-shopify           shptka_          h 24
-razorpay          rzp_live_        w 14
-razorpay          rzp_test_        w 14
-flutterwave       FLWSECK-         d 24
-flutterwave       FLWSECK_TEST-    d 12
-twilio            SK               h 32
-sendgrid          SG.              p 40
-mailgun           key-             h 32
-mandrill          md-              d 20
-brevo             xkeysib-         d 40
-brevo             xsmtpsib-        d 40
-resend            re_              d 20
-npm               npm_             w 30
-pypi              pypi-            d 40
-rubygems          rubygems_        h 32
-docker            dckr_pat_        d 20
-docker            dckr_oat_        d 20
-crates            cio              w 32
-nuget             oy2              l 43
-clojars           CLOJARS_         w 40
-artifactory       AKCp             w 60
-artifactory       cmVmdGtu         w 40
-hex-pm            hex_             h 40
-cloudflare        cfut_            w 30
-cloudflare        cfat_            w 30
-cloudflare        cfk_             w 30
-digitalocean      dop_v1_          h 40
-digitalocean      doo_v1_          h 40
-digitalocean      dor_v1_          h 40
-heroku            HRKU-            d 30
-netlify           nfp_             w 30
-netlify           nfc_             w 30
-vercel            vcp_             w 24
-vercel            vca_             w 24
-vercel            vercel_blob_rw_  d 24
-render            rnd_             w 24
-fly               FlyV1            b 40
-fly               fm2_             b 40
-fly               fm1a_            b 40
-fly               fm1r_            b 40
-fly               fo1_             d 32
-supabase          sbp_             h 32
-supabase          sb_secret_       d 20
-planetscale       pscale_tkn_      p 30
-planetscale       pscale_pw_       p 30
-planetscale       pscale_oauth_    p 30
-neon              napi_            w 40
-mongodb           mdb_sa_sk_       d 30
-databricks        dapi             h 32
-databricks        dose             h 32
-aiven             AVNS_            d 14
-confluent         cflt             b 50
-grafana           glsa_            d 30
-grafana           glc_             b 32
-grafana           eyJrIjoi         b 40
-newrelic          NRAK-            u 24
-newrelic          NRJS-            h 19
-newrelic          NRII-            d 28
-newrelic          NRRA-            h 40
-sentry            sntrys_          b 40
-sentry            sntryu_          h 40
-honeycomb         hcaik_           w 40
-honeycomb         hcalk_           w 40
-signoz            ingest-          w 24
-posthog           phx_             w 30
-posthog           phs_             w 30
-circleci          CCIPAT_          d 32
-circleci          CCIPRJ_          d 32
-buildkite         bkua_            h 32
-buildkite         bkpt_            h 32
-vault             hvs.             d 24
-vault             hvb.             d 24
-vault             hvr.             d 24
-pulumi            pul-             h 32
-doppler           dp.pt.           w 30
-doppler           dp.st.           p 30
-doppler           dp.ct.           w 30
-doppler           dp.sa.           w 30
-doppler           dp.scim.         w 30
-doppler           dp.audit.        w 30
-infisical         st.              p 50
-onepassword       ops_eyJ          b 60
-launchdarkly      sdk-             d 36
-linear            lin_api_         w 30
-linear            lin_oauth_       w 30
-notion            secret_          w 36
-notion            ntn_             w 30
-figma             figd_            d 30
-figma             figu_            d 30
-figma             figoh_           d 30
-postman           PMAK-            d 40
-contentful        CFPAT-           d 30
-contentful        CFORT-           d 30
-hubspot           pat-na1-         d 30
-hubspot           pat-eu1-         d 30
-typeform          tfp_             p 30
-dropbox           sl.              d 60
-facebook          EAAC             w 60
-facebook          EAAB             w 60
-facebook          EAAG             w 60
-facebook          EAAJ             w 60
-instagram         IGQ              d 60
-mapbox            sk.eyJ           p 40
-readme            rdme_            l 40
-frameio           fio-u-           d 40
-duffel            duffel_live_     d 30
-duffel            duffel_test_     d 30
-easypost          EZAK             w 40
-easypost          EZTK             w 40
-shippo            shippo_live_     h 30
-shippo            shippo_test_     h 30
-alibaba           LTAI             w 16
-tencent           AKID             w 28
-baidu             bce-v3/ALTAK-    b 40
-volcengine        AKLT             b 30
-yandex            AQVN             d 30
-yandex            YCAJE            d 20
-yandex            t1.9             d 40
-tailscale         tskey-           d 20
-sourcegraph       sgp_             p 30
-sourcegraph       sgd_             h 40
-sonarqube         sqp_             h 32
-sonarqube         squ_             h 32
-sonarqube         sqa_             h 32
-prefect           pnu_             w 30
-prefect           pnb_             w 30
-dbt               dbtc_            d 24
-dbt               dbtu_            d 24
-runpod            rpa_             w 30
-e2b               e2b_             h 32
-daytona           dtn_             h 32
-composio          ak_              d 20
-modal             as-              w 20
-modal             ak-              w 20
-matrix            syt_             d 24
-matrix            mct_             d 24
-adafruit          aio_             w 24
-dynatrace         dt0c01.          p 60
-dynatrace         dt0s01.          p 60
-zhipu             zai-             d 24
-kimi              sk-kimi-         d 20
-minimax           sk-api-          d 20
-minimax           sk-cp-           d 20
-age               AGE-SECRET-KEY-1 u 50
-scaleway          SCWSK            d 20
-linode            lin_pat_         d 20
-snyk              snyk_uat.        p 30
-snyk              snyk_sat.        p 30
-ngrok             2ngrok_          d 30
-cloudsmith        csa_             w 30
-zapier            zpka_            d 24
-coze              pat_             w 48
-cursor            crsr_            h 40
-cursor            key_             h 60
-pagerduty         pdus+            p 24
-bitly             R_               h 32
-apify             apify_api_       w 24
-lakera            lakera_          h 32
-unkey             unkey_           w 20
-trigger           tr_prod_         w 20
-trigger           tr_dev_          w 20
-inngest           signkey-prod-    h 32
-courier           pk_prod_         u 24
-loops             loops_           h 32
-rollbar           rbr_             h 32
-cockroach         CCDB1_           d 40
-turso             libsql_          d 40
-replit            rplt_            d 30
-depot             depot_           d 30
+openai            d 20  sk- sk-proj- sk-svcacct- sk-admin-
+openai            w 32  sess-
+anthropic         d 20  sk-ant-
+openrouter        d 20  sk-or-
+langfuse          d 20  sk-lf-
+groq              w 24  gsk_
+xai               w 24  xai-
+perplexity        w 24  pplx-
+fireworks         w 20  fw_
+together          d 24  tgp_v1_
+replicate         w 24  r8_
+huggingface       w 24  hf_ api_org_
+cerebras          w 24  csk-
+nvidia            d 24  nvapi-
+elevenlabs        h 32  sk_
+voyage            d 32  pa-
+voyage            d 40  al-
+tavily            d 20  tvly-
+firecrawl         h 24  fc-
+brave             d 24  BSA brv_
+browserbase       d 20  bb_live_
+fal               d 24  fal_
+exa               d 24  exa_
+agentmail         d 24  am_
+mem0              w 24  m0-
+mem0              d 20  mem0_
+retaindb          d 20  retaindb_
+honcho            d 24  hch-
+hermes            d 24  hsk-
+langsmith         p 24  lsv2_pt_ lsv2_sk_
+langsmith         w 24  ls__
+wandb             d 32  wandb_v1_
+pinecone          d 32  pcsk_
+jina              d 32  jina_
+gemini            d 30  AIza AQ.Ab
+google-oauth      d 20  GOCSPX- ya29.
+google-oauth      d 30  1//0
+aws               u 16  AKIA ASIA ABIA ACCA
+aws-bedrock       b 60  ABSK
+aws-bedrock       b 40  bedrock-api-key-
+aws-mws           d 30  amzn.mws.
+github            w 24  ghp_ gho_ ghu_ ghs_ ghr_
+github            d 36  github_pat_
+gitlab            p 16  glpat- glrt-
+gitlab            d 16  gldt- glcbt- glft- glsoat- glimt- glffct- glwt- GR1348941
+gitlab            d 20  glptt- glagent- gloas-
+bitbucket         w 24  ATBB
+bitbucket         b 40  ATCTT3
+atlassian         b 40  ATATT3 ATOA
+slack             d 20  xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxc- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb- xapp- xwfp-
+stripe            w 16  sk_live_ sk_test_ rk_live_ rk_test_
+stripe            b 20  whsec_
+square            d 20  sq0atp-
+square            d 32  sq0csp-
+square            d 40  EAAA
+paypal            p 16  access_token$production$ access_token$sandbox$
+plaid             d 30  access-production- access-sandbox-
+shopify           h 24  shpat_ shpca_ shppa_ shpss_ shptka_
+razorpay          w 14  rzp_live_ rzp_test_
+flutterwave       d 24  FLWSECK-
+flutterwave       d 12  FLWSECK_TEST-
+twilio            h 32  SK
+sendgrid          p 40  SG.
+mailgun           h 32  key-
+mandrill          d 20  md-
+brevo             d 40  xkeysib- xsmtpsib-
+resend            d 20  re_
+npm               w 30  npm_
+pypi              d 40  pypi-
+rubygems          h 32  rubygems_
+docker            d 20  dckr_pat_ dckr_oat_
+crates            w 32  cio
+nuget             l 43  oy2
+clojars           w 40  CLOJARS_
+artifactory       w 60  AKCp
+artifactory       w 40  cmVmdGtu
+hex-pm            h 40  hex_
+cloudflare        w 30  cfut_ cfat_ cfk_
+digitalocean      h 40  dop_v1_ doo_v1_ dor_v1_
+heroku            d 30  HRKU-
+netlify           w 30  nfp_ nfc_
+vercel            w 24  vcp_ vca_
+vercel            d 24  vercel_blob_rw_
+render            w 24  rnd_
+fly               b 40  FlyV1 fm2_ fm1a_ fm1r_
+fly               d 32  fo1_
+supabase          h 32  sbp_
+supabase          d 20  sb_secret_
+planetscale       p 30  pscale_tkn_ pscale_pw_ pscale_oauth_
+neon              w 40  napi_
+mongodb           d 30  mdb_sa_sk_
+databricks        h 32  dapi dose
+aiven             d 14  AVNS_
+confluent         b 50  cflt
+grafana           d 30  glsa_
+grafana           b 32  glc_
+grafana           b 40  eyJrIjoi
+newrelic          u 24  NRAK-
+newrelic          h 19  NRJS-
+newrelic          d 28  NRII-
+newrelic          h 40  NRRA-
+sentry            b 40  sntrys_
+sentry            h 40  sntryu_
+honeycomb         w 40  hcaik_ hcalk_
+signoz            w 24  ingest-
+posthog           w 30  phx_ phs_
+circleci          d 32  CCIPAT_ CCIPRJ_
+buildkite         h 32  bkua_ bkpt_
+vault             d 24  hvs. hvb. hvr.
+pulumi            h 32  pul-
+doppler           w 30  dp.pt. dp.ct. dp.sa. dp.scim. dp.audit.
+doppler           p 30  dp.st.
+infisical         p 50  st.
+onepassword       b 60  ops_eyJ
+launchdarkly      d 36  sdk-
+linear            w 30  lin_api_ lin_oauth_
+notion            w 36  secret_
+notion            w 30  ntn_
+figma             d 30  figd_ figu_ figoh_
+postman           d 40  PMAK-
+contentful        d 30  CFPAT- CFORT-
+hubspot           d 30  pat-na1- pat-eu1-
+typeform          p 30  tfp_
+dropbox           d 60  sl.
+facebook          w 60  EAAC EAAB EAAG EAAJ
+instagram         d 60  IGQ
+mapbox            p 40  sk.eyJ
+readme            l 40  rdme_
+frameio           d 40  fio-u-
+duffel            d 30  duffel_live_ duffel_test_
+easypost          w 40  EZAK EZTK
+shippo            h 30  shippo_live_ shippo_test_
+alibaba           w 16  LTAI
+tencent           w 28  AKID
+baidu             b 40  bce-v3/ALTAK-
+volcengine        b 30  AKLT
+yandex            d 30  AQVN
+yandex            d 20  YCAJE
+yandex            d 40  t1.9
+tailscale         d 20  tskey-
+sourcegraph       p 30  sgp_
+sourcegraph       h 40  sgd_
+sonarqube         h 32  sqp_ squ_ sqa_
+prefect           w 30  pnu_ pnb_
+dbt               d 24  dbtc_ dbtu_
+runpod            w 30  rpa_
+e2b               h 32  e2b_
+daytona           h 32  dtn_
+composio          d 20  ak_
+modal             w 20  as- ak-
+matrix            d 24  syt_ mct_
+adafruit          w 24  aio_
+dynatrace         p 60  dt0c01. dt0s01.
+zhipu             d 24  zai-
+kimi              d 20  sk-kimi-
+minimax           d 20  sk-api- sk-cp-
+age               u 50  AGE-SECRET-KEY-1
+scaleway          d 20  SCWSK
+linode            d 20  lin_pat_
+snyk              p 30  snyk_uat. snyk_sat.
+ngrok             d 30  2ngrok_
+cloudsmith        w 30  csa_
+zapier            d 24  zpka_
+coze              w 48  pat_
+cursor            h 40  crsr_
+cursor            h 60  key_
+pagerduty         p 24  pdus+
+bitly             h 32  R_
+apify             w 24  apify_api_
+lakera            h 32  lakera_
+unkey             w 20  unkey_
+trigger           w 20  tr_prod_ tr_dev_
+inngest           h 32  signkey-prod-
+courier           u 24  pk_prod_
+loops             h 32  loops_
+rollbar           h 32  rbr_
+cockroach         d 40  CCDB1_
+turso             d 40  libsql_
+replit            d 30  rplt_
+depot             d 30  depot_
 """
+"""A vendor, the alphabet and the least number of characters behind a prefix, and the prefixes of such keys."""
 
 _WHOLE = r"""
 aws-sts           AROA[A-Z0-9]{17}
@@ -335,16 +243,22 @@ def _parse_rows(table: str) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in table.strip().splitlines()]
 
 
-def _row_pattern(row: tuple[str, ...]) -> str:
-    _, prefix, alphabet, least = row
-    return f"{re.escape(prefix)}{_ALPHABETS[alphabet]}{{{least},}}"
+@cache
+def _shapes_by_prefix() -> dict[str, str]:
+    """Return the pattern of keys with each prefix, the longest prefix first."""
+    shapes = {
+        prefix: f"{re.escape(prefix)}{_ALPHABETS[alphabet]}{{{least},}}"
+        for _, alphabet, least, *prefixes in _parse_rows(_PREFIXES)
+        for prefix in prefixes
+    }
+    return {prefix: shapes[prefix] for prefix in list_prefixes()}
 
 
 @cache
-def _patterns_by_prefix() -> dict[str, list[str]]:
+def _prefixes_by_start() -> dict[str, list[str]]:
     grouped: dict[str, list[str]] = {}
-    for row in sorted(_parse_rows(_PREFIXES), key=lambda row: -len(row[1])):
-        grouped.setdefault(row[1][:2], []).append(_row_pattern(row))
+    for prefix in list_prefixes():
+        grouped.setdefault(prefix[:2], []).append(prefix)
     return grouped
 
 
@@ -354,8 +268,8 @@ def key_pattern(first: str) -> re.Pattern[str] | None:
 
     An unbounded repetition is the last item of its pattern, so that a match takes it and nothing is read twice.
     """
-    shapes = _patterns_by_prefix().get(first)
-    return re.compile("|".join(shapes)) if shapes else None
+    prefixes = _prefixes_by_start().get(first)
+    return re.compile("|".join(map(_shapes_by_prefix().__getitem__, prefixes))) if prefixes else None
 
 
 @cache
@@ -364,28 +278,20 @@ def whole_key_pattern() -> re.Pattern[str]:
     that is in no run of letters.
     """
     signed = [
-        _row_pattern(row) for row in _parse_rows(_PREFIXES) if not row[1].replace("-", "").replace("_", "").isalnum()
+        shape for prefix, shape in _shapes_by_prefix().items() if not prefix.replace("-", "").replace("_", "").isalnum()
     ]
-    return re.compile("|".join([*(row[1] for row in _parse_rows(_WHOLE)), *signed]))
+    return re.compile("|".join([*(shape for _, shape in _parse_rows(_WHOLE)), *signed]))
 
 
 @cache
 def _kinds_by_prefix() -> dict[str, str]:
-    return {prefix: kind for kind, prefix, *_ in _parse_rows(_PREFIXES)}
+    return {prefix: kind for kind, _, _, *prefixes in _parse_rows(_PREFIXES) for prefix in prefixes}
 
 
 @cache
 def list_prefixes() -> tuple[str, ...]:
     """Return the prefixes of keys, the longest first."""
     return tuple(sorted(_kinds_by_prefix(), key=len, reverse=True))
-
-
-@cache
-def _prefixes_by_start() -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for prefix in list_prefixes():
-        grouped.setdefault(prefix[:2], []).append(prefix)
-    return grouped
 
 
 @cache

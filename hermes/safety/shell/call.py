@@ -23,17 +23,7 @@ from hermes.safety.paths import (
 from hermes.safety.shell import key_files
 from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.safety.shell.syntax import AnalysisBudget
-from hermes.safety.shell.words import (
-    DECODED,
-    FETCHED,
-    NO_LABELS,
-    SECRET,
-    UNKNOWN_STREAM,
-    AnalysisState,
-    ShellStream,
-    Word,
-    word_set,
-)
+from hermes.safety.shell.words import NO_LABELS, UNKNOWN_STREAM, AnalysisState, Label, ShellStream, Word, word_set
 
 BLOCK_DEVICE = re.compile(
     r"^/dev/((sd|hd|vd|xvd)[a-z*?\[{]|(nvme|mmcblk|r?disk|dm-|md|loop)[\d*?\[{]|mapper/|(root|mem|kmem|port)$|\*)"
@@ -53,7 +43,7 @@ _INPUT_RULES = word_set("remote-exec program-text sql exfiltration unknown-comma
 """Rules that may be about the input from a pipe or a here-document, which the command's words do not show."""
 _RUN_TIME_VALUE = re.compile(r"\$\{|\$\(\)|/dev/fd/")
 _OTHER_HOME = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root)(?=/|$)")
-_SECRET = frozenset({SECRET})
+_SECRET = frozenset({Label.SECRET})
 _PRIVATE_FILE = re.compile(
     r"(^|/)(\.env(\.(?!example|sample|template|dist|test)[\w.-]+)?|[^/]*\.(pem|key|kdbx|p12|pfx|jks|ovpn)|"
     r"[^/]*(credentials?|secrets?|passwords?)(\.\w+)?|\.(npmrc|pypirc|netrc|pgpass|git-credentials|htpasswd|dockercfg)|"
@@ -212,9 +202,9 @@ class ProgramCall:
 
         What is downloaded asks in a sandbox, too: nobody has seen what runs.
         """
-        if FETCHED not in labels and DECODED not in labels:
+        if Label.FETCHED not in labels and Label.DECODED not in labels:
             return False
-        self.ask("remote-exec", "it runs what it downloads or decodes", contained=FETCHED not in labels)
+        self.ask("remote-exec", "it runs what it downloads or decodes", contained=Label.FETCHED not in labels)
         return True
 
     def deny(self, rule: str, reason: str) -> None:
@@ -232,7 +222,7 @@ class ProgramCall:
     def _is_fetched_folder(self, folder: str) -> bool:
         """Return whether this line put downloaded or decoded code into a folder from which code is loaded."""
         return any(
-            stream.labels & {FETCHED, DECODED} and is_under(path, folder) and _is_code(path)
+            stream.labels & {Label.FETCHED, Label.DECODED} and is_under(path, folder) and _is_code(path)
             for path, stream in self.state.files.items()
         )
 
@@ -327,7 +317,7 @@ class ProgramCall:
         """Return why a key is exposed: it is shown, and not passed to a program that uses it. Empty when none is."""
         if self.name not in key_files.SHOWING_PROGRAMS or (word.text[:1] == "-" and "=" not in word.text):
             return ""
-        listed = word.dynamic and key_files.KEYED in word.labels
+        listed = word.dynamic and Label.KEYED in word.labels
         return key_files.key_read_reason(path) if listed or key_files.is_key_file(path, self.host.places) else ""
 
 

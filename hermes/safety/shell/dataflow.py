@@ -21,18 +21,14 @@ from hermes.safety.shell.call import (
     secret_read_reason,
 )
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.safety.shell.key_files import KEYED, is_key_file, is_key_listing, key_read_reason
+from hermes.safety.shell.key_files import is_key_file, is_key_listing, key_read_reason
 from hermes.safety.shell.regenerable import is_lossless_delete
 from hermes.safety.shell.words import (
-    DECODED,
     EMPTY_STREAM,
-    ENDLESS,
-    FETCHED,
     NO_LABELS,
-    REGENERABLE,
-    SECRET,
     UNKNOWN_STREAM,
     AnalysisState,
+    Label,
     ShellStream,
     Word,
     word_set,
@@ -53,8 +49,8 @@ def join_streams(one: ShellStream, other: ShellStream) -> ShellStream:
         return one
     known = one.text is not None and other.text is not None and len(one.text) + len(other.text) < _MAX_TEXT
     labels = one.labels | other.labels
-    if REGENERABLE in labels and REGENERABLE not in one.labels & other.labels:
-        labels -= {REGENERABLE}
+    if Label.REGENERABLE in labels and Label.REGENERABLE not in one.labels & other.labels:
+        labels -= {Label.REGENERABLE}
     return ShellStream((one.text or "") + (other.text or "") if known else None, labels)
 
 
@@ -66,19 +62,19 @@ def read_redirect(host: AnalysisHost, target: Word, state: AnalysisState) -> She
         return held
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         host.add_effect(EffectKind.FETCHES, (), (path.split("/")[3],))
-        return ShellStream(None, frozenset({FETCHED}))
+        return ShellStream(None, frozenset({Label.FETCHED}))
     if reason := secret_read_reason(target, state.where.current, host.places):
         host.add_effect(EffectKind.READS, (), (path,))
         host.add_finding(*classify_secret_read(path, reason, host.places), quote_argv(("<", path)), contained=True)
-        return ShellStream(None, frozenset({SECRET}))
+        return ShellStream(None, frozenset({Label.SECRET}))
     if is_key_file(path, host.places):
         host.add_finding(Verdict.ASK, "reads-secret", key_read_reason(path), quote_argv(("<", path)), contained=True)
-        return ShellStream(None, frozenset({SECRET}))
+        return ShellStream(None, frozenset({Label.SECRET}))
     if path == "/dev/null":
         return ShellStream("")
     if is_endless_file(path):
-        return ShellStream(None, frozenset({ENDLESS}))
-    return ShellStream(None, target.labels | ({SECRET} if is_private_file(path) else NO_LABELS))
+        return ShellStream(None, frozenset({Label.ENDLESS}))
+    return ShellStream(None, target.labels | ({Label.SECRET} if is_private_file(path) else NO_LABELS))
 
 
 def judge_write_redirect(host: AnalysisHost, path: str, operator: str, state: AnalysisState) -> None:
@@ -92,7 +88,7 @@ def judge_write_redirect(host: AnalysisHost, path: str, operator: str, state: An
 
 def judge_stored_output(host: AnalysisHost, path: str, operator: str, out: ShellStream, state: AnalysisState) -> None:
     """Judge the content that a file gets: nothing, or more than there is room for."""
-    if ENDLESS in out.labels:
+    if Label.ENDLESS in out.labels:
         host.add_effect(EffectKind.EXHAUSTS, (operator, path), (path,))
         host.add_finding(Verdict.ASK, "fills", "it fills the disk", quote_argv((">", path)), contained=False)
     elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not is_disposable(path, host):
@@ -158,7 +154,7 @@ def written_content(state: AnalysisState, path: str) -> ShellStream | None:
         path = path.rpartition("/")[0]
         held = state.files.get(path)
         if held is not None:
-            return held if FETCHED in held.labels else None
+            return held if Label.FETCHED in held.labels else None
     return None
 
 
@@ -166,7 +162,7 @@ def judge_code_folder(call: ProgramCall, path: str) -> None:
     """Judge a folder from which code is loaded."""
     call.add_effect(EffectKind.RUNS, (path,))
     held = written_content(call.state, path)
-    if held is not None and FETCHED in held.labels:
+    if held is not None and Label.FETCHED in held.labels:
         call.ask("remote-exec", "it runs what it downloads")
 
 
@@ -183,10 +179,6 @@ def file_content(call: ProgramCall, word: Word) -> ShellStream:
 def is_endless_file(path: str) -> bool:
     """Return whether a file never ends."""
     return path in ENDLESS_FILES
-
-
-SEARCH_RESULT = "found"
-"""The label of a list of files that were searched for."""
 
 
 _ENDINGS = (".gz", ".bz2", ".xz", ".zst", ".Z", ".lz4", ".lzma", ".br", ".gpg", ".age", ".enc")
@@ -230,20 +222,10 @@ def _record_unpacked(call: ProgramCall) -> None:
     labels = call.stdin.labels
     for word in call.words[:40]:
         labels |= file_content(call, word).labels | word.labels
-    if labels & {FETCHED, DECODED}:
-        call.state.files[_unpack_folder(call)] = ShellStream(None, labels & {FETCHED, DECODED} | {FETCHED})
-
-
-def _unpack_folder(call: ProgramCall) -> str:
-    """Return the folder into which an archive is unpacked."""
-    for at, word in enumerate(call.words):
-        text = word.text
-        if text in ("-C", "-d", "--directory", "--one-top-level") and at + 1 < len(call.words):
-            return call.resolve_path(call.words[at + 1])
-        for option in ("--directory=", "-C", "-o"):
-            if text.startswith(option) and len(text) > len(option) and text[0] == "-":
-                return call.resolve_path(Word(text[len(option) :]))
-    return call.cwd
+    if labels & {Label.FETCHED, Label.DECODED}:
+        options = call.parse_options("Cdo", word_set("directory one-top-level"))
+        folders = [*map(call.resolve_path, options.option_values("C", "d", "o", "directory")), call.cwd]
+        call.state.files[folders[0]] = ShellStream(None, labels & {Label.FETCHED, Label.DECODED} | {Label.FETCHED})
 
 
 def _record_decompressed(call: ProgramCall) -> None:
@@ -260,21 +242,21 @@ def label_search_output(call: ProgramCall, out: ShellStream) -> ShellStream:
 
     Only the output of `find` itself can be known to name regenerable files: a program behind it may change the names.
     """
-    if REGENERABLE in out.labels and call.name not in ("find", "gfind"):
-        out = ShellStream(out.text, out.labels - {REGENERABLE})
+    if Label.REGENERABLE in out.labels and call.name not in ("find", "gfind"):
+        out = ShellStream(out.text, out.labels - {Label.REGENERABLE})
     if call.name not in _FINDERS or out.text is not None:
         return out
     paths = [call.resolve_path(word) for word in call.words[:40] if word.text[:1] != "-"] or [call.cwd]
     keyed = is_key_listing(call.name, call.args, paths, call.host.places)
-    return ShellStream(None, out.labels | {SEARCH_RESULT, KEYED} if keyed else out.labels | {SEARCH_RESULT})
+    return ShellStream(
+        None, out.labels | {Label.SEARCH_RESULT, Label.KEYED} if keyed else out.labels | {Label.SEARCH_RESULT}
+    )
 
 
 def judge_given_names(call: ProgramCall) -> None:
-    """Judge the words a program is given: deleting search results, and replacing files by nothing."""
+    """Judge search results being deleted."""
     if call.name in _DELETERS and any(
-        word.dynamic and SEARCH_RESULT in word.labels and not is_lossless_delete(call, word) for word in call.words
+        word.dynamic and Label.SEARCH_RESULT in word.labels and not is_lossless_delete(call, word)
+        for word in call.words
     ):
         call.ask("deletes-given", "it deletes everything that it is given")
-    if call.name in ("tee", "sponge") and call.fed and call.stdin.text in ("", "\n") and "-a" not in call.args:
-        for word in call.parse_options().operands:
-            judge_stored_output(call.host, call.resolve_path(word), ">", call.stdin, call.state)

@@ -11,7 +11,7 @@ from hermes.safety.environment import is_secret_variable
 from hermes.safety.paths import Places
 from hermes.safety.shell.parameters import evaluate_arithmetic, expand_parameter
 from hermes.safety.shell.syntax import AnalysisBudget, decode_source, node_text
-from hermes.safety.shell.words import ENDLESS, MADE_HERE, NO_LABELS, SECRET, AnalysisState, ShellStream, Word
+from hermes.safety.shell.words import MADE_HERE, NO_LABELS, AnalysisState, Label, ShellStream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 _BACKTICKS = re.compile(r"`([^`]{1,4000})`")
@@ -204,7 +204,7 @@ class WordExpander:
 
     def _expand_substitution(self, node: Node, state: AnalysisState) -> Word:
         stream = self._host.judge_substitution(node, state)
-        if ENDLESS in stream.labels and stream.text is None:
+        if Label.ENDLESS in stream.labels and stream.text is None:
             self._host.add_memory_exhaustion()
         if stream.text is None or len(stream.text) > _MAX_TEXT:
             return Word("$()", dynamic=True, labels=stream.labels)
@@ -272,7 +272,7 @@ class WordExpander:
         if value is None:
             value = self._unset_value(name, state)
         if is_secret_variable(name):
-            return Word(value.text, value.dynamic, value.quoted, value.labels | {SECRET})
+            return Word(value.text, value.dynamic, value.quoted, value.labels | {Label.SECRET})
         return value
 
     def _unset_value(self, name: str, state: AnalysisState) -> Word:

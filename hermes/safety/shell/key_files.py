@@ -11,8 +11,6 @@ from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 from hermes.safety.shell.words import word_set
 
-KEYED = "keyed"
-"""The label of a list of files outside of the session's folder that are named like keys."""
 SHOWING_PROGRAMS = word_set(
     """
     cat tac nl head tail less more bat most od xxd hexdump hd strings base64 base32 basenc rev cut sed awk gawk grep

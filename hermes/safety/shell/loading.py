@@ -48,8 +48,6 @@ def find_option_modules(args: Sequence[str], language: str) -> set[str]:
         value, is_folder = _parse_module_option(text, following, language)
         if value.startswith((".", "/", "~")) or (value and is_folder):
             found |= {value, value.rpartition("/")[0] or "."}
-        elif value and language == "node":
-            found.add(".")
     return found
 
 

@@ -32,6 +32,8 @@ _LEAST = 4
 
 def names_output(call: ProgramCall) -> bool:
     """Return whether the operands of a program with a rule of its own may be what it writes."""
+    if call.name in ("docker", "podman"):
+        return "cp" in call.args[:2]
     return call.name == "xxd" or (call.name == "git" and _MAKES_FOLDER.match(" ".join(call.args[:6])) is not None)
 
 

@@ -3,9 +3,7 @@
 Finds variables that arithmetic sets: in `((...))`, `let`, subscripts and offsets.
 """
 
-import ast
 import fnmatch
-import operator
 import re
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -15,14 +13,11 @@ from hermes.safety.shell.words import AnalysisState, Word
 _FORM = re.compile(r"([!#]?)(\w+|[@*#?$!-])(?:\[([^\]]*)\])?(.*)$", re.DOTALL)
 _OFFSETS = re.compile(r":\s*\(?(-?\s?\d{1,6}|\w+)\)?(?::\s*(-?\d{1,6}|\w+))?$")
 _DEFAULTS = (":-", ":=", ":+", ":?", "-", "=", "+", "?")
+_NUMBER = re.compile(r"(-?) ?(0[0-7]{0,8}|[1-9]\d{0,8})")
 _MAX_TEXT = 4096
 _CASES: dict[str, Callable[[str], str]] = {
     "^^": str.upper, "^": lambda text: text[:1].upper() + text[1:],
     ",,": str.lower, ",": lambda text: text[:1].lower() + text[1:],
-}  # fmt: skip
-_OPERATORS: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.BitXor: operator.xor,
-    ast.BitOr: operator.or_, ast.BitAnd: operator.and_,
 }  # fmt: skip
 
 
@@ -46,11 +41,9 @@ def expand_parameter(
         value = _indirect_value(name, value, state, variable)
     if not rest:
         return value
-    return (
-        _slice_positional(value, rest, state)
-        if isinstance(value, list)
-        else _apply_operator(value, name, rest, state, operand)
-    )
+    if isinstance(value, list):
+        return Word("${@}", dynamic=True)
+    return _apply_operator(value, name, rest, state, operand)
 
 
 def _apply_operator(value: Word, name: str, rest: str, state: AnalysisState, operand: Callable[[], Word]) -> Word:
@@ -90,16 +83,6 @@ def _array_element(name: str, index: str, state: AnalysisState, variable: _Varia
     if place is None or place >= len(held) or -place > len(held):
         return Word("${" + name + "}", dynamic=True)
     return held[place]
-
-
-def _slice_positional(value: list[Word], rest: str, state: AnalysisState) -> Word | list[Word]:
-    offsets = _OFFSETS.match(rest)
-    if offsets is None:
-        return Word("${@}", dynamic=True)
-    begin, length = evaluate_arithmetic(offsets[1], state), evaluate_arithmetic(offsets[2] or "9999", state)
-    if begin is None or length is None:
-        return Word("${@}", dynamic=True)
-    return value[begin:][:length]
 
 
 def _apply_default(value: Word, name: str, sign: str, state: AnalysisState, operand: Callable[[], Word]) -> Word:
@@ -194,47 +177,13 @@ def _exchange_text(text: str, old: str, new: str, where: str) -> str:
 
 
 def evaluate_arithmetic(text: str, state: AnalysisState) -> int | None:
-    """Return the number that an arithmetic text comes to; None when it is not constant."""
-    text = text.strip()
-    if text.isdigit() and len(text) < 10:
-        return int(text, 8) if text.startswith("0") and all(char in "01234567" for char in text) else int(text)
-    if len(text) > 200:
-        return None
-
-    def replace_variable(found: re.Match[str]) -> str:
-        value = state.variables.get(found[1]) if found[1] not in state.arithmetic_names else None
-        return value.text if value is not None and not value.dynamic and value.text.isdigit() else found[0]
-
-    text = re.sub(r"\$?\{?\b([A-Za-z_]\w{0,60})\}?", replace_variable, text)
-    try:
-        return _evaluate_node(ast.parse(text.replace("\n", " ").strip(), mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _evaluate_node(node: ast.expr) -> int | None:
-    match node:
-        case ast.Constant(value=int(value)) if abs(value) < 1 << 40:
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            number = _evaluate_node(inner)
-            return None if number is None else -number
-        case ast.BinOp(left=left, op=op, right=right):
-            return _combine_numbers(op, _evaluate_node(left), _evaluate_node(right))
-        case _:
-            return None
-
-
-def _combine_numbers(op: ast.operator, one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return None
-    if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod):
-        if not other:
-            return None
-        return one % other if isinstance(op, ast.Mod) else int(one / other)
-    combine = _OPERATORS.get(type(op))
-    result = combine(one, other) if combine is not None else None
-    return result if result is not None and abs(result) < 1 << 40 else None
+    """Return the number that is written there, or in the variable that is named; None where anything is computed."""
+    name = text.strip().strip("${}")
+    if name.isidentifier():
+        value = state.variables.get(name) if name not in state.arithmetic_names else None
+        text = value.text if value is not None and not value.dynamic else ""
+    number = _NUMBER.fullmatch(text.strip())
+    return int(number[1] + number[2], 8 if number[2][0] == "0" else 10) if number else None
 
 
 _DOUBLE = re.compile(r"\(\((.{0,300}?)\)\)", re.DOTALL)

@@ -35,16 +35,7 @@ from hermes.safety.shell.programs import (
     windows,
     wrappers,
 )
-from hermes.safety.shell.words import (
-    EMPTY_STREAM,
-    ENDLESS,
-    NO_LABELS,
-    SECRET,
-    STORED,
-    UNKNOWN_STREAM,
-    ShellStream,
-    word_set,
-)
+from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
@@ -53,7 +44,7 @@ def vendors(call: ProgramCall) -> ShellStream | None:
     """Programs of vendors: their verbs, and the statements that they hand on."""
     cloud_clis.judge(call)
     databases.carried(call)
-    return ShellStream(None, frozenset({STORED})) if call.name in cloud_clis.STORES else None
+    return ShellStream(None, frozenset({Label.STORED})) if call.name in cloud_clis.STORES else None
 
 
 RULES: dict[str, Rule] = {
@@ -78,7 +69,6 @@ RULES: dict[str, Rule] = {
     **builtins.RULES,
     **git.RULES,
     **own.RULES,
-    "bun": interpreters.bun,
     "npm": builders.node_packages,
     "yarn": builders.node_packages,
     "pnpm": builders.node_packages,
@@ -99,25 +89,17 @@ _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
 _READERS = word_set(
     """
     true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
-    stat file wc comm
-    diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5 shasum nm objdump
-    readelf ldd size od hexdump
-    grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash help info apropos whatis tldr man locate ps
-    top htop btop pstree lsof ss
-    netstat lsblk blkid lscpu lsmem lspci lsusb lsmod dmesg journalctl last lastlog vmstat iostat sar env-show getconf
-    getent locale tty stty
-    clear reset sleep wait jobs fg bg disown shift return exit break continue let getopts ulimit umask times caller
-    compgen complete shopt bind
-    dirname basename realpath readlink mktemp mkdir tput expr bc dc factor seq shuf tsort look spell aspell spellcheck
-    wall mesg logger say notify-send
-    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta zoxide history-show pbcopy
-    pbpaste xclip xsel wl-copy
-    cal ncal figlet cowsay lolcat neofetch fastfetch task todo bd jira hostid logname users finger mtr traceroute
-    tracepath whois arp nmap
-    md5deep identify exiftool ffprobe mediainfo pdfinfo pdftotext sha224sum sum zipinfo unrar-list gzip gunzip bzip2
-    xz unxz zstd
-    ssh-keygen ssh-add ssh-copy-id ssh-keyscan pytest-show python-config mkfifo coproc enable builtin-show
-    shellcheck checkbashisms batcat bashate command-show suspend logout popd-show
+    stat file wc comm diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5
+    shasum nm objdump readelf ldd size od hexdump grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash
+    help info apropos whatis tldr man locate ps top htop btop pstree lsof ss netstat lsblk blkid lscpu lsmem lspci lsusb
+    lsmod dmesg journalctl last lastlog vmstat iostat sar getconf getent locale tty stty clear reset sleep wait jobs fg
+    bg disown shift return exit break continue let getopts ulimit umask times caller compgen complete shopt bind dirname
+    basename realpath readlink mktemp mkdir tput expr bc dc factor seq shuf tsort look spell aspell spellcheck wall mesg
+    logger say notify-send code subl open xdg-open fold cloc tokei scc ncdu dust exa eza lsd bat delta zoxide pbcopy
+    pbpaste xclip xsel wl-copy ncal figlet cowsay lolcat neofetch fastfetch task todo bd jira hostid logname users
+    finger mtr traceroute tracepath whois arp nmap md5deep identify exiftool ffprobe mediainfo pdfinfo pdftotext
+    sha224sum sum zipinfo gzip gunzip bzip2 xz unxz zstd ssh-keygen ssh-add ssh-copy-id ssh-keyscan mkfifo coproc enable
+    shellcheck checkbashisms batcat bashate suspend logout
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
@@ -135,8 +117,6 @@ _READING = word_set(
     "cat tac nl head tail less more most strings base64 base32 rev cut hexdump hd bat source . diff3 sdiff"
 )
 """Programs with rules that only read the files that they are given."""
-_BUILDERS = word_set("cargo rails rake mix")
-"""Programs with rules for something else that also run code out of the folder."""
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
     {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
@@ -144,13 +124,10 @@ _COMMANDS = frozenset(
         "sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod"
     )
 ) - word_set(
-    "find install sort at host history set unset ip sc service init format erase del tee touch cp "
-    "port tar ln mount kill zip "
-    "route level skill crash sed ln rip trash wipe scrub server caddy solr named puppet salt exim "
-    "mongod halt isolate pause "
-    "mtd asr nvme hdfs zfs wsl elasticsearch logstash kibana nagios asterisk squid slapd traefik "
-    "httpd nginx haproxy zzz apm "
-    "monit postfix pcs crm sv dovecot mailman"
+    "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount "
+    "kill zip route level skill crash sed rip trash wipe scrub server caddy solr named puppet salt exim mongod halt "
+    "isolate pause mtd asr nvme hdfs zfs wsl elasticsearch logstash kibana nagios asterisk squid slapd traefik httpd "
+    "nginx haproxy zzz apm monit postfix pcs crm sv dovecot mailman"
 )
 """Names that mean a program wherever they stand among the arguments of a program that is not known."""
 
@@ -171,8 +148,6 @@ def judged(call: ProgramCall) -> ShellStream:
         return UNKNOWN_STREAM
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
     out = rule(call) if rule is not None else None
-    if name in _BUILDERS:
-        dataflow.judge_code_folder(call, call.cwd)
     labels = _read(call, rule) | _endless(call)
     if rule is None:
         _without_rule(call)
@@ -180,7 +155,6 @@ def judged(call: ProgramCall) -> ShellStream:
         judge_operands(call, is_known=rule is not None and not names_output(call))
     _judge_home_search(call)
     option_injection.judge(call)
-    keystores.searched(call)
     return _labelled(call, _finish(call, out, labels))
 
 
@@ -192,7 +166,9 @@ def _finish(call: ProgramCall, out: ShellStream | None, labels: frozenset[str]) 
     """Return the output of a program with the labels of what it read."""
     if out is None:
         passed = (
-            call.stdin.labels if call.name in text.RULES or call.name in _READERS else call.stdin.labels - {ENDLESS}
+            call.stdin.labels
+            if call.name in text.RULES or call.name in _READERS
+            else call.stdin.labels - {Label.ENDLESS}
         )
         return ShellStream(None, passed | labels) if call.name not in ("true", "false", ":") else EMPTY_STREAM
     return ShellStream(out.text, out.labels | labels) if labels else out
@@ -240,7 +216,7 @@ def _searches_deep(call: ProgramCall) -> bool:
 def _endless(call: ProgramCall) -> frozenset[str]:
     """Return the label of what never ends when a program is given such a file, and is not told how much to read."""
     given = any(word.text.rpartition("=")[2] in dataflow.ENDLESS_FILES for word in call.words)
-    return frozenset({ENDLESS}) if given and not any(map(_AMOUNT.match, call.args)) else NO_LABELS
+    return frozenset({Label.ENDLESS}) if given and not any(map(_AMOUNT.match, call.args)) else NO_LABELS
 
 
 _AMOUNT = re.compile(r"-\w*[cnNlmq]\d*$|count=|--(bytes|lines|length|max-count|read)|of=|.*\b[qQ]$|rand$")
@@ -261,10 +237,10 @@ def _labelled(call: ProgramCall, out: ShellStream) -> ShellStream:
     """What a program writes, with what is known of it: keys, or a text made to be evaluated."""
     if keystores.shows(call):
         for path in keystores.outputs(call):
-            call.state.files[path] = ShellStream(None, frozenset({SECRET}))
-        return ShellStream(out.text, out.labels | {SECRET})
+            call.state.files[path] = ShellStream(None, frozenset({Label.SECRET}))
+        return ShellStream(out.text, out.labels | {Label.SECRET})
     if HOOKS.match(call.name) and not call.fed:
-        return ShellStream(out.text, out.labels | {"hook"})
+        return ShellStream(out.text, out.labels | {Label.HOOK})
     return out
 
 
@@ -306,7 +282,7 @@ _LOOKING_UP = word_set("dig host nslookup drill kdig whois ping traceroute trace
 
 
 def _judge_carried(call: ProgramCall) -> None:
-    if any(SECRET in word.labels for word in call.words):
+    if any(Label.SECRET in word.labels for word in call.words):
         call.ask("exfiltration", "it may send keys away")
 
 

@@ -136,16 +136,11 @@ class _PythonReader(ast.NodeVisitor):
             self.code.harmful.append(("the program text reaches into Hermes", False))
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Follow a name that stands for a text or a function; note what is put into `os.environ` and `sys.path`."""
+        """Follow a name that stands for a text or a function."""
         for target in node.targets:
             if isinstance(target, ast.Name):
                 self.texts[target.id] = self.text_of(node.value) or ""
                 self.names[target.id] = self.name_of(node.value) or target.id
-            name = self.name_of(target.value if isinstance(target, ast.Subscript) else target)
-            if name == "os.environ":
-                self.code.harmful.append(("the program text changes variables of what it starts", True))
-            elif name == "sys.path":
-                self.code.loads.add(".")
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -250,8 +245,6 @@ class _PythonReader(ast.NodeVisitor):
         text = self._first_text(node)
         if text is not None and name.endswith(("__import__", "import_module")):
             self._note_import(text)
-        elif text is not None and name.endswith(("exec", "eval")):
-            self.code.merge(analyze_python(text, self.given))
         elif not (name == "getattr" and len(node.args) > 1 and self.text_of(node.args[1])) and not (
             name in ("codecs.decode", "zlib.decompress") or (name == "compile" and text is not None)
         ):

@@ -15,7 +15,6 @@ from hermes.safety.shell.words import (
     AnalysisState,
     ShellStream,
     Word,
-    word_set,
 )
 
 _Targets = list[tuple[str, str]]
@@ -34,7 +33,6 @@ def judge_redirected(walker: ShellWalker, node: Node, state: AnalysisState, stdi
         body = body.named_children[1]
     targets: _Targets = []
     after: list[Node] = []
-    began = len(walker.commands)
     for child in node.children:
         match child.type:
             case "file_redirect":
@@ -44,34 +42,10 @@ def judge_redirected(walker: ShellWalker, node: Node, state: AnalysisState, stdi
             case "heredoc_redirect":
                 stdin = _read_heredoc(walker, child, state, targets, after)
     out = walker.visit(body, state, stdin) if body is not None else EMPTY_STREAM
-    out = _remaining_output(
-        walker, body, EMPTY_STREAM if _is_reading_target(walker, began, targets, state) else out, targets, state
-    )
+    out = _remaining_output(walker, body, out, targets, state)
     for child in after:
         out = _judge_after_heredoc(walker, child, state, out)
     return out
-
-
-_READERS = word_set(
-    "cat tac sort uniq grep egrep fgrep rg sed awk gawk head tail cut nl fold fmt rev jq yq column expand paste comm <"
-)
-
-
-_PATTERN_FIRST = word_set("grep egrep fgrep rg sed awk gawk jq yq")
-
-
-def _is_reading_target(walker: ShellWalker, began: int, targets: _Targets, state: AnalysisState) -> bool:
-    """Return whether a program reads the file that its output goes to: the shell has emptied it by then."""
-    paths = {path for operator, path in targets if ">>" not in operator and not path.startswith("/dev/")}
-    if not paths or not paths.isdisjoint(state.files):
-        return False
-    for command in walker.commands[began : began + 20]:
-        if command.argv[0] in _READERS:
-            named = [text for text in command.argv[1:20] if text[:1] not in ("-", "")]
-            named = named[command.argv[0] in _PATTERN_FIRST :]
-            if any(resolve_path(text, command.cwd, walker.places) in paths for text in named):
-                return True
-    return False
 
 
 def _remaining_output(
@@ -215,6 +189,4 @@ def judge_substitution(walker: ShellWalker, node: Node, state: AnalysisState) ->
 def _find_only_redirect(node: Node) -> Node | None:
     if node.type == "file_redirect":
         return node
-    if node.type == "redirected_statement" and node.child_by_field_name("body") is None:
-        return next((one for one in node.named_children if one.type == "file_redirect"), None)
     return None

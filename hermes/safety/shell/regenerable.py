@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hermes.safety.paths import Places
 from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_root_like_path, is_under, resolve_path
-from hermes.safety.shell.words import MADE_HERE, REGENERABLE, Word, word_set
+from hermes.safety.shell.words import MADE_HERE, Label, Word, word_set
 
 _REGENERABLE_NAMES = word_set(
     """
@@ -73,7 +73,7 @@ def is_lossless_delete(call: ProgramCall, word: Word) -> bool:
     """
     if word.dynamic:
         return _is_own_temporary(call, word) or (
-            word.text == "$()" and REGENERABLE in word.labels and is_in_workspace_surely(call)
+            word.text == "$()" and Label.REGENERABLE in word.labels and is_in_workspace_surely(call)
         )
     return is_in_workspace_surely(call) and is_regenerable_text(call, word.text)
 

@@ -1,6 +1,5 @@
 """Analyzes program texts in languages other than shell and Python, by the calls in them."""
 
-import base64
 import re
 from dataclasses import dataclass, field
 
@@ -32,15 +31,6 @@ class CodeAnalysis:
     statements: list[str] = field(default_factory=list)
     """Constant texts that it may pass to a database."""
 
-    def merge(self, other: "CodeAnalysis") -> None:
-        """Merge the findings of a text inside this one."""
-        for name in ("harmful", "deleted", "written", "emptied", "spawned", "shelled", "statements"):
-            getattr(self, name).extend(getattr(other, name))
-        for name in ("loads", "paths", "hosts"):
-            getattr(self, name).update(getattr(other, name))
-        for name in ("recursive", "sends", "fetches", "environment", "bomb", "drops"):
-            setattr(self, name, getattr(self, name) or getattr(other, name))
-
 
 _STRING_LITERAL = re.compile(
     r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>"
@@ -60,26 +50,14 @@ _SPAWN_CALLS: dict[str, str] = {
     "osascript": r"do shell script|system events|tell application",
     "pwsh": r"Invoke-Expression|\biex\b|Start-Process|Invoke-Command|\bcmd\b|&\s*['\"(]|DownloadString|"
     r"DownloadFile|Add-Type|\bsaps\b",
-    "r": r"\bsystem2?\s*\(|shell\s*\(",
-    "Rscript": r"\bsystem2?\s*\(|shell\s*\(|pipe\s*\(",
-    "julia": r"\brun\s*\(|`|ccall",
     "expect": r"\bspawn\b|\bexec\b|\bsystem\b",
-    "groovy": r"\.execute\(|ProcessBuilder|Runtime",
-    "scala": r"sys\.process|Runtime",
-    "elixir": r"System\.cmd|:os\.cmd|Port\.open",
-    "erl": r"os:cmd|open_port",
-    "deno": r"Deno\.(run|Command)|child_process",
-    "swipl": r"\bshell\(|process_create",
-    "guile": r"\(system",
-    "sbcl": r"run-program",
-    "clojure": r"clojure\.java\.shell|Runtime",
-    "racket": r"\(system|subprocess",
-    "ghc": r"System\.Process|callCommand",
-    "octave": r"\bsystem\b|unix\(",
-    "irb": r"\bsystem\b|`|%x",
-    "jshell": r"Runtime|ProcessBuilder",
-    "luajit": r"os\.execute|io\.popen|ffi",
 }
+_SPAWN_ELSEWHERE = (
+    r"\bsystem2?\b|\bexec\b|`|popen|\bspawn|\b(shell|pipe|run|unix)\s*\(|ccall|\.execute\(|ProcessBuilder|Runtime|"
+    r"sys\.process|System\.(cmd|Process)|os[:.](cmd|execute)|open_port|Port\.open|process_create|run-program|subprocess|"
+    r"java\.shell|callCommand|%x|ffi|Deno\.(run|Command)|child_process"
+)
+"""What starts programs in other languages."""
 _DELETES = re.compile(
     r"rmtree|\bunlink(Sync)?\b|\brmdir(Sync)?\b|\brmSync\b|\brm\s*\(|rm_rf?\b|remove_(dir|entry|tree)|"
     r"File\.delete|FileUtils\.(rm|remove)\w*|Dir\.(delete|rmdir)|"
@@ -286,7 +264,7 @@ def _find_connections(text: str, code: CodeAnalysis) -> None:
 
 def _find_started_programs(text: str, language: str, code: CodeAnalysis) -> None:
     """Collect the programs that it starts."""
-    spawns = _SPAWN_CALLS.get(language, r"\bsystem\b|\bexec\b|`|popen|spawn")
+    spawns = _SPAWN_CALLS.get(language, _SPAWN_ELSEWHERE)
     for found in _COMMAND.finditer(text[:30_000]):
         command = next((one for one in found.groups() if one), "")
         if command and not (found[5] and language in ("node", "deno", "pwsh")):
@@ -338,11 +316,3 @@ def _find_written_files(text: str, code: CodeAnalysis) -> None:
     code.written += [path for some in paths for path in some]
     if not code.written and _WRITES_ANY.search(text):
         code.harmful.append(("the program text writes files", True))
-
-
-def decode_base64_text(text: str) -> str | None:
-    """Decode a text from base64; None when it is not base64."""
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode()
-    except (ValueError, UnicodeDecodeError):
-        return None

@@ -16,10 +16,10 @@ from hermes.safety.shell.syntax import node_text
 from hermes.safety.shell.walker import ShellWalker
 from hermes.safety.shell.words import (
     EMPTY_STREAM,
-    ENDLESS,
     NO_LABELS,
     UNKNOWN_STREAM,
     AnalysisState,
+    Label,
     ShellStream,
     Word,
     word_set,
@@ -29,8 +29,6 @@ MAX_WORDS = 1_000
 """Words of one command that are looked at."""
 _SHELL_BUILTINS = word_set("read mapfile readarray eval source . export declare typeset local readonly printf getopts")
 """Built-ins whose effect on the shell stays; variables set before them may stay too."""
-_MAX_BODY_NODES = 400
-"""Nodes of a function's body in which a start of itself is looked for."""
 
 _NAMEREF_OPTION = re.compile(r"-[a-zA-Z]*n")
 
@@ -131,30 +129,8 @@ def _define_function(walker: ShellWalker, node: Node, state: AnalysisState, _: S
         return EMPTY_STREAM
     name = node_text(name_node)
     state.functions[name] = body
-    if _is_fork_bomb(name, body):
-        walker.add_finding(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
-        return EMPTY_STREAM
     walker.uncalled_functions[name] = (body, state.copy())
     return EMPTY_STREAM
-
-
-def _is_fork_bomb(name: str, body: Node) -> bool:
-    """Return whether a function starts itself concurrently: in a pipe, or in the background."""
-    waiting: list[tuple[Node, bool]] = [(body, False)]
-    seen = 0
-    while waiting and seen < _MAX_BODY_NODES:
-        node, beside = waiting.pop()
-        seen += 1
-        if node.type == "command" and beside:
-            named = node.child_by_field_name("name")
-            if named is not None and node_text(named) == name:
-                return True
-        children = node.children
-        for at, child in enumerate(children):
-            if child.is_named:
-                follows = at + 1 < len(children) and children[at + 1].type == "&"
-                waiting.append((child, beside or node.type == "pipeline" or follows))
-    return False
 
 
 def _judge_assignment(walker: ShellWalker, node: Node, state: AnalysisState, _: ShellStream | None) -> ShellStream:
@@ -185,10 +161,6 @@ def _judge_declaration(walker: ShellWalker, node: Node, state: AnalysisState, st
 def _is_nameref_declaration(children: Sequence[Node]) -> bool:
     """Return whether a declaration makes names stand for other variables."""
     return any(child.type == "word" and _NAMEREF_OPTION.match(node_text(child)) for child in children[1:])
-
-
-def _ignore_statement(*_: object) -> ShellStream:
-    return EMPTY_STREAM
 
 
 def _visit_each(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
@@ -331,7 +303,7 @@ def _is_endless(node: Node, body: Node) -> bool:
 def _loop_output(node: Node, body: Node, out: ShellStream) -> ShellStream:
     """Return the output of a loop, all rounds together."""
     endless = (out.text or out.text is None) and _is_endless(node, body)
-    return ShellStream(None, out.labels | ({ENDLESS} if endless else NO_LABELS))
+    return ShellStream(None, out.labels | ({Label.ENDLESS} if endless else NO_LABELS))
 
 
 _BACKGROUND_START = re.compile(r"coproc\b|tmux\s.*\bnew|(ba|z|da|k)?sh\s.*&\s*['\"]?$")
@@ -409,6 +381,5 @@ STATEMENT_HANDLERS: dict[str, StatementHandler] = {
     "case_statement": _judge_case,
     "function_definition": _define_function,
     "test_command": _judge_test,
-    "comment": _ignore_statement,
 }
 """The handlers of statements, by their kind in the grammar; of other kinds the statements inside are judged."""

@@ -60,8 +60,8 @@ def judge_assignment(host: _ExpandingHost, node: Node, state: AnalysisState) -> 
     if name_node.type == "subscript":
         inner = name_node.child_by_field_name("name")
         host.expander.run_substitutions_inside(name_node, state)
-        value = _assigned_value(host, value_node, state)
-        _set_element(state, node_text(inner) if inner is not None else "", node_text(name_node), value)
+        _assigned_value(host, value_node, state)
+        _lose_elements(state, node_text(inner) if inner is not None else "")
         return
     name = state.resolve_name(node_text(name_node)) or node_text(name_node)
     if value_node is not None and value_node.type == "array":
@@ -80,21 +80,15 @@ def _assigned_value(host: _ExpandingHost, node: Node | None, state: AnalysisStat
     return host.expander.expand_one(node, state) if node is not None else Word("")
 
 
-def _set_element(state: AnalysisState, name: str, text: str, value: Word) -> None:
-    index = text.partition("[")[2].rstrip("]")
-    held = state.arrays.setdefault(name, [])
-    if index.isdigit() and len(index) < 4 and int(index) <= len(held) + 16:
-        at = int(index)
-        held += [Word("")] * (at + 1 - len(held))
-        held[at] = value
-    else:
-        state.arrays[name] = [Word("${" + name + "}", dynamic=True)]
+def _lose_elements(state: AnalysisState, name: str) -> None:
+    """Apply an assignment to an element of an array: what it holds is not followed any more."""
+    state.arrays[name] = [Word("${" + name + "}", dynamic=True)]
 
 
 def set_variable(host: AnalysisHost, name: str, value: Word, state: AnalysisState) -> None:
     """Judge a variable being set, and set it; an element of an array, where the name is one."""
     if "[" in name:
-        _set_element(state, name.partition("[")[0], name, value)
+        _lose_elements(state, name.partition("[")[0])
         return
     if state.references and not (name := _resolve_reference(host, name, state)):
         return

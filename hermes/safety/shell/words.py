@@ -4,6 +4,7 @@ import os.path
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from msgspec import Struct
 from tree_sitter import Node
@@ -11,18 +12,34 @@ from tree_sitter import Node
 from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 
-SECRET = "secret"  # noqa: S105 - the name of a label
-"""The label of text that holds keys or other private content."""
-FETCHED = "fetched"
-"""The label of text that comes from another host."""
-DECODED = "decoded"
-"""The label of text that was decoded from a form that hides its content."""
-ENDLESS = "endless"
-"""The label of output that never ends."""
-STORED = "stored"
-"""The label of names of what a store holds."""
-REGENERABLE = "remade"
-"""The label of names of regenerable files only."""
+
+class Label(StrEnum):
+    """What is known of a text besides what it says: where it comes from, and what it stands for."""
+
+    SECRET = "secret"  # noqa: S105 - the name of a label
+    """It holds keys or other private content."""
+    FETCHED = "fetched"
+    """It comes from another host."""
+    DECODED = "decoded"
+    """It was decoded from a form that hides its content."""
+    ENDLESS = "endless"
+    """It never ends."""
+    MANY = "many"
+    """It has thousands of lines."""
+    STORED = "stored"
+    """It names what a store holds."""
+    SEARCH_RESULT = "found"
+    """It names files that were searched for."""
+    REGENERABLE = "remade"
+    """It names regenerable files only."""
+    EVERYTHING = "everything"
+    """It names all files of the system, or of a home."""
+    KEYED = "keyed"
+    """It names files outside of the session's folder that are named like keys."""
+    HOOK = "hook"
+    """It was made to be evaluated by a shell."""
+
+
 MADE_HERE = "${:mktemp}"
 """The mark for the random part of a name from `mktemp`: no variable can have this name."""
 NO_LABELS: frozenset[str] = frozenset()
@@ -44,7 +61,7 @@ def word_set(text: str) -> frozenset[str]:
 class Word(Struct, frozen=True, gc=False):
     """One argument. A part that is only known at run time is `${NAME}` or `$()` in `text`, and `dynamic` is set.
 
-    `labels` say where its parts come from (SECRET, FETCHED, DECODED).
+    `labels` say what is known of its parts.
     """
 
     text: str

@@ -4,23 +4,16 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.i18n.messages import N_
-from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_in_workspace, is_root_like_path, is_under
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import FETCHED, NO_LABELS, SECRET, ShellStream, Word, word_set
+from hermes.safety.shell.words import NO_LABELS, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
 
-_STARTING = (
-    "to-command",
-    "checkpoint-action",
-    "use-compress-program",
-    "compress-program",
-    "info-script",
-    "new-volume-script",
-    "rsh-command",
-    "unzip-command",
+_STARTING = str.split(
+    "to-command checkpoint-action use-compress-program compress-program info-script new-volume-script rsh-command "
+    "unzip-command"
 )
 _PACKING = ("use-compress-program", "compress-program")
 
@@ -34,9 +27,8 @@ def archived(call: ProgramCall) -> ShellStream | None:
             call.ask("protected-path", "it unpacks over the system")
     if options.has_option("remove-files") or (call.name == "zip" and options.has_option("m", "move")):
         call.ask("mv-away", "it deletes what it packs")
-    if options.has_option("P", "absolute-names") and options.has_option("x", "extract") and call.name == "tar":
+    if call.name == "tar" and options.has_option("P", "absolute-names") and options.has_option("x", "extract"):
         call.ask("protected-path", "it unpacks to wherever the archive says")
-    _unpacked(call, options)
     return _packed(call, options)
 
 
@@ -49,27 +41,6 @@ def _told(call: ProgramCall, options: CommandOptions) -> None:
                 _started(call, text, harmless=name in _PACKING)
     for word in options.option_values("I", "F") if call.name in ("tar", "bsdtar", "gtar") else []:
         _started(call, word.text, harmless=True)
-    if call.name == "zip" and (
-        options.has_option("unzip-command") or any(text.startswith("-TT") for text in call.args)
-    ):
-        call.ask("nested-program", "it starts another program")
-
-
-def _unpacked(call: ProgramCall, options: CommandOptions) -> None:
-    """What comes out of an archive that was downloaded is as foreign as the archive."""
-    extracts = call.name in ("unzip", "7z", "7za", "unrar", "cpio") or options.has_option("x", "extract", "get")
-    if not extracts:
-        return
-    files = options.option_values("f", "file")
-    source = dataflow.file_content(call, files[0]) if files else call.stdin
-    if call.name in ("unzip", "7z", "7za", "unrar") and options.operands:
-        named = options.operands[-1] if call.name.startswith("7z") else options.operands[0]
-        source = dataflow.file_content(call, named)
-    if FETCHED in source.labels:
-        folders = options.option_values("C", "directory", "d")
-        call.state.files[call.resolve_path(folders[0]) if folders else call.cwd] = ShellStream(
-            None, frozenset({FETCHED})
-        )
 
 
 def _archive_options(call: ProgramCall) -> CommandOptions:
@@ -96,7 +67,7 @@ def _packed(call: ProgramCall, options: CommandOptions) -> ShellStream | None:
             inner = ProgramCall(call.name, call.words, there, None, call.host)
         labels = inner.judge_reads(options.operands)
         if any(is_root_like_path(inner.resolve_path(word), call.host.places) for word in options.operands):
-            labels = frozenset({SECRET})
+            labels = frozenset({Label.SECRET})
     files = options.option_values("f", "file")
     if files and files[0].text != "-":
         path = call.resolve_path(files[0])
@@ -126,19 +97,11 @@ def sorted_(call: ProgramCall) -> None:
         _started(call, word.text, harmless=True)
     for word in options.option_values("o", "output"):
         call.judge_write(call.resolve_path(word), kind=EffectKind.OVERWRITES)
-    emptied(call, options.operands, options.option_values("o", "output"))
 
 
-_DELETING = (
-    "delete",
-    "delete-after",
-    "delete-before",
-    "delete-excluded",
-    "delete-during",
-    "delete-delay",
-    "delete-missing-args",
-    "remove-source-files",
-    "del",
+_DELETING = word_set(
+    "delete delete-after delete-before delete-excluded delete-during delete-delay delete-missing-args "
+    "remove-source-files del"
 )
 
 
@@ -154,25 +117,7 @@ def synced(call: ProgramCall) -> None:
         if word.text.split()[:1] not in (["ssh"], ["/usr/bin/ssh"]):
             call.ask("nested-program", "it starts another program")
         call.judge_script(word.text, lost=True)
-    for word in options.option_values("rsync-path"):
-        if word.text.split()[:1] != ["rsync"] or len(word.text.split()) > 1:
-            call.judge_script(word.text, lost=True)
-            call.ask("nested-program", "it starts another program")
-    if options.has_option("daemon"):
-        call.ask("raw-connection", "it opens files to others")
-    emptied(call, operands[:-1], operands[-1:])
     transferred(call, operands)
-
-
-def emptied(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) -> None:
-    """Judge files that are replaced by nothing."""
-    if (
-        any(word.text == "/dev/null" for word in sources)
-        and targets
-        and not dataflow.is_disposable(call.resolve_path(targets[0]), call.host)
-    ):
-        path = call.resolve_path(targets[0])
-        call.ask("emptied", N_("it empties {path}", path=path))
 
 
 def _sync_deletes(call: ProgramCall, operands: Sequence[Word]) -> None:
@@ -210,18 +155,8 @@ def _sent(call: ProgramCall, here: Sequence[Word], host: str) -> None:
     labels = call.judge_reads(here)
     call.add_effect(EffectKind.SENDS, [host])
     paths = [call.resolve_path(word) for word in here]
-    if SECRET in labels or any(is_root_like_path(path, call.host.places) or kept(call, path) for path in paths):
-        call.ask("exfiltration", "it sends keys, settings or the whole home away")
-
-
-def kept(call: ProgramCall, path: str) -> bool:
-    """Whether a path is among the settings of the person, or of the system: not work that one sends somewhere."""
-    places = call.host.places
-    if is_in_workspace(path, places):
-        return False
-    return (is_under(path, places.home) and "/." in path) or path.startswith(
-        ("/etc/", "/root/", "/var/lib/", "/var/backups/")
-    )
+    if Label.SECRET in labels or any(is_root_like_path(path, call.host.places) for path in paths):
+        call.ask("exfiltration", "it sends keys or the whole home away")
 
 
 def _received(call: ProgramCall, target: Word, remote: Sequence[Word]) -> None:
@@ -230,7 +165,7 @@ def _received(call: ProgramCall, target: Word, remote: Sequence[Word]) -> None:
     for source in remote:
         name = source.text.rpartition("/")[2].rpartition(":")[2]
         call.state.files[path if target.text not in (".", "./") else f"{path}/{name}"] = ShellStream(
-            None, frozenset({FETCHED})
+            None, frozenset({Label.FETCHED})
         )
 
 

@@ -8,39 +8,18 @@ from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis, fetched
 from hermes.safety.shell.scripts import find_exhaustion
-from hermes.safety.shell.words import FETCHED, UNKNOWN_STREAM, ShellStream, Word, word_set
+from hermes.safety.shell.words import UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
 
-_MANIFEST = re.compile(
-    r"/(package\.json|package-lock\.json|Makefile|makefile|GNUmakefile|justfile|Rakefile|Gemfile|setup\.(py|cfg)|pyproject\.toml|"
-    r"conftest\.py|tox\.ini|noxfile\.py|pytest\.ini|Cargo\.toml|build\.rs|build\.gradle(\.kts)?|pom\.xml|CMakeLists\.txt|"
-    r"composer\.json|mix\.exs|go\.mod|requirements\S*\.txt|docker-compose\.ya?ml|compose\.ya?ml|Dockerfile|Vagrantfile|"
-    r"gulpfile\.\w+|Gruntfile\.\w+|webpack\.config\.\w+|vite\.config\.\w+|jest\.config\.\w+|\.npmrc|\.eslintrc\S*|"
-    r"\.pre-commit-config\.yaml|SConstruct|meson\.build|playbook\.ya?ml|site\.ya?ml|main\.tf|wscript|build\.xml|build\.sbt)$"
-)
-
-
-def runs_folder(call: ProgramCall, place: str) -> None:
-    """Judge a folder out of which code is taken: it may have been downloaded, or what says what runs in it."""
-    dataflow.judge_code_folder(call, place)
-    for path, held in call.state.files.items():
-        if FETCHED in held.labels and path.startswith(place) and _MANIFEST.match(path[len(place) :]):
-            call.ask("remote-exec", "it runs what it downloads")
-            return
-
-
-def folder(call: ProgramCall) -> None:
-    """Programs whose settings and plug-ins in the folder are code: test runners, builders, linters."""
-    cloud_clis.migrations(call)
-    fetched.installs(call)
-    runs_folder(call, call.cwd)
-    if call.name == "go" and call.args[:1] == ["install"]:
-        for text in call.args[1:]:
-            if "@" in text:
-                name = text.partition("@")[0].rpartition("/")[2]
-                call.state.files[f"{call.host.places.home}/go/bin/{name}"] = ShellStream(None, frozenset({FETCHED}))
+def go(call: ProgramCall) -> None:
+    """go: code of its folder, and programs that `go install` fetches, which may be run next."""
+    dataflow.judge_code_folder(call, call.cwd)
+    for package, version, _ in (text.partition("@") for text in call.args[1:]):
+        if call.args[0] == "install" and version:
+            made = f"{call.host.places.home}/go/bin/{package.rpartition('/')[2]}"
+            call.state.files[made] = ShellStream(None, frozenset({Label.FETCHED}))
 
 
 _HARMLESS_NPM = word_set(
@@ -63,7 +42,7 @@ def node_packages(call: ProgramCall) -> ShellStream | None:
         _packages_installed(call, verb, args[1:])
     elif verb in ("run", "run-script"):
         cloud_clis.migrations(call)
-    runs_folder(call, call.cwd)
+    dataflow.judge_code_folder(call, call.cwd)
     return None
 
 
@@ -71,13 +50,10 @@ def _packages_installed(call: ProgramCall, verb: str, named: Sequence[str]) -> N
     call.add_effect(EffectKind.FETCHES, ("registry",))
     if any(map(fetched.foreign, named)):
         call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
-    if verb in ("install", "i", "add") and any(text.startswith("--registry") for text in call.args):
-        call.ask("runs-fetched", "it installs packages from another registry", contained=True)
 
 
 def _package_run(call: ProgramCall) -> ShellStream | None:
     options = CommandOptions(call.words, "pcw", word_set("package call workspace"), stop=call.name in ("npx", "bunx"))
-    cloud_clis.migrations(call)
     call.add_effect(EffectKind.FETCHES, ("registry",))
     call.add_effect(EffectKind.RUNS, ("registry", call.cwd))
     for word in options.option_values("c", "call"):
@@ -102,8 +78,6 @@ def project_runner(call: ProgramCall) -> ShellStream | None:
         return _project_run(call, verb, call.words[at:])
     if verb in _CHANGING:
         _project_changed(call, verb)
-    elif call.name in ("poetry", "pdm", "pipenv", "hatch") and verb in ("config", "env") and "remove" in args:
-        call.ask("packages", "it removes programs that others may need")
     return None
 
 
@@ -153,13 +127,10 @@ def pip(call: ProgramCall) -> ShellStream | None:
     elif "config" in args and {"set", "edit", "unset"} & set(args):
         call.add_effect(EffectKind.PERSISTS, ("pip.conf",))
         call.ask("hijack", "it changes where packages come from")
-    elif "uninstall" in args and ("-r" in args or any(word.dynamic for word in call.words)):
-        call.ask("packages", "it removes programs that others may need")
     return None
 
 
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile", "justfile", "build.ninja")
-_SHELL_SET = re.compile(r"SHELL=|\.SHELLFLAGS=|MAKEFLAGS=|CC=.*[;|&]|\w+=.*(\$\(shell|`)")
 
 
 def make(call: ProgramCall) -> ShellStream | None:
@@ -168,13 +139,11 @@ def make(call: ProgramCall) -> ShellStream | None:
     files = options.option_values("f", "file", "makefile")
     folders = options.option_values("C", "directory")
     place = call.resolve_path(folders[0]) if folders else call.cwd
-    runs_folder(call, place)
+    dataflow.judge_code_folder(call, place)
     for word in files:
         _make_file(call, word)
     for word in options.option_values("eval", "E"):
         _recipes(call, ShellStream(word.text))
-    if any(_SHELL_SET.match(word.text) for word in options.operands):
-        call.ask("nested-program", "it starts another program")
     for name in _MAKEFILES if not files and call.state.files else ():
         held = call.state.files.get(f"{place}/{name}", UNKNOWN_STREAM)
         if held.text is not None:
@@ -184,11 +153,8 @@ def make(call: ProgramCall) -> ShellStream | None:
 
 def _make_file(call: ProgramCall, word: Word) -> None:
     held = dataflow.file_content(call, word)
-    if word.text == "-" or word.text.startswith("/dev/"):
-        _recipes(call, held)
-        return
     dataflow.judge_run_file(call, call.resolve_path(word), script=False)
-    if held.text is not None:
+    if word.text.startswith(("-", "/dev/")) or held.text is not None:
         _recipes(call, held)
 
 
@@ -207,47 +173,29 @@ def _recipes(call: ProgramCall, stream: ShellStream) -> None:
                 call.judge_script(text.replace("$$", "$"), lost=True)
 
 
-_EMPTIES = re.compile(r"(?:^|[|+:])\s*(?:sil\w*!?\s+)?(?:%|1,\$)\s*d(?:e\w*)?\s*(?:$|\|)")
-_EDITORS = word_set("vi vim nvim ex view gvim nano emacs")
-
-
 def editor(call: ProgramCall) -> ShellStream | None:
-    """vim, less, man, emacs: commands given to an editor or pager, some of which start programs."""
-    if call.name in _EDITORS:
-        _edited(call)
-        return None
-    for text in call.args:
-        if text.startswith("+") and "!" in text:
-            call.judge_script(text.partition("!")[2], lost=True)
-            call.ask("nested-program", "a pager starts a command")
-    return None
-
-
-def _edited(call: ProgramCall) -> None:
+    """vim, emacs, nano: commands given to an editor, some of which start programs, and the files that it writes."""
     letters = {"emacs": "flL", "nano": "oQrTYX"}.get(call.name, "cSuTwWi")
     options = call.parse_options(letters, word_set("cmd eval load startuptime execute"))
     spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
-    spoken = [*options.option_values("c", "cmd", "eval", "execute"), *spoken]
-    texts = [word.text for word in spoken]
-    for word in spoken:
+    for word in [*options.option_values("c", "cmd", "eval", "execute"), *spoken]:
         _editor_command(call, word.text.removeprefix("+"))
+    if call.name == "ex":
+        _editor_command(call, call.stdin.text or "")
     for word in options.option_values("S", "u", "l", "load"):
         dataflow.judge_run_file(call, call.resolve_path(word), script=False)
         call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
-    _edited_files(call, options, texts)
-    if call.fed and call.name in ("ex", "vim") and call.stdin.text:
-        _editor_command(call, call.stdin.text)
+    if call.name != "view" and not options.has_option("R", "help", "version"):
+        for word in options.operands:
+            if not word.text.startswith("+"):
+                call.judge_write(call.resolve_path(word))
+    return None
 
 
-def _edited_files(call: ProgramCall, options: CommandOptions, texts: Sequence[str]) -> None:
-    """The files that an editor writes."""
-    if call.name == "view" or options.has_option("R", "help", "version"):
-        return
-    if any(map(_EMPTIES.search, texts)):
-        call.ask("emptied", "it deletes what files hold")
-    for word in options.operands:
-        if not word.text.startswith("+"):
-            call.judge_write(call.resolve_path(word))
+_EDITOR_CODE = re.compile(
+    r"system\s*\(|shell-command|\b(py3?|python\w*|lua\w*|perl|ruby|term(inal)?)\s|(call|start)-process|delete\s*\(|"
+    r"delete-(file|directory)|writefile"
+)
 
 
 def _editor_command(call: ProgramCall, text: str) -> None:
@@ -256,28 +204,11 @@ def _editor_command(call: ProgramCall, text: str) -> None:
         if bang:
             call.judge_script(bang[1], lost=True)
             call.ask("nested-program", "an editor starts a command")
-        elif re.search(
-            r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|"
-            r"perl\s|ruby\s",
-            line,
-        ):
-            call.ask("nested-program", "an editor starts a command")
-        elif re.search(r"delete\s*\(|delete-file|delete-directory|writefile", line):
-            call.ask("program-text", "an editor deletes or writes files")
+        elif _EDITOR_CODE.search(line):
+            call.ask("program-text", "an editor starts programs, deletes or writes files")
         written = re.search(r"(?:^|\|)\s*:?w(?:rite)?!?\s+(?!q)(\S+)", line)
         if written:
             call.judge_write(call.resolve_path(Word(written[1])))
-
-
-def ed(call: ProgramCall) -> ShellStream | None:
-    """ed, patch: files changed by what comes in."""
-    for word in call.parse_options("pioBdDFgrVxYz").operands[:1]:
-        call.judge_write(call.resolve_path(word))
-    if call.name == "ed" and call.fed and call.stdin.text:
-        for line in call.stdin.text.splitlines():
-            if line.startswith("!") or re.match(r"[rw]\s*!", line):
-                call.judge_script(line.partition("!")[2], lost=True)
-    return None
 
 
 _AWK_STARTS = re.compile(
@@ -296,15 +227,10 @@ def awk(call: ProgramCall) -> ShellStream | None:
     if not programs and not options.option_values("f", "file") and operands:
         programs, operands = [operands[0]], operands[1:]
     for word in options.option_values("f", "file", "exec"):
-        held = dataflow.file_content(call, word)
         call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
-        if held.text is not None:
-            programs.append(Word(held.text))
-        elif held.labels:
-            call.ask("remote-exec", "it runs what it downloads or decodes")
+        held = dataflow.judge_run_file(call, call.resolve_path(word), script=False)
+        programs += [Word(held.text)] if held is not None and held.text is not None else []
     for word in programs:
-        if reason := find_exhaustion(word.text):
-            call.ask("bomb", reason)
         _awk_program(call, word.text[:20_000])
     return None
 
@@ -322,81 +248,31 @@ def _awk_program(call: ProgramCall, text: str) -> None:
         call.judge_write(call.resolve_path(Word(f"{call.host.places.home}{found[1]}")))
 
 
-def compiled(call: ProgramCall) -> ShellStream | None:
-    """gcc, rustc, go build: they read the folder, and write what may be run next."""
-    options = call.parse_options("oILlDfWxOmgstu")
-    for word in options.option_values("o"):
-        path = call.resolve_path(word)
-        call.judge_write(path)
-        if call.fed or any(
-            dataflow.file_content(call, one).text is not None or dataflow.file_content(call, one).labels
-            for one in options.operands
-        ):
-            call.state.files[path] = ShellStream(
-                None, frozenset(label for one in options.operands for label in dataflow.file_content(call, one).labels)
-            )
-    return None
+def patched(call: ProgramCall) -> None:
+    """ed, patch: the file that is changed by what comes in, and the commands that `ed` starts."""
+    for word in call.parse_options("pioBdDFgrVxYz").operands[:1]:
+        call.judge_write(call.resolve_path(word))
+    for line in (call.stdin.text or "").splitlines() if call.name == "ed" else ():
+        if line.startswith("!"):
+            call.judge_script(line[1:], lost=True)
 
 
-_SHELLING = word_set(
-    "shell command raw script ansible.builtin.shell ansible.builtin.command ansible.builtin.raw win_shell expect"
-)
-
-
-def infrastructure(call: ProgramCall) -> ShellStream | None:
-    """ansible: modules that run commands everywhere."""
-    options = call.parse_options("imabeltuf", word_set("inventory module-name args extra-vars limit tags"))
-    plays = [call.resolve_path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))]
-    call.add_effect(EffectKind.RUNS, plays or [call.cwd])
-    runs_folder(call, call.cwd)
-    _ansible_modules(call, options)
-    if options.has_option("b", "become") and call.name == "ansible":
-        call.ask("privilege", "it runs with another user's rights")
-    return None
-
-
-_ENDS = re.compile(r"state=(absent|stopped|killed)|reboot")
-
-
-def _ansible_modules(call: ProgramCall, options: CommandOptions) -> None:
-    """What the modules named on the command line do on every host."""
-    if options.has_option("C", "check"):
-        return
-    modules = [word.text for word in options.option_values("m", "module-name")]
-    given = options.option_values("a", "args")
-    if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):
-        for word in given:
-            call.judge_script(word.text, lost=True)
-    elif any(map(_ENDS.search, call.args)) or "reboot" in modules:
-        call.ask("remote-loss", "it deletes or stops what others may need")
+def compiled(call: ProgramCall) -> None:
+    """gcc, clang, rustc: they write what may be run next."""
+    for word in call.parse_options("oILlDfWxOmgstu").option_values("o"):
+        call.judge_write(call.resolve_path(word))
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        word_set(
-            """
-            pytest tox nox cargo go gradle gradlew mvn ant rake rails cmake meson bazel sbt dotnet swift mix rebar3
-            stack cabal composer grunt gulp
-            webpack vite rollup eslint prettier jest vitest mocha tsc next nuxt pre-commit mypy ruff black isort
-            pylint flake8 scons buck2
-            invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask
-            uvicorn gunicorn celery
-            streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake
-            xcodebuild pod vsce ovsx jsr diesel sqlx goose migrate dbmate atlas drizzle-kit prisma sequelize typeorm
-            knex hasura sequelize-cli artisan symfony sail console rails-console
-            """
-        ),
-        folder,
-    ),
+    "go": go,
     **dict.fromkeys(("npm", "yarn", "pnpm", "bun-install", "npx", "bunx"), node_packages),
     **dict.fromkeys(
         ("uv", "uvx", "poetry", "pipenv", "hatch", "pdm", "rye", "pipx", "bundle", "dotenv"), project_runner
     ),
     **dict.fromkeys(("pip", "pip3"), pip),
     **dict.fromkeys(("make", "gmake", "just"), make),
-    **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs", "man"), editor),
-    **dict.fromkeys(("ed", "patch"), ed),
+    **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs"), editor),
+    **dict.fromkeys(("ed", "patch"), patched),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
     **dict.fromkeys(("gcc", "cc", "g++", "clang", "clang++", "rustc", "tcc"), compiled),
-    **dict.fromkeys(("ansible", "ansible-playbook"), infrastructure),
 }

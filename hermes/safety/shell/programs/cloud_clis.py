@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import SECRET, STORED, word_set
+from hermes.safety.shell.words import Label, word_set
 
 LOSS = "it deletes or stops what others may need"
 _TAKES = word_set(
@@ -37,7 +37,6 @@ _LEAVES = word_set(
     """
 )
 _PIECES = re.compile(r"[-:_.]+")
-_CAMEL = re.compile(r"(delete|remove|drop|destroy|purge|terminate|erase|wipe)[A-Z]")
 _WORD = re.compile(r"[A-Za-z][\w:.-]{0,60}$")
 _DELETING_OPTION = re.compile(
     r"--?(delete([_-][\w-]+)?|purge|destroy|wipe|erase|nuke|remove-(all|volumes|orphans|data|source\w*)|drop|prune|"
@@ -131,7 +130,6 @@ _OWN_WORDS: dict[str, str] = {
         ("wp", "drush"), r"(db (drop|reset|clean|query)|site empty|sql[-:](drop|query)|site-install|search-replace)"
     ),
     **dict.fromkeys(("liquibase", "flyway", "alembic"), r".*\b(drop-?all|rollback|clean|undo|downgrade)\b"),
-    "gpg": r".*--delete-(secret-)?(and-public-)?keys?",
     "unison": r".*-(force|nodeletion never|batch\b.*-force)",
 }
 _PATTERNS = {name: re.compile(text, re.IGNORECASE) for name, text in _OWN_WORDS.items()}
@@ -142,19 +140,13 @@ _VALUED = word_set(
     "filter label selector name description"
 )
 _VALUED_LETTERS = {
-    "kubectl": "nsol",
-    "oc": "n",
+    **dict.fromkeys(("kubectl", "oc", "helm"), "nsol"),
+    **dict.fromkeys(("heroku", "flyctl", "fly", "doctl"), "artc"),
     "az": "gno",
     "redis-cli": "hpanu",
     "gh": "Rtbm",
-    "heroku": "ar",
     "mysqladmin": "upPh",
-    "helm": "n",
-    "flyctl": "a",
-    "fly": "a",
-    "doctl": "tc",
     "ctr": "na",
-    "vault": "",
 }
 _TRIED = word_set(
     "--dry-run --dry-run=client --dry-run=server --dryrun --help -help --what-if --noop --plan --preview "
@@ -167,8 +159,6 @@ def taken(words: Sequence[str], verbs: frozenset[str], depth: int = _DEEPEST) ->
     for text in words[:depth]:
         if not _WORD.match(text):
             continue
-        if _CAMEL.match(text):
-            return True
         pieces = _PIECES.split(text.lower())
         if pieces[0] in verbs or (len(pieces) > 1 and pieces[-1] in verbs):
             return True
@@ -204,7 +194,7 @@ _DROPS = word_set("del unlink hdel expire pexpire rename getdel")
 def _stored(call: ProgramCall, options: CommandOptions, operands: Sequence[str]) -> None:
     """A store that is told to drop keys which are only known when it runs, or is given its commands by a pipe."""
     verb = operands[0].lower() if operands else ""
-    listed = verb in _DROPS and any(word.text == "$()" or STORED in word.labels for word in options.operands[1:])
+    listed = verb in _DROPS and any(word.text == "$()" or Label.STORED in word.labels for word in options.operands[1:])
     told = call.stdin.text if call.fed and not operands else None
     if listed or (told is not None and _PATTERNS["redis-cli"].match(told.replace("\n", " "))):
         call.add_effect(EffectKind.DESTROYS)
@@ -224,6 +214,8 @@ def _loses(call: ProgramCall, operands: Sequence[str], spoken: str) -> bool:
     return bool(pattern.match(spoken) or pattern.match(" ".join(call.args[first:])))
 
 
+_STATE = re.compile(r"reboot$|(.* )?state=(absent|stopped|killed)\b")
+"""Words of programs that bring other machines into a state."""
 TELLING = re.compile(r"doc|help|man$|tldr|cheat|lint|fmt|grep|log$|todo|note|jira|task|test|say")
 """Names of programs whose words are things that they tell of."""
 
@@ -239,7 +231,7 @@ def unknown(call: ProgramCall) -> None:
         for word in call.words[:8]
         if not word.quoted and word.text[:1] != "-" and "." not in word.text and "/" not in word.text
     ]
-    if taken(operands, _TAKES_AWAY, 3) or _deletes_by_option(call.args[:20]):
+    if taken(operands, _TAKES_AWAY, 3) or _deletes_by_option(call.args[:20]) or any(map(_STATE.match, call.args[:20])):
         call.add_effect(EffectKind.DESTROYS, operands[-1:])
         call.ask("remote-loss", LOSS)
 
@@ -262,14 +254,13 @@ def _uploaded(call: ProgramCall, spoken: str, options: CommandOptions) -> None:
         if word.text.startswith(("/", "~"))
     )
     call.add_effect(EffectKind.SENDS, (call.name,))
-    if SECRET in labels or deep:
+    if Label.SECRET in labels or deep:
         call.ask("exfiltration", "it sends keys or the whole home away")
 
 
 _MIGRATIONS = re.compile(
-    r"(?:\w+[:.])*(?:db|migrat\w*|schema|database|ecto|doctrine|orm|flyway|liquibase|mongo|redis|sqlx|cache|queue)[:.]"
-    r"(?:[\w-]+[:.])*(drop|reset|fresh|wipe|purge|clean|truncate|refresh|rollback|undo|obliterate|nuke|destroy|setup|"
-    r"schema:load|dropall|flush)\S*$|flyway(Clean|Undo)|liquibaseDropAll|liquibaseRollback\w*|ecto\.(drop|reset)",
+    r"(?:\w+[:.])*(?:db|migrat\w*|schema|database|ecto|orm|cache|queue)[:.](?:[\w-]+[:.])*"
+    r"(drop|reset|fresh|wipe|purge|truncate|rollback|destroy)\S*$",
     re.IGNORECASE,
 )
 _TOOLS = word_set(
@@ -286,12 +277,6 @@ _TOOL_LOSES = re.compile(
     r"release:perform|nuget push|remove_directory)\b|.*--(?:force-reset|accept-data-loss|force)\b"
 )
 """Words with which a project's tool loses a database, or publishes."""
-_ORM = re.compile(
-    r"\.(delete_all|destroy_all|deleteMany\(\s*(\{\s*\})?\s*\)|truncate|drop_all|drop_table|dropDatabase)|"
-    r"objects(\.all\(\)|\.filter\([^)]*\))?\.delete\(\)|::truncate\(|DB::(statement|unprepared)|drop_collection|"
-    r"metadata\.drop_all|execute\w*\(\s*[\"']\s*(drop|truncate|delete)\b",
-    re.IGNORECASE,
-)
 
 
 _DROPS_ROWS = re.compile(
@@ -319,11 +304,6 @@ def migrations(call: ProgramCall) -> None:
         if name in _TOOLS and _TOOL_LOSES.match(" ".join(args[at : at + 3])):
             _database_lost(call)
             return
-
-
-def loses_rows(text: str) -> bool:
-    """Whether a program text deletes all of a model's rows, or tables."""
-    return _ORM.search(text) is not None
 
 
 def _database_lost(call: ProgramCall) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.programs import windows
-from hermes.safety.shell.regenerable import is_regenerable_text
 from hermes.safety.shell.words import Word
 
 _VALUED = re.compile(
@@ -30,10 +29,6 @@ _LOOKING = re.compile(
     r"(invoke-(webrequest|restmethod|command)|iwr|start-process|get-credential|add-type)$", re.IGNORECASE
 )
 """What a program text is asked about by other rules, or does no harm in it."""
-_EMPTY = re.compile(
-    r"(?:Set-Content|\bsc)\s+(?:-Path\s+)?\S+\s+(?:-Value\s+)?(?:''|\"\"|\$null|$)|(?:\$null|Out-Null)\s*>\s*\S",
-    re.IGNORECASE,
-)
 _MOST = 100
 
 
@@ -64,14 +59,10 @@ def _joined(words: Sequence[Word]) -> str:
 
 
 def _spoken(call: ProgramCall, text: str) -> None:
-    if _EMPTY.search(text[:20_000]):
-        call.ask("emptied", "it empties a file")
     for words in _commands(text[:20_000]):
         name = _NAMES.get(words[0].lower(), words[0])
         inner = ProgramCall(name, [Word(one.strip(_QUOTES)) for one in words[1:]], call.state, None, call.host)
         low = name.lower().removesuffix(".exe")
-        if name == "Remove-Item" and _only_built(inner):
-            continue
         if low in windows.RULES:
             windows.judge(ProgramCall(low, inner.words, call.state, None, call.host))
         elif not _LOOKING.match(name):
@@ -84,9 +75,3 @@ def _commands(text: str) -> Iterator[list[str]]:
         if words:
             words[0] = words[0].strip(_QUOTES)
             yield words[:40]
-
-
-def _only_built(call: ProgramCall) -> bool:
-    """Whether all that is removed can be made again."""
-    named = [text.strip(",") for word in call.words for text in word.text.split(",") if text and text[:1] != "-"]
-    return bool(named) and all(is_regenerable_text(call, text) for text in named)

@@ -28,8 +28,8 @@ _HOST_PATHS = re.compile(
 )
 _POWERS = word_set("privileged device cap-add security-opt userns ipc uts cgroupns device-cgroup-rule")
 _SPACES = ("ipc", "uts", "userns")
-_GLOBAL_VALUED = word_set("-H --host -c --context --config -l --log-level --tlscacert -n --namespace --root --url")
-_COMPOSE_VALUED = word_set("-f --file -p --project-name --profile --env-file --project-directory")
+_GLOBAL_NAMED = word_set("host context config log-level tlscacert namespace root url")
+_COMPOSE_NAMED = word_set("file project-name profile env-file project-directory")
 _RUN_VALUED = "vepuwlhmaPc"
 _RUN_NAMED = word_set(
     "volume env publish user workdir label hostname memory name network net entrypoint env-file mount cpus "
@@ -61,32 +61,20 @@ def _done(call: ProgramCall, operands: Sequence[str], words: Sequence[Word], ver
     elif verb in ("run", "create", "exec"):
         _opened(call, words, verb)
     elif verb in ("build", "buildx", "compose", "up", "buildah", "bake"):
-        _built(call, words)
-    elif verb == "cp" and len(words) > 1:
-        _copied(call, words)
+        call.add_effect(EffectKind.RUNS, (call.cwd,))
     elif verb == "plugin" and "install" in operands:
         call.ask("container", _POWER)
 
 
 def _parts(call: ProgramCall) -> tuple[list[str], Sequence[Word]]:
     """The words from the verb on as texts, and those behind it; options before the verb are left out."""
-    args = call.args
-    at = 0
-    while at < len(args) and args[at].startswith("-"):
-        at += 2 if args[at] in _GLOBAL_VALUED else 1
+    words = CommandOptions(call.words, "Hcln", _GLOBAL_NAMED, stop=True).operands
     if call.name in ("docker-compose", "podman-compose"):
-        return ["compose", *_without_valued(args)], call.words
-    if args[at : at + 1] == ["compose"]:
-        return ["compose", *_without_valued(args[at + 1 :])], call.words[at + 1 :]
-    return args[at:], call.words[at + 1 :]
-
-
-def _without_valued(args: Sequence[str]) -> list[str]:
-    """The words of compose without its own options before the verb."""
-    at = 0
-    while at < len(args) and args[at].startswith("-"):
-        at += 2 if args[at] in _COMPOSE_VALUED else 1
-    return list(args[at:])
+        words = [Word("compose"), *call.words]
+    if not words or words[0].text != "compose":
+        return [word.text for word in words], words[1:]
+    composed = CommandOptions(words[1:], "fp", _COMPOSE_NAMED, stop=True).operands
+    return ["compose", *(word.text for word in composed)], words[1:]
 
 
 def _lost(call: ProgramCall, operands: Sequence[str], verb: str) -> None:
@@ -113,20 +101,6 @@ def _flagged(flags: Set[str]) -> tuple[bool, bool]:
     letters = set("".join(text[1:] for text in flags if re.fullmatch(r"-[a-zA-Z]+", text)))
     data = "v" in letters or bool(_LOSES_DATA & flags)
     return data, data or "f" in letters or bool(_FORCING & flags)
-
-
-def _built(call: ProgramCall, words: Sequence[Word]) -> None:
-    call.add_effect(EffectKind.RUNS, (call.cwd,))
-    for word in words:
-        found = re.search(r"(?:^|,)(?:src|source)=([^,]+)", word.text)
-        if found and call.secret_reason(Word(found[1])):
-            call.ask("reads-secret", "it gives keys to what is built")
-
-
-def _copied(call: ProgramCall, words: Sequence[Word]) -> None:
-    if ":" not in words[-1].text:
-        call.judge_write(call.resolve_path(words[-1]))
-    call.judge_reads([word for word in words[:-1] if ":" not in word.text])
 
 
 def _opened(call: ProgramCall, words: Sequence[Word], verb: str) -> None:
@@ -193,7 +167,7 @@ def cluster(call: ProgramCall) -> ShellStream | None:
 
 _REACHING = re.compile(
     r"--privileged|--net-host|type=bind,src=/,|src=/(,|$)|source=/($|,)|:/host|--bind[= ]?/?$|"
-    r"security\.privileged=true|^/:|raw\.lxc|--add-caps|--device=?/dev/(sd|nvme|vd|mem)"
+    r"security\.privileged=true|^/:|^/$|--directory=/$|raw\.lxc|--add-caps|--device=?/dev/(sd|nvme|vd|mem)"
 )
 
 
@@ -203,27 +177,12 @@ def lower(call: ProgramCall) -> None:
     if any(_REACHING.search(text) for text in call.args):
         call.add_effect(EffectKind.ESCALATES)
         call.ask("container", _POWER)
-    elif call.name == "systemd-nspawn" and any(text in ("-D", "--directory=/", "--bind=/") for text in call.args):
-        call.ask("container", _POWER)
 
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose", "podman-compose", "buildah", "finch"), judge),
     **dict.fromkeys(("kubectl", "oc", "k3s", "microk8s", "k", "minikube"), cluster),
     **dict.fromkeys(
-        (
-            "ctr",
-            "crictl",
-            "lxc",
-            "incus",
-            "runc",
-            "crun",
-            "systemd-nspawn",
-            "apptainer",
-            "singularity",
-            "virsh",
-            "multipass",
-        ),
-        lower,
+        word_set("ctr crictl lxc incus runc crun systemd-nspawn apptainer singularity virsh multipass"), lower
     ),
 }

@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import DECODED, FETCHED, ShellStream, Word, word_set
+from hermes.safety.shell.words import Label, ShellStream, Word, is_bare_word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 LOSES = "it deletes tables or rows without a condition"
@@ -88,52 +88,20 @@ def address_loses(address: str) -> bool:
 
 _CLIENTS: dict[str, tuple[str, str]] = {
     # By program: the letters that take a value, and those whose value is a statement.
-    "psql": ("cdhpUfvoFRTPL", "c"),
-    "mysql": ("eDhPuS", "e"),
-    "mariadb": ("eDhPuS", "e"),
-    "sqlcmd": ("QqSUPdio", "Qq"),
-    "clickhouse-client": ("qhdu", "q"),
-    "clickhouse": ("qhdu", "q"),
-    "clickhouse-local": ("q", "q"),
-    "cockroach": ("e", "e"),
-    "cqlsh": ("efuk", "e"),
-    "duckdb": ("c", "c"),
-    "usql": ("cf", "c"),
-    "mongosh": ("", ""),
-    "mongo": ("", ""),
-    "isql": ("", ""),
-    "sqlplus": ("", ""),
-    "trino": ("", ""),
-    "presto": ("", ""),
-    "impala-shell": ("qi", "q"),
-    "hive": ("ef", "e"),
-    "beeline": ("euf", "e"),
-    "snowsql": ("qf", "q"),
-    "pgcli": ("cdhpU", ""),
-    "mycli": ("ehuD", "e"),
-    "litecli": ("e", "e"),
-    "spark-sql": ("ef", "e"),
-    "osqueryi": ("", ""),
-    "rqlite": ("", ""),
-    "sqlite3": ("", ""),
-    "sqlite": ("", ""),
-    "turso": ("", ""),
-    "db2": ("", ""),
-    "bteq": ("", ""),
-    "vsql": ("c", "c"),
-    "tsql": ("", ""),
-    "mssql-cli": ("Q", "Q"),
-    "cypher-shell": ("upa", ""),
-    "arangosh": ("", ""),
-    "iredis": ("", ""),
-    "surreal": ("", ""),
-    "ysqlsh": ("cdhpUf", "c"),
-    "edgedb": ("c", "c"),
-    "timescaledb": ("", ""),
-    "questdb": ("", ""),
-    "ksql": ("e", "e"),
-    "pinot-admin": ("", ""),
-    "aql": ("c", "c"),
+    **dict.fromkeys(word_set("psql usql ysqlsh duckdb vsql edgedb aql pgcli"), ("cdhpUfvoFRTPL", "c")),
+    **dict.fromkeys(word_set("mysql mariadb mycli litecli cockroach ksql"), ("eDhPuS", "e")),
+    **dict.fromkeys(word_set("cqlsh hive beeline spark-sql"), ("efuk", "e")),
+    **dict.fromkeys(word_set("sqlcmd mssql-cli"), ("QqSUPdio", "Qq")),
+    **dict.fromkeys(word_set("clickhouse clickhouse-client clickhouse-local impala-shell snowsql"), ("qhdufi", "q")),
+    **dict.fromkeys(
+        word_set(
+            """
+            mongosh mongo isql sqlplus trino presto osqueryi rqlite sqlite3 sqlite turso db2 bteq tsql cypher-shell
+            arangosh iredis surreal timescaledb questdb pinot-admin
+            """
+        ),
+        ("", ""),
+    ),
 }
 _SPOKEN_LONG = ("command", "execute", "eval", "query", "exec", "init-command", "sql", "statement")
 _NAMED = word_set(
@@ -142,97 +110,40 @@ _NAMED = word_set(
 )
 _ESCAPES = re.compile(r"(?:^|[;\n])\s*(?:\\!|\.shell|\.system|system\b|!)\s*([^\n;]{1,500})")
 _ESCAPED = re.compile(r"\bload_extension\s*\(|(^|[;\n])\s*(\\!|\.(shell|system)\b)|!\s*sh\b|\bsystem\s")
-_LOCAL = re.compile(r"^(localhost|127\.[\d.]+|::1|/\S*|\.|db|postgres|mysql|host\.docker\.internal)$")
-_PRODUCTION = re.compile(r"(^|[^a-z])(prod|production|live|master|primary)([^a-z]|$)", re.IGNORECASE)
-_HOST = re.compile(r"\w+://(?:[^@/]*@)?([\w.-]+)")
 
 
 def judge(call: ProgramCall) -> ShellStream | None:
     """Programs that speak SQL, or its like."""
     valued, spoken = _CLIENTS[call.name]
     options = call.parse_options(valued, _NAMED)
-    texts, unseen = _texts(call, options, spoken)
+    texts = _texts(call, options, spoken)
     if any(statements_lose(text) for text in texts):
         call.add_effect(EffectKind.DESTROYS)
         call.ask("sql", LOSES)
-    elif unseen and _production(call, options):
-        call.add_effect(EffectKind.DESTROYS)
-        call.ask("sql", "it sends statements that are not visible here to a database elsewhere")
-    _escaped(call, texts, spoken)
-    if MADE in call.stdin.labels:
-        call.ask("sql", "it is given statements that drop what they are made of")
-    if call.fed and call.stdin.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
-    return ShellStream(None, frozenset({MADE})) if any(map(_MAKES.search, texts)) else None
-
-
-MADE = "statements"
-"""Is a list of statements that drop things, made by a query."""
-_MAKES = re.compile(r"'\s*(?:drop|truncate|delete\s+from|alter)\s", re.IGNORECASE)
-
-
-def _texts(call: ProgramCall, options: CommandOptions, spoken: str) -> tuple[list[str], bool]:
-    """The statements that a call gives, and whether there are some that cannot be told."""
-    given = [*options.option_values(*spoken), *options.option_values(*_SPOKEN_LONG)]
-    given += options.operands if not spoken else []
-    texts = [word.text for word in (*given, *options.operands)]
-    unseen = any(word.dynamic and re.fullmatch(r"\$\(\)|\$\{\w+\}", word.text) for word in given)
-    streams = _streams(call, options)
-    texts += [stream.text for stream in streams if stream.text is not None]
-    unseen = unseen or any(stream.text is None for stream in streams)
-    if unseen and any(word.dynamic for word in given):
-        call.ask("sql", "the statements are only known at run time")
-    return texts, unseen
-
-
-def _streams(call: ProgramCall, options: CommandOptions) -> list[ShellStream]:
-    """The files of statements that a call names, and what comes in."""
-    scripted = (
-        options.option_values("f", "file", "queries-file") if call.name != "sqlcmd" else options.option_values("i")
-    )
-    streams = [dataflow.file_content(call, word) for word in scripted]
-    return [*streams, call.stdin] if call.fed else streams
-
-
-def _production(call: ProgramCall, options: CommandOptions) -> bool:
-    """Whether the database is one that others use: on another host, or called so."""
-    hosts = [word.text for word in options.option_values("h", "host")] if call.name != "duckdb" else []
-    for text in call.args:
-        found = _HOST.match(text)
-        hosts += [found[1]] if found else re.findall(r"\bhost=([\w.-]+)", text)
-    names = [word.text for word in (*options.option_values("d", "dbname", "database", "D"), *options.operands)]
-    return any(not _LOCAL.match(host) for host in hosts) or any(_PRODUCTION.search(name) for name in names)
-
-
-def _escaped(call: ProgramCall, texts: Sequence[str], spoken: str) -> None:
     for text in texts:
         for found in _ESCAPES.finditer(text[:40_000]):
             if found[0].lstrip(";\n ").startswith(("\\!", ".")):
                 call.judge_script(found[1], lost=True)
-    if spoken != "Qq" and any(_ESCAPED.search(text) for text in texts):
+    if spoken != "Qq" and any(map(_ESCAPED.search, texts)):
         call.ask("nested-program", "it starts another program")
+    if call.fed and call.stdin.labels & {Label.FETCHED, Label.DECODED}:
+        call.ask("remote-exec", "it runs what it downloads or decodes")
+    return None
 
 
-_STORES: dict[str, tuple[str, str]] = {
-    # Ports of stores that are emptied by one request, with the paths that do it.
-    "9200": ("elasticsearch", r"."),
-    "9201": ("elasticsearch", r"."),
-    "5984": ("couchdb", r"."),
-    "8500": ("consul", r"."),
-    "2379": ("etcd", r"."),
-    "8086": ("influxdb", r"."),
-    "8200": ("vault", r"."),
-    "6333": ("qdrant", r"."),
-    "2375": ("docker", r"."),
-    "2376": ("docker", r"."),
-    "7700": ("meilisearch", r"."),
-    "8108": ("typesense", r"."),
-    "15672": ("rabbitmq", r"."),
-    "8983": ("solr", r"."),
-    "8080": ("", r"/apis?/v1/namespaces"),
-    "6443": ("kubernetes", r"."),
-    "8001": ("kubernetes", r"."),
-}
+def _texts(call: ProgramCall, options: CommandOptions, spoken: str) -> list[str]:
+    """The statements that a call gives: on its command line, in files, and by its input."""
+    given = [*options.option_values(*spoken), *options.option_values(*_SPOKEN_LONG)]
+    streams = [dataflow.file_content(call, word) for word in options.option_values("f", "file", "queries-file", "i")]
+    streams += [call.stdin] if call.fed else []
+    if any(map(is_bare_word, given)):
+        call.ask("sql", "the statements are only known at run time")
+    return [
+        *(word.text for word in (*given, *options.operands)),
+        *(stream.text for stream in streams if stream.text is not None),
+    ]
+
+
 _EMPTYING = re.compile(
     r"_delete_by_query|_all(/|$|\?)|_purge|/drop(\b|/)|/flushall|/truncate|delete-all|deleteAll|/containers/create|"
     r"_cluster/settings|/_shutdown|/shutdown(\?|$)|/actuator/shutdown|/actuator/restart|update\?.*commit=true.*delete|"
@@ -250,12 +161,10 @@ def request_loses(method: str, address: str, bodies: Sequence[Word], *, local: b
     """Whether an HTTP request takes something away: by its method, its path, or what it carries."""
     if method == "DELETE" and not local:
         return True
-    port = re.match(r"(?:\w+://)?(?:[^@/]*@)?[\w.\[\]-]+:(\d{1,5})(/.*)?$", address)
-    if method == "DELETE" and port is not None and port[1] in _STORES:
-        return re.search(_STORES[port[1]][1], port[2] or "/") is not None
     if method in ("DELETE", "POST", "PUT", "PATCH", "PURGE") and _EMPTYING.search(address):
         return True
-    return address_loses(address) or any(_MUTATION.search(word.text[:20_000]) for word in bodies)
+    texts = [word.text[:20_000] for word in bodies]
+    return address_loses(address) or spoken_loses(texts) or any(map(_MUTATION.search, texts))
 
 
 RULES: dict[str, Rule] = dict.fromkeys(_CLIENTS, judge)

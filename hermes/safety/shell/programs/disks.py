@@ -8,9 +8,7 @@ from hermes.safety.shell.call import (
     BLOCK_DEVICE,
     CommandOptions,
     ProgramCall,
-    is_in_workspace,
     is_root_like_path,
-    is_temporary,
 )
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import NO_LABELS, ShellStream, Word, word_set
@@ -41,12 +39,10 @@ _SHOWING: dict[str, frozenset[str]] = {
     "parted": word_set("-l -v"),
     "sgdisk": word_set("-p -i -v -L"),
     "gdisk": word_set("-l"),
-    "cryptsetup": word_set("status isLuks benchmark luksDump luksUUID tcryptDump"),
+    "cryptsetup": word_set("status isLuks benchmark luksDump luksUUID tcryptDump open luksOpen close luksClose"),
     "e2fsck": word_set("-n"),
 }
 _SHOWING_ALL = word_set("print luksDump --list --print --version --help --dump --json -V free")
-_FORMATS = word_set("cfdisk blkdiscard cryptsetup")
-_OPENING = word_set("open luksOpen close luksClose")
 
 
 def _only_shows(call: ProgramCall, options: CommandOptions) -> bool:
@@ -67,24 +63,21 @@ def made(call: ProgramCall) -> None:
     options = call.parse_options()
     if _only_shows(call, options):
         return
-    if call.name == "cryptsetup" and call.args[:1] and call.args[0] in _OPENING:
-        call.ask("system", "it changes the running system")
-        return
     if devices := _devices(call):
         refused(call, devices)
     elif any(word.dynamic for word in call.words):
         call.ask("raw-disk", "it may overwrite a disk")
-    elif options.operands and call.name in _FORMATS:
-        call.ask("raw-disk", "it changes a disk")
 
 
 _VOLUMES: dict[str, str] = {
     # By program: words after which a disk, a volume or a pool is gone.
-    "lvremove": r"",
-    "vgremove": r"",
-    "pvremove": r"",
-    "lvreduce": r"",
-    "vgreduce": r"",
+    **dict.fromkeys(
+        word_set(
+            "lvremove vgremove pvremove lvreduce vgreduce sg_sanitize partclone.restore nwipe dban flash_erase "
+            "flash_eraseall ubiformat thin_restore xfs_mdrestore"
+        ),
+        r"",
+    ),
     "lvresize": r".*-L ?-",
     "zpool": r"(destroy|labelclear|create\b.*-f)",
     "zfs": r"destroy\b.*-\w*[rRf]",
@@ -94,26 +87,17 @@ _VOLUMES: dict[str, str] = {
     "nvme": r"(format|sanitize|write-zeroes|write-uncor|delete-ns|dsm|detach-ns)\b",
     "badblocks": r".*-\w*[wn]\w*\b",
     "sg_format": r".*--format|.*-F",
-    "sg_sanitize": r"",
     "sg_dd": r".*of=/dev/",
     "ddrescue": r".* /dev/\w+",
     "dd_rescue": r".* /dev/\w+",
-    "partclone.restore": r"",
     "dc3dd": r".*(wipe|of)=/dev/",
-    "nwipe": r"",
-    "dban": r"",
     "diskutil": r"(eraseDisk|eraseVolume|partitionDisk|zeroDisk|randomDisk|secureErase|reformat|apfs delete\w*)",
     "asr": r".*--erase",
     "newfs": r".*/dev/",
     "gpart": r"(destroy|delete|create)",
     "dmsetup": r"(remove|remove_all|wipe_table|clear)",
     "blkdiscard": r".*/dev/",
-    "flash_erase": r"",
-    "flash_eraseall": r"",
-    "ubiformat": r"",
     "mtd": r"erase",
-    "thin_restore": r"",
-    "xfs_mdrestore": r"",
     "hdfs": r".*namenode -format",
 }
 _ASKING: dict[str, str] = {
@@ -188,8 +172,6 @@ def _overwritten(call: ProgramCall, target: str, values: dict[str, Word]) -> Non
         call.ask("fills", "it fills the disk")
     elif endless and raw:
         call.ask("dd", "it overwrites a file block by block")
-    elif target.startswith("/") and not (is_in_workspace(target, call.host.places) or is_temporary(target)):
-        call.ask("dd", "it overwrites a file block by block", contained=True)
 
 
 def _takes_nothing(values: dict[str, Word]) -> bool:

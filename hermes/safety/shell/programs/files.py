@@ -16,7 +16,7 @@ from hermes.safety.shell.call import (
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import disks, windows
 from hermes.safety.shell.regenerable import is_lossless_delete, is_regenerable_here, is_regenerable_path
-from hermes.safety.shell.words import ENDLESS, MADE_HERE, NO_LABELS, SECRET, UNKNOWN_STREAM, ShellStream, Word, word_set
+from hermes.safety.shell.words import MADE_HERE, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 DANGEROUS = word_set(
@@ -67,14 +67,10 @@ def _loses_root(call: ProgramCall, words: Sequence[Word], paths: Sequence[str]) 
 
 
 def _listed_elsewhere(call: ProgramCall, word: Word) -> bool:
-    """Judge a name that came out of a search outside of the session's folder."""
-    if "everything" in word.labels:
+    """Judge a name that came out of a search through the whole system, or a home."""
+    if Label.EVERYTHING in word.labels:
         call.deny("find-delete", "it deletes everything that it is given")
-    elif "listed" in word.labels:
-        call.ask("deletes-given", "it deletes everything that it is given")
-    else:
-        return False
-    return True
+    return Label.EVERYTHING in word.labels
 
 
 def _removed(call: ProgramCall, word: Word, path: str, *, recursive: bool) -> None:
@@ -96,8 +92,6 @@ def _removed_file(call: ProgramCall, word: Word, path: str) -> None:
         call.ask("rm-all", "it deletes every file of a folder")
     elif not _own(call, path) and path.startswith("/"):
         call.ask("rm-outside", N_("it deletes {path}, outside the session's folder", path=path), contained=True)
-    elif disks.DATA.search(path) and not is_temporary(path) and word.text.startswith("/"):
-        call.ask("rm-outside", N_("it deletes {path}", path=path))
 
 
 def _own(call: ProgramCall, path: str) -> bool:
@@ -121,7 +115,6 @@ def _replaceable(call: ProgramCall, options: CommandOptions, paths: Sequence[str
     )
 
 
-_TAKEN_AWAY = re.compile(r"0*[0-3]?0{2,3}$|a?-[rwx]+")
 _NARROWER = re.compile(r"0?[4-7]00$|g?o?[go]-|a?-")
 _WIDER = re.compile(r"[ugoa]*[go][ugoa]*[=+]u|g=u|o=[ug]|a=u")
 """Modes that give others what the owner has."""
@@ -139,8 +132,7 @@ def permissions(call: ProgramCall) -> None:
     if recursive and any(is_root_like_path(call.resolve_path(word), call.host.places) for word in targets):
         call.deny("permissions-root", "it changes owner or rights of the whole system or home")
         return
-    said = {"chmod": _mode, "chown": _owner, "chgrp": _owner, "setfacl": _listed}[call.name]
-    if not said(call, mode, targets, recursive):
+    if call.name != "chmod" or not _mode(call, mode, targets, recursive):
         _rights_of(call, mode, targets)
 
 
@@ -149,33 +141,11 @@ def _mode(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool
     outside = _outside(call, targets)
     if any(_WORLD.match(part) for part in parts):
         call.ask("chmod-open", "it lets everybody write, or run as the owner", contained=outside)
-    elif recursive and any(_TAKEN_AWAY.match(part) for part in parts):
-        call.ask("chmod-open", "it takes the rights to whole folders away", contained=outside)
     elif any(_WIDER.match(part) for part in parts) and (outside or recursive):
         call.ask("chmod-open", "it gives others the rights of the owner", contained=outside)
     else:
         return False
     return True
-
-
-def _owner(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
-    del targets
-    if recursive:
-        call.ask("chown-recursive", "it changes the owner of whole folders")
-    elif re.match(r"root\b|0\b", mode):
-        call.ask("chown-recursive", "it gives files to root")
-    else:
-        return False
-    return True
-
-
-def _listed(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
-    del mode, targets
-    opened = any(re.search(r"(^|,|:)(o|u|g|other|user|d):[\w:]*:?[rx-]*w", text) for text in call.args)
-    if opened or (recursive and {"-b", "-k", "--remove-all"} & set(call.args)):
-        call.ask("chmod-open", "it lets others write")
-        return True
-    return False
 
 
 def _rights_of(call: ProgramCall, mode: str, targets: Sequence[Word]) -> None:
@@ -283,15 +253,13 @@ def _aliased(call: ProgramCall, word: Word, source: Word) -> None:
         call.ask("raw-disk", "it makes another device file")
     elif _SYSTEM.match(path):
         call.ask("protected-path", N_("it makes another name for {path}, which belongs to the system", path=path))
-    elif is_root_like_path(path, call.host.places):
-        call.ask("protected-path", N_("it makes another name for {path}", path=path))
 
 
 def _linked(call: ProgramCall, sources: Sequence[Word]) -> frozenset[str]:
     """A link to what is protected makes it reachable by another name."""
     if any(call.secret_reason(word) for word in sources):
         call.ask("reads-secret", "it makes another name for what holds keys")
-        return frozenset({SECRET})
+        return frozenset({Label.SECRET})
     return NO_LABELS
 
 
@@ -362,7 +330,7 @@ def _stored(call: ProgramCall, path: str, given: ShellStream, *, appends: bool) 
     emptied = call.fed and given.text in ("", "\n") and not appends and path not in call.state.files
     if emptied and not said and not _PASSING.search(path):
         call.ask("emptied", N_("it empties {path}", path=path))
-    elif ENDLESS in given.labels and call.name != "touch":
+    elif Label.ENDLESS in given.labels and call.name != "touch":
         call.ask("fills", "it fills the disk")
 
 
@@ -397,10 +365,6 @@ def desktop(call: ProgramCall) -> None:
     if name == "rm":
         deep = [Word("-r")] if call.name.startswith("kio") else []
         remove(ProgramCall(name, [*deep, *rest], call.state, call.piped_input(), call.host))
-    elif name:
-        copied(ProgramCall(name, rest, call.state, call.piped_input(), call.host))
-    elif verb == "save":
-        written(ProgramCall("tee", rest, call.state, call.piped_input(), call.host))
 
 
 def _without_scheme(words: Sequence[Word]) -> list[Word]:
@@ -412,15 +376,11 @@ def truncated(call: ProgramCall) -> None:
     options = call.parse_options("sro", word_set("size reference"))
     sizes = [word.text for word in options.option_values("s", "size")]
     paths = [call.resolve_path(word) for word in options.operands]
-    if any(disks.vital(path) or disks.is_disk(path) for path in paths):
-        call.add_effect(EffectKind.OVERWRITES, paths)
-        call.deny("rm-root", "it cuts off what the system stands on")
-        return
+    if any(map(disks.vital, paths)):
+        call.deny("rm-root", "it empties what the system stands on")
     for path in paths:
         call.judge_write(path, how="cuts off", kind=EffectKind.OVERWRITES)
-    if any(disks.size_of(text.lstrip("+%/<>-")) > 8 << 30 for text in sizes):
-        call.ask("fills", "it fills the disk")
-    elif any(re.match(r"[-<]|0+[a-zA-Z]*$", text) for text in sizes):
+    if any(re.match(r"[-<]|0+[a-zA-Z]*$", text) for text in sizes):
         call.ask("emptied", "it cuts files off")
 
 

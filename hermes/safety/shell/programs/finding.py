@@ -10,13 +10,12 @@ from hermes.safety.shell.call import (
     ProgramCall,
     is_in_workspace,
     is_root_like_path,
-    is_temporary,
     is_under,
     resolve_path,
 )
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.regenerable import are_all_regenerable, is_in_workspace_surely, is_regenerable_text
-from hermes.safety.shell.words import REGENERABLE, ShellStream, Word, word_set
+from hermes.safety.shell.words import Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _EDITORS = word_set("sed gsed perl ruby awk gawk")
@@ -31,12 +30,6 @@ _DELETING = word_set("rm unlink shred rmdir srm wipe truncate")
 _WRAPPING = word_set("env sudo busybox nice ionice doas command nohup time")
 _REASON = "it deletes everything that it is given"
 _MOST_STARTS = 20
-
-
-LISTED = "listed"
-"""What comes out of it names files outside of the session's folder."""
-EVERYTHING = "everything"
-"""What comes out of it names all files of the system, or of a home."""
 
 
 def judge(call: ProgramCall) -> ShellStream | None:
@@ -55,7 +48,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
             call.judge_write(call.resolve_path(call.words[at + 1]), kind=EffectKind.OVERWRITES)
         if text in _EXEC:
             _started(call, at, roots, deep=deep)
-    return _found(call, starts, roots, deep=deep)
+    return _found(call, starts, deep=deep)
 
 
 def _deleted(call: ProgramCall, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> None:
@@ -67,15 +60,11 @@ def _deleted(call: ProgramCall, starts: Sequence[str], roots: Sequence[str], *, 
         call.add_effect(EffectKind.DELETES, roots)
 
 
-def _found(call: ProgramCall, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> ShellStream | None:
-    """What comes out of it, when that names files outside, or only what can be made again."""
+def _found(call: ProgramCall, starts: Sequence[str], *, deep: bool) -> ShellStream | None:
+    """What comes out of it, when that names all files, or only what can be made again."""
     if printed(call, starts):
-        return ShellStream(None, frozenset({REGENERABLE}))
-    if deep:
-        return ShellStream(None, frozenset({EVERYTHING, LISTED}))
-    if all(is_in_workspace(path, call.host.places) or is_temporary(path) for path in roots):
-        return None
-    return ShellStream(None, frozenset({LISTED}))
+        return ShellStream(None, frozenset({Label.REGENERABLE}))
+    return ShellStream(None, frozenset({Label.EVERYTHING})) if deep else None
 
 
 def _deletes(call: ProgramCall, roots: Sequence[str], reason: str, *, deep: bool) -> None:
@@ -164,18 +153,8 @@ def _deleting(call: ProgramCall, words: Sequence[Word], roots: Sequence[str], *,
     name = words[0].text.rpartition("/")[2]
     if name in _DELETING or (name in _WRAPPING and any(word.text in _DELETING for word in words)):
         _deletes(call, roots, _REASON, deep=deep)
-    else:
-        _changing(call, name, rooted=any(is_root_like_path(path, call.host.places) for path in roots))
-
-
-def _changing(call: ProgramCall, name: str, *, rooted: bool) -> None:
-    """Judge a program that changes rights, copies or moves; `rooted`: in the whole system or a home."""
-    if name in ("chown", "chmod", "chgrp") and rooted:
-        call.ask("permissions", "it changes owner or rights of the whole system or home")
     elif name in ("cp", "mv") and any("-perm" in text for text in call.args):
         call.ask("privilege", "it takes programs that run with another user's rights")
-    elif name == "mv" and rooted:
-        call.ask("mv-away", "it moves away what other things depend on")
 
 
 RULES: dict[str, Rule] = dict.fromkeys(("find", "fd", "fdfind", "gfind"), judge)

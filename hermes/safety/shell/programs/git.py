@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.i18n.messages import N_
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import EMPTY_STREAM, FETCHED, ShellStream, Word, word_set
+from hermes.safety.shell.words import EMPTY_STREAM, Label, ShellStream, Word, word_set
 
 _GLOBAL = word_set("git-dir work-tree namespace exec-path config-env super-prefix attr-source")
 _PROGRAMS = re.compile(
@@ -119,7 +119,7 @@ def _push(rest: ProgramCall) -> bool:
 def _pushed(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     options = inner.parse_options("o", word_set("push-option repo receive-pack exec"))
     operands = options.operands
-    for word in options.option_values("receive-pack", "exec", "upload-pack"):
+    for word in options.option_values("receive-pack", "exec"):
         call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
     target = operands[0].text if operands else "origin"
     call.add_effect(EffectKind.SENDS, (_host(target),))
@@ -141,7 +141,7 @@ def _fetched(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
         named = operands[1].text if len(operands) > 1 else re.split(r"[/:]", operands[0].text.rstrip("/"))[-1]
         path = call.resolve_path(Word(named.removesuffix(".git")))
         call.judge_write(path)
-        call.state.files[path] = ShellStream(None, frozenset({FETCHED}))
+        call.state.files[path] = ShellStream(None, frozenset({Label.FETCHED}))
     return None
 
 
@@ -207,12 +207,6 @@ def _shown(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     del call
     for word in inner.parse_options().option_values("output", "o"):
         inner.judge_write(inner.resolve_path(word), kind=EffectKind.OVERWRITES)
-    return None
-
-
-def _applied(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
-    if inner.fed and FETCHED in inner.stdin.labels:
-        call.ask("remote-exec", "it changes files by what it downloads")
     return None
 
 
@@ -348,6 +342,5 @@ _FOLLOWED: dict[str, Callable[[ProgramCall, ProgramCall], ShellStream | None]] =
     **dict.fromkeys(("clone", "fetch", "pull", "ls-remote"), _fetched),
     **dict.fromkeys(("bisect", "submodule", *_STARTING), _started),
     **dict.fromkeys(("diff", "log", "show", "format-patch"), _shown),
-    **dict.fromkeys(("apply", "am"), _applied),
 }
 RULES = {"git": judge, "hub": judge}

@@ -17,14 +17,14 @@ from hermes.safety.shell.call import (
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.key_files import is_key_file, key_read_reason
 from hermes.safety.shell.loading import find_option_modules
-from hermes.safety.shell.programs import builders, cloud_clis, cmdlets, databases, network, own
+from hermes.safety.shell.programs import cloud_clis, cmdlets, databases, network, own
 from hermes.safety.shell.python import analyze_python
 from hermes.safety.shell.scripts import CodeAnalysis, analyze_script
 from hermes.safety.shell.words import (
     EMPTY_STREAM,
     NO_LABELS,
-    SECRET,
     UNKNOWN_STREAM,
+    Label,
     ShellStream,
     Word,
     is_bare_word,
@@ -35,54 +35,27 @@ Rule = Callable[[ProgramCall], ShellStream | None]
 
 _LANGUAGES: dict[str, tuple[str, str, str]] = {
     # By program: the letters whose value is a program, the other letters with a value, the long names for a program.
-    "python": ("c", "WXQ", ""),
-    "pypy": ("c", "WX", ""),
-    "python2": ("c", "WXQ", ""),
+    **dict.fromkeys(("python", "python2", "pypy", "micropython"), ("c", "WXQ", "")),
     "perl": ("eE", "IMmFx", ""),
     "ruby": ("e", "rIECTKFx", ""),
-    "node": ("ep", "rC", "eval print"),
-    "deno": ("", "", ""),
-    "bun": ("ep", "r", "eval print"),
+    **dict.fromkeys(("node", "bun", "ts-node", "tsx"), ("ep", "rC", "eval print")),
     "php": ("rBRE", "cdzfF", "run"),
-    "lua": ("e", "l", ""),
-    "luajit": ("e", "l", ""),
-    "tclsh": ("", "", ""),
-    "osascript": ("e", "l", ""),
-    "pwsh": ("cC", "fFx", "command encodedcommand"),
-    "powershell": ("cC", "fFx", "command encodedcommand"),
-    "r": ("e", "", ""),
-    "Rscript": ("e", "", ""),
+    **dict.fromkeys(("pwsh", "powershell"), ("cC", "fFx", "command encodedcommand")),
     "julia": ("eE", "L", "eval"),
-    "groovy": ("e", "", ""),
-    "scala": ("e", "", ""),
-    "elixir": ("e", "r", "eval"),
-    "ghc": ("e", "", ""),
-    "guile": ("c", "l", ""),
-    "sbcl": ("", "", "eval"),
-    "clojure": ("e", "", "eval"),
-    "jshell": ("", "", ""),
-    "ts-node": ("ep", "r", "eval print"),
-    "tsx": ("ep", "r", "eval print"),
-    "expect": ("c", "f", ""),
-    "racket": ("e", "", "eval"),
+    **dict.fromkeys(word_set("lua luajit osascript"), ("e", "l", "")),
+    **dict.fromkeys(word_set("r Rscript groovy scala ghc"), ("e", "", "")),
+    **dict.fromkeys(word_set("elixir irb clojure racket"), ("e", "r", "eval")),
+    **dict.fromkeys(word_set("guile expect"), ("c", "lf", "")),
     "swipl": ("g", "", ""),
-    "erl": ("", "", "eval"),
-    "cscript": ("", "", ""),
-    "gdb-python": ("", "", ""),
-    "octave": ("", "", "eval"),
-    "irb": ("e", "r", ""),
-    "micropython": ("c", "", ""),
+    **dict.fromkeys(word_set("sbcl erl octave"), ("", "", "eval")),
+    **dict.fromkeys(word_set("deno tclsh jshell cscript gdb-python"), ("", "", "")),
 }
 
 
 _ENCODED = re.compile(r"-e(nc?\w*|c)?$", re.IGNORECASE)
 _SPOKEN_AS = {
-    "python2": "python",
-    "pypy": "python",
-    "micropython": "python",
-    "ts-node": "node",
-    "tsx": "node",
-    "bun": "node",
+    **dict.fromkeys(("python2", "pypy", "micropython"), "python"),
+    **dict.fromkeys(("ts-node", "tsx", "bun"), "node"),
     "powershell": "pwsh",
 }
 
@@ -121,24 +94,15 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
 
 
 _CODE_IN_OPTION = re.compile(r"-[Mm]['\w:]+?[ ;(]|-d:\S*=|-d:?[^\w=]")
-_STARTING_SETTING = re.compile(
-    r"(auto_(pre|ap)pend_file|extension|zend_extension|ffi\.enable|sendmail_path)=(/tmp|/var/tmp|/dev/shm|data:|php:|https?:)"
-)
 
 
 def _imported(call: ProgramCall, language: str) -> None:
-    """Options of perl that hold a program text, settings of php that name one, and the commands of PowerShell."""
+    """Options of perl that hold a program text, and the commands of PowerShell."""
     if language == "pwsh":
         cmdlets.judge(call)
-    for at, text in enumerate(call.args[:20]):
+    for text in call.args[:20]:
         if language == "perl" and _CODE_IN_OPTION.match(text):
             judge_code(call, language, Word(re.sub(r"^-[Mm]", "use ", text)), [])
-        elif (
-            language == "php"
-            and text.startswith("-d")
-            and _STARTING_SETTING.match(text[2:] or "".join(call.args[at + 1 : at + 2]))
-        ):
-            call.ask("nested-program", "it runs a file from a temporary folder")
 
 
 _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
@@ -168,23 +132,7 @@ def _deno(rest: Sequence[Word]) -> _Programs:
 
 
 _DENO_RUNS = word_set("run test bench install x serve compile cache")
-_BUN_PACKAGES = word_set("x add a install i create c update link publish remove rm")
 _ELSEWHERE = re.compile(r"(https?|ftp|git|ssh)://", re.IGNORECASE)
-
-
-def bun(call: ProgramCall) -> ShellStream | None:
-    """bun: packages as npm does, programs as node does."""
-    if call.args and call.args[0] in _BUN_PACKAGES:
-        return builders.node_packages(
-            ProgramCall(
-                "npm" if call.args[0] != "x" else "bunx",
-                call.words[call.args[0] == "x" :],
-                call.state,
-                call.piped_input(),
-                call.host,
-            )
-        )
-    return interpreter(call)
 
 
 class _Reading:
@@ -296,46 +244,22 @@ def _script(call: ProgramCall, language: str, script: Word, rest: Sequence[Word]
         call.add_effect(EffectKind.FETCHES, (script.text.split("/")[2],))
         call.ask("remote-exec", "it runs what it downloads")
         return None
-    _managed(call, script, rest)
+    cloud_clis.migrations(ProgramCall(script.text.rpartition("/")[2], rest, call.state, None, call.host))
     path = call.resolve_path(script)
     # Beside a script lie the modules that it may take in.
     call.add_effect(EffectKind.RUNS, (path, path.rpartition("/")[0] or "/"))
     held_file = dataflow.judge_run_file(call, path, script=False)
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
-    call.judge_reads([script])
     return None
-
-
-def _managed(call: ProgramCall, script: Word, rest: Sequence[Word]) -> None:
-    """A project's own command line: what it drops, and program texts given to its shell."""
-    name = script.text.rpartition("/")[2]
-    cloud_clis.migrations(ProgramCall(name, rest, call.state, None, call.host))
-    if name in ("manage.py", "artisan", "rails", "console") and any(cloud_clis.loses_rows(word.text) for word in rest):
-        call.ask("sql", databases.LOSES)
-    if name in ("rails", "console", "artisan") and len(rest) > 1 and rest[0].text in ("runner", "r", "tinker"):
-        for word in rest[1:]:
-            judge_code(
-                call,
-                "php" if name == "artisan" else "ruby",
-                Word(word.text.removeprefix("--execute="), word.dynamic),
-                [],
-            )
-    if call.fed and call.stdin.text is not None and databases.spoken_loses([call.stdin.text]):
-        call.ask("sql", databases.LOSES)
 
 
 _CODE_WORDS = 128
 """A program text costs as much as so many words of a command, and more when it is long."""
 _OURSELVES = re.compile(r"hermes(\.__main__|\.cli.*)?$")
-_QUIET_MODULES = word_set(
-    "json.tool http.server venv timeit this calendar zipfile tarfile gzip base64 platform site sysconfig "
-    "compileall py_compile tokenize ast dis pydoc ensurepip cProfile"
-)
 
 
 _JUDGED_MODULES = word_set("pip pytest mypy ruff black poetry pipenv tox nox ansible uv")
-_CODE_MODULES = word_set("timeit cProfile profile trace pdb doctest")
 
 
 def _module(call: ProgramCall, module: str, rest: Sequence[Word]) -> ShellStream | None:
@@ -347,10 +271,6 @@ def _module(call: ProgramCall, module: str, rest: Sequence[Word]) -> ShellStream
         return call.judge_program([Word(module), *rest])
     if module == "timeit":
         judge_code(call, "python", Word(_timed(rest)), [])
-    elif module in ("django", "flask", "alembic", "celery"):
-        cloud_clis.migrations(
-            ProgramCall(module if module != "django" else "django-admin", rest, call.state, None, call.host)
-        )
     elif module == "http.server":
         _served(call, rest)
     return None
@@ -452,8 +372,7 @@ def _started(call: ProgramCall, argv: Sequence[str], reason: str, follow: Callab
 
 
 _READERS = word_set(
-    "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps "
-    "python3-config nproc arch printf env-none"
+    "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps nproc arch printf"
 )
 
 
@@ -481,7 +400,7 @@ def _leaks(call: ProgramCall, code: CodeAnalysis) -> None:
     secret = named or code.environment or any(map(is_private_file, code.paths))
     if code.hosts or code.sends or code.fetches:
         call.add_effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
-    given = call.fed and SECRET in call.stdin.labels
+    given = call.fed and Label.SECRET in call.stdin.labels
     if (secret or given) and (code.sends or code.fetches):
         call.ask("exfiltration", "it sends keys or the environment away")
     network.judge_hosts(call, sorted(code.hosts))

@@ -2,7 +2,7 @@
 
 import re
 
-from hermes.safety.shell.call import ProgramCall, is_private_file, is_root_like_path
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis
 from hermes.safety.shell.words import Word, word_set
@@ -45,7 +45,6 @@ _HOLDING = re.compile(
     r"(?:terraform|tofu) (?:output|show)|heroku config|sqlite3 .*\.dump|redis-cli .*(?:--rdb|dump|keys)|getent shadow)"
 )
 """What prints something that may hold keys or private things. Looking is fine; sending it away is not."""
-_LISTENERS = frozenset(["logkeys", "showkey", "evtest", "keylogger", "xspy", "xkbcat"])
 _OUTPUTS = re.compile(r"-(o|f|w|output|archive|r)$|--(file|out|output|result-file|archive|rdb|backup)$")
 _PICTURE = re.compile(r"[\w~./-]+\.(png|jpe?g|bmp|webp|xwd|mp4|mkv|mov|wav|ogg|flac|mp3|pcap|pcapng|sql|gz|dump|rdb)$")
 
@@ -53,8 +52,6 @@ _PICTURE = re.compile(r"[\w~./-]+\.(png|jpe?g|bmp|webp|xwd|mp4|mkv|mov|wav|ogg|f
 def shows(call: ProgramCall) -> bool:
     """Judge a program that prints keys; return whether what it prints is to be kept here."""
     name = call.name
-    if name in _LISTENERS:
-        call.ask("reads-secret", "it records what the person types")
     text = " ".join(call.args[:12])[:600]
     is_store = name in _STORES and (_READS_STORE.match(text) or (name == "pass" and _ENTRY.match(text)))
     if "--help" not in call.args and (is_store or (name in _KEEPERS and _TELLS_KEYS.match(text))):
@@ -76,30 +73,3 @@ def outputs(call: ProgramCall) -> list[str]:
     ]
     texts = [*(word.text for word in (*named, *after)), *inside]
     return [*texts, *(call.resolve_path(Word(text)) for text in texts)]
-
-
-_SEARCHERS = word_set("grep egrep fgrep rg ag ack ugrep git-grep")
-_SEARCHED = re.compile(
-    r"pass(word|wd)?\b|secret|token|api.?_?key|private.?key|credential|AKIA|BEGIN .*KEY|bearer", re.IGNORECASE
-)
-
-
-def _in_folders(call: ProgramCall) -> bool:
-    """Whether a search goes through whole folders."""
-    return call.name in ("rg", "ag", "ack") or any(
-        re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive|--dereference-recursive", text) for text in call.args
-    )
-
-
-def searched(call: ProgramCall) -> None:
-    """grep and its like over a whole home or system, for what looks like keys."""
-    if call.name not in _SEARCHERS:
-        return
-    if not _in_folders(call):
-        return
-    operands = [word for word in call.words if not word.text.startswith("-")]
-    if not any(is_root_like_path(call.resolve_path(word), call.host.places) for word in operands[1:] or operands):
-        return
-    if any(_SEARCHED.search(text) or is_private_file(text.rpartition("=")[2]) for text in call.args):
-        call.add_effect(EffectKind.READS)
-        call.ask("reads-secret", "it searches all of the person's files for keys")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
-from hermes.safety.shell.words import EMPTY_STREAM, SECRET, ShellStream, word_set
+from hermes.safety.shell.words import EMPTY_STREAM, Label, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _LATER = "it changes what runs later by itself"
@@ -30,17 +30,13 @@ def jobs(call: ProgramCall) -> None:
         call.ask("time", _LATER)
 
 
-def mounts(call: ProgramCall) -> None:
-    """mount, umount, swapoff, losetup."""
-    options = call.parse_options("otLUO", word_set("options types source target"))
-    if call.name in ("mount", "umount") and not options.operands and not options.has_option("a", "all"):
-        return
-    if options.has_option("help", "version") or (
-        call.name == "losetup" and (options.has_option("l", "a", "list", "all", "f") and not options.operands)
-    ):
-        return
-    call.add_effect(EffectKind.ESCALATES, [word.text for word in options.operands])
-    call.ask("system", _CHANGES)
+def network(call: ProgramCall) -> ShellStream | None:
+    """ip: cutting or changing the network, or running something in another one."""
+    if call.args[:2] == ["netns", "exec"]:
+        call.ask("network", "it runs in another network")
+        return call.judge_program(call.words[3:], lost=True)
+    _judge_changing(call, _NETWORK)
+    return None
 
 
 def parameters(call: ProgramCall) -> None:
@@ -49,15 +45,6 @@ def parameters(call: ProgramCall) -> None:
     if options.has_option("w", "write", "p", "load", "system") or any("=" in word.text for word in options.operands):
         call.add_effect(EffectKind.ESCALATES)
         call.ask("system", _CHANGES)
-
-
-def network(call: ProgramCall) -> ShellStream | None:
-    """ip: cutting or changing the network, or running something in another one."""
-    if call.args[:2] == ["netns", "exec"]:
-        call.ask("network", "it runs in another network")
-        return call.judge_program(call.words[3:], lost=True)
-    _judge_changing(call, _NETWORK)
-    return None
 
 
 _TURNED_OFF = word_set("HISTFILE HISTSIZE HISTFILESIZE")
@@ -81,7 +68,7 @@ def unset(call: ProgramCall) -> ShellStream | None:
     """set, unset: `set` alone shows every variable."""
     history(call)
     if call.name == "set" and not call.args:
-        return ShellStream(None, frozenset({SECRET}))
+        return ShellStream(None, frozenset({Label.SECRET}))
     if call.name == "set" and call.args[:1] == ["--"]:
         call.state.positional = list(call.words[1:])
     elif call.name == "set" and call.words and not call.args[0].startswith(("-", "+")):
@@ -99,8 +86,6 @@ def filled(call: ProgramCall) -> ShellStream | None:
             call.ask("fills", "it fills the disk")
         for word in options.operands[-1:]:
             call.judge_write(call.resolve_path(word))
-        if options.has_option("p", "punch-hole", "c", "collapse-range", "z", "zero-range"):
-            call.ask("emptied", "it takes pieces out of a file")
         return None
     if call.args and call.args[0] in ("--help", "--version"):
         return None
@@ -147,6 +132,9 @@ _JUST_SHOWN = word_set(
 _SYSTEM_SHOWN = _JUST_SHOWN | word_set("-n -v -l --show-depends --display -D --config -I -s -i -p -ls --query -getcap")
 
 
+_TUNNEL_SHOWN = word_set("version --version help --help -h status ip list --list ls ping netcheck whois info")
+
+
 def _judge_changing(call: ProgramCall, group: _Group) -> None:
     """Judge a program that changes something by its verbs, and shows something by others."""
     text = " ".join(call.args)
@@ -155,7 +143,7 @@ def _judge_changing(call: ProgramCall, group: _Group) -> None:
 
 
 def _ask(call: ProgramCall, group: _Group) -> None:
-    call.add_effect(group.kind, call.args[:2])
+    call.add_effect(group.kind, [word.text for word in call.parse_options().operands[:2]])
     call.ask(group.rule, group.reason)
 
 
@@ -175,7 +163,7 @@ def _asking(group: _Group, names: str, shown: frozenset[str] = _JUST_SHOWN) -> d
 
 _SHOW_ALONE = word_set(
     "hostnamectl timedatectl localectl hwclock bootctl mokutil swapon efibootmgr machinectl multipath cpupower setpci "
-    "pw dscl semanage chage kmod ab wrk wrk2 hey siege iptables ip6tables ebtables arptables"
+    "pw dscl mount semanage chage kmod ab wrk wrk2 hey siege iptables ip6tables ebtables arptables"
 )
 """Programs that only show something when they are given nothing."""
 _HERE = re.compile(r"\b(localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)\b")
@@ -189,7 +177,6 @@ def floods(call: ProgramCall) -> None:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("crontab", "fcrontab", "at", "batch", "atrm"), jobs),
-    **dict.fromkeys(("mount", "umount", "losetup"), mounts),
     "sysctl": parameters,
     "ip": network,
     "history": history,
@@ -241,6 +228,8 @@ RULES: dict[str, Rule] = {
         "cgdelete cgset cpupower mknod kextload kextunload update-rc.d",
         _SYSTEM_SHOWN,
     ),
+    **_asking(_SYSTEM, "mount umount"),
+    **_asking(_SYSTEM, "losetup", _JUST_SHOWN | word_set("-l -a --all")),
     **_asking(
         _RIGHTS,
         "pkexec capsh machinectl run0 dzdo pfexec ksu super please gksudo gksu kdesu kdesudo sudoedit",
@@ -249,6 +238,8 @@ RULES: dict[str, Rule] = {
     **_asking(
         _TUNNEL,
         "tmate upterm teleconsole sshx ttyd gotty wetty shellinaboxd serveo rathole inlets ligolo pwncat iodine "
-        "ptunnel x11vnc vncserver tightvncserver x0vncserver wayvnc rustdesk anydesk teamviewer gs-netcat",
+        "ptunnel ngrok cloudflared localtunnel lt chisel bore frpc tailscale x11vnc vncserver tightvncserver "
+        "x0vncserver wayvnc rustdesk anydesk teamviewer gs-netcat",
+        _TUNNEL_SHOWN,
     ),
 }

@@ -4,24 +4,21 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
-from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.programs import archives, containers, databases, text
-from hermes.safety.shell.words import DECODED, FETCHED, NO_LABELS, SECRET, UNKNOWN_STREAM, ShellStream, Word, word_set
+from hermes.safety.shell.programs import databases, text
+from hermes.safety.shell.words import NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
-_FETCHED = frozenset({FETCHED})
+_FETCHED = frozenset({Label.FETCHED})
 _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal)$")
 _CURL_NAMED = word_set(
     """
     request header data data-raw data-binary data-urlencode data-ascii form form-string upload-file output user
-    user-agent
-    referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json range
-    resolve
-    interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate doh-url
-    connect-to
+    user-agent referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json
+    range resolve interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate
+    doh-url connect-to
     """
 )
 _WGET_NAMED = word_set(
@@ -103,10 +100,10 @@ def _labels(words: Iterable[Word], options: CommandOptions) -> frozenset[str]:
 
 def _leaked(call: ProgramCall, labels: frozenset[str], files: Sequence[Word], hosts: Sequence[str]) -> None:
     paths = [call.resolve_path(Word(word.text.rpartition("@")[2])) for word in files]
-    if SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
+    if Label.SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
         call.add_effect(EffectKind.SENDS, hosts)
         call.ask("exfiltration", _KEYS_SENT)
-    elif any(is_root_like_path(path, call.host.places) or archives.kept(call, path) for path in paths):
+    elif any(is_root_like_path(path, call.host.places) for path in paths):
         call.ask("exfiltration", _FILES_SENT)
 
 
@@ -120,8 +117,6 @@ def _configured(call: ProgramCall, options: CommandOptions) -> None:
     for word in options.option_values("unix-socket"):
         if re.search(r"(docker|containerd|podman|crio)\S*\.sock", word.text) and _method(call, options) != "GET":
             call.ask("container", "it gives a container power over this machine, or ends one")
-    if any(containers.asks_power(word.text) for word in options.option_values(*_DATA)):
-        call.ask("container", "it gives a container power over this machine, or ends one")
 
 
 def _method(call: ProgramCall, options: CommandOptions) -> str:
@@ -136,13 +131,6 @@ def _method(call: ProgramCall, options: CommandOptions) -> str:
 def _requests(call: ProgramCall, options: CommandOptions, urls: Sequence[Word], hosts: Sequence[str]) -> None:
     bodies = options.option_values(*_DATA)
     method = _method(call, options)
-    asked = "G" in options.letters or "get" in options.longs
-    if not asked and any(
-        re.search(r"\b(drop|truncate)\s+(table|database)\b|delete\s+from", word.text, re.IGNORECASE)
-        and databases.statements_lose(word.text)
-        for word in bodies
-    ):
-        call.ask("sql", databases.LOSES)
     local = bool(hosts) and all(_LOCAL.match(host) for host in hosts)
     if any(databases.request_loses(method, word.text, bodies, local=local) for word in urls):
         call.add_effect(EffectKind.DESTROYS, hosts)
@@ -180,10 +168,8 @@ def wget(call: ProgramCall) -> ShellStream | None:
     ):
         call.ask("nested-program", "it starts another program")
     call.add_effect(EffectKind.SENDS if posted else EffectKind.FETCHES, hosts)
-    if SECRET in labels:
+    if Label.SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
-    elif any(archives.kept(call, call.resolve_path(word)) for word in posted):
-        call.ask("exfiltration", _FILES_SENT)
     return _downloaded(call, options, urls)
 
 
@@ -191,8 +177,8 @@ _WGET_SET = re.compile(r"use_askpass|post_file|output_document")
 
 
 def _downloaded(call: ProgramCall, options: CommandOptions, urls: Sequence[Word]) -> ShellStream:
-    outputs = options.option_values("O", "output-document") or [Word(_last(word.text)) for word in urls]
-    folders = options.option_values("P", "directory-prefix")
+    outputs = options.option_values("O", "output-document", "o", "out") or [Word(_last(word.text)) for word in urls]
+    folders = options.option_values("P", "directory-prefix", "d", "dir")
     for word in outputs:
         if word.text in ("-", "/dev/stdout"):
             return ShellStream(None, _FETCHED)
@@ -221,8 +207,6 @@ def socat(call: ProgramCall) -> ShellStream | None:
     text = " ".join(call.args)
     if re.search(r"\b(EXEC|SYSTEM|SHELL):", text, re.IGNORECASE):
         call.ask("remote-shell", "it gives a shell to the other side")
-    elif re.search(r"(-LISTEN|TCP|UDP|OPENSSL)", text, re.IGNORECASE) and (call.fed or "OPEN:" in text.upper()):
-        call.ask("raw-connection", "it opens a raw connection")
     return _connected(call, [word.text for word in call.words[:1] if not word.text.startswith("-")], scans=False)
 
 
@@ -230,15 +214,13 @@ def _connected(call: ProgramCall, hosts: Sequence[str], *, scans: bool) -> Shell
     judge_hosts(call, hosts)
     if call.fed and not scans:
         _carried(call, hosts)
-    if any(SECRET in word.labels for word in call.words):
-        call.ask("exfiltration", _KEYS_SENT)
     call.add_effect(EffectKind.SENDS if call.fed else EffectKind.FETCHES, hosts)
     return ShellStream(None, _FETCHED)
 
 
 def _carried(call: ProgramCall, hosts: Sequence[str]) -> None:
     known = call.stdin.text
-    if SECRET in call.stdin.labels:
+    if Label.SECRET in call.stdin.labels:
         call.ask("exfiltration", _KEYS_SENT)
     elif known is None:
         if not all(_LOCAL.match(host) for host in hosts) or not hosts:
@@ -256,12 +238,10 @@ def openssl(call: ProgramCall) -> ShellStream | None:
     verb = call.args[0] if call.args else ""
     if verb == "s_client":
         return _secured(call)
-    if verb == "s_server":
-        call.ask("raw-connection", "it waits for connections")
     decodes = "-d" in call.args or "-decrypt" in call.args
     if decodes and call.stdin.text is not None and _in_letters(call, verb):
         return text.decoded(call.stdin.text, "base64", call.stdin.labels)
-    made = frozenset({DECODED}) if decodes else NO_LABELS
+    made = frozenset({Label.DECODED}) if decodes else NO_LABELS
     if verb == "rand" and any(_vast(word) for word in call.args[1:]):
         call.ask("fills", "it fills the disk")
     return ShellStream(None, call.stdin.labels | made)
@@ -294,7 +274,7 @@ def mailed(call: ProgramCall) -> ShellStream | None:
     """mail, sendmail, ftp, lftp, telnet-like senders, pastebins."""
     labels = call.judge_reads(call.words) | call.stdin.labels
     call.add_effect(EffectKind.SENDS, call.args[-1:])
-    if SECRET in labels:
+    if Label.SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
     elif call.name == "lftp" and any(option in call.args for option in ("-e", "-c", "-f")):
         call.ask("raw-connection", "it runs a transfer script")
@@ -306,40 +286,11 @@ def mailed(call: ProgramCall) -> ShellStream | None:
 _PASTES = word_set("pastebinit gist termbin transfer wormhole croc ffsend ix sprunge 0x0 magic-wormhole")
 
 
-def _fetched_into(call: ProgramCall, path: str) -> None:
-    call.judge_write(path)
-    call.state.files[path] = ShellStream(None, _FETCHED)
-
-
 def aria(call: ProgramCall) -> ShellStream | None:
     """aria2c, axel: downloads into a file."""
     options = call.parse_options("odxsj", word_set("out dir on-download-complete on-download-start on-download-error"))
-    for word in options.option_values("on-download-complete", "on-download-start", "on-download-error"):
-        call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
     call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in options.operands])
-    folders = options.option_values("d", "dir")
-    names = options.option_values("o", "out") or [
-        Word(word.text.rstrip("/").rpartition("/")[2]) for word in options.operands
-    ]
-    for word in names:
-        _fetched_into(call, call.resolve_path(Word(f"{folders[0].text}/{word.text}") if folders else word))
-    return ShellStream("")
-
-
-_TUNNEL_SHOWN = word_set(
-    "version --version help --help -h login logout status ip list ls ping netcheck whois config update bugreport "
-    "exit-node info check access --list"
-)
-
-
-def tunnelled(call: ProgramCall) -> ShellStream | None:
-    """ngrok, cloudflared, localtunnel, chisel: the machine opened to others."""
-    if call.name == "tailscale" and call.args[:1] and call.args[0] in ("down", "logout", "up", "set"):
-        call.ask("network", "it cuts or changes the network")
-    elif call.args and call.args[0] not in _TUNNEL_SHOWN:
-        call.add_effect(EffectKind.SENDS, ("tunnel",))
-        call.ask("raw-connection", "it opens this machine to others")
-    return None
+    return _downloaded(call, options, options.operands)
 
 
 RULES: dict[str, Rule] = {
@@ -351,5 +302,4 @@ RULES: dict[str, Rule] = {
     "openssl": openssl,
     **dict.fromkeys(("mail", "mailx", "mutt", "sendmail", "swaks", "ftp", "lftp", "tftp", "sftp", *_PASTES), mailed),
     **dict.fromkeys(("aria2c", "axel"), aria),
-    **dict.fromkeys(("ngrok", "cloudflared", "localtunnel", "lt", "chisel", "bore", "frpc", "tailscale"), tunnelled),
 }

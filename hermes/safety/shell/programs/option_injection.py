@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from hermes.i18n.messages import N_
 from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_private_file, is_temporary
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import FETCHED, Word, word_set
+from hermes.safety.shell.words import Label, Word, word_set
 
 _STARTS: dict[str, str] = {
     # By program: options whose value is a program and whose name does not say so; a pattern over the option.
@@ -29,13 +29,13 @@ _STARTS: dict[str, str] = {
 _LOADS: dict[str, str] = {
     # By program: options whose value is a file of code, or of settings that name code.
     "npm": r"--prefix",
+    "php": r"-d\w*",
     **dict.fromkeys(("gcc", "g++", "cc", "clang"), r"-fplugin|-B|-specs"),
     **dict.fromkeys(("terraform", "tofu"), r"-plugin-dir|-backend-config"),
     **dict.fromkeys(("ssh", "scp", "sftp"), r"-F|-I"),
 }
 _NAMED = {name: re.compile(f"(?:{text})$") for name, text in _STARTS.items()}
 _LOADED = {name: re.compile(f"(?:{text})$") for name, text in _LOADS.items()}
-_FLAGS = re.compile(r"-?-shell-escape$|-dNOSAFER$|--write18$")
 _PROGRAM_OPTION = re.compile(
     r"--?(?:[a-z0-9]+[-_])*(?:exec|execute|cmd|prog|program|shell|filter|pager|editor|wrapper|launcher|preload|"
     r"askpass|rsh|ssh|opener|handler|renderer|toolexec|interpreter|hook|callback|post-?process|viewer|browser|downloader|"
@@ -66,7 +66,6 @@ _HARMLESS = word_set(
     "/bin/sh /bin/bash zstd xz pigz lz4 fish firefox prettier ctest go"
 )
 _SCRATCH = ("/tmp", "/dev/shm", "|", ";", "`", "sh ", "$(")  # noqa: S108 - rules name them
-_BACKEND = re.compile(r"(address|lock_address)=https?://")
 
 
 def judge(call: ProgramCall) -> None:
@@ -90,11 +89,8 @@ def _judged(call: ProgramCall, option: str, value: Word) -> bool:
     code = _known(_LOADED, call.name, option) or (not own and not elsewhere and _CODE_OPTION.match(option) is not None)
     if code and _unseen(call, value):
         call.ask("nested-program", N_("it takes code or settings out of {text}", text=value.text))
-    elif _FLAGS.match(option):
-        call.ask("nested-program", "it lets a document start programs")
-    else:
-        return False
-    return True
+        return True
+    return False
 
 
 def _noted(call: ProgramCall, value: Word) -> None:
@@ -173,13 +169,11 @@ def _unseen(call: ProgramCall, value: Word) -> bool:
     """Whether a value names code that lies among temporary files, or was fetched by this line."""
     _noted(call, value)
     text = value.text.rpartition("=")[2] if "=/" in value.text else value.text
-    if _BACKEND.match(value.text):
-        return True
     if not text or text[0] not in "/~.$" or " " in text:
         return False
     path = call.resolve_path(Word(text))
     held = call.state.files.get(path)
-    if held is not None and FETCHED in held.labels:
+    if held is not None and Label.FETCHED in held.labels:
         return True
     if is_in_workspace(path, call.host.places) or not is_temporary(path) or not _CODE_FILE.search(path):
         return False
@@ -191,11 +185,7 @@ def loader(call: ProgramCall) -> None:
     at = 0
     args = call.args
     while at < len(args) and args[at].startswith("-"):
-        if args[at].partition("=")[0] in ("--preload", "--library-path", "--audit"):
-            call.ask("hijack", "it changes which code a program runs")
         at += 1 if "=" in args[at] or args[at] in ("--list", "--verify", "--inhibit-cache") else 2
     if at < len(args) and "--list" not in args and "--verify" not in args:
         call.add_effect(EffectKind.RUNS, (call.resolve_path(call.words[at]),))
-        if not call.resolve_path(call.words[at]).startswith(("/bin/", "/usr/", "/sbin/")):
-            call.ask("nested-program", "it starts a program in a way that hides which one")
         call.judge_program(call.words[at:], lost=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.programs import cloud_clis, fetched, services
-from hermes.safety.shell.words import FETCHED, ShellStream, word_set
+from hermes.safety.shell.programs import fetched, services
+from hermes.safety.shell.words import Label, ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _LOSES = "it removes programs that others may need"
@@ -15,16 +15,16 @@ _PROGRAMS = word_set(
     """
     apt apt-get aptitude nala dpkg yum dnf dnf5 microdnf tdnf rpm rpm-ostree pacman yay paru pamac zypper apk eopkg brew
     snap flatpak emerge nix-env nix port rustup choco scoop winget xbps-remove pkg pkgutil opkg slackpkg removepkg gem
-    nix-collect-garbage conda mamba micromamba pip guix
+    nix-collect-garbage guix
     """
 )
 _REMOVES = re.compile(
     r"(auto|full-?|dist-)?(purge|remove|upgrade|uninstall|erase|delete|del|rm|unmerge|depclean|downgrade|swap|untap|"
-    r"override|rollback|rebase|reset|disable|stop|cleanup|clean|wipe-history|gc|dup|env|self)\S*|-R\w*|-\w*Scc?|-\w*e|-P|-r|"
+    r"override|rollback|rebase|reset|disable|stop|cleanup|clean|wipe-history|gc|dup|self)\S*|-R\w*|-\w*Scc?|-\w*e|-P|-r|"
     r"-\w*C|-d|--(purge|remove|erase|unmerge|depclean|uninstall|forget|force|nodeps|delete)\S*"
 )
 """A word by which a package program removes something."""
-_OF_THE_PERSON = word_set("pip gem conda mamba micromamba brew flatpak nix guix choco scoop winget port")
+_OF_THE_PERSON = word_set("gem brew flatpak nix guix choco scoop winget port")
 """Package programs whose packages nothing else stands on: only removing many of them asks."""
 _ESSENTIAL = re.compile(
     r"(libc6?|glibc\S*|musl|bash|dash|coreutils|util-linux|systemd\S*|init|sysvinit\S*|upstart|openrc|linux(-image\S*|-lts|"
@@ -36,16 +36,13 @@ _ESSENTIAL = re.compile(
 _EXTREME = word_set("--allow-remove-essential --force-all --force-remove-essential --nodeps --force-depends -Rdd")
 _TRIED = word_set("-s --simulate --dry-run --just-print --help --no-act --assumeno --test -n --print --recon")
 _INSTALLING = word_set("install add -S -i -U upgrade update -Syu reinstall -Sy get localinstall in")
-_FOREIGN = re.compile(r"(https?|ftp)://|/tmp/|/dev/shm/")
 
 
 def judge(call: ProgramCall) -> ShellStream | None:
     """A package program: what it removes, and what it installs from where."""
     args = call.args
     fetched.installs(call)
-    if call.name == "gem":
-        cloud_clis.migrations(call)
-    elif call.name == "brew":
+    if call.name == "brew":
         services.homebrew_services(call)
     if _TRIED.intersection(args) and call.name not in ("rpm", "yum"):
         return None
@@ -62,11 +59,7 @@ def _may_remove(call: ProgramCall, word: str) -> bool:
     letters = {"rpm": "e", "dpkg": "Pr", "emerge": "cC", "nix-env": "e", "nix-collect-garbage": "d"}
     if word.startswith("-") and not word.startswith(("--", "-R", "-Scc")):
         return any(letter in word for letter in letters.get(call.name, ""))
-    return (
-        word not in ("upgrade", "clean", "reset")
-        and (word != "env" or "remove" in call.args)
-        and (word != "self" or call.name == "rustup")
-    )
+    return word not in ("upgrade", "clean", "reset") and (word != "self" or call.name == "rustup")
 
 
 def _removed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
@@ -81,14 +74,8 @@ def _removed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
 
 def _many(call: ProgramCall, verb: str, named: Sequence[str]) -> bool:
     """Whether many packages go, or those of a whole environment."""
-    if call.name in ("conda", "mamba", "micromamba"):
-        return (verb == "env" and "remove" in call.args) or "--all" in call.args
-    if call.name == "pip":
-        return "-r" in call.args or any(word.dynamic for word in call.words) or len(named) > 8
     if call.name == "brew":
         return bool({"--force", "--zap", "--ignore-dependencies"} & set(call.args)) or verb in ("remove", "autoremove")
-    if call.name in ("nix", "guix"):
-        return verb in ("wipe-history", "delete", "gc", "system")
     return True
 
 
@@ -96,18 +83,12 @@ def _installed(call: ProgramCall) -> None:
     if not call.args:
         return
     held = [dataflow.file_content(call, word) for word in call.words]
-    if any(FETCHED in (one.labels | word.labels) for one, word in zip(held, call.words, strict=True)):
+    if any(Label.FETCHED in (one.labels | word.labels) for one, word in zip(held, call.words, strict=True)):
         call.ask("remote-exec", "it installs what it downloads")
     if not _INSTALLING.intersection(call.args):
         return
     call.add_effect(EffectKind.FETCHES, ("registry",))
     call.add_effect(EffectKind.RUNS, ("registry",))
-    if call.name not in _OF_THE_PERSON and any(_FOREIGN.match(text) for text in call.args):
-        call.ask("runs-fetched", "it installs a package from an address", contained=True)
-    elif {"--allow-unauthenticated", "--nogpgcheck", "--force-yes", "--allow-untrusted", "--no-gpg-checks"} & set(
-        call.args
-    ):
-        call.ask("runs-fetched", "it installs unsigned packages", contained=True)
 
 
 RULES: dict[str, Rule] = {**dict.fromkeys(_PROGRAMS, judge)}

@@ -32,8 +32,6 @@ def level(call: ProgramCall) -> None:
     """init, telinit."""
     if any(text in ("0", "6") for text in call.args):
         stopped(call)
-    elif call.args and re.fullmatch(r"[1-5sSqQ]", call.args[0]):
-        call.ask("service", _STOPS)
 
 
 _POWERING = word_set(
@@ -165,8 +163,6 @@ def homebrew_services(call: ProgramCall) -> None:
     verbs = [word.text for word in call.parse_options().operands]
     if verbs[:1] == ["services"] and verbs[1:2] and verbs[1] in ("stop", "kill", "cleanup"):
         call.ask("service", _STOPS)
-    elif verbs[:1] == ["services"] and verbs[1:2] == ["start"]:
-        call.add_effect(EffectKind.PERSISTS, verbs)
 
 
 def bus(call: ProgramCall) -> None:
@@ -174,10 +170,6 @@ def bus(call: ProgramCall) -> None:
     text = " ".join(call.args)
     if re.search(r"PowerOff|Reboot|Halt|Suspend|Hibernate|HybridSleep|KExec", text):
         stopped(call)
-    elif re.search(r"login1|systemd1|PolicyKit|Secrets|StopUnit|MaskUnit|KillUnit|Terminate|kwallet", text) and not (
-        call.name == "busctl" and call.args[:1] and call.args[0] in ("list", "tree", "status", "introspect", "monitor")
-    ):
-        call.ask("service", "it talks to the system's service manager")
 
 
 RULES: dict[str, Rule] = {

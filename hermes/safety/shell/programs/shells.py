@@ -9,6 +9,7 @@ from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import (
     EMPTY_STREAM,
     UNKNOWN_STREAM,
+    Label,
     ShellStream,
     Word,
     is_bare_word,
@@ -101,7 +102,6 @@ def _file(call: ProgramCall, word: Word) -> ShellStream | None:
         call.ask("unknown-command", "the shell's commands are only known at run time")
         return None
     call.add_effect(EffectKind.RUNS, (path,))
-    call.judge_reads([word])
     dataflow.judge_run_file(call, path, script=True)
     return None
 
@@ -128,7 +128,7 @@ def evaluated(call: ProgramCall) -> ShellStream | None:
     text = " ".join(word.text for word in call.words)
     call.ask_about_origin(labels)
     if any(word.dynamic for word in call.words):
-        if re.fullmatch(r"\$\(\)", text) and "hook" in labels:
+        if re.fullmatch(r"\$\(\)", text) and Label.HOOK in labels:
             return None
         call.ask("unknown-command", "the text that runs is only known at run time")
         call.add_effect(EffectKind.UNKNOWN)

@@ -7,20 +7,11 @@ from collections.abc import Callable, Sequence
 
 from hermes.safety.environment import is_secret_variable
 from hermes.safety.shell import dataflow, variables
-from hermes.safety.shell.call import CommandOptions, ProgramCall
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.expand import decode_ansi_string
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
-from hermes.safety.shell.words import (
-    DECODED,
-    EMPTY_STREAM,
-    ENDLESS,
-    NO_LABELS,
-    SECRET,
-    UNKNOWN_STREAM,
-    ShellStream,
-    Word,
-)
+from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _MOST = 100_000
@@ -126,7 +117,7 @@ def cat(call: ProgramCall) -> ShellStream:
         _paged(call)
     operands = call.parse_options(_VALUED.get(call.name, "")).operands
     if any(dataflow.is_endless_file(word.text) for word in operands) and _endless(call):
-        return ShellStream(None, frozenset({ENDLESS}))
+        return ShellStream(None, frozenset({Label.ENDLESS}))
     out = EMPTY_STREAM
     for stream in [dataflow.file_content(call, word) for word in operands] or [
         call.stdin if call.fed else UNKNOWN_STREAM
@@ -148,8 +139,6 @@ def _endless(call: ProgramCall) -> bool:
 
 def _part(call: ProgramCall, out: ShellStream) -> ShellStream:
     """What a program shows of what it reads."""
-    if call.name == "head" and any(word.text == "0" for word in call.parse_options("nc").option_values("c", "n")):
-        return EMPTY_STREAM
     if call.name == "rev" and out.text is not None:
         return ShellStream("\n".join(line[::-1] for line in out.text.split("\n")), out.labels)
     if call.name in _WHOLE or (call.name == "head" and not call.args):
@@ -170,70 +159,30 @@ def _huge(call: ProgramCall) -> bool:
 
 def _shortened(call: ProgramCall, out: ShellStream) -> ShellStream:
     if call.name == "head":
-        out = ShellStream(out.text, out.labels - {ENDLESS})
-    if out.text is None or call.name not in ("head", "cut"):
-        return ShellStream(None, out.labels) if out.text is not None else out
-    options = call.parse_options("nc" if call.name == "head" else "dfbc")
-    if call.name == "cut":
-        return _cut(options, out, out.text)
-    counts = [word.text for word in options.option_values("c", "b") if word.text.lstrip("-").isdigit()]
-    if counts and int(counts[0][:6]) >= 0:
-        return ShellStream(out.text[: int(counts[0][:6])], out.labels)
+        out = ShellStream(out.text, out.labels - {Label.ENDLESS})
     return ShellStream(None, out.labels)
 
 
-def _cut(options: CommandOptions, out: ShellStream, text: str) -> ShellStream:
-    spans = [re.fullmatch(r"(\d{1,5})(-)?(\d{1,5})?", word.text) for word in options.option_values("c", "b")]
-    if not spans or spans[0] is None or options.option_values("d"):
-        return _column(options.option_values("d"), options.option_values("f"), out)
-    first, dash, last = spans[0].groups()
-    end = int(last) if last else (_MOST if dash else int(first))
-    return ShellStream("\n".join(line[int(first) - 1 : end] for line in text.split("\n")), out.labels)
-
-
-def _column(separators: Sequence[Word], fields: Sequence[Word], out: ShellStream) -> ShellStream:
-    if not fields or not fields[0].text.isdigit() or len(fields[0].text) > 3 or out.text is None:
-        return ShellStream(None, out.labels)
-    separator = separators[0].text if separators else "\t"
-    at = int(fields[0].text) - 1
-    lines = [line.split(separator) if separator else [line] for line in out.text.split("\n")]
-    return ShellStream(
-        "\n".join(line[at] if at < len(line) else line[0] if len(line) == 1 else "" for line in lines), out.labels
-    )
-
-
 def translate(call: ProgramCall) -> ShellStream:
-    """tr."""
-    operands = call.parse_options().operands
-    text = call.stdin.text if call.fed else None
-    if text is None or not operands:
-        return ShellStream(None, call.stdin.labels)
-    one = _span(operands[0].text)
+    """tr: one set of characters put in the place of another."""
     options = call.parse_options()
-    if options.has_option("d", "delete"):
-        return ShellStream("".join(char for char in text if char not in one), call.stdin.labels)
-    if len(operands) < 2 or options.has_option("c", "C", "complement", "s"):
+    text = call.stdin.text if call.fed else None
+    if text is None or len(options.operands) < 2 or options.has_option("c", "C", "complement", "d", "delete", "s"):
         return ShellStream(None, call.stdin.labels)
-    other = _span(operands[1].text) or [""]
-    other += other[-1:] * (len(one) - len(other))
-    table = dict(zip(one, other, strict=False))
+    old, new = (_characters(word.text) for word in options.operands[:2])
+    table = dict(zip(old, new + new[-1:] * len(old), strict=False))
     return ShellStream("".join(table.get(char, char) for char in text), call.stdin.labels)
 
 
-def _span(text: str) -> list[str]:
-    text = decode_ansi_string(text)
+def _characters(text: str) -> str:
+    """Return the characters of a set such as `a-zA-Z`."""
     for name, chars in (("[:upper:]", "A-Z"), ("[:lower:]", "a-z"), ("[:digit:]", "0-9"), ("[:space:]", " \t\n")):
         text = text.replace(name, chars)
-    out: list[str] = []
-    at = 0
-    while at < len(text) and len(out) < 1000:
-        if at + 2 < len(text) and text[at + 1] == "-":
-            out += [chr(code) for code in range(ord(text[at]), min(ord(text[at + 2]), ord(text[at]) + 500) + 1)]
-            at += 3
-        else:
-            out.append(text[at])
-            at += 1
-    return out
+
+    def spell_range(found: re.Match[str]) -> str:
+        return "".join(map(chr, range(ord(found[1]), min(ord(found[2]), ord(found[1]) + 500) + 1)))
+
+    return re.sub(r"(.)-(.)", spell_range, decode_ansi_string(text), flags=re.DOTALL)
 
 
 def decode(call: ProgramCall) -> ShellStream:
@@ -249,10 +198,12 @@ def decode(call: ProgramCall) -> ShellStream:
     for word in options.option_values("o", "output"):
         path = call.resolve_path(word)
         call.judge_write(path)
-        call.state.files[path] = ShellStream(None, source.labels | {DECODED})
+        call.state.files[path] = ShellStream(None, source.labels | {Label.DECODED})
     if source.text is None:
-        return ShellStream(None, source.labels | {DECODED})
-    return decoded(source.text, {"xxd": "hex", "base32": "base32"}.get(call.name, "base64"), source.labels | {DECODED})
+        return ShellStream(None, source.labels | {Label.DECODED})
+    return decoded(
+        source.text, {"xxd": "hex", "base32": "base32"}.get(call.name, "base64"), source.labels | {Label.DECODED}
+    )
 
 
 def decoded(text: str, form: str, labels: frozenset[str]) -> ShellStream:
@@ -267,15 +218,15 @@ def decoded(text: str, form: str, labels: frozenset[str]) -> ShellStream:
             data = base64.b64decode(raw + "=" * (-len(raw) % 4))
         return ShellStream(data.decode(), labels)
     except (ValueError, binascii.Error):
-        return ShellStream(None, labels | {DECODED})
+        return ShellStream(None, labels | {Label.DECODED})
 
 
 def printed(call: ProgramCall) -> ShellStream:
     """printenv: every variable, or some; keys may be among them."""
     named = call.parse_options().operands
     if not named:
-        return ShellStream(None, frozenset({SECRET}))
-    labels = frozenset({SECRET}) if any(is_secret_variable(word.text) for word in named) else NO_LABELS
+        return ShellStream(None, frozenset({Label.SECRET}))
+    labels = frozenset({Label.SECRET}) if any(is_secret_variable(word.text) for word in named) else NO_LABELS
     known = call.state.variables.get(named[0].text)
     return ShellStream(known.text if known and not known.dynamic else None, labels)
 
@@ -306,9 +257,9 @@ _VAST = 1 << 33
 def repeated(call: ProgramCall) -> ShellStream:
     """seq, yes: what only repeats. `yes` into a file never ends."""
     numbers = [int(text) for text in call.args if text.isdigit() and len(text) < 15]
-    many = frozenset({"many"}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NO_LABELS
+    many = frozenset({Label.MANY}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NO_LABELS
     vast = (call.name == "jot" and "0" in call.args[-2:-1]) or max(numbers, default=0) > _VAST or "inf" in call.args
-    return ShellStream(None, frozenset({ENDLESS}) if call.name == "yes" or vast else many)
+    return ShellStream(None, frozenset({Label.ENDLESS}) if call.name == "yes" or vast else many)
 
 
 RULES: dict[str, Rule] = {

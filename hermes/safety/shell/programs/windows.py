@@ -46,7 +46,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
     if lower in ("/?", "-?", "/help", "--help"):
         return None
     if call.name == "cmd":
-        return _inner(call, lower)
+        return _inner(call)
     given = call.stdin.text if call.fed else None
     if _loses_disk(call.name, lower, given):
         call.add_effect(EffectKind.OVERWRITES, call.args[:2])
@@ -59,13 +59,8 @@ def judge(call: ProgramCall) -> ShellStream | None:
     return None
 
 
-def _inner(call: ProgramCall, lower: str) -> ShellStream | None:
+def _inner(call: ProgramCall) -> ShellStream | None:
     """What `cmd /c` starts, as far as its words look like a command of its own."""
-    if _HARMFUL.search(lower):
-        call.add_effect(EffectKind.ESCALATES, call.args[:2])
-        call.ask("system", _CHANGES)
-    if re.search(r"\bformat(\.com)? +[a-z]:", lower):
-        call.deny("raw-disk", "it overwrites a disk")
     at = next((place for place, text in enumerate(call.args) if text.lower() in ("/c", "/k")), -1)
     rest = call.words[at + 1 :] if at >= 0 else ()
     if len(rest) > 1:

@@ -3,112 +3,68 @@
 import re
 from collections.abc import Callable, Sequence
 
+from hermes.safety.globs import quote_argv
 from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.shells import SHELLS, given, held
-from hermes.safety.shell.words import (
-    ENDLESS,
-    FETCHED,
-    REGENERABLE,
-    SECRET,
-    UNKNOWN_STREAM,
-    AnalysisState,
-    ShellStream,
-    Word,
-    word_set,
-)
+from hermes.safety.shell.words import UNKNOWN_STREAM, AnalysisState, Label, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _RIGHTS = "it runs with another user's rights"
 
-_PEELED: dict[str, tuple[str, str, int]] = {
-    # By program: letters with a value, long names with a value, and how many words come before the program.
-    "sudo": ("ugpCrtTUDRhcP", "user group prompt chdir host other-user role type chroot close-from command-timeout", 0),
-    "doas": ("uCa", "", 0),
-    "nohup": ("", "", 0),
-    "nice": ("n", "adjustment", 0),
-    "ionice": ("cnpPu", "class classdata pid", 0),
-    "timeout": ("sk", "signal kill-after", 1),
-    "gtimeout": ("sk", "signal kill-after", 1),
-    "command": ("", "", 0),
-    "builtin": ("", "", 0),
-    "exec": ("a", "", 0),
-    "time": ("of", "output format", 0),
-    "stdbuf": ("ioe", "input output error", 0),
-    "unbuffer": ("", "", 0),
-    "setsid": ("", "", 0),
-    "busybox": ("", "", 0),
-    "toybox": ("", "", 0),
-    "chroot": ("", "userspec groups", 1),
-    "unshare": ("SGRw", "root wd map-user map-group propagation setuid setgid", 0),
-    "nsenter": ("tSGrw", "target setuid setgid", 0),
-    "strace": ("oepsuEbaISPX", "output trace attach expr env", 0),
-    "ltrace": ("oepsunalx", "output", 0),
-    "dtruss": ("p", "", 0),
-    "chrt": ("Tpd", "", 1),
-    "taskset": ("", "", 1),
-    "numactl": ("Nmic", "cpunodebind membind physcpubind", 0),
-    "prlimit": ("p", "pid", 0),
-    "systemd-run": (
-        "puMHE",
-        "property unit description uid gid working-directory setenv slice on-calendar on-active",
-        0,
-    ),
-    "systemd-inhibit": ("", "what who why mode", 0),
-    "caffeinate": ("tw", "", 0),
-    "proot": ("rbwq0", "", 0),
-    "fakeroot": ("lsib", "", 0),
-    "dbus-run-session": ("", "config-file", 0),
-    "dbus-launch": ("", "", 0),
-    "faketime": ("", "", 1),
-    "xvfb-run": ("nsefp", "server-args", 0),
-    "catchsegv": ("", "", 0),
-    "firejail": ("", "", 0),
-    "bwrap": ("", "", 0),
-    "runuser": ("ugGc", "user group command", 0),
-    "setpriv": ("", "reuid regid", 0),
-    "cpulimit": ("lpe", "limit", 0),
-    "perf": ("e", "", 1),
-    "valgrind": ("", "", 0),
-    "torsocks": ("", "", 0),
-    "proxychains": ("f", "", 0),
-    "proxychains4": ("f", "", 0),
-    "tsocks": ("", "", 0),
-    "coproc": ("", "", 0),
-    "ts": ("", "", 0),
-    "retry": ("td", "times delay", 0),
-    "chronic": ("", "", 0),
-    "ifne": ("", "", 0),
-    "envdir": ("", "", 1),
-    "softlimit": ("mcd", "", 0),
-    "linux32": ("", "", 0),
-    "linux64": ("", "", 0),
-    "eatmydata": ("", "", 0),
-    "noglob": ("", "", 0),
-    "nocorrect": ("", "", 0),
-    "then": ("", "", 0),
-    "do": ("", "", 0),
-    "else": ("", "", 0),
-    "rlwrap": ("", "", 0),
-    "winpty": ("", "", 0),
-    "wsl": ("deu", "distribution exec user cd", 0),
-    "wine": ("", "", 0),
-    "tini": ("", "", 0),
-    "dumb-init": ("", "", 0),
-    "chpst": ("uUbem", "", 0),
-    "mise": ("", "", 0),
-    "pixi": ("", "", 0),
-    "hyperfine": ("wrm", "warmup runs", 0),
+_PEELED: dict[str, tuple[str, str]] = {
+    # By program: letters with a value, and long names with a value.
+    "sudo": ("ugpCrtTUDRhcP", "user group prompt chdir host other-user role type chroot close-from command-timeout"),
+    "doas": ("uCa", ""),
+    "nice": ("n", "adjustment"),
+    "ionice": ("cnpPu", "class classdata pid"),
+    **dict.fromkeys(("timeout", "gtimeout"), ("sk", "signal kill-after")),
+    "exec": ("a", ""),
+    "time": ("of", "output format"),
+    "stdbuf": ("ioe", "input output error"),
+    "chroot": ("", "userspec groups"),
+    "unshare": ("SGRw", "root wd map-user map-group propagation setuid setgid"),
+    "nsenter": ("tSGrw", "target setuid setgid"),
+    **dict.fromkeys(("strace", "ltrace"), ("oepsunalbEaISPxX", "output trace attach expr env")),
+    "dtruss": ("p", ""),
+    "chrt": ("Tpd", ""),
+    "numactl": ("Nmic", "cpunodebind membind physcpubind"),
+    "prlimit": ("p", "pid"),
+    "systemd-run": ("puMHE", "property unit description uid gid working-directory setenv slice on-calendar on-active"),
+    "systemd-inhibit": ("", "what who why mode"),
+    "caffeinate": ("tw", ""),
+    "proot": ("rbwq0", ""),
+    "fakeroot": ("lsib", ""),
+    "dbus-run-session": ("", "config-file"),
+    "xvfb-run": ("nsefp", "server-args"),
+    "runuser": ("ugGc", "user group command"),
+    "setpriv": ("", "reuid regid"),
+    "cpulimit": ("lpe", "limit"),
+    "perf": ("e", ""),
+    **dict.fromkeys(("proxychains", "proxychains4"), ("f", "")),
+    "retry": ("td", "times delay"),
+    "softlimit": ("mcd", ""),
+    "wsl": ("deu", "distribution exec user cd"),
+    "chpst": ("uUbem", ""),
 }
-_NAMED = {name: word_set(longs) for name, (_, longs, _) in _PEELED.items()}
+_PEELED_AT_ONCE = word_set(
+    """
+    nohup command builtin unbuffer setsid busybox toybox taskset dbus-launch faketime catchsegv firejail bwrap valgrind
+    torsocks tsocks coproc ts chronic ifne envdir linux32 linux64 eatmydata noglob nocorrect then do else rlwrap winpty
+    wine tini dumb-init
+    """
+)
+"""Wrappers none of whose options takes a value."""
+_SKIPPING = word_set("timeout gtimeout chroot chrt taskset faketime perf envdir")
+"""Wrappers that take a word of their own before the program."""
 _ELSEWHERE = word_set("chroot nsenter unshare proot systemd-run bwrap firejail")
 
 
 def peeled(call: ProgramCall) -> ShellStream | None:
     """The wrappers that take options, a few words of their own, and then a program."""
-    letters, _, skipped = _PEELED[call.name]
-    options = CommandOptions(call.words, letters, _NAMED[call.name], stop=True)
-    rest = options.operands[skipped:] if call.name != "taskset" or len(options.operands) > 1 else options.operands[1:]
+    letters, named = _PEELED.get(call.name, ("", ""))
+    options = CommandOptions(call.words, letters, word_set(named), stop=True)
+    rest = options.operands[call.name in _SKIPPING :]
     if call.name in ("sudo", "doas"):
         return _raised(call, options, rest)
     if call.name == "command" and options.has_option("v", "V"):
@@ -116,15 +72,7 @@ def peeled(call: ProgramCall) -> ShellStream | None:
     _wrapped(call, options)
     if call.name == "runuser" and options.option_values("c", "command"):
         return call.judge_script(options.option_values("c", "command")[0].text, lost=True)
-    if call.name in ("mise", "pixi", "hyperfine"):
-        for word in rest:
-            if " " in word.text:
-                call.judge_script(word.text)
-        return None
     return _past_functions(call, rest, lost=call.name in _ELSEWHERE or options.has_option("chdir"))
-
-
-_MACHINE = re.compile(r"(i[3-6]86|x86_64|linux(32|64)|uname26|arm\w*|aarch64|ppc\w*|s390x?|mips\w*|sparc\w*)$")
 
 
 def _past_functions(call: ProgramCall, rest: Sequence[Word], *, lost: bool) -> ShellStream:
@@ -147,7 +95,6 @@ _AS_OTHERS: dict[str, tuple[str, ...]] = {
 
 _TIMERS = ("on-calendar", "on-active", "on-boot", "on-startup", "on-unit-active", "timer-property")
 _ATTACHING = ("strace", "ltrace", "perf")
-_REPORTING = ("strace", "ltrace", "time")
 
 
 def _wrapped(call: ProgramCall, options: CommandOptions) -> None:
@@ -159,10 +106,6 @@ def _wrapped(call: ProgramCall, options: CommandOptions) -> None:
         _elsewhere(call, options)
     if call.name in _ATTACHING and options.option_values("p", "attach"):
         call.ask("kill-unknown", "it takes control of other processes")
-    if call.name in _REPORTING:
-        for word in options.option_values("o", "output"):
-            if not word.text.startswith(("|", "!")):
-                call.judge_write(call.resolve_path(word))
 
 
 def _as_other(call: ProgramCall, options: CommandOptions) -> bool:
@@ -191,10 +134,6 @@ def _raised(call: ProgramCall, options: CommandOptions, rest: Sequence[Word]) ->
     words = list(rest)
     while words and re.match(r"\w+=", words[0].text):
         words.pop(0)
-    if options.has_option("e", "edit"):
-        for word in words:
-            call.judge_write(call.resolve_path(word))
-        return None
     if words and options.has_option("chdir", "D"):
         state = call.state.copy(_in_folder(call, options, call.state.copy()).where)
         return call.host.judge_command(words, state, call.piped_input())
@@ -214,10 +153,10 @@ def env(call: ProgramCall) -> ShellStream | None:
         words.pop(0)
     split = options.option_values("S", "split-string")
     if split:
-        text = " ".join([split[0].text, *(_shown(word) for word in words)])
+        text = f"{split[0].text} {quote_argv(word.text for word in words)}"
         return call.host.judge_script(text, _in_folder(call, options, state), call.piped_input())
     if not words:
-        return ShellStream(None, frozenset({SECRET})) if not options.has_option("help", "version") else None
+        return ShellStream(None, frozenset({Label.SECRET})) if not options.has_option("help", "version") else None
     return call.host.judge_command(words, _in_folder(call, options, state), call.piped_input())
 
 
@@ -226,22 +165,6 @@ def _in_folder(call: ProgramCall, options: CommandOptions, state: AnalysisState)
     for word in options.option_values("C", "D", "chdir")[-1:]:
         state.where = (state.where if word.dynamic else state.where.change_folder(call.resolve_path(word))).lose_track()
     return state
-
-
-def _shown(word: Word) -> str:
-    return "'" + word.text.replace("'", "'\\''") + "'"
-
-
-def folder_runner(call: ProgramCall) -> ShellStream | None:
-    """direnv exec DIR program, conda run -n NAME program."""
-    args = call.args
-    if call.name == "direnv" and args[:1] == ["exec"]:
-        return call.judge_program(call.words[2:])
-    if call.name in ("conda", "mamba", "micromamba") and args[:1] == ["run"]:
-        return call.judge_program(CommandOptions(call.words[1:], "np", word_set("name prefix cwd"), stop=True).operands)
-    if call.name in ("conda", "mamba") and args[:2] == ["env", "remove"]:
-        call.ask("rm-recursive", "it deletes folders with all that is in them")
-    return None
 
 
 _DELETING = word_set("rm unlink shred rmdir srm del truncate")
@@ -257,7 +180,7 @@ def multiplied(call: ProgramCall) -> ShellStream | None:
     if call.fed and _runs_text(rest) and call.ask_about_origin(call.stdin.labels):
         _deletes_given(call, rest)
         return UNKNOWN_STREAM
-    remade = REGENERABLE in call.stdin.labels and call.state.where.is_known and _by_input(call)
+    remade = Label.REGENERABLE in call.stdin.labels and call.state.where.is_known and _by_input(call)
     if not remade:
         _deletes_given(call, rest)
     return _filled(call, rest, _values(call, lines=bool(marks)), marks, lost=not remade)
@@ -289,7 +212,7 @@ def _xargs(call: ProgramCall) -> _Given:
     if (
         any(word.text == "0" for word in options.option_values("P", "max-procs"))
         and call.fed
-        and call.stdin.labels & {"many", ENDLESS}
+        and call.stdin.labels & {Label.MANY, Label.ENDLESS}
     ):
         call.ask("bomb", "it starts processes without end")
     marks = [word.text for word in options.option_values("I", "replace")] or (
@@ -311,28 +234,13 @@ def _parallel(call: ProgramCall) -> _Given:
 
 def _deletes_given(call: ProgramCall, rest: Sequence[Word]) -> None:
     name = rest[0].text.rpartition("/")[2]
-    if not (name in _DELETING or _drops(name, rest)) or (call.fed and call.stdin.text is not None):
+    if name not in _DELETING or (call.fed and call.stdin.text is not None):
         return
     call.add_effect(EffectKind.DELETES)
-    if "everything" in call.stdin.labels:
+    if Label.EVERYTHING in call.stdin.labels:
         call.deny("find-delete", "it deletes everything that it is given")
     else:
         call.ask("deletes-given", "it deletes everything that it is given")
-
-
-_DROPPING = word_set("del delete destroy purge uninstall drop remove unlink rmi rm")
-_KEEPING = word_set("--cached --dry-run -n --dry-run=client")
-
-
-def _drops(name: str, rest: Sequence[Word]) -> bool:
-    """Whether a program takes away what a store, or a list of what is installed, names."""
-    texts = [word.text.lower() for word in rest[1:5]]
-    if name == "git":
-        return texts[:2] in (["tag", "-d"], ["tag", "--delete"])
-    return name not in _QUOTING and not _DROPPING.isdisjoint(texts) and _KEEPING.isdisjoint(texts)
-
-
-_QUOTING = word_set("echo printf grep egrep rg sed awk sh bash zsh python python3 node printf test")
 
 
 def _runs_text(rest: Sequence[Word]) -> bool:
@@ -356,14 +264,6 @@ def _filled(
                 if len(words) > 1 or " " not in words[0].text
                 else call.judge_script(words[0].text, lost=True)
             )
-        return out
-    if rest[0].text.rpartition("/")[2] in ("sh", "bash", "zsh", "dash") and [word.text for word in rest[1:]] in (
-        ["-c"],
-        ["-ic"],
-        ["-lc"],
-    ):
-        for value in values[:8]:
-            out = call.judge_program([*rest, value], lost=True, stdin=UNKNOWN_STREAM)
         return out
     return call.judge_program([*rest, *values[:50]], lost=lost, stdin=UNKNOWN_STREAM)
 
@@ -410,7 +310,7 @@ def remote(call: ProgramCall) -> ShellStream | None:
         EffectKind.SENDS if call.fed else EffectKind.FETCHES, [word.text.rpartition("@")[2] for word in hosts]
     )
     rest = [word for word in options.operands[1:] if word.text != "--"]
-    if call.fed and SECRET in call.stdin.labels:
+    if call.fed and Label.SECRET in call.stdin.labels:
         call.ask("exfiltration", "it sends keys, dumps or the environment away")
     if not rest:
         return given(call) if call.fed and hosts else None
@@ -419,15 +319,9 @@ def remote(call: ProgramCall) -> ShellStream | None:
 
 def _run_there(call: ProgramCall, rest: Sequence[Word]) -> ShellStream | None:
     """The command that another machine is given."""
-    if rest[0].dynamic and rest[0].text in ("$()", "${@}"):
-        call.ask("unknown-command", "the text that runs is only known at run time")
-        return None
     text = " ".join(held(word) for word in rest)
     call.judge_script(text, lost=True)
-    return ShellStream(None, frozenset({FETCHED}))
-
-
-_OPENING = re.compile(r"RemoteForward|Tunnel[= ]|GatewayPorts[= ]?yes|RemoteCommand", re.IGNORECASE)
+    return ShellStream(None, frozenset({Label.FETCHED}))
 
 
 def _ssh_options(call: ProgramCall, options: CommandOptions) -> None:
@@ -436,13 +330,9 @@ def _ssh_options(call: ProgramCall, options: CommandOptions) -> None:
             value = re.split(r"[= ]", word.text, maxsplit=1)[-1]
             call.ask("nested-program", "ssh starts a command here")
             call.judge_script(value, lost=True)
-        elif _OPENING.match(word.text):
-            call.ask("tunnel", "it opens this machine to others")
     if options.has_option("R", "w"):
         call.add_effect(EffectKind.SENDS, [word.text for word in options.operands[:1]])
         call.ask("tunnel", "it opens this machine to others")
-    for word in [*options.option_values("F"), *options.option_values("E")]:
-        call.add_effect(EffectKind.READS, (call.resolve_path(word),))
 
 
 def as_user(call: ProgramCall) -> ShellStream | None:
@@ -454,18 +344,6 @@ def as_user(call: ProgramCall) -> ShellStream | None:
     call.ask("privilege", _RIGHTS)
     for word in options.option_values("c", "command", "session-command"):
         call.judge_script(word.text, lost=True)
-    return None
-
-
-def recorded(call: ProgramCall) -> ShellStream | None:
-    """script -c text FILE."""
-    options = call.parse_options("cIOBTmEo", word_set("command log-in log-out log-io log-timing"))
-    for word in options.option_values("c", "command"):
-        call.judge_script(word.text)
-    for word in options.operands[:1]:
-        call.judge_write(call.resolve_path(word))
-    if not options.option_values("c", "command") and len(options.operands) > 1:
-        return call.judge_program(options.operands[1:])
     return None
 
 
@@ -538,15 +416,13 @@ def debugger(call: ProgramCall) -> ShellStream | None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_PEELED, peeled),
+    **dict.fromkeys((*_PEELED, *_PEELED_AT_ONCE), peeled),
     "env": env,
     **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
     **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
     "su": as_user,
-    "script": recorded,
     "watch": watched,
     "flock": locked,
     "tmux": tmux,
     **dict.fromkeys(("gdb", "lldb", "rust-gdb", "cgdb"), debugger),
-    **dict.fromkeys(("direnv", "conda", "mamba", "micromamba"), folder_runner),
 }
