@@ -137,9 +137,20 @@ def _build_indexes() -> tuple[_Index, _Index]:
 
 
 _BY_NAME, _BY_FOLDER = _build_indexes()
+
+
+def _list_setting_folders() -> Iterator[tuple[str, ...]]:
+    """Yield the folders that settings are known by, with those above them: a link may stand for each."""
+    for row in OBEYED_ROWS:
+        if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY:
+            names = row.pattern.split("/")[:-1]
+            yield from (tuple(names[: number + 1]) for number in range(len(names)))
+
+
+SETTING_FOLDERS = frozenset(_list_setting_folders())
+_SETTING_FOLDER_NAMES = frozenset(one[-1] for one in SETTING_FOLDERS)
 _SETTINGS = tuple(row for row in OBEYED_ROWS if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY)
 _SETTING_ENDINGS = tuple(row.pattern[1:] for row in _SETTINGS if row.pattern.startswith("*"))
-_LINKED = frozenset(row.pattern.split("/")[0] for row in _SETTINGS if "/" in row.pattern)
 
 
 def find_obeyed_row(path: str) -> ObeyedRow | None:
@@ -192,13 +203,22 @@ def find_settings(folder: str, names: Iterable[str], links: Collection[str]) -> 
     for name in () if in_package else names:
         plain = name.casefold()
         known = plain in _BY_NAME or plain.endswith(_SETTING_ENDINGS)
-        if whole or (known and _is_setting(f"{folder}/{name}")) or (name in links and plain in _LINKED):
+        if (
+            whole
+            or (known and _is_setting(f"{folder}/{name}"))
+            or (name in links and plain in _SETTING_FOLDER_NAMES and _is_setting_folder(f"{folder}/{name}"))
+        ):
             yield name
 
 
 def _is_setting(path: str) -> bool:
     row = find_obeyed_row(path)
     return row is not None and row.clean is WriteRule.REFUSED and row.reader != REPOSITORY
+
+
+def _is_setting_folder(path: str) -> bool:
+    names = path.casefold().split("/")
+    return any(_lies_in(names, len(names), one) for one in SETTING_FOLDERS)
 
 
 def is_git_shaped(names: Collection[str]) -> bool:
