@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from hermes.execution.sandbox.baseline import Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import find_settings, is_git_shaped
+from hermes.safety.autorun_files import find_settings, is_git_shaped, is_setting
 from hermes.safety.paths import is_or_below
 from hermes.safety.start_links import list_linked_names
 from hermes.util.file_handles import open_folder
@@ -207,7 +207,7 @@ class PlantedFiles:
             if stamp is None or (before is not None and before.stamp == stamp) or fixed(path):
                 continue
             now = _save_file(path, stamp)
-            if before is None or now.data is None or (now.mode, now.data) != (before.mode, before.data):
+            if not _has_same_content(before, now) and not self._leads_to_repository(path):
                 if (note := self._neutralize_file(path)) and len(notes) < _MAX_NOTES:
                     notes.append(note)
                 if (stamp := _read_stamp(path)) is None:
@@ -260,9 +260,7 @@ class PlantedFiles:
         was = (before.data or b"").decode("utf-8", "replace") if before is not None else ""
         try:
             with _open_parent(path) as (folder, entry):
-                if name == ".git" and self._is_seen_repository(_find_repository(path)):
-                    return ""
-                if name in _GIT_TEXTS and (text := _read_text(entry, folder)) is not None:
+                if name in _GIT_TEXTS and not is_setting(path) and (text := _read_text(entry, folder)) is not None:
                     clean = _clean_git_text(name, text, was)
                     if clean == text:
                         return ""
@@ -294,9 +292,10 @@ class PlantedFiles:
                 strerror=error.strerror,
             )
 
-    def _is_seen_repository(self, path: str) -> bool:
-        """Return whether what lies at a path is looked at as a repository is: nothing in it makes git run programs."""
-        return _is_below_any(path, self._roots) and not is_or_below(path, self.unseen_folder or "/proc")
+    def _leads_to_repository(self, path: str) -> bool:
+        """Return whether this is a pointer to a repository that is looked at: nothing there makes git run programs."""
+        found = _find_repository(path) if os.path.basename(path) == ".git" else ""
+        return _is_below_any(found, self._roots) and not is_or_below(found, self.unseen_folder or "/proc")
 
     def _find_obeyed_files(self) -> Iterator[str]:
         yield from _list_files(self._kept)
@@ -430,6 +429,10 @@ def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
         mode = stat.S_IMODE(os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode)
         return SavedFile(stamp, mode, _read_bytes(entry, folder))
     return SavedFile(stamp)
+
+
+def _has_same_content(before: SavedFile | None, now: SavedFile) -> bool:
+    return before is not None and now.data is not None and (now.mode, now.data) == (before.mode, before.data)
 
 
 def _is_below_any(path: str, folders: Iterable[str]) -> bool:
