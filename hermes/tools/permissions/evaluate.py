@@ -37,7 +37,7 @@ from hermes.tools.permissions.git_config import (
 )
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import format_host, provenance_from_sources
+from hermes.tools.taint import format_host, name_source, provenance_from_sources
 from hermes.tools.tool import PathUse, Tool
 
 if TYPE_CHECKING:
@@ -722,4 +722,4 @@ def _list_file_sources(path: str, context: ToolContext, spill: str) -> Sequence[
     if made is None and (marked := context.taint_marks.find_sources(path)):
         return marked
     folder = context.trust.find_untrusted_folder(path, context.places.workspace) if made is None else ""
-    return (f"{Source.FILE}:{folder}",) if folder else ()
+    return (name_source(Source.FILE, folder),) if folder else ()
