@@ -114,6 +114,9 @@ paths: $(VENV)/dev.stamp
 races: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.attack.path_races --seconds $(or $(SECONDS),60)
 
+ways: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.attack.four_ways
+
 escapes: $(VENV)/dev.stamp
 	HERMES_ESCAPES=1 $(BIN)/python -m pytest -n 2 tests/attack/test_escapes.py
 

@@ -59,13 +59,13 @@ class WorkspaceObserver:
             self._known = None
 
     def _scan(self, known: FolderListing, stopped: threading.Event) -> tuple[FolderListing, list[str]]:
-        """Return the workspace's listing, and what it leaves out but for histories: trees that count as one folder."""
+        """Return the workspace's listing, and what it leaves out: trees that count as one folder."""
         reader = StateReader(self._places, -1)  # every file is too large to be read: it is known by its stamp
         limits = ScanLimits(total_bytes=1 << 62)
         root = self._places.workspace
         scan = FolderScan(root, self._places, reader, limits, stopped.is_set)
         listing = scan.scan_folder(known)
-        return listing, [os.path.join(root, one) for one in scan.skipped if not is_version_history(one)]
+        return listing, [os.path.join(root, one) for one in scan.skipped]
 
     def _compare(
         self, before: FolderListing, after: FolderListing, trees: Sequence[str], stopped: threading.Event
@@ -76,7 +76,7 @@ class WorkspaceObserver:
         )
         files = {path: item.state for path, was, item in changes if self._has_changed(path, was, item, since)}
         whole = before.whole and after.whole and not stopped.is_set()
-        changed = tuple(one for one in trees if _has_changed_since(one, since))
+        changed = tuple(one for one in trees if _has_new_content(one, since))
         return WorkspaceChanges(files, changed if whole else (root, *changed), whole)
 
     def _has_changed(self, path: str, was: ListingItem | None, item: ListingItem, since: int) -> bool:
@@ -105,6 +105,21 @@ async def _run(work: Callable[[threading.Event], T]) -> T:
 
 def _stamp(item: ListingItem) -> tuple[int, int, int]:
     return item.modified, item.changed, item.inode
+
+
+def _has_new_content(tree: str, since: int) -> bool:
+    """Return whether a tree may hold content that it did not hold at a time, in nanoseconds.
+
+    git writes its index when it is asked anything; what it brings back later lies in its objects.
+    """
+    if not is_version_history(tree) or not os.path.isdir(os.path.join(tree, "objects")):
+        return _has_changed_since(tree, since)
+    stores = [os.path.join(tree, "objects")]
+    for folder, names, _ in os.walk(os.path.join(tree, "modules")):
+        if "objects" in names:
+            names.remove("objects")
+            stores.append(os.path.join(folder, "objects"))
+    return any(os.lstat(folder).st_ctime_ns >= since for one in stores for folder, _, _ in os.walk(one))
 
 
 def _has_changed_since(tree: str, since: int) -> bool:

@@ -46,24 +46,36 @@ _TABLE = (
         .mcp.json opencode.json opencode.jsonc crush.json .crush.json .aider.conf.yml .claude/settings.json
         .claude/settings.local.json .cursor/mcp.json .cursor/hooks.json .roo/mcp.json .kilocode/mcp.json .trae/mcp.json
         .codex/config.toml .codex/hooks.json .gemini/settings.json .qwen/settings.json .amazonq/mcp.json
-        .kiro/settings/mcp.json .junie/mcp/mcp.json .opencode/plugin/ .opencode/plugins/ .opencode/tool/
-        .opencode/tools/
+        .kiro/settings/mcp.json .kiro/hooks/ .junie/mcp/mcp.json .opencode/plugin/ .opencode/plugins/ .opencode/tool/
+        .opencode/tools/ .clinerules/hooks/ .windsurf/hooks.json .github/hooks/ .continue/mcpservers/ .amp/settings.json
+        .factory/settings.json .factory/mcp.json
         """,
     ),
     (
         *("editors", WriteRule.REFUSED, WriteRule.REFUSED),
         """
         .vscode/tasks.json .vscode/launch.json .vscode/settings.json .vscode/mcp.json *.code-workspace .idea/tasks.json
-        .idea/launch.json .idea/settings.json .idea/workspace.xml .idea/runconfigurations/ .fleet/run.json
+        .idea/launch.json .idea/settings.json .idea/workspace.xml .idea/runconfigurations/ .idea/startup.xml
+        .idea/watchertasks.xml .run/ .vs/tasks.vs.json .vs/launch.vs.json .lite_project.lua .lazy.lua .fleet/run.json
         .fleet/settings.json .zed/tasks.json .zed/launch.json .zed/settings.json .zed/debug.json .helix/languages.toml
         .helix/config.toml .nvim.lua .nvimrc .exrc .lvimrc
         """,
     ),
     (
         *("shells and interpreters", WriteRule.REFUSED, WriteRule.REFUSED),
-        ".envrc .mise.toml .mise/config.toml .irbrc .pdbrc .pryrc",
+        """
+        .envrc .shadowenv.d/ .autoenv .autoenv.zsh .rvmrc .mise.toml .mise.local.toml .mise/config.toml mise.local.toml
+        mise/config.toml .config/mise.toml .config/mise/ .irbrc .pdbrc .pryrc .ghci .iex.exs .ocamlinit .octaverc
+        """,
     ),
     (*("git", WriteRule.REFUSED, WriteRule.REFUSED), ".githooks/ .husky/"),
+    (
+        *("other version control", WriteRule.REFUSED, WriteRule.REFUSED),
+        """
+        .hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .sl/config .jj/repo/config.toml .jj/workspace-config.toml
+        .pijul/config _darcs/prefs/defaults
+        """,
+    ),
     (
         *(REPOSITORY, WriteRule.REFUSED, WriteRule.REFUSED),
         """
@@ -86,27 +98,34 @@ _TABLE = (
         """
         makefile gnumakefile makefile.am cmakelists.txt justfile rakefile gemfile vagrantfile dockerfile containerfile
         docker-compose.yml docker-compose.yaml compose.yml compose.yaml package.json .npmrc .yarnrc .yarnrc.yml setup.py
-        setup.cfg pyproject.toml tox.ini noxfile.py pytest.ini conftest.py sitecustomize.py usercustomize.py manage.py
-        .pre-commit-config.yaml .gitattributes .gitmodules build.gradle build.gradle.kts settings.gradle
+        setup.cfg pyproject.toml tox.ini .coveragerc .pylintrc pylintrc .flake8 mypy.ini noxfile.py tasks.py fabfile.py
+        dodo.py pytest.ini conftest.py sitecustomize.py usercustomize.py manage.py .pre-commit-config.yaml
+        .pre-commit-hooks.yaml .lintstagedrc .gitattributes .gitmodules build.gradle build.gradle.kts settings.gradle
         settings.gradle.kts pom.xml build.rs cargo.toml build.sbt mix.exs composer.json gulpfile.js gruntfile.js
-        webpack.config.js vite.config.js vite.config.ts jest.config.js babel.config.js .eslintrc.js eslint.config.js
-        tsconfig.json deno.json lefthook.yml procfile mise.toml taskfile.yml .env.sh .dir-locals.el .rprofile mcp.json
-        .vscode/ .idea/ .devcontainer/ .cargo/ .git/ hooks/ *.mk *.pth
+        *.config.js *.config.cjs *.config.mjs *.config.ts *.config.mts .eslintrc.js .eslintrc.cjs .prettierrc.js
+        .mocharc.js .pnpmfile.cjs pnpm-workspace.yaml bunfig.toml turbo.json nx.json tsconfig.json deno.json deno.jsonc
+        gradlew mvnw gradle.properties .mvn/ .bazelrc build.bazel module.bazel meson.build configure configure.ac
+        build.zig flake.nix shell.nix default.nix devenv.nix devbox.json magefile.go phpunit.xml .rspec .rubocop.yml
+        guardfile podfile fastfile dangerfile tiltfile earthfile snakefile .air.toml .tool-versions .tmuxinator.yml
+        lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml lefthook.toml lefthook-local.yml lefthook-local.yaml
+        procfile mise.toml .devcontainer.json taskfile.yml .env.sh .dir-locals.el .rprofile mcp.json .vscode/ .idea/
+        .devcontainer/ .cargo/ .git/ hooks/ *.mk *.pth
         """,
     ),
     (
         *("continuous integration", WriteRule.FREE, WriteRule.ASKED),
         """
-        .github/workflows/ .github/actions/ .circleci/ .buildkite/ .woodpecker/ .gitlab-ci.yml .travis.yml .drone.yml
-        jenkinsfile azure-pipelines.yml bitbucket-pipelines.yml
+        .github/workflows/ .github/actions/ .gitea/workflows/ .forgejo/workflows/ .circleci/ .buildkite/ .woodpecker/
+        .gitlab-ci.yml .travis.yml .drone.yml jenkinsfile azure-pipelines.yml bitbucket-pipelines.yml .cirrus.yml
+        appveyor.yml
         """,
     ),
     (
         *("the machine", WriteRule.FREE, WriteRule.ASKED),
         """
         *.sh *.bash *.zsh *.service *.timer *.desktop *.plist *.cron *.bat *.ps1 cron.d/ cron.hourly/ cron.daily/
-        cron.weekly/ cron.monthly/ .config/systemd/ .config/autostart/ .inputrc .bashrc .profile .zshrc .vimrc .lldbinit
-        .gdbinit
+        cron.weekly/ cron.monthly/ .config/systemd/ .config/autostart/ .inputrc .bashrc .bash_profile .bash_login
+        .bash_aliases .profile .zshrc .zshenv .zprofile .vimrc .lldbinit .gdbinit
         """,
     ),
 )
@@ -137,9 +156,20 @@ def _build_indexes() -> tuple[_Index, _Index]:
 
 
 _BY_NAME, _BY_FOLDER = _build_indexes()
+
+
+def _list_setting_folders() -> Iterator[tuple[str, ...]]:
+    """Yield the folders that settings are known by, with those above them: a link may stand for each."""
+    for row in OBEYED_ROWS:
+        if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY:
+            names = row.pattern.split("/")[:-1]
+            yield from (tuple(names[: number + 1]) for number in range(len(names)))
+
+
+SETTING_FOLDERS = frozenset(_list_setting_folders())
+_SETTING_FOLDER_NAMES = frozenset(one[-1] for one in SETTING_FOLDERS)
 _SETTINGS = tuple(row for row in OBEYED_ROWS if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY)
 _SETTING_ENDINGS = tuple(row.pattern[1:] for row in _SETTINGS if row.pattern.startswith("*"))
-_LINKED = frozenset(row.pattern.split("/")[0] for row in _SETTINGS if "/" in row.pattern)
 
 
 def find_obeyed_row(path: str) -> ObeyedRow | None:
@@ -147,7 +177,7 @@ def find_obeyed_row(path: str) -> ObeyedRow | None:
     names = path.casefold().split("/")
     last = names[-1]
     found = [row for above, row in _BY_NAME.get(last, ()) if _lies_in(names, len(names) - 1, above)]
-    found += [row for _, row in _BY_NAME.get(f"*.{last.rpartition('.')[2]}", ())]
+    found += [row for ending in _list_endings(last) for _, row in _BY_NAME.get(ending, ())]
     for number, name in enumerate(names):
         if name in _BY_FOLDER:
             found += [row for above, row in _BY_FOLDER[name] if _lies_in(names, number, above)]
@@ -155,6 +185,12 @@ def find_obeyed_row(path: str) -> ObeyedRow | None:
         return None
     row = max(found, key=lambda one: one.clean)
     return _IN_PACKAGES if row.clean is WriteRule.REFUSED and not _PACKAGES.isdisjoint(names) else row
+
+
+def _list_endings(name: str) -> Iterator[str]:
+    """Yield the patterns of the endings that a name has: of `a.config.js` these are `*.config.js` and `*.js`."""
+    while name := name.partition(".")[2]:
+        yield f"*.{name}"
 
 
 def _lies_in(names: list[str], number: int, above: tuple[str, ...]) -> bool:
@@ -188,17 +224,27 @@ def find_settings(folder: str, names: Iterable[str], links: Collection[str]) -> 
     `links` are those of the names that are links: one can stand for a whole folder of such files.
     """
     in_package = not _PACKAGES.isdisjoint(folder.split("/"))
-    whole = _is_setting(f"{folder}/-")
+    whole = is_setting(f"{folder}/-")
     for name in () if in_package else names:
         plain = name.casefold()
         known = plain in _BY_NAME or plain.endswith(_SETTING_ENDINGS)
-        if whole or (known and _is_setting(f"{folder}/{name}")) or (name in links and plain in _LINKED):
+        if (
+            whole
+            or (known and is_setting(f"{folder}/{name}"))
+            or (name in links and plain in _SETTING_FOLDER_NAMES and _is_setting_folder(f"{folder}/{name}"))
+        ):
             yield name
 
 
-def _is_setting(path: str) -> bool:
+def is_setting(path: str) -> bool:
+    """Return whether a path (absolute) is moved aside when a command has made it, whatever it says."""
     row = find_obeyed_row(path)
     return row is not None and row.clean is WriteRule.REFUSED and row.reader != REPOSITORY
+
+
+def _is_setting_folder(path: str) -> bool:
+    names = path.casefold().split("/")
+    return any(_lies_in(names, len(names), one) for one in SETTING_FOLDERS)
 
 
 def is_git_shaped(names: Collection[str]) -> bool:

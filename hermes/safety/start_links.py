@@ -1,5 +1,5 @@
-"""Finds what the start files of a home lead to, where they are links, as those who keep their settings in one folder
-have them: it is protected as the files are.
+"""Finds what the start files of a home and the settings of a workspace lead to, where they are links, as those who keep
+their settings in one folder have them: it is protected as the files are.
 """
 
 import contextlib
@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache, partial
 
-from hermes.safety.autorun_files import repository_refusal
+from hermes.safety.autorun_files import OBEYED_REASON, SETTING_FOLDERS, is_never_written, repository_refusal
 from hermes.safety.home_places import CLOSED_FILES, CLOSED_FOLDERS, START_FOLDERS, TOOL_CHAINS
 from hermes.safety.paths import Places, is_or_below
 
@@ -28,11 +28,23 @@ def find_start_targets(home: str) -> tuple[str, ...]:
 
 def later_refusal(path: str, places: Places) -> str:
     """Return why `path` (absolute, resolved) may not be written, as the disk is now: a part of a repository under any
-    name, or what a start file leads to. Empty when it is neither.
+    name, or what a start file or a link in the place of settings leads to. Empty when it is none of them.
     """
     if any(is_or_below(path, one) for one in find_start_targets(places.home)):
         return "a start file in the home leads to it"
+    if any(is_never_written(one) for one in list_linked_names(path, find_setting_links(places.workspace))):
+        return OBEYED_REASON
     return repository_refusal(path, list_names)
+
+
+def find_setting_links(workspace: str) -> tuple[tuple[str, str], ...]:
+    """Return where links lead (real paths) that stand in a workspace for folders of settings, each with the link."""
+    return _find_setting_links(workspace, int(time.monotonic() / _CACHE_SECONDS))
+
+
+def list_linked_names(path: str, links: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the other names that a path (absolute, resolved) has by links, given with what each leads to."""
+    return (link + path[len(target) :] for target, link in links if is_or_below(path, target))
 
 
 def list_names(folder: str) -> Collection[str]:
@@ -41,6 +53,21 @@ def list_names(folder: str) -> Collection[str]:
         return os.listdir(folder)
     except OSError:
         return ()
+
+
+@lru_cache(maxsize=8)
+def _find_setting_links(workspace: str, _age: int) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    folders: list[tuple[str, ...]] = [()]
+    for above in folders:
+        here = "/".join((workspace, *above))
+        for name in list_names(here):
+            names = (*above, name)
+            if tuple(one.casefold() for one in names) in SETTING_FOLDERS:
+                path = f"{here}/{name}"
+                folders.append(names)
+                found += [(os.path.realpath(path), path)] if os.path.islink(path) else []
+    return tuple(found)
 
 
 @lru_cache(maxsize=8)

@@ -20,6 +20,7 @@ from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
 from hermes.tools.session import ToolContext
+from hermes.tools.taint import name_source
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
 from hermes.util.text import escape_unseen_characters
 
@@ -49,7 +50,7 @@ def skill_provenance(skill: Skill) -> Provenance:
     """Return the provenance of a skill's text."""
     if skill.trusted:
         return Provenance(Source.FILE, f"skill {skill.name}", vouched=True)
-    return Provenance(Source.OTHER, f"{Source.FILE}:{skill.folder}")
+    return Provenance(Source.OTHER, name_source(Source.FILE, skill.folder))
 
 
 _MAX_DESCRIPTION = 300

@@ -8,7 +8,7 @@ from hermes.core.messages import Provenance, Source
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.permissions.egress import EGRESS_KINDS, host_from_target
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import provenance_from_sources
+from hermes.tools.taint import name_source, provenance_from_sources
 
 _LOCAL_REMOTE_VERBS = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",), ("get-url",))
 
@@ -80,4 +80,4 @@ def _list_file_sources(path: str, context: ToolContext, spill: str) -> Sequence[
     if made is None and (marked := context.taint_marks.find_sources(path)):
         return marked
     folder = context.trust.find_untrusted_folder(path, context.places.workspace) if made is None else ""
-    return (f"{Source.FILE}:{folder}",) if folder else ()
+    return (name_source(Source.FILE, folder),) if folder else ()

@@ -24,8 +24,20 @@ _LOCAL_HOST = r"localhost|.*\.localhost|\[?[0-9a-f]*:[0-9a-f:.]*\]?|[\d.]+"
 _FILE_SUFFIXES = "md rs sh py pl pm ps zip mov so cc ml mk la ms tf vi ac am sc st cl do id as in br cr is at pub"
 """Suffixes of files' names that are also top-level domains: their hosts are named by an address with `://`."""
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/opt/homebrew")
+_ESCAPE, _LINE_BREAK = "\\", "\n"
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which hosts are looked for."""
+
+
+def name_source(kind: Source, label: str) -> str:
+    """Return the name of a source, which is one line: a folder's name may have line breaks."""
+    return f"{kind}:{label.replace(_ESCAPE, 2 * _ESCAPE).replace(_LINE_BREAK, f'{_ESCAPE}n')}"
+
+
+def split_source(source: str) -> tuple[str, str]:
+    """Return the kind and the label of a source by its name."""
+    kind, _, label = source.partition(":")
+    return kind, re.sub(r"\\(.)", lambda found: _LINE_BREAK if found[1] == "n" else found[1], label)
 
 
 def sources_from_provenance(provenance: Provenance) -> list[str]:
@@ -36,7 +48,7 @@ def sources_from_provenance(provenance: Provenance) -> list[str]:
     if provenance.source is Source.OTHER and ":" in provenance.label:
         return provenance.label.split("\n")
     if provenance.source is not Source.WEB:
-        return [f"{provenance.source}:{provenance.label}"]
+        return [name_source(provenance.source, provenance.label)]
     hosts = (urlsplit(one).hostname or one if "//" in one else one for one in provenance.label.split())
     return [f"{Source.WEB}:{host}" for host in dict.fromkeys(hosts)]
 
@@ -45,7 +57,7 @@ def provenance_from_sources(sources: Iterable[str]) -> Provenance | None:
     """Return the provenance of something that was made from text of these sources, or None when there are none."""
     listed = list(sources)
     if len(listed) == 1:
-        kind, _, label = listed[0].partition(":")
+        kind, label = split_source(listed[0])
         return Provenance(Source(kind), label)
     return Provenance(Source.OTHER, "\n".join(listed)) if listed else None
 

@@ -21,17 +21,26 @@ _WINDOW = "//"
 """Stands between a folder and a session's id in the path of a mark that holds while a command of the session runs."""
 _OLD_BYTES = 16
 """The length of a digest of earlier versions: of the first bytes of a file, and its size."""
+_SEPARATOR = b"\0"
+_MAX_DIGESTS = 32
+"""The contents by which a path is known, the newest first: an earlier one may come back from a history or a copy."""
 _OLD_HASHED_BYTES = 1 << 18
 _MAX_HASHED_BYTES = 50_000_000
 """A larger file is known by its stamp."""
 
 
 class TaintMark(Struct, frozen=True):
-    """A file as it was written, and the sources that were in the conversation then."""
+    """A file as it was written, and the sources that were in the conversation then. `digest` holds the digests of all
+    that was written to it.
+    """
 
     path: str
     digest: bytes
     sources: tuple[str, ...]
+
+    def list_digests(self) -> list[bytes]:
+        """Return the digests of the contents that are marked, the newest first."""
+        return [self.digest] if len(self.digest) == _OLD_BYTES else self.digest.split(_SEPARATOR)
 
     @property
     def folder(self) -> str:
@@ -118,7 +127,7 @@ class TaintMarks:
             mark = self._marks.get(change.path)
             if not digest:
                 continue
-            if mark is not None and mark.digest != digest:
+            if mark is not None and mark.list_digests()[0] != digest:
                 self._add(change.path, digest, mark.sources)
             elif mark is None and (copied := self._by_digest.get(digest)) is not None:
                 self._add(change.path, digest, copied.sources)
@@ -166,7 +175,8 @@ class TaintMarks:
         known = mark.digest, (status.st_ino, status.st_ctime_ns)
         if self._verified.get(mark.path) == known:
             return True
-        if digest_file(mark.path, like=mark.digest) != mark.digest:
+        forms = {_find_form(one): one for one in mark.list_digests()}
+        if not any(digest_file(mark.path, like=one) in mark.list_digests() for one in forms.values()):
             return False
         self._verified[mark.path] = known
         return True
@@ -178,6 +188,8 @@ class TaintMarks:
         folder = path.partition(_WINDOW)[0]
         before = self._folders.get(folder, {}).get(path) if digest == _FOLDER else self._marks.get(path)
         both = tuple(dict.fromkeys((*(before.sources if before is not None else ()), *sources)))
+        if before is not None and digest != _FOLDER:
+            digest = _join_digests(digest, before.list_digests())
         mark = TaintMark(path, digest, both)
         if both and mark != before:
             self._keep(mark)
@@ -188,8 +200,7 @@ class TaintMarks:
             self._folders.setdefault(mark.folder, {})[mark.path] = mark
             return
         self._marks[mark.path] = mark
-        if b":" not in mark.digest:
-            self._by_digest[mark.digest] = mark
+        self._by_digest |= {one: mark for one in mark.list_digests() if b":" not in one}
 
     def _drop(self, mark: TaintMark) -> None:
         self._unsaved[mark.path] = None
@@ -198,8 +209,11 @@ class TaintMarks:
             self._folders[mark.folder].pop(mark.path)
             if not self._folders[mark.folder]:
                 del self._folders[mark.folder]
-        elif self._marks.pop(mark.path) is self._by_digest.get(mark.digest):
-            del self._by_digest[mark.digest]
+            return
+        del self._marks[mark.path]
+        for digest in mark.list_digests():
+            if self._by_digest.get(digest) is mark:
+                del self._by_digest[digest]
 
     def _compact(self) -> None:
         """Replace the deepest marks by marks of their folders when there are too many: none is forgotten."""
@@ -216,6 +230,17 @@ def _is_storable(path: str) -> bool:
         return bool(path.encode())
     except UnicodeEncodeError:
         return False
+
+
+def _find_form(digest: bytes) -> int:
+    """Return by which way a digest is made: an old one, a stamp or a link, or of a content."""
+    return 0 if len(digest) == _OLD_BYTES else 1 if b":" in digest else 2
+
+
+def _join_digests(newest: bytes, earlier: Iterable[bytes]) -> bytes:
+    """Return one digest for several contents. A stamp never comes back, and an old digest may not be joined."""
+    kept = [one for one in earlier if one != newest and (_find_form(one) == 2 or one.startswith(b"link:"))]
+    return _SEPARATOR.join([newest, *kept][:_MAX_DIGESTS])
 
 
 def _digest_state(state: FileState) -> bytes:

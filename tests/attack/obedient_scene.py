@@ -4,6 +4,7 @@ Everything is real but the model: the application, the loop, the gate, the store
 """
 
 import itertools
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.execution.sandbox.backend import SandboxBackend
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
@@ -26,6 +28,8 @@ NO = AnswerScope.DENY
 ONCE = AnswerScope.ONCE
 SESSION = AnswerScope.SESSION
 ALWAYS = AnswerScope.ALWAYS
+MECHANISM = os.environ.get("HERMES_TESTS_SANDBOX", "")
+"""What makes the sandbox of every scene; empty for the best that there is."""
 Person = Callable[[ApprovalAsked], AnswerScope]
 
 
@@ -112,4 +116,8 @@ async def scene(
             if trusted:
                 set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                if MECHANISM:
+                    app.services.process_deps.backend_factory._probe = SandboxProbe(
+                        home.environ, (SandboxMechanism(MECHANISM),)
+                    )
                 yield Scene(home, server, app, await app.open_session(), script)

@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import hashlib
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -27,6 +26,7 @@ from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, Sandb
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import Places
 from tests.attack.escape_attempts import ALL, BWRAP, LANDLOCK, Escape
+from tests.attack.four_ways import run_as_user
 from tests.requirements import require_sandbox
 
 CANARY = "canary" + hashlib.sha256(b"sandbox").hexdigest()[:20]
@@ -296,33 +296,6 @@ async def test_the_same_does_harm_without_a_sandbox(world: World, escape: Escape
 @pytest.mark.skipif(not LONG or os.geteuid() != 0, reason="make escapes, as the superuser")
 def test_as_another_user() -> None:
     """The same campaign by somebody without rights: bubblewrap then needs a user namespace."""
-    folder = subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip()
-    os.chown(folder, 65534, 65534)
-    try:
-        python = next(one for one in (sys.executable, f"/usr/bin/python3.{sys.version_info[1]}") if _open_to_all(one))
-        paths = [one for one in sys.path if "site-packages" in one]
-        done = subprocess.run(
-            [
-                *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python, "-m", "pytest", "-q"),
-                *("-p", "no:cacheprovider", f"--basetemp={folder}/t", __file__, "-k", "not without_a_sandbox"),
-            ],
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": folder,
-                "PYTHONPATH": ":".join([os.getcwd(), *paths]),
-                "TMPDIR": folder,
-            },
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-    finally:
-        shutil.rmtree(folder)
+    done = run_as_user([__file__, "-k", "not without_a_sandbox"])
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-1000:]
     assert "no landlock" not in done.stdout and "no bubblewrap" not in done.stdout
-
-
-def _open_to_all(program: str) -> bool:
-    """Whether others than its owner may run it."""
-    real = Path(program).resolve()
-    return real.is_file() and all(folder.stat().st_mode & 1 for folder in (real, *real.parents))

@@ -131,6 +131,7 @@ async def test_parts_of_a_repository_are_not_written_by_file_tools(row: ObeyedRo
 def test_the_table_covers_what_other_programs_are_known_to_obey() -> None:
     patterns = {row.pattern for row in OBEYED_ROWS}
     assert {".claude/settings.json", ".mcp.json", ".vscode/tasks.json", ".envrc", ".githooks/", "makefile"} <= patterns
+    assert {".hg/hgrc", ".jj/repo/config.toml", ".rvmrc", ".devcontainer.json", ".shadowenv.d/", ".run/"} <= patterns
     assert sum(row.reader == INSTRUCTIONS for row in OBEYED_ROWS) > 10
     assert all(row.tainted >= row.clean and row.tainted is not WriteRule.FREE for row in OBEYED_ROWS)
 

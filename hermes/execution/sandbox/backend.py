@@ -337,6 +337,7 @@ class SandboxBackend:
     def _get_tmpdir(self) -> SandboxTmpdir:
         if self._tmpdir is None:
             self._tmpdir = SandboxTmpdir([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
+            self._planted.note_unseen_folder(self._tmpdir.root)
         return self._tmpdir
 
     async def _make_exits(

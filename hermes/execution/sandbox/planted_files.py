@@ -12,14 +12,15 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from hermes.execution.sandbox.baseline import Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import find_settings, is_git_shaped
+from hermes.safety.autorun_files import find_settings, is_git_shaped, is_setting
 from hermes.safety.paths import is_or_below
+from hermes.safety.start_links import list_linked_names
 from hermes.util.file_handles import open_folder
 
 _MAX_FOLDERS = 50_000
@@ -106,6 +107,8 @@ class _SeenFolder(Struct, frozen=True):
     is_git: bool
     settings: tuple[str, ...]
     """Files directly in it that editors, agents or shells obey."""
+    pointers: tuple[str, ...]
+    """What leads from it to a repository, or to what nobody looks at."""
 
 
 class PlantedFiles:
@@ -124,6 +127,11 @@ class PlantedFiles:
         self._new_repositories: set[str] = set()
         self._known: set[str] = set()
         """Folders that were there before a command made a repository in them: a person may work there."""
+        self._links: tuple[tuple[str, str], ...] = ()
+        """Where the person's own links in the place of settings lead, each with the link."""
+        self.unseen_folder = ""
+        """A folder that commands write and that is not looked at: nothing may lead there, for other programs to find.
+        """
         self.is_complete = True
         """Whether the last look saw every folder."""
 
@@ -134,8 +142,10 @@ class PlantedFiles:
         )
 
     def list_settings(self) -> list[str]:
-        """Return the files that were found which programs obey, and what start files that are links lead to."""
-        listed = (f"{folder}/{name}" for folder, seen in self._folders.items() for name in seen.settings)
+        """Return the files that were found which programs obey, except what repositories that commands made brought,
+        and what start files that are links lead to.
+        """
+        listed = (f"{folder}/{name}" for folder, names in self._list_own_settings() for name in names)
         return [*self._kept, *itertools.islice(listed, _MAX_FIXED)]
 
     def record_baseline(self, roots: Sequence[str], kept: Iterable[str] = ()) -> list[str]:
@@ -154,6 +164,7 @@ class PlantedFiles:
             notes = self.quarantine_new(roots, lambda path: False)
         if alone or left is None:
             self._scan_folders(roots)
+            self._follow_links(roots)
             self._files = self._read_files(self._find_obeyed_files())
             self._roots = set(roots)
             self._store_baseline()
@@ -164,9 +175,19 @@ class PlantedFiles:
         opened = [one for one in roots if one not in self._roots]
         if opened:
             self._scan_folders([*self._roots, *opened])
+            self._follow_links([*self._roots, *opened])
             self._files |= self._read_files(one for one in self._find_obeyed_files() if _is_below_any(one, opened))
             self._roots |= set(opened)
         return opened
+
+    def _follow_links(self, roots: Collection[str]) -> None:
+        """Look at what the person's own links in the place of settings lead to as at what stands there."""
+        listed = (f"{folder}/{name}" for folder, seen in self._folders.items() for name in seen.settings)
+        found = ((os.path.realpath(path), path) for path in listed if os.path.islink(path))
+        links = tuple((real, path) for real, path in found if os.path.isdir(real) and _is_below_any(real, roots))
+        if links != self._links:
+            self._links, self._folders = links, {}
+            self._scan_folders(roots)
 
     def forget_baseline(self) -> None:
         """Drop the baseline on disk, after the last command has ended and what it left was looked at."""
@@ -186,7 +207,7 @@ class PlantedFiles:
             if stamp is None or (before is not None and before.stamp == stamp) or fixed(path):
                 continue
             now = _save_file(path, stamp)
-            if before is None or now.data is None or (now.mode, now.data) != (before.mode, before.data):
+            if not _has_same_content(before, now) and not self._leads_to_repository(path):
                 if (note := self._neutralize_file(path)) and len(notes) < _MAX_NOTES:
                     notes.append(note)
                 if (stamp := _read_stamp(path)) is None:
@@ -230,7 +251,8 @@ class PlantedFiles:
         self._scan_folders(self._roots.union(roots))
         copied = self._copied()
         self._known |= {path for path in before if not f"{path}/".startswith(copied)}
-        self._new_repositories |= {path for path, seen in self._folders.items() if seen.is_git and path not in before}
+        there = {path for path, seen in self._folders.items() if seen.is_git}
+        self._new_repositories = {path for path in there if path in self._new_repositories or path not in before}
 
     def _neutralize_file(self, path: str) -> str:
         name = os.path.basename(path)
@@ -238,7 +260,7 @@ class PlantedFiles:
         was = (before.data or b"").decode("utf-8", "replace") if before is not None else ""
         try:
             with _open_parent(path) as (folder, entry):
-                if name in _GIT_TEXTS and (text := _read_text(entry, folder)) is not None:
+                if name in _GIT_TEXTS and not is_setting(path) and (text := _read_text(entry, folder)) is not None:
                     clean = _clean_git_text(name, text, was)
                     if clean == text:
                         return ""
@@ -270,17 +292,28 @@ class PlantedFiles:
                 strerror=error.strerror,
             )
 
+    def _leads_to_repository(self, path: str) -> bool:
+        """Return whether this is a pointer to a repository that is looked at: nothing there makes git run programs."""
+        found = _find_repository(path) if os.path.basename(path) == ".git" else ""
+        return _is_below_any(found, self._roots) and not is_or_below(found, self.unseen_folder or "/proc")
+
     def _find_obeyed_files(self) -> Iterator[str]:
         yield from _list_files(self._kept)
-        copied = self._copied()
+        for folder, names in self._list_own_settings():
+            yield from _list_files(f"{folder}/{name}" for name in names)
         for folder, seen in self._folders.items():
-            if seen.settings and not f"{folder}/".startswith(copied):
-                yield from _list_files(f"{folder}/{name}" for name in seen.settings)
+            yield from (f"{folder}/{name}" for name in seen.pointers)
         for folder in [path for path, seen in self._folders.items() if seen.is_git]:
             yield from _list_files(f"{folder}/{name}" for name in _GIT_FILES)
             yield from _list_files([f"{folder}/hooks"], except_suffix=".sample")
             if _has_foreign_commondir(folder):
                 yield f"{folder}/commondir"
+
+    def _list_own_settings(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        copied = self._copied()
+        for folder, seen in self._folders.items():
+            if seen.settings and not f"{folder}/".startswith(copied):
+                yield folder, seen.settings
 
     def _copied(self) -> tuple[str, ...]:
         """Where commands made a folder and a repository in it, as `git clone` does: what it brings stays as it is."""
@@ -298,7 +331,7 @@ class PlantedFiles:
                 continue
             seen = self._folders.get(path)
             if seen is None or seen.stamp != stamp:
-                seen = _scan_folder(path, stamp)
+                seen = _scan_folder(path, stamp, list_linked_names(path, self._links), self.unseen_folder)
             found[path] = seen
             queue += seen.folders
         self.is_complete = len(found) >= len(set(queue)) or all(
@@ -398,6 +431,10 @@ def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
     return SavedFile(stamp)
 
 
+def _has_same_content(before: SavedFile | None, now: SavedFile) -> bool:
+    return before is not None and now.data is not None and (now.mode, now.data) == (before.mode, before.data)
+
+
 def _is_below_any(path: str, folders: Iterable[str]) -> bool:
     return any(is_or_below(path, one) for one in folders)
 
@@ -415,8 +452,10 @@ def _has_foreign_commondir(folder: str) -> bool:
     return not own or data is None or data.strip() != b"../.."
 
 
-def _scan_folder(path: str, stamp: EntryStamp) -> _SeenFolder:
-    """Scan a folder for its folders, those of repositories too: another one may lie anywhere in them."""
+def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: str) -> _SeenFolder:
+    """Scan a folder for its folders, those of repositories too: another one may lie anywhere in them. `linked` are
+    its names by links, `unseen` is a folder that nothing may lead to.
+    """
     names: set[str] = set()
     folders: list[str] = []
     links: list[str] = []
@@ -430,7 +469,35 @@ def _scan_folder(path: str, stamp: EntryStamp) -> _SeenFolder:
     git = is_git_shaped(names)
     # A folder of that name that is no repository yet becomes one by `git init`, which keeps what lies in it.
     git = git or (os.path.basename(path) == ".git" and bool({"hooks", "config"} & names))
-    return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(find_settings(path, names, links))))
+    settings = {name for one in (path, *linked) for name in find_settings(one, names, links)}
+    pointers = {name for name in links if _leads_below(f"{path}/{name}", unseen)}
+    pointers |= {".git"} if ".git" in names and f"{path}/.git" not in folders else set()
+    return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(settings)), tuple(sorted(pointers)))
+
+
+def _leads_below(link: str, unseen: str) -> bool:
+    """Return whether a link leads below a folder that is not looked at, or there by the way of a process."""
+    with contextlib.suppress(OSError):
+        if os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link))).startswith("/proc/"):
+            return True
+    return bool(unseen) and is_or_below(os.path.realpath(link), unseen)
+
+
+def _find_repository(pointer: str) -> str:
+    """Return the folder (absolute, without links on the way) that a `.git` other than a folder leads to; empty when
+    that could change while it stays as it is.
+    """
+    folder = os.path.dirname(pointer)
+    try:
+        if os.path.islink(pointer):
+            named = os.readlink(pointer) if os.path.isdir(pointer) else ""
+        else:
+            with _open_parent(pointer) as (handle, name):
+                named = (_read_text(name, handle) or "").rstrip("\r\n").partition("gitdir: ")[2]
+    except OSError:
+        return ""
+    path = os.path.normpath(os.path.join(folder, named))
+    return path if named and os.path.realpath(path) == path else ""
 
 
 def _list_files(paths: Iterable[str], except_suffix: str = "\0") -> Iterator[str]:

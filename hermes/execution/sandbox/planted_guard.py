@@ -38,6 +38,10 @@ class PlantedGuard:
         finally:
             self._starting -= 1
 
+    def note_unseen_folder(self, folder: str) -> None:
+        """Note a folder that commands may write and that is not looked at: nothing of theirs may lead there."""
+        self._files.unseen_folder = folder
+
     async def prepare_command(
         self,
         build_layout: Callable[[], AccessLayout],

@@ -32,7 +32,7 @@ from hermes.tools.permissions.gate import (
 )
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import Taint
+from hermes.tools.taint import Taint, split_source
 from hermes.tools.tool import Tool
 from hermes.util.localizable import join_localizable
 from hermes.util.text import is_long, truncate_middle
@@ -172,7 +172,7 @@ class PolicyGate:
             if grant.source:
                 taint.trust_source(grant.source)
         for source in taint.list_sources() if self._is_trusted is not None else ():
-            kind, _, folder = source.partition(":")
+            kind, folder = split_source(source)
             if kind == Source.FILE and self._is_trusted is not None and self._is_trusted(folder):
                 taint.trust_source(source)
 
@@ -361,7 +361,7 @@ def _list_lasting_refusals(asks: Sequence[CommandFinding], facts: "CallFacts") -
 
 def _build_hint(sources: Iterable[str]) -> str:
     """Return how to avoid such questions, where the untrusted text in the conversation is of a folder's files."""
-    parted = [(kind, label) for kind, _, label in (one.partition(":") for one in sources)]
+    parted = list(map(split_source, sources))
     folder = next((label for kind, label in parted if kind == Source.FILE), "")
     if not folder:
         return "`/new` begins a conversation without that text" if parted else ""

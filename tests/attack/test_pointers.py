@@ -1,0 +1,144 @@
+"""What stands for something else: pointers and links that lead git, an editor or another agent to a command's files."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hermes.execution.sandbox.backend import SandboxBackend
+from tests.attack.obedient_scene import Scene, scene
+
+
+async def run_program(one: Scene, text: str) -> str:
+    """A program of the person's runs in the sandbox: neither the gate nor a file tool sees what it writes."""
+    (one.home.cwd / "program.py").write_text(f"import os, subprocess\n{text}")
+    said = await one.run("python3 program.py")
+    assert "exit code 0" in said, said
+    return said
+
+
+def git_runs(one: Scene, folder: Path) -> None:
+    """The person looks with git, outside of the sandbox."""
+    for words in ("status", "commit -q --allow-empty -m x", "diff"):
+        subprocess.run(["git", "-C", folder, *words.split()], env=one.home.environ, check=False, capture_output=True)
+
+
+MAKE = """
+for kind, folder in (['--bare', 'x'], ['-q', 'w/.git']):
+    subprocess.run(['git', 'init', '-q', kind, own + '/' + folder.removesuffix('/.git')], check=True)
+    config, hook = (f'{own}/{folder}/{name}' for name in ('config', 'hooks/post-commit'))
+    open(config, 'w').write('[core]\\n\\tbare = false\\n\\tfsmonitor = touch {pwned}; false\\n')
+    os.makedirs(os.path.dirname(hook), exist_ok=True)
+    open(hook, 'w').write('#!/bin/sh\\ntouch {pwned}\\n')
+    os.chmod(hook, 0o755)
+os.makedirs(work, exist_ok=True)
+os.chdir(work)
+"""
+POINTERS = {
+    "a pointer": "open('.git', 'w').write(f'gitdir: {tmp}/x\\n')",
+    "a link": "os.symlink(tmp + '/x', '.git')",
+    "a pointer without a line's end": "open('.git', 'w').write(f'gitdir: {tmp}/x')",
+    "a pointer by a link": "os.symlink(tmp, 't'); open('.git', 'w').write('gitdir: t/x')",
+    "a link to a pointer": "open('p', 'w').write(f'gitdir: {tmp}/x'); os.symlink('p', '.git')",
+    "a link by a link": "os.symlink(tmp, 't'); os.symlink('t/x', '.git')",
+    "a folder of links": "os.mkdir('.git'); [os.symlink(f'{tmp}/x/{n}', '.git/' + n) for n in os.listdir(own + '/x')]",
+    "a common folder": "os.mkdir('.git'); open('.git/HEAD', 'w').write('ref: refs/heads/x');"
+    " open('.git/commondir', 'w').write(tmp + '/x')",
+    "a link to the work tree": "os.symlink(tmp + '/w', 'x')",
+    "a link to the work tree by a link": "os.symlink(tmp, 't'); os.symlink('t/w', 'x')",
+    "a link by a process": "os.symlink(f'/proc/{os.getppid()}/root/' + tmp + '/w', 'x')",
+}
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("named", ["as commands do", "as the machine does"])
+@pytest.mark.parametrize("place", [".", "sub"])
+@pytest.mark.parametrize("way", POINTERS)
+async def test_a_repository_in_the_sessions_tmp_runs_nothing(way: str, place: str, named: str) -> None:
+    async with scene(trusted=True) as one:
+        pwned = one.home.root / "pwned"
+        await one.run("true")
+        assert isinstance(one.context.backend, SandboxBackend)
+        tmp = one.context.backend.to_local_path("/tmp") if named == "as the machine does" else "/tmp"
+        own = f"work, tmp, own = {place!r}, {tmp!r}, os.environ.get('TMPDIR', '/tmp')\n"
+        await run_program(one, own + MAKE.replace("{pwned}", str(pwned)) + POINTERS[way])
+        git_runs(one, one.home.cwd / place)
+        git_runs(one, one.home.cwd / place / "x")
+        assert not pwned.exists()
+
+
+LINKED = (".opencode/plugin", ".idea/runConfigurations", ".kiro/settings", ".junie/mcp", ".claude", ".kiro", ".husky")
+FILES = {
+    ".opencode/plugin": "x.js",
+    ".idea/runConfigurations": "x.xml",
+    ".kiro/settings": "mcp.json",
+    ".junie/mcp": "mcp.json",
+    ".claude": "settings.json",
+    ".kiro": "settings/mcp.json",
+    ".husky": "pre-commit",
+}
+
+
+@pytest.mark.parametrize("depth", ["", "a/b/"])
+@pytest.mark.parametrize("folder", LINKED)
+async def test_a_link_in_the_place_of_settings_leads_to_nothing_of_a_commands(folder: str, depth: str) -> None:
+    async with scene(trusted=True) as one:
+        link = one.home.cwd / depth / folder
+        said = await run_program(
+            one,
+            f"os.makedirs('lib', exist_ok=True); os.makedirs({str(link.parent)!r}, exist_ok=True)\n"
+            f"os.symlink({str(one.home.cwd / 'lib')!r}, {str(link)!r})",
+        )
+        assert "was made by a command" in said
+        await one.call("write_file", path=f"lib/{FILES[folder]}", content="theirs")
+        assert (one.home.cwd / "lib" / FILES[folder]).exists()
+        assert not (link / FILES[folder]).exists()
+
+
+@pytest.mark.parametrize("named", ["by the link", "by its own name"])
+@pytest.mark.parametrize("folder", LINKED)
+async def test_what_the_persons_own_link_leads_to_is_kept(folder: str, named: str) -> None:
+    async with scene(trusted=True) as one:
+        link = one.home.cwd / folder
+        link.parent.mkdir(exist_ok=True)
+        target = one.home.cwd / "config"
+        (target / FILES[folder]).parent.mkdir(parents=True)
+        (target / "mine").write_text("mine")
+        link.symlink_to(target)
+        way = link if named == "by the link" else target
+        assert "Not allowed" in await one.call("write_file", path=str(way / FILES[folder]), content="theirs")
+        await run_program(
+            one, f"try: open({str(way / FILES[folder])!r}, 'w').write('theirs')\nexcept OSError as error: print(error)"
+        )
+        assert not (target / FILES[folder]).exists() and (target / "mine").exists()
+        assert link.is_symlink()
+
+
+@pytest.mark.needs("git")
+async def test_pointers_that_git_makes_in_the_workspace_stay() -> None:
+    async with scene(trusted=True) as one:
+        git = "git -c user.name=a -c user.email=a@b -c protocol.file.allow=always"
+        said = await run_program(
+            one,
+            "for words in ('init -q lib', '-C lib commit -q --allow-empty -m x', 'clone -q lib app',"
+            " '-C app submodule --quiet add ../lib sub', '-C app worktree add -q ../tree -b t',"
+            " 'clone -q --separate-git-dir=kept lib apart'):\n"
+            f" subprocess.run([*{git!r}.split(), *words.split()], check=True)",
+        )
+        assert "made by a command" not in said
+        assert all((one.home.cwd / name).is_file() for name in ("app/sub/.git", "tree/.git", "apart/.git"))
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("steps", ["at once", "in two commands"])
+async def test_settings_in_a_repository_that_loses_its_git_are_moved_aside(steps: str) -> None:
+    async with scene(trusted=True) as one:
+        make = (
+            "subprocess.run(['git', 'init', '-q', 'd'], check=True); os.mkdir('d/.claude')\n"
+            "open('d/.claude/settings.json', 'w').write('{}'); open('d/.mcp.json', 'w').write('{}')\n"
+        )
+        lose = "import shutil; shutil.rmtree('d/.git')"
+        for text in (make, lose) if steps == "in two commands" else (make + lose,):
+            said = await run_program(one, text)
+        assert "was made by a command" in said
+        assert not (one.home.cwd / "d/.claude/settings.json").exists() and not (one.home.cwd / "d/.mcp.json").exists()
