@@ -402,10 +402,8 @@ class _BatchRun:
         state = self._context.state
         written = [use.path for use in item.paths if use.write]
         own = {path: (_stamp_file(path), state.written_files.get(path)) for path in written}
-        for effect in item.decision.effects:
-            if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
-                named = (one for one in effect.targets if one[:1] == "/" and one not in own)
-                written += [self._context.resolve_real_path(one) or one for one in named]
+        named = _list_written_targets(item.decision)
+        written += [self._context.resolve_real_path(one) or one for one in named if one not in own]
         if written:
             state.written_files |= dict.fromkeys(written, "\n".join(state.taint.list_sources()))
         return _WrittenFiles(own, tuple(one for one in written if one not in own))
@@ -509,6 +507,12 @@ class _BatchRun:
 def _changes_anything(item: _PreparedCall) -> bool:
     """Return whether a call may change files that it does not name."""
     return bool(item.tool.command(item.arguments)) and not item.decision.is_read_only
+
+
+def _list_written_targets(decision: PermissionDecision) -> list[str]:
+    """Return the files that a call is known to write, by their absolute paths."""
+    kinds = (EffectKind.WRITES, EffectKind.OVERWRITES)
+    return [one for effect in decision.effects if effect.kind in kinds for one in effect.targets if one[:1] == "/"]
 
 
 def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> list[str]:
