@@ -33,6 +33,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 NEW_SUPERVISOR = b"w"
 BYE = b"bye"
@@ -345,9 +346,21 @@ def _return_to(own: int) -> None:
 
 def _load_confinement(order: int) -> Callable[[], None]:
     """Return what confines a process by the order at this handle, and becomes its program."""
-    import sandbox.landlock_exec  # type: ignore[import-not-found] # once a supervisor, and only where something asks for it
+    return functools.partial(_load_landlock_exec().run_order, order)
 
-    return functools.partial(sandbox.landlock_exec.run_order, order)
+
+@functools.cache
+def _load_landlock_exec() -> ModuleType:
+    """Load the neighbour that applies an order, by its path: this program has no packages to import from."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sandbox", "landlock_exec.py")
+    spec = spec_from_file_location("landlock_exec", path)
+    if spec is None or spec.loader is None:
+        raise OSError(f"{path} cannot be loaded")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _spawn_by_fork(namespaces: list[int], placements: list[tuple[int, int]], become: Callable[[], object]) -> int:
