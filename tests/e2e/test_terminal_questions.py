@@ -151,6 +151,7 @@ async def test_a_long_question_is_shown_whole_from_another_terminal_and_withdraw
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config={"terminal": {"backend": "sandbox"}}) as home:
             (home.cwd / "old").mkdir()
+            (home.cwd / "old/.env").write_text("no copy is made of it")
             async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
                 await screen.shows("(`rm -r old`)")
                 await screen.shows_next("characters are not shown here")

@@ -15,7 +15,7 @@ from tests.vendors.telegram import Fake
 
 pytestmark = pytest.mark.slow
 
-RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
+RESET = Say(calls=(Call("terminal", {"command": "git push --force"}),))
 
 
 async def test_an_answer_grows_by_edits_and_ends_whole() -> None:

@@ -21,7 +21,7 @@ from tests.vendors.ntfy import Fake
 
 pytestmark = pytest.mark.slow
 
-RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
+RESET = Say(calls=(Call("terminal", {"command": "git push --force"}),))
 
 
 class Rig(Struct):

@@ -78,7 +78,7 @@ async def test_a_long_answer_is_cut_as_the_platform_takes_it(name: str) -> None:
 
 
 async def test_a_question_is_answered_by_a_button(name: str) -> None:
-    script = [Say(calls=(Call("terminal", {"command": "git reset --hard"}),)), Say("done")]
+    script = [Say(calls=(Call("terminal", {"command": "git push --force"}),)), Say("done")]
     async with ScriptedServer(script) as server, fake_of(name) as chat:
         with home_for(server, {name: chat}, owners=[chat.person], groups=["*"]) as home:
             async with running(home):

@@ -145,7 +145,7 @@ async def test_a_fresh_session_is_not_held_up_by_a_menu_of_the_one_before() -> N
 
 
 async def test_a_question_is_answered_by_text() -> None:
-    script = [Say(calls=(Call("terminal", {"command": "git reset --hard"}),)), Say("done")]
+    script = [Say(calls=(Call("terminal", {"command": "git push --force"}),)), Say("done")]
     async with ScriptedServer(script) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}) as home:
             async with running(home):

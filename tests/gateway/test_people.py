@@ -36,7 +36,7 @@ from tests.vendors.telegram import Fake
 pytestmark = pytest.mark.slow
 
 ANNA, BEN, ADA = "1002", "1003", "1005"
-RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
+RESET = Say(calls=(Call("terminal", {"command": "git push --force"}),))
 HERMES = (sys.executable, "-m", "hermes")
 PRICED = {"prices": {"mock-model": {"input": 1.0, "output": 1.0}}}
 
@@ -283,6 +283,8 @@ async def test_a_role_is_a_limit_that_no_command_widens() -> None:
 async def test_a_user_who_may_approve_allows_nothing_for_always() -> None:
     script = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("done")]
     async with stage(*script, roles={"approve": True}) as on:
+        (on.home.cwd / "old").mkdir()
+        (on.home.cwd / "old/.env").write_text("no copy is made of it")
         shown = await on.question(ANNA, "")
         assert "no such answer" in await on.asks("/approve always", ANNA)
         await on.chat.press(shown.message_id, dict(shown.buttons)["Allow always"], person=ANNA)

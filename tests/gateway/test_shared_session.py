@@ -149,7 +149,7 @@ async def test_a_guest_of_another_process_stops_and_answers() -> None:
     script = [
         Say("first"),
         Say("never", delivery=ReplyDelivery(delay=60)),
-        Say(calls=(Call("terminal", {"command": "git reset --hard"}),)),
+        Say(calls=(Call("terminal", {"command": "git push --force"}),)),
         Say("done"),
     ]
     async with ScriptedServer(script) as server:

@@ -232,7 +232,7 @@ async def test_tls_from_the_start_and_from_the_middle(rig: Rig, fake: Fake, tmp_
 
 
 async def test_mails_in_the_gateway() -> None:
-    script = [Say("Hello **back**."), Say(calls=(Call("terminal", {"command": "git reset --hard"}),)), Say("done")]
+    script = [Say("Hello **back**."), Say(calls=(Call("terminal", {"command": "git push --force"}),)), Say("done")]
     async with ScriptedServer(script) as server, Fake() as chat:
         with home_for(server, {"email": chat}, owners=[chat.person]) as home:
             async with running(home):
