@@ -87,10 +87,17 @@ class CommandOptions:
     __slots__ = ("letters", "longs", "operands", "values")
 
     def __init__(
-        self, words: Sequence[Word], valued: str = "", named: frozenset[str] = NO_LABELS, *, stop: bool = False
+        self,
+        words: Sequence[Word],
+        valued: str = "",
+        named: frozenset[str] = NO_LABELS,
+        *,
+        attached: str = "",
+        last: str = "",
+        stop: bool = False,
     ) -> None:
-        """Read the options. `valued` are the letters, `named` the long names that take a value. `stop`: options
-        end at an operand.
+        """Read the options. `valued` are the letters, `named` the long names that take a value; `attached` are letters
+        that take one only in their own word. `stop`: options end at an operand; `last`: and behind these letters.
         """
         self.letters: set[str] = set()
         self.longs: list[str] = []
@@ -107,11 +114,14 @@ class CommandOptions:
             if text.startswith("--"):
                 at += self._read_long_option(word, words[at] if at < len(words) else None, named)
             elif len(text) > 1 and text[0] == "-":
-                at += self._read_letter_group(word, words[at] if at < len(words) else None, valued)
-            else:
-                if stop:
-                    self.operands += words[at - 1 :]
+                at += self._read_letter_group(word, words[at] if at < len(words) else None, valued, attached)
+                if not self.letters.isdisjoint(last):
+                    self.operands += words[at:]
                     return
+            elif stop:
+                self.operands += words[at - 1 :]
+                return
+            else:
                 self.operands.append(word)
 
     def _read_long_option(self, word: Word, following: Word | None, named: frozenset[str]) -> int:
@@ -125,19 +135,17 @@ class CommandOptions:
             return 1
         return 0
 
-    def _read_letter_group(self, word: Word, following: Word | None, valued: str) -> int:
+    def _read_letter_group(self, word: Word, following: Word | None, valued: str, attached: str) -> int:
         text = word.text
         for place, letter in enumerate(text[1:], 2):
             self.letters.add(letter)
-            if letter in valued:
-                rest = text[place:]
-                if rest:
-                    self.values.setdefault(letter, []).append(Word(rest, word.dynamic, labels=word.labels))
-                    return 0
-                if following is not None:
-                    self.values.setdefault(letter, []).append(following)
-                    return 1
+            rest = text[place:]
+            if rest and (letter in valued or letter in attached):
+                self.values.setdefault(letter, []).append(Word(rest, word.dynamic, labels=word.labels))
                 return 0
+            if letter in valued and following is not None:
+                self.values.setdefault(letter, []).append(following)
+                return 1
         return 0
 
     def has_option(self, *names: str) -> bool:
