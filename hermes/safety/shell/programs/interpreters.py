@@ -9,13 +9,12 @@ from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import (
     CommandOptions,
     ProgramCall,
-    is_private_file,
     is_root_like_path,
     resolve_path,
     secret_read_reason,
 )
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.key_files import is_key_file, key_read_reason
+from hermes.safety.shell.key_files import is_key_file, is_private_file, key_read_reason
 from hermes.safety.shell.loading import find_option_modules
 from hermes.safety.shell.programs import cloud_clis, databases, network, own, windows
 from hermes.safety.shell.python import analyze_python
@@ -232,7 +231,7 @@ def _served(call: ProgramCall, rest: Sequence[Word]) -> None:
     places = call.host.places
     for word in CommandOptions(rest, "bdp", word_set("bind directory protocol")).option_values("d", "directory"):
         path = call.resolve_path(word)
-        if is_root_like_path(path, places) or is_private_file(f"{path}/") or call.secret_reason(word):
+        if is_root_like_path(path, places) or call.secret_reason(word):
             call.ask("raw-connection", "it opens files to others")
 
 
