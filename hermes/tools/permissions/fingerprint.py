@@ -7,23 +7,16 @@ from collections.abc import Iterable
 from hermes.core.encoding import to_json
 from hermes.safety.autorun_files import is_autorun_file
 from hermes.safety.shell.findings import CommandEffect, EffectKind
-from hermes.safety.shell.words import word_set
 from hermes.tools.session import ToolState
 
-_SKIPPED_FOLDERS = word_set(
-    """
+_SKIPPED_FOLDERS = """
     .git .hg node_modules .venv venv .tox __pycache__ site-packages target .cache .pytest_cache .mypy_cache .ruff_cache
     .hypothesis
-    """
-)
-_DATA_SUFFIXES = tuple(
-    word_set(
-        """
-        .md .rst .txt .log .csv .tsv .png .jpg .jpeg .gif .webp .svg .ico .pdf .mp3 .mp4 .wav .zip .gz .html .css .scss
-        .o .pyc
-        """
-    )
-)
+"""
+_DATA_SUFFIXES = """
+    .md .rst .txt .log .csv .tsv .png .jpg .jpeg .gif .webp .svg .ico .pdf .mp3 .mp4 .wav .zip .gz .html .css .scss
+    .o .pyc
+"""
 """Suffixes of files that nothing takes code from."""
 _MAX_FILES = 5_000
 PathMark = tuple[str, str, tuple[int, ...]]
@@ -55,15 +48,16 @@ def list_code_files(folder: str) -> list[str] | None:
     """Return the files below a folder that programs may take code or settings from, without packages'; None for very
     many.
     """
+    skipped, data = _SKIPPED_FOLDERS.split(), tuple(_DATA_SUFFIXES.split())
     found: list[str] = []
     seen = 0
     for at, folders, names in os.walk(folder):
-        folders[:] = sorted(one for one in folders if one not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(one for one in folders if one not in skipped)
         seen += len(folders) + len(names)
         if seen > _MAX_FILES:
             return None
         paths = (os.path.join(at, one) for one in sorted(names) if not one.endswith(".sample"))
-        found += (path for path in paths if not path.endswith(_DATA_SUFFIXES) or is_autorun_file(path))
+        found += (path for path in paths if not path.endswith(data) or is_autorun_file(path))
     return found
 
 
