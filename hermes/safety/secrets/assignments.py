@@ -268,17 +268,15 @@ def find_assignments(text: str, data: bytes) -> list[Span]:
     """
     lower = data.lower()
     found = [span for anchor in _ANCHORS if anchor in lower for span in _find_around_anchor(text, lower, anchor)]
-    for word in _WORDS:
-        if word in lower:
-            found += _find_after_words(text, lower, word)
+    for word in filter(lower.__contains__, _WORDS):
+        found += _find_after_words(text, lower, word)
     if b"cookie" in lower:
         found += _find_cookies(text, lower)
     if b"|" in lower and (b"sudo" in lower or b"stdin" in lower):
         found += _find_piped_passwords(text)
     if any(sign in lower for sign in (b" -", b"identified", b"pass")):
-        for word, pattern in _PASSWORD_OPTIONS.items():
-            if word in lower:
-                found += _find_option_passwords(text, lower, word, pattern)
+        for word in filter(lower.__contains__, _PASSWORD_OPTIONS):
+            found += _find_option_passwords(text, lower, word, _PASSWORD_OPTIONS[word])
     return found
 
 
