@@ -1,8 +1,11 @@
 """Finds what git would run of a repository's own: its hooks, and the programs that its settings name."""
 
 import os
+from collections.abc import Iterator
 from itertools import islice, pairwise
+from pathlib import PurePosixPath
 
+from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, SimpleCommand
 
 _MAX_BYTES = 262_144
@@ -35,11 +38,9 @@ def list_repository_programs(folder: str) -> list[str] | None:
 
     None where that cannot be told.
     """
-    at = os.path.realpath(folder)
-    while not os.path.lexists(os.path.join(at, ".git")):
-        if at == "/":
-            return []
-        at = os.path.dirname(at)
+    at = _find_work_tree(folder)
+    if not at:
+        return []
     git = os.path.join(at, ".git")
     if os.path.islink(git) or not os.path.isdir(git) or os.path.lexists(os.path.join(git, "commondir")):
         return None  # a work tree, or a repository that lies elsewhere
@@ -48,15 +49,33 @@ def list_repository_programs(folder: str) -> list[str] | None:
     return _list_hooks(os.path.join(git, "hooks")) + _list_risky_settings(git)
 
 
+def find_config_file(folder: str, workspace: str) -> str:
+    """Return the settings file of the repository that a folder of the workspace is in; empty where there is none, or
+    it lies elsewhere.
+    """
+    at = _find_work_tree(folder)
+    found = os.path.join(at, ".git", "config")
+    inside = is_or_below(at, os.path.realpath(workspace))
+    return found if inside and os.path.isfile(found) and os.path.realpath(found) == found else ""
+
+
+def _walk_up(folder: str) -> Iterator[str]:
+    """Yield a folder, without links, and those that it is in."""
+    at = os.path.realpath(folder)
+    yield at
+    yield from map(str, PurePosixPath(at).parents)
+
+
+def _find_work_tree(folder: str) -> str:
+    """Return the nearest folder with a `.git`, whatever that is; empty where there is none."""
+    return next((at for at in _walk_up(folder) if os.path.lexists(os.path.join(at, ".git"))), "")
+
+
 def list_programs_of_command(one: SimpleCommand, judged: CommandJudgement) -> list[str]:
     """Return the hooks that a line may run, and the settings files that let a command of git in it run programs."""
     starts = (target for effect in judged.effects if is_hook_effect(effect) for target in effect.targets)
     hooks = [path for folder in starts for path in _list_hooks(folder)]
-    return [*hooks, *_list_named_settings(one)]
-
-
-def _list_named_settings(one: SimpleCommand) -> list[str]:
-    return [path for git in _list_git_folders(_find_start(one)) for path in _list_risky_settings(git)]
+    return [*hooks, *(path for git in _list_git_folders(_find_start(one)) for path in _list_risky_settings(git))]
 
 
 def _find_start(one: SimpleCommand) -> str:
@@ -69,11 +88,9 @@ def _find_start(one: SimpleCommand) -> str:
 
 def _list_git_folders(folder: str) -> list[str]:
     """Return the folders in which git finds the settings of the repository that a folder is in, and of those inside."""
-    at = os.path.realpath(folder)
-    while not (found := _git_folder_of(at)):
-        if at == "/":
-            return []
-        at = os.path.dirname(at)
+    found = next(filter(None, map(_git_folder_of, _walk_up(folder))), "")
+    if not found:
+        return []
     common = _read_line(os.path.join(found, "commondir"))
     inner = (os.path.realpath(at) for at, _, names in os.walk(os.path.join(found, "modules")) if "config" in names)
     return [found, *([os.path.realpath(os.path.join(found, common))] if common else []), *islice(inner, _MAX_INNER)]

@@ -13,7 +13,7 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 Judge = Callable[[str], str]
@@ -24,7 +24,7 @@ LinkTarget = Callable[[str, str], str]
 FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 LISTED_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_RDONLY
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS = 40
 _AT_FDCWD = -100
 _OPENAT2 = 437
@@ -106,10 +106,17 @@ class HeldPath:
         self.make_missing()
         replace_in_folder(self.handle, self.name, data, mode, sync=sync, temporary=temporary)
 
+    @contextlib.contextmanager
+    def replaced(self) -> Iterator[str]:
+        """Yield a new name in its folder; what the body puts there takes the place of what is here. Raises OSError."""
+        self.make_missing()
+        with _replaced(self.handle, self.name) as temporary:
+            yield temporary
+
     def make_new(self, data: bytes, mode: int) -> None:
         """Write a file that must not exist yet. Raises OSError."""
         self._require_folder()
-        with os.fdopen(os.open(self.name, _NEW_FLAGS, mode, dir_fd=self.handle), "wb") as file:
+        with os.fdopen(os.open(self.name, NEW_FLAGS, mode, dir_fd=self.handle), "wb") as file:
             file.write(data)
 
     def rename(self, name: str) -> None:
@@ -347,21 +354,28 @@ def replace_in_folder(
     """
     if mode is None:
         mode = _mode_of(name, folder)
+    with (
+        _replaced(folder, name, temporary) as new,
+        os.fdopen(os.open(new, NEW_FLAGS, 0o600, dir_fd=folder), "wb") as file,
+    ):
+        file.write(data)
+        os.fchmod(file.fileno(), mode)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def _replaced(folder: int, name: str, temporary: str = "") -> Iterator[str]:
+    """Yield a name for what is to take the place of another at once; after an error nothing of that name stays."""
     temporary = temporary or f".{name[:40]}.{os.urandom(6).hex()}"
-    handle = os.open(temporary, _NEW_FLAGS, 0o600, dir_fd=folder)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), mode)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
+        yield temporary
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        temporary = ""
-    finally:
-        if temporary:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
 
 
 def _mode_of(name: str, folder: int) -> int:

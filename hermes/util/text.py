@@ -1,11 +1,21 @@
 """Small text functions that every layer needs: cutting, escaping, cleaning."""
 
 import re
+from collections.abc import Iterator
+from typing import AnyStr
 
 from hermes.util.localizable import Localizable, change_text, fill_template
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def find_each(text: AnyStr, part: AnyStr) -> Iterator[int]:
+    """Yield every place of a part in a text; they do not overlap."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + len(part))
 
 
 def clean_surrogates(text: str) -> str:

@@ -281,10 +281,8 @@ async def test_a_role_is_a_limit_that_no_command_widens() -> None:
 
 
 async def test_a_user_who_may_approve_allows_nothing_for_always() -> None:
-    script = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("done")]
+    script = [Say(calls=(Call("terminal", {"command": "redis-cli FLUSHALL"}),)), Say("done")]
     async with stage(*script, roles={"approve": True}) as on:
-        (on.home.cwd / "old").mkdir()
-        (on.home.cwd / "old/.env").write_text("no copy is made of it")
         shown = await on.question(ANNA, "")
         assert "no such answer" in await on.asks("/approve always", ANNA)
         await on.chat.press(shown.message_id, dict(shown.buttons)["Allow always"], person=ANNA)

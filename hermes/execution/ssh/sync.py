@@ -43,7 +43,7 @@ from hermes.execution.ssh.listing import (
 )
 from hermes.i18n.messages import N_
 from hermes.safety.paths import Places, is_or_below, list_secret_paths, write_refusal
-from hermes.util.file_handles import hold_unlinked
+from hermes.util.file_handles import NEW_FLAGS, HeldPath, hold_unlinked
 from hermes.util.text import escape_confusable_characters, to_one_line
 
 _TRANSFER_SECONDS = 300.0
@@ -384,60 +384,28 @@ class WorkspaceSync:
 
     def _write_entry(self, name: str, entry: SyncEntry, source: IO[bytes] | None, size: int = 0) -> None:
         """Put a file or link in its place at once; an existing link is not followed. Raises OSError."""
-        folder, last = self._open_parent(name, make=True)
-        new = f".hermes-{secrets.token_hex(8)}"
-        try:
+        with self._hold_entry(name) as held, held.replaced() as new:
             if source is None:
-                os.symlink(entry.target, new, dir_fd=folder)
-            else:
-                handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
-                with os.fdopen(handle, "wb") as file:
-                    copy_bytes(source, size, file)
-                    os.fchmod(handle, entry.mode)
-                    file.flush()
-                    os.utime(handle, (entry.mtime, entry.mtime))
-            os.rename(new, last, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(new, dir_fd=folder)
-            raise
-        finally:
-            os.close(folder)
+                os.symlink(entry.target, new, dir_fd=held.handle)
+                return
+            with os.fdopen(os.open(new, NEW_FLAGS, 0o600, dir_fd=held.handle), "wb") as file:
+                copy_bytes(source, size, file)
+                os.fchmod(file.fileno(), entry.mode)
+                file.flush()
+                os.utime(file.fileno(), (entry.mtime, entry.mtime))
 
     def _make_folder(self, name: str, mode: int) -> None:
-        folder, last = self._open_parent(name, make=True)
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(last, mode | 0o700, dir_fd=folder)
-        finally:
-            os.close(folder)
+        with self._hold_entry(name) as held, contextlib.suppress(FileExistsError):
+            held.make_missing()
+            os.mkdir(held.name, mode | 0o700, dir_fd=held.handle)
 
-    def _open_parent(self, name: str, *, make: bool = False) -> tuple[int, str]:
-        """Return a handle on the folder that holds a name, reached through no link, and the last part of the name."""
-        *above, last = name.split("/")
-        folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY)
-        for part in above:
-            try:
-                if make:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=folder)
-                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-            finally:
-                os.close(folder)
-            folder = inner
-        return folder, last
+    def _hold_entry(self, name: str) -> HeldPath:
+        return hold_unlinked(f"{self._workspace}/{name}")
 
     def _remove_here(self, names: Sequence[str]) -> None:
         for name in sorted(names, reverse=True):
-            with contextlib.suppress(OSError):
-                folder, last = self._open_parent(name)
-                try:
-                    if self._known_here[name].kind == "d":
-                        os.rmdir(last, dir_fd=folder)
-                    else:
-                        os.unlink(last, dir_fd=folder)
-                finally:
-                    os.close(folder)
+            with contextlib.suppress(OSError), self._hold_entry(name) as held:
+                held.remove()
 
 
 def _read_entry(name: str, one: "os.DirEntry[str]") -> SyncEntry | None:

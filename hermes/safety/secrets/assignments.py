@@ -16,6 +16,7 @@ from hermes.safety.secrets.placeholders import (
     is_random_like,
     is_uuid,
 )
+from hermes.util.text import find_each
 
 _SAFE_REST = re.compile(
     r"^(?:s?_?(?:count|length|len|hash|hashed|digest|id|ids|type|name|names|file|filename|path|dir|limit|size|expir\w*|"
@@ -267,27 +268,25 @@ def find_assignments(text: str, data: bytes) -> list[Span]:
     """
     lower = data.lower()
     found = [span for anchor in _ANCHORS if anchor in lower for span in _find_around_anchor(text, lower, anchor)]
-    for word in _WORDS:
+    for word in filter(lower.__contains__, _WORDS):
         found += _find_after_words(text, lower, word)
     if b"cookie" in lower:
         found += _find_cookies(text, lower)
     if b"|" in lower and (b"sudo" in lower or b"stdin" in lower):
         found += _find_piped_passwords(text)
     if any(sign in lower for sign in (b" -", b"identified", b"pass")):
-        for word, pattern in _PASSWORD_OPTIONS.items():
-            found += _find_option_passwords(text, lower, word, pattern)
+        for word in filter(lower.__contains__, _PASSWORD_OPTIONS):
+            found += _find_option_passwords(text, lower, word, _PASSWORD_OPTIONS[word])
     return found
 
 
 def _find_after_words(text: str, lower: bytes, word: bytes) -> Iterator[Span]:
     """Yield the values of names with a word in them that is a usual one elsewhere, too, where they look random."""
-    at = lower.find(word)
-    while at >= 0:
+    for at in find_each(lower, word):
         end = at + len(word)
         match = _VALUE_AFTER_WORD.match(text, end)
         if match and (word[:1] in b"_-" or not text[at - 1 : at].isalpha() or word == b"bindpw"):
             yield from _judge_word_value(text, word, text[at:end].isupper(), match)
-        at = lower.find(word, end)
 
 
 def _judge_word_value(text: str, word: bytes, is_upper: bool, match: re.Match[str]) -> Iterator[Span]:
@@ -316,28 +315,29 @@ def _find_piped_passwords(text: str) -> Iterator[Span]:
 def _find_around_anchor(text: str, lower: bytes, anchor: bytes) -> Iterator[Span]:
     """Yield the values of names with this anchor in them."""
     judged = _ANCHOR_JUDGES.get(anchor, _judge_value)
-    at = lower.find(anchor)
-    while at >= 0:
+    done = 0
+    for at in find_each(lower, anchor):
+        if at < done:
+            continue
         end = at + len(anchor)
         match = _VALUE_AFTER_NAME.match(text, end)
         repeated = match is not None and lower.count(anchor, *match.span("bare")) >= _MAX_REPEATS
         span = None if repeated else judged(text, match, at, end)
         if span:
             yield span
-            end = max(end, span[1])
+            done = span[1]
         elif match and repeated:
-            end = match.end()
-        at = lower.find(anchor, end)
+            done = match.end()
 
 
 def _find_option_passwords(text: str, lower: bytes, word: bytes, pattern: re.Pattern[str]) -> Iterator[Span]:
     """Yield passwords among the options of a program."""
-    at = lower.find(word)
-    while at >= 0:
-        match = pattern.match(text, at)
+    done = 0
+    for at in find_each(lower, word):
+        match = pattern.match(text, at) if at >= done else None
+        done = match.end() if match else done
         if match and word not in lower[match.start(1) : match.end(1)]:
             yield from _password_span(match, 1)
-        at = lower.find(word, match.end() if match else at + len(word))
 
 
 def _password_span(match: re.Match[str], group: int) -> Iterator[Span]:
@@ -421,24 +421,17 @@ def _find_bare_end(text: str, start: int, stop: int) -> int:
     return start + len(value.rstrip(".,;:)]}\\"))
 
 
-def _find_cookies(text: str, lower: bytes) -> list[Span]:
-    """Return the values of cookies that carry a session."""
-    found: list[Span] = []
-    at = lower.find(b"cookie")
-    while at >= 0:
-        end = at + 6
-        head = _COOKIE.match(text, end)
+def _find_cookies(text: str, lower: bytes) -> Iterator[Span]:
+    """Yield the values of cookies that carry a session."""
+    done = 0
+    for at in find_each(lower, b"cookie"):
+        head = _COOKIE.match(text, at + 6) if at >= done else None
         if head:
-            line = text.find("\n", end)
-            line = min(len(text) if line < 0 else line, end + 8_192)
-            found += (
-                (*match.span(2), "cookie")
-                for match in _COOKIE_PAIR.finditer(text, head.end(), line)
-                if len(match[2]) >= _MIN_SESSION_VALUE and _COOKIE_NAME.search(match[1]) and _is_session_like(match[2])
-            )
-            end = line
-        at = lower.find(b"cookie", end)
-    return found
+            line = text.find("\n", at)
+            done = min(len(text) if line < 0 else line, at + 8_192)
+            for match in _COOKIE_PAIR.finditer(text, head.end(), done):
+                if len(match[2]) >= _MIN_SESSION_VALUE and _COOKIE_NAME.search(match[1]) and _is_session_like(match[2]):
+                    yield *match.span(2), "cookie"
 
 
 def _is_session_like(value: str) -> bool:

@@ -25,7 +25,7 @@ from msgspec import Struct
 from hermes.i18n.messages import N_
 from hermes.safety.secrets.patterns import find_secret_patterns, merge_spans
 from hermes.safety.secrets.placeholders import is_common_password
-from hermes.util.text import IGNORABLES
+from hermes.util.text import IGNORABLES, find_each
 
 _WIDE, _NARROW = 8, 4
 _MIN_PART = 16
@@ -454,20 +454,13 @@ class Redactor:
     def _find_spans(self, text: str) -> Sequence[Span]:
         if len(text) < 6:
             return self._find_named_values(text)
-        data = to_single_bytes(text)
-        held = [*self._find_held_values(text, data), *self._find_named_values(text)]
-        shaped = [(start, end, f"redacted:{kind}") for start, end, kind in find_secret_patterns(text, data)]
+        held = [*self._find_held_values(text), *self._find_named_values(text)]
+        shaped = list(_find_shaped_values(text))
         views = undo_escapes(text)
-        for view in views:
-            held += _move_spans(view, self._find_held_values(view.text, to_single_bytes(view.text)))
+        for view in (*views, *(undo_dump(text) if self._values else ())):
+            held += _move_spans(view, self._find_held_values(view.text))
         for view in views[-1:]:
-            inner = to_single_bytes(view.text)
-            shaped += _move_spans(
-                view, ((a, b, f"redacted:{kind}") for a, b, kind in find_secret_patterns(view.text, inner))
-            )
-        if self._values:
-            for view in undo_dump(text):
-                held += _move_spans(view, self._find_held_values(view.text, to_single_bytes(view.text)))
+            shaped += _move_spans(view, _find_shaped_values(view.text))
         if not held and not shaped:
             return ()
         placeholders = [match.span() for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
@@ -529,8 +522,9 @@ class Redactor:
             first = min(first, len(text) - size)
         return first
 
-    def _find_held_values(self, text: str, data: bytes) -> list[Span]:
+    def _find_held_values(self, text: str) -> list[Span]:
         found: list[Span] = []
+        data = to_single_bytes(text)
         letters = compact_bytes(data)
         hits = self._needles.find_all(letters)
         if hits:
@@ -538,25 +532,25 @@ class Redactor:
             for hit in hits:
                 found += _hit_span(text, hit, places[hit.start], places[hit.end - 1] + 1)
         for value, name in self._exact.items():
-            at = text.find(value)
-            while at >= 0:
-                found.append((at, at + len(value), f"secret:{name}"))
-                at = text.find(value, at + len(value))
+            found += ((at, at + len(value), f"secret:{name}") for at in find_each(text, value))
         return found
 
     def _find_named_values(self, text: str) -> list[Span]:
         """Return values that are too short or too common to be found anywhere, where their name comes before them."""
         found: list[Span] = []
         for name, value in self._named.items():
-            at = text.find(name)
-            while at >= 0:
+            for at in find_each(text, name):
                 end = at + len(name)
                 start = text.find(value, end, end + len(value) + 8)
                 between = text[end:start].strip(" \t\"'") if start > end else ""
                 if between in ("=", ":", "=>", ":="):
                     found.append((start, start + len(value), f"secret:{name}"))
-                at = text.find(name, end)
         return found
+
+
+def _find_shaped_values(text: str) -> Iterator[Span]:
+    for start, end, kind in find_secret_patterns(text, to_single_bytes(text)):
+        yield start, end, f"redacted:{kind}"
 
 
 def _make_needle(name: str, value: str, form: str, text: bytes) -> Needle:

@@ -44,12 +44,6 @@ _INPUT_RULES = word_set("remote-exec program-text sql exfiltration unknown-comma
 _RUN_TIME_VALUE = re.compile(r"\$\{|\$\(\)|/dev/fd/")
 _OTHER_HOME = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root)(?=/|$)")
 _SECRET = frozenset({Label.SECRET})
-_PRIVATE_FILE = re.compile(
-    r"(^|/)(\.env(\.(?!example|sample|template|dist|test)[\w.-]+)?|[^/]*\.(pem|key|kdbx|p12|pfx|jks|ovpn)|"
-    r"[^/]*(credentials?|secrets?|passwords?)(\.\w+)?|\.(npmrc|pypirc|netrc|pgpass|git-credentials|htpasswd|dockercfg)|"
-    r"\.\w+_history|id_(rsa|dsa|ecdsa|ed25519)|tokens?\.(json|txt|ya?ml)|(passwd|shadow))$",
-    re.IGNORECASE,
-)
 _HISTORY = re.compile(r"/\.\w{1,20}_history$")
 _UNKNOWN_PART = re.compile(r"[*?\[]|\{\}|\$\(\)|\$\{|\.found")
 """Parts of a path that stand for unknown text: wildcards, the placeholder of `find`, values known at run time."""
@@ -87,10 +81,17 @@ class CommandOptions:
     __slots__ = ("letters", "longs", "operands", "values")
 
     def __init__(
-        self, words: Sequence[Word], valued: str = "", named: frozenset[str] = NO_LABELS, *, stop: bool = False
+        self,
+        words: Sequence[Word],
+        valued: str = "",
+        named: frozenset[str] = NO_LABELS,
+        *,
+        attached: str = "",
+        last: str = "",
+        stop: bool = False,
     ) -> None:
-        """Read the options. `valued` are the letters, `named` the long names that take a value. `stop`: options
-        end at an operand.
+        """Read the options. `valued` are the letters, `named` the long names that take a value; `attached` are letters
+        that take one only in their own word. `stop`: options end at an operand; `last`: and behind these letters.
         """
         self.letters: set[str] = set()
         self.longs: list[str] = []
@@ -107,11 +108,14 @@ class CommandOptions:
             if text.startswith("--"):
                 at += self._read_long_option(word, words[at] if at < len(words) else None, named)
             elif len(text) > 1 and text[0] == "-":
-                at += self._read_letter_group(word, words[at] if at < len(words) else None, valued)
-            else:
-                if stop:
-                    self.operands += words[at - 1 :]
+                at += self._read_letter_group(word, words[at] if at < len(words) else None, valued, attached)
+                if not self.letters.isdisjoint(last):
+                    self.operands += words[at:]
                     return
+            elif stop:
+                self.operands += words[at - 1 :]
+                return
+            else:
                 self.operands.append(word)
 
     def _read_long_option(self, word: Word, following: Word | None, named: frozenset[str]) -> int:
@@ -125,19 +129,17 @@ class CommandOptions:
             return 1
         return 0
 
-    def _read_letter_group(self, word: Word, following: Word | None, valued: str) -> int:
+    def _read_letter_group(self, word: Word, following: Word | None, valued: str, attached: str) -> int:
         text = word.text
         for place, letter in enumerate(text[1:], 2):
             self.letters.add(letter)
-            if letter in valued:
-                rest = text[place:]
-                if rest:
-                    self.values.setdefault(letter, []).append(Word(rest, word.dynamic, labels=word.labels))
-                    return 0
-                if following is not None:
-                    self.values.setdefault(letter, []).append(following)
-                    return 1
+            rest = text[place:]
+            if rest and (letter in valued or letter in attached):
+                self.values.setdefault(letter, []).append(Word(rest, word.dynamic, labels=word.labels))
                 return 0
+            if letter in valued and following is not None:
+                self.values.setdefault(letter, []).append(following)
+                return 1
         return 0
 
     def has_option(self, *names: str) -> bool:
@@ -293,7 +295,7 @@ class ProgramCall:
         here = self.cwd.startswith(self.host.places.workspace) and not is_closed_folder(self.cwd, self.host.places)
         plain = here and not _SPELLS_PATH.search(text)
         if plain and not files and not word.dynamic:
-            return _SECRET if _PRIVATE_FILE.search(text) else NO_LABELS
+            return _SECRET if key_files.is_private_file(text) else NO_LABELS
         path = resolve_path(text, self.cwd, self.host.places)
         held = files.get(text) or files.get(path)
         return held.labels if held is not None else self._unwritten_file_labels(word, path, reasons, plain=plain)
@@ -306,7 +308,7 @@ class ProgramCall:
         if reason:
             reasons.append((path, reason))
             return _SECRET
-        return _SECRET if _PRIVATE_FILE.search(path) else NO_LABELS
+        return _SECRET if key_files.is_private_file(path) else NO_LABELS
 
     def _disk_reason(self, path: str) -> str:
         """Return why a disk or the memory is exposed: all files are in it. Empty when none is read."""
@@ -471,11 +473,6 @@ def classify_secret_read(path: str, reason: str, places: Places) -> tuple[Verdic
     """
     own = is_own_state(path, reason, places)
     return Verdict.DENY if own else Verdict.ASK, "own-state" if own else "reads-secret", reason
-
-
-def is_private_file(path: str) -> bool:
-    """Return whether what a file holds should not leave the machine, by its name."""
-    return _PRIVATE_FILE.search(path) is not None
 
 
 def is_closed_folder(folder: str, places: Places) -> bool:

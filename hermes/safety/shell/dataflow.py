@@ -14,14 +14,13 @@ from hermes.safety.shell.call import (
     AnalysisHost,
     ProgramCall,
     classify_secret_read,
-    is_private_file,
     is_temporary,
     judge_path_write,
     resolve_path,
     secret_read_reason,
 )
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.safety.shell.key_files import is_key_file, is_key_listing, key_read_reason
+from hermes.safety.shell.key_files import is_key_file, is_key_listing, is_private_file, key_read_reason
 from hermes.safety.shell.regenerable import is_lossless_delete
 from hermes.safety.shell.words import (
     EMPTY_STREAM,

@@ -29,6 +29,12 @@ _KEY = re.compile(
     r"passwords?\.(?:txt|csv|xlsx?|json))$",
     re.IGNORECASE,
 )
+_PRIVATE = re.compile(
+    r"(^|/)([^/]*\.(pem|ovpn)|\.env(\.(?!example|sample|template|dist|test)[\w.-]+)?|[^/]*(credentials?|secrets?|passwords?)(\.\w+)?|\.(npmrc|pypirc|dockercfg)|"
+    r"\.\w+_history|tokens?\.(json|txt|ya?ml)|(passwd|shadow))$",
+    re.IGNORECASE,
+)
+"""Files beside those with keys whose content should not leave the machine."""
 _PUBLIC = re.compile(
     r"(?:^|[-_./])(?:ca|(?:ca)?certs?|certificates?|(?:full)?chain|public|pub|bundle|roots?|dhparams?)\d*[-_.]"
 )
@@ -43,6 +49,11 @@ def is_key_name(path: str) -> bool:
     """Return whether a path, or a pattern of paths, is named like a key."""
     found = _KEY.search(path)
     return found is not None and not (found["pem"] and _PUBLIC.search(path[found.start() :].lower()))
+
+
+def is_private_file(path: str) -> bool:
+    """Return whether what a file holds should not leave the machine, by its name."""
+    return is_key_name(path) or _PRIVATE.search(path) is not None
 
 
 def is_key_file(path: str, places: Places) -> bool:

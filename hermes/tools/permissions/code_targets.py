@@ -4,16 +4,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 
+from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandEffect, EffectKind, SimpleCommand
+from hermes.safety.shell.words import word_set
 from hermes.tools.session import ToolContext
 
-_SAFE_PYTHON_MODULES = frozenset(
-    {
-        *("venv", "ensurepip", "json.tool", "http.server", "zipfile", "tarfile", "gzip", "base64", "calendar", "this"),
-        *("platform", "site", "sysconfig", "tokenize", "ast", "py_compile", "compileall"),
-    }
+_SAFE_PYTHON_MODULES = word_set(
+    "venv ensurepip json.tool http.server zipfile tarfile gzip base64 calendar this platform site sysconfig tokenize "
+    "ast py_compile compileall"
 )
 """Modules of Python that run no file which they are given. They import other library modules by their names."""
 _INTERPRETER = re.compile(r"(python|pypy|node|ruby|perl|php|lua)[\d.]*")
@@ -63,14 +62,9 @@ def _load_npm_scripts(words: list[str], folder: str, context: ToolContext) -> li
     told or this session wrote them.
     """
     file = os.path.join(folder, "package.json")
-    if (
-        not words
-        or file in context.state.written_files
-        or os.path.join(folder, ".npmrc") in context.state.written_files
-    ):
-        return None
-    names = _find_script_names(words)
-    if not names:
+    own = context.state.written_files
+    names = _find_script_names(words) if words else []
+    if not names or file in own or os.path.join(folder, ".npmrc") in own:
         return None
     try:
         with open(file, encoding="utf-8") as opened:
@@ -94,20 +88,12 @@ def _find_script_names(words: list[str]) -> list[str]:
 
 
 def _can_script_run(text: str, folder: str, path: str, context: ToolContext, depth: int) -> bool:
-    return any(
-        one.kind is EffectKind.UNKNOWN or _can_effect_run(one, path, context, depth)
-        for one in _analyze_effects(text, folder, context)
-    )
-
-
-def _analyze_effects(text: str, folder: str, context: ToolContext) -> Iterator[CommandEffect]:
     from hermes.safety.shell.commands import analyze_command
 
-    yield from analyze_command(text, folder, context.places, context.state.environment).effects
+    effects = analyze_command(text, folder, context.places, context.state.environment).effects
+    return any(one.kind is EffectKind.UNKNOWN or _can_effect_run(one, path, context, depth) for one in effects)
 
 
 def _can_effect_run(effect: CommandEffect, path: str, context: ToolContext, depth: int) -> bool:
-    if effect.kind is not EffectKind.RUNS:
-        return False
-    below = (path == one or path.startswith(f"{one}/") for one in map(os.path.realpath, effect.targets))
-    return any(below) and can_run_file(effect, path, context, depth + 1)
+    below = any(is_or_below(path, os.path.realpath(one)) for one in effect.targets)
+    return effect.kind is EffectKind.RUNS and below and can_run_file(effect, path, context, depth + 1)

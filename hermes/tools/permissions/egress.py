@@ -1,12 +1,12 @@
 """Finds the hosts that commands reach, by the names that people know."""
 
-import os
+import contextlib
 import re
 from collections.abc import Sequence
 
 from msgspec import structs
 
-from hermes.safety.paths import is_or_below
+from hermes.execution.git_programs import find_config_file
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, EffectKind
 from hermes.tools.session import ToolContext
 
@@ -57,7 +57,12 @@ def _find_remote_targets(effect: CommandEffect, judged: CommandJudgement, contex
     folders = {one.cwd for one in judged.commands if one.argv[: len(effect.argv)] == effect.argv}
     if options or "GIT_DIR" in context.state.environment or len(folders) != 1:
         return effect.targets
-    text = _read_git_config(folders.pop(), context.places.workspace)
+    text = ""
+    with (
+        contextlib.suppress(OSError),
+        open(find_config_file(folders.pop(), context.places.workspace), encoding="utf-8", errors="replace") as file,
+    ):
+        text = file.read(_MAX_BYTES)
     sends = effect.kind is EffectKind.SENDS
     return tuple(one for name in effect.targets for one in _find_remote_hosts(text, name, sends=sends))
 
@@ -83,14 +88,3 @@ def _find_remote_urls(text: str, remote: str) -> dict[str, str]:
             pairs = _URL.findall(below)
             return dict(pairs) if len({name for name, _ in pairs}) == len(pairs) else {}
     return {}
-
-
-def _read_git_config(folder: str, workspace: str) -> str:
-    at, root = os.path.realpath(folder), os.path.realpath(workspace)
-    while is_or_below(at, root):
-        try:
-            with open(os.path.join(at, ".git", "config"), encoding="utf-8", errors="replace") as file:
-                return file.read(_MAX_BYTES)
-        except OSError:
-            at = os.path.dirname(at)
-    return ""

@@ -53,12 +53,6 @@ def _check_typed_text(facts: CallFacts, context: ToolContext) -> Iterator[Comman
         )
 
 
-def _list_doubts(facts: CallFacts, context: ToolContext) -> Sequence[CommandFinding]:
-    """Return the findings of the tool's owner."""
-    del context
-    return facts.doubts
-
-
 def _check_addresses(facts: CallFacts, context: ToolContext) -> Sequence[CommandFinding]:
     """Return the findings on the addresses. Where only some are refused, the tool leaves those out itself."""
     if not facts.addresses:
@@ -97,32 +91,25 @@ def _check_placeholder(facts: CallFacts, context: ToolContext) -> Iterator[Comma
         yield CommandFinding(Verdict.DENY, "placeholder", _PLACEHOLDER, facts.subject)
 
 
-def _check_git_settings(facts: CallFacts, context: ToolContext) -> Sequence[CommandFinding]:
-    """Return what speaks against changing the repository's settings where a sandbox keeps them."""
-    del context
-    return judge_changed_settings(facts.judged) if facts.settings_file else ()
-
-
-def _check_repository(facts: CallFacts, context: ToolContext) -> Iterable[CommandFinding]:
-    """Return the questions about git in an untrusted repository that lets it run programs."""
-    return find_repository_programs(facts.judged, context)
-
-
 CHECKS = (
     Check("typed text", Where.CALL, _check_typed_text),
-    Check("doubts of the tool's owner", Where.CALL, _list_doubts),
+    Check("doubts of the tool's owner", Where.CALL, lambda facts, _: facts.doubts),
     Check("paths", Where.CALL, path_checks.check_paths),
     Check("addresses", Where.CALL, _check_addresses),
     Check("own effects beside untrusted content", Where.CALL, taint_checks.check_own_effects),
     Check("rules about commands", Where.COMMAND, _check_command),
-    Check("git settings", Where.COMMAND, _check_git_settings),
+    Check(
+        "git settings",
+        Where.COMMAND,
+        lambda facts, _: judge_changed_settings(facts.judged) if facts.settings_file else (),
+    ),
     Check("placeholders", Where.COMMAND, _check_placeholder),
     Check("links", Where.UNCONFINED, path_checks.check_links),
     Check("deletions through links", Where.UNCONFINED, path_checks.check_linked_deletions),
     Check("dot files", Where.UNCONFINED, path_checks.check_dot_files),
     Check("reads of keys", Where.UNCONFINED, path_checks.check_secret_reads),
     Check("runs of own files", Where.UNCONFINED, taint_checks.check_own_file_runs),
-    Check("repositories", Where.UNCONFINED, _check_repository),
+    Check("repositories", Where.UNCONFINED, lambda facts, context: find_repository_programs(facts.judged, context)),
     Check("commands beside untrusted content", Where.UNCONFINED, taint_checks.check_tainted_command),
     Check("effects beside untrusted content", Where.CONFINED, taint_checks.check_confined_effects),
     Check("losses", Where.CONFINED, path_checks.check_losses),

@@ -9,24 +9,10 @@ from hermes.safety.autorun_files import is_autorun_file
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.session import ToolState
 
-_SKIPPED_FOLDERS = frozenset(
-    [
-        ".git",
-        ".hg",
-        "node_modules",
-        ".venv",
-        "venv",
-        ".tox",
-        "__pycache__",
-        "site-packages",
-        "target",
-        ".cache",
-        ".pytest_cache",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".hypothesis",
-    ]
-)
+_SKIPPED_FOLDERS = """
+    .git .hg node_modules .venv venv .tox __pycache__ site-packages target .cache .pytest_cache .mypy_cache .ruff_cache
+    .hypothesis
+"""
 _DATA_SUFFIXES = """
     .md .rst .txt .log .csv .tsv .png .jpg .jpeg .gif .webp .svg .ico .pdf .mp3 .mp4 .wav .zip .gz .html .css .scss
     .o .pyc
@@ -62,11 +48,11 @@ def list_code_files(folder: str) -> list[str] | None:
     """Return the files below a folder that programs may take code or settings from, without packages'; None for very
     many.
     """
-    data = tuple(_DATA_SUFFIXES.split())
+    skipped, data = _SKIPPED_FOLDERS.split(), tuple(_DATA_SUFFIXES.split())
     found: list[str] = []
     seen = 0
     for at, folders, names in os.walk(folder):
-        folders[:] = sorted(one for one in folders if one not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(one for one in folders if one not in skipped)
         seen += len(folders) + len(names)
         if seen > _MAX_FILES:
             return None

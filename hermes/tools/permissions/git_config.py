@@ -5,10 +5,9 @@ only after a person's approval.
 import os
 from collections.abc import Iterator, Sequence
 
-from hermes.execution.git_programs import list_programs_of_command, list_repository_programs
+from hermes.execution.git_programs import find_config_file, list_programs_of_command, list_repository_programs
 from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
-from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import (
     CommandFinding,
     CommandJudgement,
@@ -67,7 +66,7 @@ def _find_changed_file(changing: Sequence[SimpleCommand], context: ToolContext) 
     """Return the file that all of these change; empty where that cannot be told, or there are several."""
     if any(map(_is_undecidable, changing)):
         return ""
-    files = {_find_config_file(one.cwd, context) for one in changing}
+    files = {find_config_file(one.cwd, context.places.workspace) for one in changing}
     return files.pop() if len(files) == 1 else ""
 
 
@@ -109,9 +108,11 @@ def _list_operands(rest: Sequence[str]) -> list[str]:
 
 def _judge_change(one: SimpleCommand) -> CommandFinding:
     """Return the finding on one change: a question, or that it is never made."""
+    from hermes.execution.sandbox.planted_files import is_harmless_setting
+
     subject = quote_argv(one.argv)
     for name, value in _list_assignments(one):
-        if not _is_harmless_setting(name, value):
+        if not is_harmless_setting(name, value):
             return CommandFinding(Verdict.DENY, _RULE, f"{name}: {_NEVER_CHANGED}", subject)
     return CommandFinding(Verdict.ASK, _RULE, "it changes the settings of the repository", subject)
 
@@ -124,22 +125,3 @@ def _list_assignments(one: SimpleCommand) -> Iterator[tuple[str, str]]:
     elif one.argv[1] == "remote" and rest[0] in ("add", "set-url"):
         named = [word for word in rest[1:] if not word.startswith("-")]
         yield f"remote.{named[0] if named else ''}.url", named[-1] if named else ""
-
-
-def _is_harmless_setting(name: str, value: str) -> bool:
-    from hermes.execution.sandbox.planted_files import is_harmless_setting
-
-    return is_harmless_setting(name, value)
-
-
-def _find_config_file(folder: str, context: ToolContext) -> str:
-    """Return the settings file of the repository that a folder of the workspace is in; empty where there is none to
-    keep.
-    """
-    at, workspace = os.path.realpath(folder), os.path.realpath(context.places.workspace)
-    while is_or_below(at, workspace):
-        found = os.path.join(at, ".git", "config")
-        if os.path.lexists(os.path.join(at, ".git")):
-            return found if os.path.isfile(found) and os.path.realpath(found) == found else ""
-        at = os.path.dirname(at)
-    return ""

@@ -9,6 +9,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.paths import CONFINED_REASON, is_or_below
 from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleCommand, Verdict
+from hermes.safety.shell.words import word_set
 from hermes.tools.permissions.call_facts import (
     CHANGING_KINDS,
     MAX_PATH,
@@ -23,11 +24,8 @@ from hermes.tools.session import ToolContext
 if TYPE_CHECKING:
     from hermes.safety.path_policy import PathJudgement
 
-_FOLDER_READERS = frozenset(
-    {
-        *("grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep", "tar", "bsdtar", "zip", "7z", "7za", "cpio", "pax"),
-        *("find", "strings", "git", "file", "scp", "rsync"),
-    }
+_FOLDER_READERS = word_set(
+    "grep egrep fgrep rg ag ack ugrep tar bsdtar zip 7z 7za cpio pax find strings git file scp rsync"
 )
 """Programs that read, or take along, everything in a folder."""
 

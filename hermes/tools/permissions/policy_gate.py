@@ -102,7 +102,7 @@ class PolicyGate:
         self.session_grants = SessionGrants()
         self._granted_paths: set[tuple[str, str]] = set()
         self._remember = remember
-        self._is_trusted = is_trusted
+        self._is_trusted = is_trusted or (lambda _: False)
 
     def decide_call(self, tool: Tool, arguments: Arguments, context: ToolContext) -> PermissionDecision:
         """Return the strictest decision that the findings on the call lead to."""
@@ -146,9 +146,8 @@ class PolicyGate:
         if refused:
             return PermissionDecision(verdict=Verdict.DENY, rule="protected-path", reason=refused, subject=subject)
         if subject in self.session_grants.refused_subjects:
-            return PermissionDecision(
-                verdict=Verdict.DENY, rule=OUTSIDE, reason=_format_refusal(subject), subject=subject
-            )
+            refused = _format_refusal(subject)
+            return PermissionDecision(verdict=Verdict.DENY, rule=OUTSIDE, reason=refused, subject=subject)
         finding = CommandFinding(
             Verdict.ASK, OUTSIDE, N_("the sandbox kept the command from writing {path}", path=path), subject
         )
@@ -171,9 +170,9 @@ class PolicyGate:
         for grant in self.session_grants.grants:
             if grant.source:
                 taint.trust_source(grant.source)
-        for source in taint.list_sources() if self._is_trusted is not None else ():
+        for source in taint.list_sources():
             kind, folder = split_source(source)
-            if kind == Source.FILE and self._is_trusted is not None and self._is_trusted(folder):
+            if kind == Source.FILE and self._is_trusted(folder):
                 taint.trust_source(source)
 
     def _apply_policy(self, facts: "CallFacts", context: ToolContext) -> PermissionDecision:
@@ -188,9 +187,8 @@ class PolicyGate:
             losses=tuple(one.loss for one in facts.losses if one.loss not in context.state.uncovered),
         )
         asks = self.list_objections(facts, context.state.environment)
-        never = next((one for one in asks if one.verdict is Verdict.DENY), None)
-        if never is not None:
-            return structs.replace(base, verdict=Verdict.DENY, rule=never.rule, reason=never.reason)
+        if asks and asks[0].verdict is Verdict.DENY:
+            return structs.replace(base, verdict=Verdict.DENY, rule=asks[0].rule, reason=asks[0].reason)
         if not asks or self._is_asking_off(context, command=bool(facts.line)):
             return base
         if no := self._find_earlier_refusal(asks, facts):

@@ -193,16 +193,7 @@ def describe_refusal(answer: ApprovalAnswer) -> str:
 
 
 def _build_asked_event(request: ApprovalRequest) -> ApprovalAsked:
-    return ApprovalAsked(
-        approval_id=request.approval_id,
-        call_id=request.call_id,
-        tool=request.tool,
-        subject=request.subject,
-        rule=request.rule,
-        reason=request.reason,
-        cwd=request.cwd,
-        once_covers=request.once_covers,
-        session_covers=request.session_covers,
-        always_covers=request.always_covers,
-        no_covers=request.no_covers,
-    )
+    """Return the question as everybody sees it: without what it was decided on."""
+    shown = structs.asdict(request)
+    del shown["fingerprint"]
+    return ApprovalAsked(**shown)

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.i18n.messages import N_
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file
+from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.key_files import is_private_file
 from hermes.safety.shell.words import EMPTY_STREAM, Label, ShellStream, Word, word_set
 
 _GLOBAL = word_set("git-dir work-tree namespace exec-path config-env super-prefix attr-source")

@@ -9,15 +9,14 @@ from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import (
     CommandOptions,
     ProgramCall,
-    is_private_file,
     is_root_like_path,
     resolve_path,
     secret_read_reason,
 )
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.key_files import is_key_file, key_read_reason
+from hermes.safety.shell.key_files import is_key_file, is_private_file, key_read_reason
 from hermes.safety.shell.loading import find_option_modules
-from hermes.safety.shell.programs import cloud_clis, cmdlets, databases, network, own
+from hermes.safety.shell.programs import cloud_clis, databases, network, own, windows
 from hermes.safety.shell.python import analyze_python
 from hermes.safety.shell.scripts import CodeAnalysis, analyze_script
 from hermes.safety.shell.words import (
@@ -33,14 +32,15 @@ from hermes.safety.shell.words import (
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 
+_LOADED = word_set("require import loader")
+"""Long names of options with a value that is no program."""
 _LANGUAGES: dict[str, tuple[str, str, str]] = {
     # By program: the letters whose value is a program, the other letters with a value, the long names for a program.
     **dict.fromkeys(("python", "python2", "pypy", "micropython"), ("c", "WXQ", "")),
     "perl": ("eE", "IMmFx", ""),
     "ruby": ("e", "rIECTKFx", ""),
     **dict.fromkeys(("node", "bun", "ts-node", "tsx"), ("ep", "rC", "eval print")),
-    "php": ("rBRE", "cdzfF", "run"),
-    **dict.fromkeys(("pwsh", "powershell"), ("cC", "fFx", "command encodedcommand")),
+    "php": ("rBRE", "cdz", "run"),
     "julia": ("eE", "L", "eval"),
     **dict.fromkeys(word_set("lua luajit osascript"), ("e", "l", "")),
     **dict.fromkeys(word_set("r Rscript groovy scala ghc"), ("e", "", "")),
@@ -48,7 +48,7 @@ _LANGUAGES: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys(word_set("guile expect"), ("c", "lf", "")),
     "swipl": ("g", "", ""),
     **dict.fromkeys(word_set("sbcl erl octave"), ("", "", "eval")),
-    **dict.fromkeys(word_set("deno tclsh jshell cscript gdb-python"), ("", "", "")),
+    **dict.fromkeys(word_set("deno tclsh jshell cscript gdb-python pwsh powershell"), ("", "", "")),
 }
 
 
@@ -79,7 +79,7 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
     _imported(call, language)
     for path in sorted(find_option_modules(call.args, language)):
         call.add_effect(EffectKind.RUNS, (resolve_path(path, call.cwd, call.host.places),))
-    codes, script, rest = _Reading(call.words, name).programs()
+    codes, script, rest = _programs(call.words, name, language)
     labels = NO_LABELS.union(*(word.labels for word in codes))
     if call.ask_about_origin(labels):
         return UNKNOWN_STREAM
@@ -97,12 +97,10 @@ _CODE_IN_OPTION = re.compile(r"-[Mm]['\w:]+?[ ;(]|-d:\S*=|-d:?[^\w=]")
 
 
 def _imported(call: ProgramCall, language: str) -> None:
-    """Options of perl that hold a program text, and the commands of PowerShell."""
-    if language == "pwsh":
-        cmdlets.judge(call)
-    for text in call.args[:20]:
-        if language == "perl" and _CODE_IN_OPTION.match(text):
-            judge_code(call, language, Word(re.sub(r"^-[Mm]", "use ", text)), [])
+    """Options of perl that hold a program text."""
+    for text in call.args[:20] if language == "perl" else ():
+        if _CODE_IN_OPTION.match(text):
+            judge_code(call, "perl", Word(re.sub(r"^-[Mm]", "use ", text)), [])
 
 
 _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
@@ -123,95 +121,42 @@ def _only_checks(call: ProgramCall) -> bool:
 
 
 _Programs = tuple[list[Word], Word | None, list[Word]]
-
-
-def _deno(rest: Sequence[Word]) -> _Programs:
-    """What `deno run` is given: options of its own, the script, and what that is given."""
-    at = next((at for at, word in enumerate(rest) if not word.text.startswith("-")), len(rest))
-    return [], (rest[at] if at < len(rest) else None), list(rest[at + 1 :])
-
-
+_ATTACHED = {"perl": "xFi", "ruby": "xTKFi"}
+"""Letters whose value, if they have one, stands in the same word."""
 _DENO_RUNS = word_set("run test bench install x serve compile cache")
 _ELSEWHERE = re.compile(r"(https?|ftp|git|ssh)://", re.IGNORECASE)
 
 
-class _Reading:
-    """The words of an interpreter, read into program texts, the script, and what is given to either."""
-
-    def __init__(self, words: Sequence[Word], name: str) -> None:
-        self._words = list(words)
-        self._name = name
-        self._spoken, self._valued, longs = _LANGUAGES[name]
-        self._longs = longs.split()
-        self._codes: list[Word] = []
-        self._at = 0
-
-    def programs(self) -> _Programs:
-        """(program texts, the script, what is given to either)."""
-        while self._at < len(self._words):
-            text = self._words[self._at].text
-            self._at += 1
-            if text.startswith("-m") and self._name.startswith(("python", "pypy")):
-                return self._module(text)
-            if text in ("--", "-") or not text.startswith("-"):
-                return self._operands(text)
-            if text.startswith("--"):
-                self._long(text)
-            elif self._name in ("pwsh", "powershell") and re.match(r"-c(ommand)?$", text, re.IGNORECASE):
-                return [Word(" ".join(word.text for word in self._words[self._at :]))], None, []
-            else:
-                self._at += _letters(self._words, self._at, (self._spoken, self._valued), self._codes)
-        return self._codes, None, []
-
-    def _following(self) -> Word:
-        return self._words[self._at] if self._at < len(self._words) else Word("")
-
-    def _module(self, text: str) -> _Programs:
-        if len(text) > 2:
-            return [], Word("-m " + text[2:]), self._words[self._at :]
-        return [], Word("-m " + self._following().text), self._words[self._at + 1 :]
-
-    def _operands(self, text: str) -> _Programs:
-        if self._codes:
-            return self._codes, None, self._words[self._at - 1 :]
-        if text == "--":
-            return [], (self._following() if self._at < len(self._words) else None), self._words[self._at + 1 :]
-        rest = self._words[self._at :]
-        if self._name == "deno" and text in _DENO_RUNS:
-            return _deno(rest)
-        if self._name in ("deno", "bun", "osascript") and text in ("eval", "run", "repl"):
-            codes = [rest[0]] if text == "eval" and rest else []
-            return codes, (rest[0] if text == "run" and rest else Word("-m repl")), rest[1:]
-        return [], self._words[self._at - 1], rest
-
-    def _long(self, text: str) -> None:
-        long, equals, value = text[2:].partition("=")
-        word = self._words[self._at - 1]
-        if long in self._longs:
-            self._codes.append(Word(value, word.dynamic, labels=word.labels) if equals else self._following())
-            self._at += not equals
-        elif long in ("require", "import", "loader") and not equals:
-            self._at += 1
+def _programs(words: Sequence[Word], name: str, language: str) -> _Programs:
+    """(program texts, the script, what is given to either)."""
+    if language == "pwsh":
+        return windows.programs(name, words)
+    spoken, valued, longs = _LANGUAGES[name]
+    last = "cm" if language == "python" else ""
+    options = CommandOptions(
+        [Word("-e") if word.text == "-pe" and language == "node" else word for word in words],
+        spoken + valued + last,
+        _LOADED.union(longs.split()),
+        attached=_ATTACHED.get(name, ""),
+        last=last,
+        stop=True,
+    )
+    codes, operands = options.option_values(*spoken, *longs.split()), options.operands
+    if last and "m" in options.values:
+        return [], Word("-m " + options.values["m"][0].text), operands
+    return (codes, None, operands) if codes or not operands else _operated(name, *operands)
 
 
-def _letters(words: Sequence[Word], at: int, letters: tuple[str, str], codes: list[Word]) -> int:
-    """Read a group of short options; how many further words it takes."""
-    spoken, valued = letters
-    word = words[at - 1]
-    group = word.text[1:]
-    for place, letter in enumerate(group):
-        rest = group[place + 1 :]
-        if letter in spoken:
-            if rest and (spoken not in ("eE", "ep", "eEp") or not rest.isalpha()):
-                codes.append(Word(rest, word.dynamic, labels=word.labels))
-                return 0
-            codes.append(words[at] if at < len(words) else Word(""))
-            return 1
-        if letter in valued:
-            return 0 if rest or letter in "xTKF" else 1
-        if letter == "i" and rest:
-            return 0
-    return 0
+def _operated(name: str, first: Word, *rest: Word) -> _Programs:
+    """What the operands of an interpreter name, some of which have verbs."""
+    verb = first.text if name in ("deno", "bun") else ""
+    if verb == "eval":
+        return list(rest[:1]), None, list(rest[1:])
+    if name == "deno" and verb in _DENO_RUNS:
+        rest = tuple(CommandOptions(rest, stop=True).operands)
+    elif verb not in ("run", "repl"):
+        return [], first, list(rest)
+    return [], (rest[0] if rest else Word("-m repl")), list(rest[1:])
 
 
 def _from_input(call: ProgramCall, language: str) -> ShellStream | None:
@@ -283,16 +228,10 @@ def _timed(rest: Sequence[Word]) -> str:
 
 
 def _served(call: ProgramCall, rest: Sequence[Word]) -> None:
-    texts = [word.text for word in rest]
-    for at, text in enumerate(texts[:-1]):
-        if text not in ("-d", "--directory"):
-            continue
-        places, shown = call.host.places, call.resolve_path(rest[at + 1])
-        if (
-            is_root_like_path(shown, places)
-            or is_private_file(f"{shown}/")
-            or secret_read_reason(rest[at + 1], call.cwd, places)
-        ):
+    places = call.host.places
+    for word in CommandOptions(rest, "bdp", word_set("bind directory protocol")).option_values("d", "directory"):
+        path = call.resolve_path(word)
+        if is_root_like_path(path, places) or call.secret_reason(word):
             call.ask("raw-connection", "it opens files to others")
 
 
@@ -307,6 +246,8 @@ def judge_code(call: ProgramCall, language: str, word: Word, rest: Sequence[Word
     if len(text) > 60_000 or not call.host.budget.spend_step(_CODE_WORDS + len(text) // 8):
         call.ask("program-text", "the program text is too long to be judged")
         return
+    if language == "pwsh":
+        windows.judge_text(call, text)
     given = [one.text for one in rest]
     code = analyze_python(text, given) if language == "python" else analyze_script(text, language)
     code.drops = cloud_clis.drops_rows(text)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file, is_root_like_path
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.key_files import is_private_file
 from hermes.safety.shell.programs import databases, text
 from hermes.safety.shell.words import NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from hermes.i18n.messages import N_
-from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_private_file, is_temporary
+from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_temporary
 from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.key_files import is_private_file
 from hermes.safety.shell.words import Label, Word, word_set
 
 _STARTS: dict[str, str] = {

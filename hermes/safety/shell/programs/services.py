@@ -19,38 +19,33 @@ def stopped(call: ProgramCall) -> None:
     call.deny("power", "it stops the machine")
 
 
+_SHOWN = word_set("--help --version --show --wtmp-only -w -V")
+_TURNS_OFF = {
+    **dict.fromkeys(("shutdown", "reboot", "poweroff", "halt"), re.compile(r"^(?!(-c|[/-]a)( |$))")),
+    **dict.fromkeys(("init", "telinit"), re.compile(r"(^| )[06]( |$)")),
+    **dict.fromkeys(
+        ("dbus-send", "busctl", "gdbus"), re.compile(r"PowerOff|Reboot|Halt|Suspend|Hibernate|HybridSleep|KExec")
+    ),
+    **dict.fromkeys(
+        word_set(
+            "ipmitool rtcwake kexec uadmin pmset gnome-session-quit xfce4-session-logout qdbus pm-suspend pm-hibernate "
+            "zzz apm acpitool racadm redfishtool"
+        ),
+        re.compile(
+            r"power ?-?(off|down|cycle|reset|soft|diag)|reboot|halt|hard-?reset|sleepnow|schedule|(-m|--mode)[= ]?(off|"
+            r"mem|disk|standby|freeze)|(-e|--exec|-f|--force|-s|--suspend)\b|logout|^$",
+            re.IGNORECASE,
+        ),
+    ),
+}
+"""By program: the words with which it turns the machine off."""
+
+
 def power(call: ProgramCall) -> None:
-    """shutdown, reboot, poweroff, halt."""
-    if call.args and call.parse_options().has_option("help", "version", "show", "w", "wtmp-only"):
+    """Programs of the system, boards, sessions and boot loaders that turn the machine off."""
+    if _SHOWN.intersection(call.args):
         return
-    if call.name == "shutdown" and call.args[:1] in (["-c"], ["/a"], ["-a"]):
-        return
-    stopped(call)
-
-
-def level(call: ProgramCall) -> None:
-    """init, telinit."""
-    if any(text in ("0", "6") for text in call.args):
-        stopped(call)
-
-
-_POWERING = word_set(
-    "ipmitool rtcwake kexec uadmin pmset gnome-session-quit xfce4-session-logout qdbus pm-suspend pm-hibernate zzz apm "
-    "acpitool racadm redfishtool"
-)
-_OFF = re.compile(
-    r"power ?-?(off|down|cycle|reset|soft|diag)|reboot|halt|hard-?reset|sleepnow|schedule|(-m|--mode)[= ]?(off|mem|"
-    r"disk|standby|freeze)|(-e|--exec|-f|--force|-s|--suspend)\b|logout",
-    re.IGNORECASE,
-)
-
-
-def powering(call: ProgramCall) -> None:
-    """Programs of boards, sessions and boot loaders that turn the machine off."""
-    text = " ".join(call.args)
-    if "--help" in call.args or text in ("status", "-V", "--version"):
-        return
-    if _OFF.search(text) or not call.args:
+    if _TURNS_OFF[call.name].search(" ".join(call.args)):
         stopped(call)
     elif call.name == "kexec":
         call.add_effect(EffectKind.ESCALATES)
@@ -165,18 +160,8 @@ def homebrew_services(call: ProgramCall) -> None:
         call.ask("service", _STOPS)
 
 
-def bus(call: ProgramCall) -> None:
-    """dbus-send, busctl, gdbus: power off by a message."""
-    text = " ".join(call.args)
-    if re.search(r"PowerOff|Reboot|Halt|Suspend|Hibernate|HybridSleep|KExec", text):
-        stopped(call)
-
-
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("shutdown", "reboot", "poweroff", "halt"), power),
-    **dict.fromkeys(("init", "telinit"), level),
-    **dict.fromkeys(_POWERING, powering),
+    **dict.fromkeys(_TURNS_OFF, power),
     "systemctl": systemd,
     **dict.fromkeys(_CONTROLLERS, controller),
-    **dict.fromkeys(("dbus-send", "busctl", "gdbus"), bus),
 }

@@ -1,11 +1,11 @@
 """Programs of Windows, and the commands of PowerShell."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import ShellStream, word_set
+from hermes.safety.shell.words import NO_LABELS, ShellStream, Word, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _CHANGES = "it changes the running system"
@@ -51,8 +51,8 @@ def judge(call: ProgramCall) -> ShellStream | None:
     if _loses_disk(call.name, lower, given):
         call.add_effect(EffectKind.OVERWRITES, call.args[:2])
         call.deny("raw-disk", "it overwrites a disk")
-    elif call.name in ("rd", "erase") and any(map(_ROOT.match, call.args)):
-        call.deny("rm-root", "it deletes the system, or a home")
+    elif call.name in ("rd", "erase") and _deletes_root(call):
+        return None
     elif call.name in _ALWAYS or _HARMFUL.search(lower):
         call.add_effect(EffectKind.ESCALATES, call.args[:2])
         call.ask("privilege" if call.name in ("runas", "psexec") else "system", _CHANGES)
@@ -77,17 +77,21 @@ def _loses_disk(name: str, lower: str, given: str | None) -> bool:
 
 
 def deleted(call: ProgramCall) -> bool:
-    """`del` and `rmdir` as Windows knows them; whether they lose a drive, the system or a home."""
+    """`del` and `rmdir` as Windows knows them; whether they lose folders with all that is in them."""
     wide = any(text.lower() in ("/s", "/q", "/f") for text in call.args)
-    if wide and any(map(_ROOT.match, call.args)):
-        call.add_effect(EffectKind.DELETES, call.args)
-        call.deny("rm-root", "it deletes the system, or a home")
-        return True
-    if wide:
+    if wide and not _deletes_root(call):
         call.add_effect(EffectKind.DELETES, call.args)
         call.ask("rm-recursive", "it deletes folders with all that is in them")
-        return True
-    return False
+    return wide
+
+
+def _deletes_root(call: ProgramCall) -> bool:
+    """Refuse to lose a drive, the system or a home."""
+    if not any(map(_ROOT.match, call.args)):
+        return False
+    call.add_effect(EffectKind.DELETES, call.args)
+    call.deny("rm-root", "it deletes the system, or a home")
+    return True
 
 
 _TAKES = re.compile(
@@ -122,7 +126,7 @@ def powershell(call: ProgramCall) -> bool:
     name = call.name
     if "-" not in name[1:] and name.lower() not in ("iex", "iwr"):
         return False
-    if _HARMLESS.match(name):
+    if _HARMLESS.match(name) or (name.lower() == "remove-item" and _deletes_root(call)):
         return True
     if _STOPS_MACHINE.match(name):
         call.add_effect(EffectKind.KILLS, ("machine",))
@@ -130,14 +134,86 @@ def powershell(call: ProgramCall) -> bool:
     elif _LOSES_DISK.match(name):
         call.add_effect(EffectKind.OVERWRITES, call.args)
         call.deny("raw-disk", "it overwrites a disk")
-    elif name.lower() == "remove-item" and any(map(_ROOT.match, call.args)):
-        call.deny("rm-root", "it deletes the system, or a home")
     elif _TAKES.match(name) or _CHANGING.match(name):
         call.add_effect(EffectKind.ESCALATES, call.args)
         call.ask("system", "it deletes, stops or changes what the machine needs")
     else:
         return False
     return True
+
+
+_VALUED = re.compile(
+    r"-(ex\w*|ep|w|windowstyle|v|version|inputformat|outputformat|if|of|configurationname|config|workingdirectory|wd|"
+    r"settingsfile|custompipename|psconsolefile|o|i)$",
+    re.IGNORECASE,
+)
+_TEXT = re.compile(r"-(c|co\w*)$", re.IGNORECASE)
+_FILE = re.compile(r"-f(i\w*)?$", re.IGNORECASE)
+_BETWEEN = re.compile(r"[;|\n{}()]+|&&?|\$\w+\s*=(?!=)")
+_NAMES = {
+    **dict.fromkeys(("rm", "ri", "del", "rd", "rmdir", "erase"), "Remove-Item"),
+    **dict.fromkeys(("clc", "clear-content"), "Clear-Content"),
+    **dict.fromkeys(("kill", "spps"), "Stop-Process"),
+    "spsv": "Stop-Service",
+    "sp": "Set-ItemProperty",
+    "rp": "Remove-ItemProperty",
+}
+"""Short names that PowerShell has from the start."""
+_QUOTES = "'\""
+_LOOKING = re.compile(
+    r"(invoke-(webrequest|restmethod|command)|iwr|start-process|get-credential|add-type)$", re.IGNORECASE
+)
+"""What a program text is asked about by other rules, or does no harm in it."""
+_MOST = 100
+
+
+def programs(name: str, words: Sequence[Word]) -> tuple[list[Word], Word | None, list[Word]]:
+    """(the program text on a command line of PowerShell, the script, what is given to that)."""
+    at = 0
+    while at < len(words) and words[at].text[:1] == "-":
+        option = words[at].text
+        at += 2 if _VALUED.match(option) else 1
+        if _TEXT.match(option):
+            text = _joined(words[at:])
+            return ([text] if text.text != "-" else []), None, []  # a dash: the text comes by the pipe
+        if _FILE.match(option):
+            return [], *_parted(words[at:])
+    return ([_joined(words[at:])], None, []) if _is_text(name, words[at:]) else ([], *_parted(words[at:]))
+
+
+def _is_text(name: str, words: Sequence[Word]) -> bool:
+    """Whether words without an option are a program text: what stands alone is one to powershell, a file to pwsh."""
+    first = words[0].text if words else ".ps1"
+    return not first.endswith(".ps1") and (name == "powershell" or "-" in first or " " in first)
+
+
+def _parted(words: Sequence[Word]) -> tuple[Word | None, list[Word]]:
+    return (words[0] if words else None), list(words[1:])
+
+
+def _joined(words: Sequence[Word]) -> Word:
+    labels = NO_LABELS.union(*(word.labels for word in words))
+    return Word(" ".join(word.text for word in words), labels=labels)
+
+
+def judge_text(call: ProgramCall, text: str) -> None:
+    """Judge the commands of a text of PowerShell."""
+    for words in _commands(text[:20_000]):
+        name = _NAMES.get(words[0].lower(), words[0])
+        inner = ProgramCall(name, [Word(one.strip(_QUOTES)) for one in words[1:]], call.state, None, call.host)
+        low = name.lower().removesuffix(".exe")
+        if low in RULES:
+            judge(ProgramCall(low, inner.words, call.state, None, call.host))
+        elif not _LOOKING.match(name):
+            powershell(inner)
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    for piece in _BETWEEN.split(text)[:_MOST]:
+        words = piece.replace("`", "").split()
+        if words:
+            words[0] = words[0].strip(_QUOTES)
+            yield words[:40]
 
 
 RULES: dict[str, Rule] = dict.fromkeys(_PROGRAMS, judge)
