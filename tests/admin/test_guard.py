@@ -139,3 +139,13 @@ async def test_its_help_says_for_which_backend_it_answers() -> None:
         _, _, told = await guard(home, "--help")
         told = " ".join(told.split())
         assert "unless --backend sandbox is given" in told and "Exit codes: 0" in told
+
+
+async def test_it_says_what_a_session_would_know_besides() -> None:
+    with TempHome({}) as home:
+        _, _, sandboxed = await guard(home, "command", "rm", "-rf", "src", "--backend", "sandbox")
+        _, _, local = await guard(home, "command", "rm", "-rf", "src")
+        _, _, pushed = await guard(home, "command", "git", "push", "--force", "--backend", "sandbox")
+        assert "back end sandbox" in sandboxed and "/undo brings it back" in sandboxed
+        assert "back end local" in local and "/undo" not in local
+        assert pushed.startswith("ask") and "/undo" not in pushed

@@ -255,6 +255,13 @@ async def test_other_refusals_name_nothing(case: Case, line: str) -> None:
     assert case.backend.find_denied_path(line.format(case.policy.places.home), str(case.work)) == ""
 
 
+@pytest.mark.parametrize("shell", ["/bin/sh: 1: ", "/usr/bin/bash: line 1: "])
+async def test_the_shell_that_complains_is_not_the_path_that_was_refused(case: Case, shell: str) -> None:
+    output = f"{shell}{case.work}/notes.txt: Read-only file system"
+    said = "".join(case.backend.explain_denials("x", str(case.work), output, failed=True))
+    assert "from being written" not in said
+
+
 async def test_temporary_files_are_the_sessions_own(bwrap: Case) -> None:
     await bwrap.run("cd /tmp && mkdir d && echo mine > d/file; ls /tmp", report_state=True)
     assert not Path("/tmp/d/file").exists()

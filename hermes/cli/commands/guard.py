@@ -40,11 +40,9 @@ def run(arguments: list[str]) -> int:
         if text == "-":
             text = sys.stdin.read()
         question = msgspec.convert({FIELDS[args.subject]: text, "op": args.op, "cwd": args.cwd}, PolicyQuestion)
-        code = _print_answer(guard.answer_question(args.subject, question))
-        if args.subject == "path":
-            print(
-                "  " + tr("this is the answer for the back end {name}; `--backend` chooses another", name=args.backend)
-            )
+        answer = guard.answer_question(args.subject, question)
+        code = _print_answer(answer)
+        _print_limits(answer, args)
         return code
     except HermesError as error:
         return report_failure(error)
@@ -180,6 +178,19 @@ def _build_refusal(why: str) -> Plain:
 def _skip_line() -> None:
     while (rest := sys.stdin.buffer.readline(_MAX_QUESTION_CHARS)) and not rest.endswith(b"\n"):
         pass
+
+
+def _print_limits(answer: Plain, args: argparse.Namespace) -> None:
+    """Print for which back end the answer holds, and what a session would know besides."""
+    if args.subject == "path" or (args.subject == "command" and answer["verdict"] != "allow"):
+        print("  " + tr("this is the answer for the back end {name}; `--backend` chooses another", name=args.backend))
+    effects = answer.get("effects", ())
+    assert isinstance(effects, (list, tuple))
+    kinds = {str(one["kind"]) for one in effects} if answer.get("verdict") == "ask" else set()
+    if args.backend == "sandbox" and kinds & {"deletes", "destroys"} and "sends" not in kinds:
+        print(
+            "  " + tr("in a session nothing is asked about what its checkpoint keeps a copy of: /undo brings it back")
+        )
 
 
 def _print_answer(answer: Plain) -> int:

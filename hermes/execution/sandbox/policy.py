@@ -490,6 +490,10 @@ _NAME_BEFORE_REASON = re.compile(
 )
 
 
+_SHELL_PREFIX = re.compile(r"^/[^\s:]{1,500}: (?:line )?\d{1,9}: ")
+"""What a shell that was started by its path puts before its complaints: `/usr/bin/bash: line 1: `."""
+
+
 _MISSING = re.compile(
     r"no such file or directory|permission denied|read-only file ?system|ENOENT|EACCES|EROFS|does not exist|not found"
     r"|cannot access",
@@ -571,7 +575,8 @@ def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[
     for line in reversed(output.splitlines()[-_MAX_LINES:]):
         if _DENIED_MESSAGE.search(line) is None:
             continue
-        for name in (*_QUOTED_NAME.findall(line), *_NAME_BEFORE_REASON.findall(line), *_BARE_PATH.findall(line)):
+        said = _SHELL_PREFIX.sub("", line)
+        for name in (*_QUOTED_NAME.findall(said), *_NAME_BEFORE_REASON.findall(said), *_BARE_PATH.findall(said)):
             path = os.path.realpath(os.path.join(cwd, name.replace("\0", "")))
             while not os.path.lexists(path):
                 path = os.path.dirname(path)
