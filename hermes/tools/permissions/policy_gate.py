@@ -186,6 +186,7 @@ class PolicyGate:
             is_read_only=facts.is_read_only,
             opened=facts.opened,
             losses=tuple(one.loss for one in facts.losses if one.loss not in context.state.uncovered),
+            moved=facts.judged.moved,
         )
         asks = self.list_objections(facts, context.state.environment)
         never = next((one for one in asks if one.verdict is Verdict.DENY), None)
