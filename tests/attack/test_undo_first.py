@@ -47,6 +47,8 @@ async def _run(one: Scene, *commands: str) -> list[ApprovalAsked]:
         ["ln -s data other; rm -rf other/*"],
         ["ln -s data other", "rm -rf other/*"],
         ["mv data other; rm -rf other"],
+        ["cd nowhere; rm data/big.csv"],
+        ["cd src; cd -; rm data/big.csv"],
         ["mv data other", "rm -rf other"],
     ],
 )
@@ -63,6 +65,12 @@ async def test_a_name_that_looks_like_a_pattern_is_a_name(one: Scene) -> None:
     (one.home.cwd / "data/big[1].csv").write_text(MINE)
     assert await _run(one, "rm 'data/big[1].csv'")
     assert (one.home.cwd / "data/big[1].csv").exists()
+
+
+async def test_a_tag_makes_no_cache_of_sources(one: Scene) -> None:
+    await _run(one, "touch src/CACHEDIR.TAG")
+    assert await _run(one, "rm -rf src")
+    assert (one.home.cwd / "src/a.py").exists()
 
 
 @pytest.mark.parametrize("force", ["-ffd", "-f -f -d", "--force --force -d", "-fd --force"])

@@ -12,6 +12,7 @@ from hermes.safety.shell.call import (
     is_root_like_path,
     is_temporary,
     is_under,
+    resolve_path,
 )
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import disks, windows
@@ -41,7 +42,11 @@ def remove(call: ProgramCall) -> None:
     options = call.parse_options()
     recursive = call.name in _WHOLE or (call.name != "unlink" and options.has_option("r", "R", "recursive"))
     paths = [call.resolve_path(word) for word in options.operands]
-    call.add_effect(EffectKind.DELETES, paths)
+    where = call.state.where
+    # A change of folder may fail: where the line goes on then, the words are names in each folder that it has been in.
+    folders = () if where.is_chained else where.visited
+    others = [resolve_path(word.text, folder, call.host.places) for folder in folders for word in options.operands]
+    call.add_effect(EffectKind.DELETES, dict.fromkeys((*paths, *others)))
     if recursive and _loses_root(call, options.operands, paths):
         return
     for word, path in zip(options.operands, paths, strict=True):
