@@ -1,7 +1,7 @@
 """Programs that delete, replace, move, copy and open up files."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
