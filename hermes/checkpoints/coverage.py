@@ -9,7 +9,6 @@ from hermes.checkpoints.scan import (
     FolderListing,
     FolderScan,
     ScanLimits,
-    is_cache_folder,
     is_version_history,
 )
 from hermes.core.checkpoints import FileLoss
@@ -40,7 +39,7 @@ class _LostFiles:
         self._root = places.workspace
         self._uncopied = [os.fsdecode(key) for key, item in base.items.items() if not item.state.is_restorable]
         self._histories = [one for one in skipped if is_version_history(one)]
-        self._builds = [one for one in skipped if _is_made_again(self._root, one)]
+        self._builds = [one for one in skipped if _is_made_again(one)]
         known = {*self._histories, *self._builds}
         self._ignored = [one for one in skipped if one not in known]
 
@@ -56,13 +55,11 @@ class _LostFiles:
         return loss.path if first and is_or_below(loss.path, first) else first
 
 
-def _is_made_again(root: str, path: str) -> bool:
-    """Return whether a path that a scan leaves out is build output or a cache, and no history."""
-    if is_version_history(path):
-        return False
-    if any(one in REGENERABLE_FOLDERS or is_regenerable_name(one) for one in path.split("/")):
-        return True
-    try:
-        return is_cache_folder(os.listdir(os.path.join(root, path)))
-    except OSError:
-        return False
+def _is_made_again(path: str) -> bool:
+    """Return whether a path that a scan leaves out is build output or a cache by its name, and no history.
+
+    A tag in a folder says nothing here: any command can put one there.
+    """
+    return not is_version_history(path) and any(
+        one in REGENERABLE_FOLDERS or is_regenerable_name(one) for one in path.split("/")
+    )

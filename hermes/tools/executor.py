@@ -400,6 +400,7 @@ class _BatchRun:
     def _record_writes(self, item: _PreparedCall) -> "_WrittenFiles":
         """Record what the call writes, and whose text was in the conversation when it did."""
         state = self._context.state
+        state.moved_paths.update(item.decision.moved)
         written = [use.path for use in item.paths if use.write]
         own = {path: (_stamp_file(path), state.written_files.get(path)) for path in written}
         named = _list_written_targets(item.decision)
@@ -519,9 +520,11 @@ def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> l
     """Return the files that a command is known to change: in the workspace those that exist, since no listing of it
     holds what git ignores.
     """
+    from hermes.tools.permissions.losses import list_matches  # loaded with the first command
+
     kinds = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
     targets = {one for effect in decision.effects if effect.kind in kinds for one in effect.targets if one[:1] == "/"}
-    named = (context.backend.to_local_path(one) for one in targets if "*" not in one)
+    named = (path for one in targets for path in list_matches(context.backend.to_local_path(one)))
     inside = context.places.workspace
     return sorted(one for one in named if os.path.isfile(one) or not (is_or_below(one, inside) or os.path.isdir(one)))
 

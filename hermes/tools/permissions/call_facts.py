@@ -187,9 +187,7 @@ def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -
         places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
     line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
     state = context.state
-    judged = analyze_command(command, cwd, places, state.environment, state.moved_paths)
-    state.moved_paths.update(judged.moved)
-    return cwd, line, judged
+    return cwd, line, analyze_command(command, cwd, places, state.environment, state.moved_paths)
 
 
 def _find_read_files(judged: CommandJudgement) -> Iterator[CommandEffect]:

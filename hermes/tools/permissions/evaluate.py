@@ -77,12 +77,9 @@ def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:
     """Return whether a confined command changes an opened place outside of the workspace: there nothing holds it."""
     if facts.subject in context.state.one_time_writes:
         return True
-    outside = (
-        one
-        for one in facts.list_targets(*CHANGING_KINDS)
-        if one[:1] == "/" and not is_or_below(one, context.places.workspace)
-    )
-    return any(context.backend.is_writable(os.path.realpath(one.rstrip("*"))) for one in outside)
+    changed = (os.path.realpath(one.rstrip("*")) for one in facts.list_targets(*CHANGING_KINDS) if one[:1] == "/")
+    workspace = os.path.realpath(context.places.workspace)
+    return any(not is_or_below(one, workspace) and context.backend.is_writable(one) for one in changed)
 
 
 def _check_placeholder(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:

@@ -56,6 +56,8 @@ class PermissionDecision(Struct, frozen=True, kw_only=True):
     """The files and folders that the call may read though commands do not see them."""
     losses: tuple[FileLoss, ...] = ()
     """What its command would lose in the workspace, where it is still to be looked whether copies are kept of that."""
+    moved: tuple[str, ...] = ()
+    """The places to which its command moves or links things."""
     lasting_refusals: tuple[str, ...] = ()
     """The hosts or paths that a person's no holds for during the rest of the session, where the question is
     about them alone.

@@ -3,7 +3,7 @@
 import glob
 import os
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 
 from msgspec import Struct, structs
 
@@ -23,6 +23,8 @@ from hermes.tools.session import ToolContext
 
 _MAX_MATCHES = 500
 """The most files that a pattern is resolved to; beyond it all of the folder counts."""
+_LINKERS = ("ln", "gln", "link", "mount")
+_SEARCHES = (("find",), ("gfind",))
 
 
 class AskedLoss(Struct, frozen=True):
@@ -52,7 +54,7 @@ def list_losses(judged: CommandJudgement, context: ToolContext) -> tuple[AskedLo
         if effect.kind is EffectKind.DELETES:
             subject = quote_argv(effect.argv)
             about = [one for one in asked if one.subject and one.subject.endswith(subject)]
-            found += _list_deleted(effect, about, context)
+            found += _list_deleted(effect, about, judged, context)
             told.update(about)
     return (*found, *(AskedLoss(_guess_loss(one, context), one) for one in asked if one not in told))
 
@@ -62,33 +64,68 @@ def _guess_loss(finding: CommandFinding, context: ToolContext) -> FileLoss:
     loss = FileLoss(context.places.workspace)
     if not finding.rule.startswith("git-"):
         return loss
-    options = [one for one in finding.subject.split() if one.startswith("-") and not one.startswith("--")]
-    takes_ignored = not finding.subject or (finding.rule == "git-clean" and any("x" in one.lower() for one in options))
-    return structs.replace(loss, ignored=takes_ignored, history=False)
+    words = finding.subject.split()
+    letters = "".join(one for one in words if one.startswith("-") and not one.startswith("--"))
+    cleans = finding.rule == "git-clean"
+    # With a second force git takes whole repositories along: what they ignore, and their histories.
+    takes_repositories = not words or (cleans and letters.count("f") + words.count("--force") > 1)
+    takes_ignored = takes_repositories or (cleans and "x" in letters.lower())
+    return structs.replace(loss, ignored=takes_ignored, history=takes_repositories)
 
 
-def _list_deleted(effect: CommandEffect, about: list[CommandFinding], context: ToolContext) -> Iterator[AskedLoss]:
-    """Yield what a deletion loses. Folders count where a question is about them: a search in one deletes less."""
+def _list_deleted(
+    effect: CommandEffect, about: list[CommandFinding], judged: CommandJudgement, context: ToolContext
+) -> Iterator[AskedLoss]:
+    """Yield what a deletion loses. Folders count where a question is about them: a search in one deletes less.
+
+    A folder that is moved away counts, too: undoing that takes away what is at its new name.
+    """
     plain = CommandFinding(Verdict.ASK, "deletes-file", N_("it deletes files"), quote_argv(effect.argv))
-    for path in _list_places(effect, context):
-        if about or not os.path.isdir(path):
-            moved = any(is_or_below(one, path) or is_or_below(path, one) for one in context.state.moved_paths)
+    moves = effect.argv[:1] and os.path.basename(effect.argv[0]) == "mv"
+    workspace, moved_paths = context.places.workspace, {*context.state.moved_paths, *judged.moved}
+    places = (workspace,) if about and _is_led_elsewhere(effect, judged) else _list_places(effect, context)
+    for path in dict.fromkeys(places):
+        if about or moves or not os.path.isdir(path):
+            moved = any(is_or_below(one, path) or is_or_below(path, one) for one in moved_paths)
             yield AskedLoss(FileLoss(path, builds=moved), about[0] if about else plain)
 
 
+def _is_led_elsewhere(effect: CommandEffect, judged: CommandJudgement) -> bool:
+    """Return whether a deletion may go through links that cannot be looked at: those that its own line makes before,
+    and those that a search finds.
+    """
+    before = takewhile(lambda one: one.argv != effect.argv, judged.commands)
+    if any(one.argv[:1] and os.path.basename(one.argv[0]) in _LINKERS for one in before):
+        return True
+    return effect.argv[:1] in _SEARCHES and any(word in ("-L", "-follow") for word in effect.argv)
+
+
 def _list_places(effect: CommandEffect, context: ToolContext) -> Iterator[str]:
-    """Yield the paths in the workspace that a deletion is about; all of it where they are not known."""
+    """Yield the paths in the workspace that a deletion is about, by the links on the way as they are now; all of it
+    where they are not known.
+    """
+    workspace = context.places.workspace
+    enters = effect.argv[:1] in _SEARCHES or any(word.endswith(("/", "/.")) for word in effect.argv)
     for target in effect.targets:
         if target[:1] != "/" or "$" in target:
-            yield context.places.workspace
+            yield workspace
             continue
         path = os.path.normpath(context.backend.to_local_path(target))
-        if is_or_below(path, context.places.workspace):
-            yield from _list_matches(path) if glob.has_magic(path) else (path,)
+        for one in list_matches(path):
+            folder, name = os.path.split(one)
+            real = os.path.realpath(one) if enters else os.path.join(os.path.realpath(folder), name)
+            yield from (place for place in dict.fromkeys((one, real)) if is_or_below(place, workspace))
 
 
-def _list_matches(pattern: str) -> Iterator[str]:
-    """Yield the files that a pattern stands for now; for too many, or in unknown folders, the folder that is known."""
+def list_matches(pattern: str) -> Iterator[str]:
+    """Yield the files that a pattern stands for now; for too many, or in unknown folders, the folder that is known.
+
+    A path that is none is yielded itself, and so is a file whose name looks like a pattern.
+    """
+    if not glob.has_magic(pattern) or os.path.lexists(pattern):
+        yield pattern
+    if not glob.has_magic(pattern):
+        return
     found = list(islice(glob.iglob(pattern, include_hidden=True), _MAX_MATCHES + 1))
     if len(found) <= _MAX_MATCHES and "{" not in pattern:
         yield from found

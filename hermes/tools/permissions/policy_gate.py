@@ -185,6 +185,7 @@ class PolicyGate:
             is_read_only=facts.is_read_only,
             opened=facts.opened,
             losses=tuple(one.loss for one in facts.losses if one.loss not in context.state.uncovered),
+            moved=facts.judged.moved,
         )
         asks = self.list_objections(facts, context.state.environment)
         if asks and asks[0].verdict is Verdict.DENY:

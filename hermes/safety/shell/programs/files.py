@@ -1,7 +1,7 @@
 """Programs that delete, replace, move, copy and open up files."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
@@ -12,6 +12,7 @@ from hermes.safety.shell.call import (
     is_root_like_path,
     is_temporary,
     is_under,
+    resolve_path,
 )
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import disks, windows
@@ -34,6 +35,13 @@ _WHOLE = frozenset({"rimraf", "del-cli"})
 """Programs that delete folders with all that is in them without being told so."""
 
 
+def _list_other_names(call: ProgramCall, words: Sequence[Word]) -> Iterator[str]:
+    """Yield what words name in each folder that the line has been in, where it goes on after a failed `cd`."""
+    where = call.state.where
+    for folder in () if where.is_chained else where.visited:
+        yield from (resolve_path(word.text, folder, call.host.places) for word in words)
+
+
 def remove(call: ProgramCall) -> None:
     """rm, srm, rmdir, unlink, del."""
     if call.name in ("del", "rmdir", "rd") and windows.deleted(call):
@@ -41,7 +49,7 @@ def remove(call: ProgramCall) -> None:
     options = call.parse_options()
     recursive = call.name in _WHOLE or (call.name != "unlink" and options.has_option("r", "R", "recursive"))
     paths = [call.resolve_path(word) for word in options.operands]
-    call.add_effect(EffectKind.DELETES, paths)
+    call.add_effect(EffectKind.DELETES, dict.fromkeys((*paths, *_list_other_names(call, options.operands))))
     if recursive and _loses_root(call, options.operands, paths):
         return
     for word, path in zip(options.operands, paths, strict=True):
