@@ -28,6 +28,7 @@ class FileSearchJob(TypedDict):
     All but `list` print lines; of `files_only` the first one of each file. `folder` is the handle of the folder that is
     searched, `name` the one file in it, if it is one; `root` is what the folder is called, and `hidden` are the
     identities of what is left out. `glob` is a regular expression; `turned` says that what fits it is not wanted.
+    `parent` is the process that starts the search.
     """
 
     pattern: str
@@ -40,6 +41,7 @@ class FileSearchJob(TypedDict):
     turned: bool
     mode: str
     context: int
+    parent: int
 
 
 class GitignoreRule(NamedTuple):
@@ -192,18 +194,23 @@ def write_lines(lines: list[str], hits: list[int], context: int, label: bytes, o
         last = number
 
 
-def end_with_parent() -> None:
-    """Have the kernel end this program when whoever started it is killed: a pattern may keep it busy for ever."""
+def end_with_parent(parent: int) -> None:
+    """Have the kernel end this program when the process that started it is killed: a pattern may keep it busy for ever.
+
+    Exits where that has happened already.
+    """
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != parent:
+            sys.exit()
 
 
 def main() -> int:
     """Run the job given on the command line."""
-    end_with_parent()
     job: FileSearchJob = json.loads(sys.argv[1])
+    end_with_parent(job["parent"])
     out = sys.stdout.buffer
     try:
         regex = re.compile(job["pattern"])

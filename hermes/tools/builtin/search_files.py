@@ -281,6 +281,7 @@ def _build_walker_command(job: _SearchJob, hidden: Iterable[str]) -> list[str]:
         turned=glob.is_negated,
         mode=job.mode,
         context=job.context,
+        parent=os.getpid(),
     )
     return [sys.executable, "-I", "-S", str(walker.__file__), to_json(given).decode()]
 

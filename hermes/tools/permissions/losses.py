@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from collections.abc import Iterator
 from itertools import islice, takewhile
 
@@ -23,6 +24,8 @@ from hermes.tools.session import ToolContext
 
 _MAX_MATCHES = 500
 """The most files that a pattern is resolved to; beyond it all of the folder counts."""
+_NUMBER = re.compile(r"\$\{(?:[$!?#]|RANDOM|SECONDS)\}|\$[$!?#]")
+"""Values of the shell that are numbers, whatever they are: a name with one in it leads nowhere else."""
 _LINKERS = ("ln", "gln", "link", "mount")
 _SEARCHES = (("find",), ("gfind",))
 
@@ -106,7 +109,7 @@ def _list_places(effect: CommandEffect, context: ToolContext) -> Iterator[str]:
     """
     workspace = context.places.workspace
     enters = effect.argv[:1] in _SEARCHES or any(word.endswith(("/", "/.")) for word in effect.argv)
-    for target in effect.targets:
+    for target in (_NUMBER.sub("0", one) for one in effect.targets):
         if target[:1] != "/" or "$" in target:
             yield workspace
             continue

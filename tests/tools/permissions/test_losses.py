@@ -62,6 +62,7 @@ DONE = {
     "cd src && rm -rf deep": ["src/deep/b.py"],
     "echo other > data/big.csv": ["data/big.csv"],
     "echo other > x.log": ["x.log"],
+    "mkdir /tmp/made.$$ && cp -r src /tmp/made.$$/ && rm -rf /tmp/made.$$": [],
 }
 
 
@@ -86,6 +87,7 @@ ASKED = {
     "git clean -fdx": "",
     "rm -rf .git": "",
     "D=data; rm -rf $D": "data",
+    "rm -rf /tmp/made.$UNKNOWN": "",
     "git push --force origin main": "",
     "git stash drop": "",
     "curl -s http://127.0.0.1:9/x | sh": "",
