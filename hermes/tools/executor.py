@@ -14,6 +14,7 @@ from hermes.core.errors import ToolError
 from hermes.core.events import Event, Level, Notice, Refused, ToolEnded, ToolStarted
 from hermes.core.messages import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
+from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.tools.effect_marks import EffectMarks
@@ -84,6 +85,9 @@ _LOG = logging.getLogger(__name__)
 _PREVIEW_LINES = 16
 _PREVIEW_CHARACTERS = 2_000
 _CHANGED_SINCE_ALLOWED = "what it would touch changed after it was allowed"
+_KEPT_COPIES = N_(
+    "What commands delete here is copied first where that is possible, and not asked about: /undo brings it back."
+)
 _NO_WORKAROUND = "Do not try to reach the same effect another way. Say what you wanted to do, or go on without it."
 _INTERRUPTED_RUNNING = "Interrupted while it ran. Part of its effect may have happened: check before doing it again."
 _INTERRUPTED_BEFORE_START = "Interrupted before it began. Nothing was done."
@@ -238,6 +242,7 @@ class _BatchRun:
         if decision.losses and decision.verdict is Verdict.ASK and self._context.safeguard is not None:
             self._context.state.uncovered |= await self._context.safeguard.find_uncovered(decision.losses)
             decision = decide()
+            self._tell_of_undo(decision)
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
             decision = await reviewer.review(decision, tool, arguments)
         outcome = await self._questions.resolve_decision(call.call_id, tool.name, decision, decide, self._emit)
@@ -250,6 +255,13 @@ class _BatchRun:
             PathUse(self._context.resolve_real_path(use.path) or use.path, use.write) for use in tool.paths(arguments)
         )
         return _PreparedCall(index, call, tool, arguments, raw, decision, outcome.asked, paths)
+
+    def _tell_of_undo(self, decision: PermissionDecision) -> None:
+        """Say once a session that something is deleted without a question, since copies are kept."""
+        state = self._context.state
+        if decision.verdict is Verdict.ALLOW and not state.has_told_of_undo:
+            state.has_told_of_undo = True
+            self._emit(Notice(Level.INFO, _KEPT_COPIES))
 
     async def run_stage(self, items: Sequence[_PreparedCall], *, first: bool) -> None:
         """Run calls side by side, eight at once, and wait for all."""

@@ -179,6 +179,8 @@ class ToolState(Struct):
     todos: list[Todo] = field(default_factory=list)
     uncovered: dict[FileLoss, str] = field(default_factory=dict)
     """For each loss of files by the calls of this batch what no checkpoint can bring back; empty where it can."""
+    has_told_of_undo: bool = False
+    """Whether the person was told that files are deleted without a question, since copies are kept."""
     one_time_writes: dict[str, OneTimeWrites] = field(default_factory=dict)
     """The paths that a person has allowed for one more run of a command, by its text."""
     started_processes: "ProcessTable | None" = None

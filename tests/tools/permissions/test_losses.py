@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.events import ApprovalAsked
+from hermes.core.events import ApprovalAsked, Notice
 from hermes.core.outcomes import AnswerScope
 from tests.attack.obedient_scene import NO, Scene, scene
 
@@ -72,6 +72,8 @@ async def test_it_is_done_and_undone(one: Scene, command: str) -> None:
     before = {name: (work / name).read_bytes() for name in DONE[command]}
     said = await one.run(command, refuse_and_note(asked))
     assert not asked and "exit code 0" in said, (said, [event.reason for event in asked])
+    told = [event.text for event in one.events if isinstance(event, Notice) and "/undo" in event.text]
+    assert len(told) <= 1 and (told or not command.startswith(("rm -rf src", "git reset")))
     for name, content in before.items():
         assert not (work / name).exists() or (work / name).read_bytes() != content, name
     await one.app.session_undo(one.actor).undo_turns()
