@@ -164,7 +164,8 @@ async def search(scene: Scene, turn: int) -> str:
     path = (".", "x0", "x1/d", "x2", "x0/file.txt")[turn % 5]
     mode = ("content", "count", "files_only")[turn % 3]
     result = await scene.session.call("search_files", pattern=CANARY[:6], path=path, output_mode=mode)
-    is_found = result.status is ToolStatus.OK and not result.text.startswith("No matches")
+    # What is found nowhere is said between marks, too, where the folder was a stranger's at that moment.
+    is_found = result.status is ToolStatus.OK and "No matches." not in result.text.splitlines()
     return f"{CANARY}: {result.text}" if is_found else ""
 
 
