@@ -104,20 +104,29 @@ def _is_led_elsewhere(effect: CommandEffect, judged: CommandJudgement) -> bool:
 
 
 def _list_places(effect: CommandEffect, context: ToolContext) -> Iterator[str]:
-    """Yield the paths in the workspace that a deletion is about, by the links on the way as they are now; all of it
-    where they are not known.
-    """
+    """Yield the paths in the workspace that a deletion is about; all of it where they lie above it or are not known."""
     workspace = context.places.workspace
-    enters = effect.argv[:1] in _SEARCHES or any(word.endswith(("/", "/.")) for word in effect.argv)
     for target in (_NUMBER.sub("0", one) for one in effect.targets):
-        if target[:1] != "/" or "$" in target:
-            yield workspace
-            continue
-        path = os.path.normpath(context.backend.to_local_path(target))
+        is_known = target[:1] == "/" and "$" not in target
+        for place in _list_named(target, effect, context) if is_known else (workspace,):
+            if is_or_below(workspace, place):
+                yield workspace
+            elif is_or_below(place, workspace):
+                yield place
+
+
+def _list_named(target: str, effect: CommandEffect, context: ToolContext) -> Iterator[str]:
+    """Yield where the target of a deletion leads, by the links on the way as they are now.
+
+    A folder above the workspace may be the session's own in the eyes of its commands: both are named. A link that is
+    named itself is only unlinked, unless it is entered.
+    """
+    enters = effect.argv[:1] in _SEARCHES or any(word.endswith(("/", "/.")) for word in effect.argv)
+    for path in {os.path.normpath(one) for one in (target, context.backend.to_local_path(target))}:
         for one in list_matches(path):
             folder, name = os.path.split(one)
-            real = os.path.realpath(one) if enters else os.path.join(os.path.realpath(folder), name)
-            yield from (place for place in dict.fromkeys((one, real)) if is_or_below(place, workspace))
+            yield one
+            yield os.path.realpath(one) if enters else os.path.join(os.path.realpath(folder), name)
 
 
 def list_matches(pattern: str) -> Iterator[str]:
