@@ -418,8 +418,10 @@ async def test_a_command_that_stops_its_warden_again_and_again_is_killed(backend
 
 async def test_gone_is_not_said_when_helper_and_warden_were_killed(backend: LocalBackend, tmp_path: Path) -> None:
     daemon = "(setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 &)"
-    wait = "while [ ! -s pid ]; do sleep 0.01; done"
+    # A warden that dies before it is heard of is another case.
+    wait = "while [ ! -s pid ] || [ ! -e begun ]; do sleep 0.01; done"
     running, _ = await start(backend, tmp_path, f"{HELPER}; {daemon}; {wait}; kill -9 $H; kill -9 $PPID; sleep 60")
+    (tmp_path / "begun").touch()
     (pid,) = await ready(tmp_path, "pid")
     try:
         ended = await asyncio.wait_for(running.wait(), 60)
