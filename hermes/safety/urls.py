@@ -492,11 +492,7 @@ def _host_refusal(host: str) -> tuple[str, str, bool]:
             judged.metadata,
         )
     if local := _local_name_refusal(host):
-        return (
-            local[0],
-            N_("{host} is not a public host: {local}", host=host, local=local[1]),
-            local[0] == "metadata",
-        )
+        return (local[0], N_("{host} is not a public host: {local}", host=host, local=local[1]), local[0] == "metadata")
     if inner := _embedded_address_refusal(host):
         return inner[0], N_("{host} stands for {inner}", host=host, inner=inner[1]), inner[2]
     return "", "", False

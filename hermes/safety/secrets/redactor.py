@@ -490,10 +490,7 @@ class Redactor:
                 )
             if len(stood.get(mark, ())) != 1:
                 return PlaceholderRefusal(
-                    N_(
-                        "{mark} can only be written where that secret was before, and it was not here.",
-                        mark=mark,
-                    )
+                    N_("{mark} can only be written where that secret was before, and it was not here.", mark=mark)
                 )
         return _PLACEHOLDER.sub(lambda match: next(iter(stood.get(match[0], {match[0]}))), text)
 

@@ -405,12 +405,7 @@ _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
 _CALLS_BACK = {"compgen": ("-C", "-W", "-F"), "complete": ("-C", "-F"), "mapfile": ("-C",), "readarray": ("-C",)}
 
 
-_TEXT_PATTERNS = (
-    (_SUBSCRIPT, "["),
-    (_PROMPT, "@P"),
-    (_FROM_HANDLE, "<&"),
-    (_HOME_SHELL, "HOME="),
-)
+_TEXT_PATTERNS = ((_SUBSCRIPT, "["), (_PROMPT, "@P"), (_FROM_HANDLE, "<&"), (_HOME_SHELL, "HOME="))
 
 
 _REASON = "the shell evaluates a text at run time, so what it runs is only known then"

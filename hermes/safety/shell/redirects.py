@@ -8,14 +8,7 @@ from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import resolve_path
 from hermes.safety.shell.syntax import decode_source, node_text
 from hermes.safety.shell.walker import ShellWalker
-from hermes.safety.shell.words import (
-    EMPTY_STREAM,
-    NO_LABELS,
-    UNKNOWN_STREAM,
-    AnalysisState,
-    ShellStream,
-    Word,
-)
+from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, UNKNOWN_STREAM, AnalysisState, ShellStream, Word
 
 _Targets = list[tuple[str, str]]
 """(operator, path) of the files that an output goes to."""

@@ -72,12 +72,12 @@ _WRITES = re.compile(
     r"createWriteStream\s*\(\s*(['\"`])([^'\"`]+)\7|"
     r"File\.write\s*\(?\s*(['\"])([^'\"]+)\9|file_put_contents\s*\(\s*(['\"])([^'\"]+)\11|"
     r"(?:open|File\.open|File\.new|fopen|"
-    r"io\.open)\s*\(?\s*(?:[\w$]+\s*,\s*)?(['\"])([^'\"]+)\13\s*,\s*['\"](?:[rb]*[wa+]|>)",
+    r"io\.open)\s*\(?\s*(?:[\w$]+\s*,\s*)?(['\"])([^'\"]+)\13\s*,\s*['\"](?:[rb]*[wa+]|>)"
 )
 _WRITES_ANY = re.compile(
     r"(writeFile|appendFile|createWriteStream|file_put_contents|File\.write|copyFile|renameSync|symlink|(?<![\w/'\"\\-])ch(?:mod|own)\b(?!\\)|"
     r"Set-Content|Out-File|FileUtils\.(cp|mv|ln)|IO\.write|fs\.rename|open\s*\(?[^;]{0,120}['\"]\s*(\+?>|w|a)|"
-    r"cpSync|writeSync|Deno\.write|Bun\.write|writeLines)",
+    r"cpSync|writeSync|Deno\.write|Bun\.write|writeLines)"
 )
 _SENDS = re.compile(
     r"\bsocket\b|TCPSocket|net\.(connect|Socket|createConnection)|tls\.connect|dgram|IO::Socket|fsockopen|"
@@ -172,7 +172,7 @@ _COMMENTS = {
 
 _INCLUDES = re.compile(
     r"\b(?:source|sys\.source|source_url|include|include_once|require|require_once|import|importScripts|load|dofile|"
-    r"loadstring|instance_eval|eval)\b[\s(]{0,4}(?:\w+(?:\.\w+)?[\s(]{1,3})?['\"`](?:https?|ftp)://",
+    r"loadstring|instance_eval|eval)\b[\s(]{0,4}(?:\w+(?:\.\w+)?[\s(]{1,3})?['\"`](?:https?|ftp)://"
 )
 """Statements that load code from a URL."""
 

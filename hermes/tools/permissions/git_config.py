@@ -8,12 +8,7 @@ from collections.abc import Iterator, Sequence
 from hermes.execution.git_programs import find_config_file, list_programs_of_command, list_repository_programs
 from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
-from hermes.safety.shell.findings import (
-    CommandFinding,
-    CommandJudgement,
-    SimpleCommand,
-    Verdict,
-)
+from hermes.safety.shell.findings import CommandFinding, CommandJudgement, SimpleCommand, Verdict
 from hermes.tools.session import ToolContext
 
 

@@ -232,11 +232,7 @@ class PolicyGate:
         return next((one for one in names if one[1] in self.session_grants.refused_subjects), None)
 
     def _build_question(
-        self,
-        base: PermissionDecision,
-        facts: "CallFacts",
-        asks: Sequence[CommandFinding],
-        context: ToolContext,
+        self, base: PermissionDecision, facts: "CallFacts", asks: Sequence[CommandFinding], context: ToolContext
     ) -> PermissionDecision:
         from hermes.tools.permissions.fingerprint import fingerprint_call
 

@@ -4,12 +4,7 @@ import re
 from collections.abc import Callable
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import (
-    BLOCK_DEVICE,
-    CommandOptions,
-    ProgramCall,
-    is_root_like_path,
-)
+from hermes.safety.shell.call import BLOCK_DEVICE, CommandOptions, ProgramCall, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import NO_LABELS, ShellStream, Word, word_set
 

@@ -6,13 +6,7 @@ The expression of `find`, read as far as it says that all that reaches an action
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from hermes.safety.shell.call import (
-    ProgramCall,
-    is_in_workspace,
-    is_root_like_path,
-    is_under,
-    resolve_path,
-)
+from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_root_like_path, is_under, resolve_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.regenerable import are_all_regenerable, is_in_workspace_surely, is_regenerable_text
 from hermes.safety.shell.words import Label, ShellStream, Word, word_set

@@ -6,13 +6,7 @@ from functools import partial
 
 from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import (
-    CommandOptions,
-    ProgramCall,
-    is_root_like_path,
-    resolve_path,
-    secret_read_reason,
-)
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path, resolve_path, secret_read_reason
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.key_files import is_key_file, is_private_file, key_read_reason
 from hermes.safety.shell.loading import find_option_modules

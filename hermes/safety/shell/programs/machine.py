@@ -230,10 +230,7 @@ RULES: dict[str, Rule] = {
     ),
     **_asking(_SYSTEM, "mount umount"),
     **_asking(_SYSTEM, "losetup", _JUST_SHOWN | word_set("-l -a --all")),
-    **_asking(
-        _RIGHTS,
-        "pkexec capsh machinectl run0 dzdo pfexec ksu super please gksudo gksu kdesu kdesudo sudoedit",
-    ),
+    **_asking(_RIGHTS, "pkexec capsh machinectl run0 dzdo pfexec ksu super please gksudo gksu kdesu kdesudo sudoedit"),
     **_asking(_TRACED, "gcore reptyr crash frida frida-trace dtrace stap"),
     **_asking(
         _TUNNEL,

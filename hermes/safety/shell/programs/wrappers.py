@@ -204,10 +204,7 @@ _Given = tuple[list[Word], list[str], Sequence[Word] | None]
 
 def _xargs(call: ProgramCall) -> _Given:
     options = CommandOptions(
-        call.words,
-        "InPLdasE",
-        word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"),
-        stop=True,
+        call.words, "InPLdasE", word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"), stop=True
     )
     if (
         any(word.text == "0" for word in options.option_values("P", "max-procs"))
