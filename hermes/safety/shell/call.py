@@ -2,7 +2,7 @@
 
 import os.path
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -84,7 +84,7 @@ class CommandOptions:
         self,
         words: Sequence[Word],
         valued: str = "",
-        named: frozenset[str] = NO_LABELS,
+        named: str = "",
         *,
         attached: str = "",
         last: str = "",
@@ -118,13 +118,13 @@ class CommandOptions:
             else:
                 self.operands.append(word)
 
-    def _read_long_option(self, word: Word, following: Word | None, named: frozenset[str]) -> int:
+    def _read_long_option(self, word: Word, following: Word | None, named: str) -> int:
         name, equals, value = word.text[2:].partition("=")
         self.longs.append(name)
         if equals:
             self.values.setdefault(name, []).append(Word(value, word.dynamic, labels=word.labels))
             return 0
-        if following is not None and (name in named or any(one.startswith(name) for one in named)):
+        if following is not None and any(one.startswith(name) for one in named.split()):
             self.values.setdefault(name, []).append(following)
             return 1
         return 0
@@ -192,8 +192,18 @@ class ProgramCall:
             self._subject = self.state.where.subject(quote_argv((self.name, *self.args))) if is_known else ""
         return self._subject
 
-    def ask(self, rule: str, reason: str, *, contained: bool | None = None) -> None:
-        """Add a finding that requires approval."""
+    def ask(
+        self,
+        rule: str,
+        reason: str,
+        *,
+        contained: bool | None = None,
+        effect: EffectKind | None = None,
+        targets: Iterable[str] = (),
+    ) -> None:
+        """Add a finding that requires approval, and the effect that it is about, if there is one."""
+        if effect is not None:
+            self.add_effect(effect, targets)
         subject = "" if self.fed and rule in _INPUT_RULES else self.subject()
         self.host.add_finding(
             Verdict.ASK, rule, reason, subject, contained=rule in CONTAINED if contained is None else contained
@@ -209,8 +219,10 @@ class ProgramCall:
         self.ask("remote-exec", "it runs what it downloads or decodes", contained=Label.FETCHED not in labels)
         return True
 
-    def deny(self, rule: str, reason: str) -> None:
-        """Add a finding that refuses the command."""
+    def deny(self, rule: str, reason: str, *, effect: EffectKind | None = None, targets: Iterable[str] = ()) -> None:
+        """Add a finding that refuses the command, and the effect that it is about, if there is one."""
+        if effect is not None:
+            self.add_effect(effect, targets)
         self.host.add_finding(Verdict.DENY, rule, reason, self.subject(), contained=False)
 
     def add_effect(self, kind: EffectKind, targets: Iterable[str] = ()) -> None:
@@ -228,9 +240,7 @@ class ProgramCall:
             for path, stream in self.state.files.items()
         )
 
-    def parse_options(
-        self, valued: str = "", named: frozenset[str] = NO_LABELS, *, stop: bool = False
-    ) -> CommandOptions:
+    def parse_options(self, valued: str = "", named: str = "", *, stop: bool = False) -> CommandOptions:
         """Parse its options; `valued` and `named` are those that take a value."""
         return CommandOptions(self.words, valued, named, stop=stop)
 
@@ -321,6 +331,10 @@ class ProgramCall:
             return ""
         listed = word.dynamic and Label.KEYED in word.labels
         return key_files.key_read_reason(path) if listed or key_files.is_key_file(path, self.host.places) else ""
+
+
+Rule = Callable[[ProgramCall], ShellStream | None]
+"""Judges the calls of a program; returns its output, where it says something of it."""
 
 
 def _is_code(path: str) -> bool:

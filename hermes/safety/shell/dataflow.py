@@ -222,7 +222,7 @@ def _record_unpacked(call: ProgramCall) -> None:
     for word in call.words[:40]:
         labels |= file_content(call, word).labels | word.labels
     if labels & {Label.FETCHED, Label.DECODED}:
-        options = call.parse_options("Cdo", word_set("directory one-top-level"))
+        options = call.parse_options("Cdo", "directory one-top-level")
         folders = [*map(call.resolve_path, options.option_values("C", "d", "o", "directory")), call.cwd]
         call.state.files[folders[0]] = ShellStream(None, labels & {Label.FETCHED, Label.DECODED} | {Label.FETCHED})
 

@@ -1,12 +1,11 @@
 """All rules by the name of the program, and what is judged of every call."""
 
 import re
-from collections.abc import Callable
 
 from hermes.i18n.messages import N_
 from hermes.safety.paths import holds_home
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import ProgramCall, is_in_workspace
+from hermes.safety.shell.call import ProgramCall, Rule, is_in_workspace
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.operands import judge_operands, names_output
 from hermes.safety.shell.programs import (
@@ -36,8 +35,6 @@ from hermes.safety.shell.programs import (
     wrappers,
 )
 from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, word_set
-
-Rule = Callable[[ProgramCall], ShellStream | None]
 
 
 def vendors(call: ProgramCall) -> ShellStream | None:

@@ -1,19 +1,20 @@
 """Archives and copies between machines: what is packed, unpacked, sent, fetched and started on the way."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hermes.i18n.messages import N_
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
+from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import NO_LABELS, Label, ShellStream, Word, word_set
-
-Rule = Callable[[ProgramCall], ShellStream | None]
-
 
 _STARTING = str.split(
     "to-command checkpoint-action use-compress-program compress-program info-script new-volume-script rsh-command "
     "unzip-command"
+)
+_NAMED = (
+    "to-command checkpoint-action use-compress-program compress-program directory file info-script rsh-command "
+    "transform exclude files-from"
 )
 _PACKING = ("use-compress-program", "compress-program")
 
@@ -48,14 +49,7 @@ def _archive_options(call: ProgramCall) -> CommandOptions:
     if call.name in ("tar", "bsdtar") and words and re.fullmatch(r"[a-zA-Z]+", words[0].text):
         words[0] = Word("-" + words[0].text)
     valued = {"tar": "fCITbXgHNKLVF", "bsdtar": "fCITbX", "unzip": "dPx", "zip": "", "cpio": "DFIO"}.get(call.name, "")
-    return CommandOptions(
-        words,
-        valued,
-        word_set(
-            "to-command checkpoint-action use-compress-program compress-program directory file "
-            "info-script rsh-command transform exclude files-from"
-        ),
-    )
+    return CommandOptions(words, valued, _NAMED)
 
 
 def _packed(call: ProgramCall, options: CommandOptions) -> ShellStream | None:
@@ -92,7 +86,7 @@ def _started(call: ProgramCall, text: str, *, harmless: bool = False) -> None:
 
 def sorted_(call: ProgramCall) -> None:
     """sort, and others with an output option and a program for packing."""
-    options = call.parse_options("okSTt", word_set("output compress-program temporary-directory key files0-from"))
+    options = call.parse_options("okSTt", "output compress-program temporary-directory key files0-from")
     for word in options.option_values("compress-program"):
         _started(call, word.text, harmless=True)
     for word in options.option_values("o", "output"):
@@ -108,7 +102,7 @@ _DELETING = word_set(
 def synced(call: ProgramCall) -> None:
     """rsync: deletes, starts a remote shell, goes to other machines."""
     options = call.parse_options(
-        "efTM", word_set("rsh rsync-path filter exclude include files-from log-file temp-dir backup-dir")
+        "efTM", "rsh rsync-path filter exclude include files-from log-file temp-dir backup-dir"
     )
     operands = options.operands
     if options.has_option(*_DELETING) and not options.has_option("n", "dry-run"):

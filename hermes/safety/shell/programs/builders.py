@@ -1,16 +1,14 @@
 """Programs that take the code they run out of files: which files, or the folders in which they are found."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import CommandOptions, ProgramCall
+from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis, fetched
 from hermes.safety.shell.scripts import find_exhaustion
 from hermes.safety.shell.words import UNKNOWN_STREAM, Label, ShellStream, Word, word_set
-
-Rule = Callable[[ProgramCall], ShellStream | None]
 
 
 def go(call: ProgramCall) -> None:
@@ -53,7 +51,7 @@ def _packages_installed(call: ProgramCall, verb: str, named: Sequence[str]) -> N
 
 
 def _package_run(call: ProgramCall) -> ShellStream | None:
-    options = CommandOptions(call.words, "pcw", word_set("package call workspace"), stop=call.name in ("npx", "bunx"))
+    options = CommandOptions(call.words, "pcw", "package call workspace", stop=call.name in ("npx", "bunx"))
     call.add_effect(EffectKind.FETCHES, ("registry",))
     call.add_effect(EffectKind.RUNS, ("registry", call.cwd))
     for word in options.option_values("c", "call"):
@@ -97,7 +95,7 @@ def _project_run(call: ProgramCall, verb: str, rest: Sequence[Word]) -> ShellStr
     options = CommandOptions(
         rest,
         "pwemngC",
-        word_set("with python env-file extra group package directory project name prefix env from spec"),
+        "with python env-file extra group package directory project name prefix env from spec",
         stop=True,
     )
     call.add_effect(EffectKind.RUNS, (call.cwd,))
@@ -125,8 +123,7 @@ def pip(call: ProgramCall) -> ShellStream | None:
         if any(map(_FROM_ADDRESS.match, args)) or any(text.startswith(_OTHER_INDEX) for text in args):
             call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
     elif "config" in args and {"set", "edit", "unset"} & set(args):
-        call.add_effect(EffectKind.PERSISTS, ("pip.conf",))
-        call.ask("hijack", "it changes where packages come from")
+        call.ask("hijack", "it changes where packages come from", effect=EffectKind.PERSISTS, targets=("pip.conf",))
     return None
 
 
@@ -135,7 +132,7 @@ _MAKEFILES = ("Makefile", "makefile", "GNUmakefile", "justfile", "build.ninja")
 
 def make(call: ProgramCall) -> ShellStream | None:
     """make, just, ninja: recipes of a file; `--eval` and SHELL= are code on the command line."""
-    options = call.parse_options("fCIjlo", word_set("file makefile directory eval include-dir jobs"))
+    options = call.parse_options("fCIjlo", "file makefile directory eval include-dir jobs")
     files = options.option_values("f", "file", "makefile")
     folders = options.option_values("C", "directory")
     place = call.resolve_path(folders[0]) if folders else call.cwd
@@ -176,7 +173,7 @@ def _recipes(call: ProgramCall, stream: ShellStream) -> None:
 def editor(call: ProgramCall) -> ShellStream | None:
     """vim, emacs, nano: commands given to an editor, some of which start programs, and the files that it writes."""
     letters = {"emacs": "flL", "nano": "oQrTYX"}.get(call.name, "cSuTwWi")
-    options = call.parse_options(letters, word_set("cmd eval load startuptime execute"))
+    options = call.parse_options(letters, "cmd eval load startuptime execute")
     spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
     for word in [*options.option_values("c", "cmd", "eval", "execute"), *spoken]:
         _editor_command(call, word.text.removeprefix("+"))
@@ -221,7 +218,7 @@ _AWK_JOINED = re.compile(r'print[^;}\n]{0,300}?>>?\s*\(?\s*ENVIRON\["HOME"\]\s*"
 
 def awk(call: ProgramCall) -> ShellStream | None:
     """awk: its program may start commands and write files."""
-    options = call.parse_options("fvFeil", word_set("file assign field-separator source exec load include"))
+    options = call.parse_options("fvFeil", "file assign field-separator source exec load include")
     programs = list(options.option_values("e", "source"))
     operands = options.operands
     if not programs and not options.option_values("f", "file") and operands:

@@ -1,12 +1,10 @@
 """Built-ins of the shell that change what comes after them: folders, names, variables, what runs in the end."""
 
 import re
-from collections.abc import Callable
 
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.words import EMPTY_STREAM, ShellStream, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _DELETING = word_set("rm unlink shred rmdir srm del truncate")
 
 

@@ -134,7 +134,7 @@ _OWN_WORDS: dict[str, str] = {
 }
 _PATTERNS = {name: re.compile(text, re.IGNORECASE) for name, text in _OWN_WORDS.items()}
 PROGRAMS = _VENDORS | frozenset(_OWN_WORDS)
-_VALUED = word_set(
+_VALUED = (
     "profile region namespace context kubeconfig project account subscription resource-group output format "
     "endpoint-url cluster user server token chdir zone app remote host port kube-context title body message query "
     "filter label selector name description"
@@ -180,8 +180,7 @@ def judge(call: ProgramCall) -> None:
     operands = [word.text for word in options.operands]
     spoken = " ".join(operands)
     if _loses(call, operands, spoken):
-        call.add_effect(EffectKind.DESTROYS, operands[-1:])
-        call.ask("remote-loss", LOSS)
+        call.ask("remote-loss", LOSS, effect=EffectKind.DESTROYS, targets=operands[-1:])
     if call.name in STORES:
         _stored(call, options, operands)
     _uploaded(call, spoken, options)
@@ -197,8 +196,7 @@ def _stored(call: ProgramCall, options: CommandOptions, operands: Sequence[str])
     listed = verb in _DROPS and any(word.text == "$()" or Label.STORED in word.labels for word in options.operands[1:])
     told = call.stdin.text if call.fed and not operands else None
     if listed or (told is not None and _PATTERNS["redis-cli"].match(told.replace("\n", " "))):
-        call.add_effect(EffectKind.DESTROYS)
-        call.ask("remote-loss", LOSS)
+        call.ask("remote-loss", LOSS, effect=EffectKind.DESTROYS)
 
 
 def _loses(call: ProgramCall, operands: Sequence[str], spoken: str) -> bool:
@@ -232,8 +230,7 @@ def unknown(call: ProgramCall) -> None:
         if not word.quoted and word.text[:1] != "-" and "." not in word.text and "/" not in word.text
     ]
     if taken(operands, _TAKES_AWAY, 3) or _deletes_by_option(call.args[:20]) or any(map(_STATE.match, call.args[:20])):
-        call.add_effect(EffectKind.DESTROYS, operands[-1:])
-        call.ask("remote-loss", LOSS)
+        call.ask("remote-loss", LOSS, effect=EffectKind.DESTROYS, targets=operands[-1:])
 
 
 _UPLOADS = re.compile(

@@ -1,14 +1,13 @@
 """Containers: what is lost with them, and what reaches out of them into this machine."""
 
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 
-from hermes.safety.shell.call import CommandOptions, ProgramCall
+from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis
 from hermes.safety.shell.words import ShellStream, Word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _POWER = "it gives a container power over this machine"
 _LOSES_WHEN_FORCED = re.compile(
     r"((system|volume|image|container|network|builder|buildx|machine|pod|manifest) (prune|rm|reset|remove)|"
@@ -28,10 +27,10 @@ _HOST_PATHS = re.compile(
 )
 _POWERS = word_set("privileged device cap-add security-opt userns ipc uts cgroupns device-cgroup-rule")
 _SPACES = ("ipc", "uts", "userns")
-_GLOBAL_NAMED = word_set("host context config log-level tlscacert namespace root url")
-_COMPOSE_NAMED = word_set("file project-name profile env-file project-directory")
+_GLOBAL_NAMED = "host context config log-level tlscacert namespace root url"
+_COMPOSE_NAMED = "file project-name profile env-file project-directory"
 _RUN_VALUED = "vepuwlhmaPc"
-_RUN_NAMED = word_set(
+_RUN_NAMED = (
     "volume env publish user workdir label hostname memory name network net entrypoint env-file mount cpus "
     "platform pid restart shm-size add-host dns tmpfs ulimit device cap-add cap-drop security-opt userns ipc uts pull "
     "log-driver gpus runtime volumes-from group-add network-alias health-cmd stop-signal cidfile"
@@ -80,8 +79,7 @@ def _parts(call: ProgramCall) -> tuple[list[str], Sequence[Word]]:
 def _lost(call: ProgramCall, operands: Sequence[str], verb: str) -> None:
     spoken = " ".join(text for text in operands if not text.startswith("-"))
     if _loses(call, spoken, {text for text in operands if text.startswith("-")}, verb):
-        call.add_effect(EffectKind.DESTROYS, operands[1:])
-        call.ask("container-loss", cloud_clis.LOSS)
+        call.ask("container-loss", cloud_clis.LOSS, effect=EffectKind.DESTROYS, targets=operands[1:])
     if _STOPS_HERMES.search(spoken):
         call.ask("kill-self", "it may end Hermes itself")
 
@@ -130,8 +128,7 @@ def _mounted(call: ProgramCall, text: str) -> None:
     source = re.search(r"(?:src|source)=([^,]+)", text)
     path = source[1] if source else text.partition(":")[0]
     if _HOST_PATHS.match(path) and "type=volume" not in text and "type=tmpfs" not in text and _reaches(call, path):
-        call.add_effect(EffectKind.ESCALATES, (path,))
-        call.ask("container", _POWER)
+        call.ask("container", _POWER, effect=EffectKind.ESCALATES, targets=(path,))
 
 
 def _reaches(call: ProgramCall, path: str) -> bool:
@@ -175,8 +172,7 @@ def lower(call: ProgramCall) -> None:
     """ctr, crictl, lxc, incus, runc, systemd-nspawn, apptainer: verbs, and what reaches out."""
     cloud_clis.judge(call)
     if any(_REACHING.search(text) for text in call.args):
-        call.add_effect(EffectKind.ESCALATES)
-        call.ask("container", _POWER)
+        call.ask("container", _POWER, effect=EffectKind.ESCALATES)
 
 
 RULES: dict[str, Rule] = {

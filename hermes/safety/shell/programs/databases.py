@@ -1,15 +1,14 @@
 """Programs that speak to databases: what their statements lose, in SQL and its like."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import unquote_plus
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import CommandOptions, ProgramCall
+from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import Label, ShellStream, Word, is_bare_word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 LOSES = "it deletes tables or rows without a condition"
 _STATEMENT = re.compile(
     r"\s*(?:\\?!|(?:explain\s+analyze\s+)?(?:(?:use\s+\w+\s+)?(drop|truncate)\b|alter\s+\w+\s+\S+\s+"
@@ -75,8 +74,7 @@ def carried(call: ProgramCall) -> None:
         if _STATEMENT_OPTION.match(text)
     ]
     if spoken_loses(texts):
-        call.add_effect(EffectKind.DESTROYS)
-        call.ask("sql", LOSES)
+        call.ask("sql", LOSES, effect=EffectKind.DESTROYS)
 
 
 def address_loses(address: str) -> bool:
@@ -104,7 +102,7 @@ _CLIENTS: dict[str, tuple[str, str]] = {
     ),
 }
 _SPOKEN_LONG = ("command", "execute", "eval", "query", "exec", "init-command", "sql", "statement")
-_NAMED = word_set(
+_NAMED = (
     "command execute eval query file host port username dbname user database queries-file exec init-command sql "
     "statement uri password url"
 )
@@ -118,8 +116,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
     options = call.parse_options(valued, _NAMED)
     texts = _texts(call, options, spoken)
     if any(statements_lose(text) for text in texts):
-        call.add_effect(EffectKind.DESTROYS)
-        call.ask("sql", LOSES)
+        call.ask("sql", LOSES, effect=EffectKind.DESTROYS)
     for text in texts:
         for found in _ESCAPES.finditer(text[:40_000]):
             if found[0].lstrip(";\n ").startswith(("\\!", ".")):

@@ -1,14 +1,12 @@
 """Disks: what makes one another one, or writes over it."""
 
 import re
-from collections.abc import Callable
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import BLOCK_DEVICE, CommandOptions, ProgramCall, is_root_like_path
+from hermes.safety.shell.call import BLOCK_DEVICE, CommandOptions, ProgramCall, Rule, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import NO_LABELS, ShellStream, Word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _OVERWRITES = "it overwrites a disk"
 _NAMED_DISK = re.compile(
     r"^/dev/(disk/by-\w+/|vg\w*/|mapper/|zvol/|pmem|nbd|ram|bcache|drbd|fd\d|sr\d|st\d|mtd|ubi|raw|nst\d)"
@@ -24,8 +22,7 @@ def is_disk(path: str) -> bool:
 
 def refused(call: ProgramCall, paths: list[str]) -> None:
     """Refuse: a disk would be another one."""
-    call.add_effect(EffectKind.OVERWRITES, paths)
-    call.deny("raw-disk", _OVERWRITES)
+    call.deny("raw-disk", _OVERWRITES, effect=EffectKind.OVERWRITES, targets=paths)
 
 
 _SHOWING: dict[str, frozenset[str]] = {
@@ -124,8 +121,7 @@ def volumes(call: ProgramCall) -> None:
     if gone is not None and gone.match(text):
         refused(call, call.args[-1:])
     elif changed is not None and changed.match(text):
-        call.add_effect(EffectKind.DESTROYS, call.args[-1:])
-        call.ask("lvm", "it destroys or changes volumes or pools")
+        call.ask("lvm", "it destroys or changes volumes or pools", effect=EffectKind.DESTROYS, targets=call.args[-1:])
 
 
 _UNITS = {"": 1, "c": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
@@ -163,8 +159,7 @@ def _overwritten(call: ProgramCall, target: str, values: dict[str, Word]) -> Non
     if _takes_nothing(values):
         call.ask("emptied", "it empties a file")
     elif endless and _size(values) > _LARGE:
-        call.add_effect(EffectKind.EXHAUSTS, (target,))
-        call.ask("fills", "it fills the disk")
+        call.ask("fills", "it fills the disk", effect=EffectKind.EXHAUSTS, targets=(target,))
     elif endless and raw:
         call.ask("dd", "it overwrites a file block by block")
 

@@ -22,8 +22,7 @@ def foreign(text: str, *, package: bool = False) -> bool:
 
 def asked(call: ProgramCall) -> None:
     """Say that it runs what an address names. In a sandbox the connection itself is asked about."""
-    call.add_effect(EffectKind.FETCHES)
-    call.ask("runs-fetched", RUNS, contained=True)
+    call.ask("runs-fetched", RUNS, contained=True, effect=EffectKind.FETCHES)
 
 
 _VERBS = {"install", "reinstall", "add", "run", "shell", "develop", "build", "activate", "plugin"}

@@ -1,13 +1,14 @@
 """Programs that delete, replace, move, copy and open up files."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import (
     CommandOptions,
     ProgramCall,
+    Rule,
     is_in_workspace,
     is_root_like_path,
     is_temporary,
@@ -19,7 +20,6 @@ from hermes.safety.shell.programs import disks, windows
 from hermes.safety.shell.regenerable import is_lossless_delete, is_regenerable_here, is_regenerable_path
 from hermes.safety.shell.words import MADE_HERE, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 DANGEROUS = word_set(
     "rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find "
     "sudo su cat zsh"
@@ -179,7 +179,7 @@ _EXAMPLE = re.compile(r"\.(example|sample|template|dist|tmpl)$|(example|sample|t
 
 def copied(call: ProgramCall) -> None:
     """cp, mv, ln, install: what goes where."""
-    options = call.parse_options("tSmgo", word_set("target-directory suffix mode owner group"))
+    options = call.parse_options("tSmgo", "target-directory suffix mode owner group")
     if call.name == "install" and options.has_option("d", "directory"):
         for word in options.operands:
             call.judge_write(call.resolve_path(word))
@@ -257,8 +257,7 @@ def _aliased(call: ProgramCall, word: Word, source: Word) -> None:
     whole = source.text.startswith(("/", "~", "$"))
     path = call.resolve_path(source if whole else Word(f"{word.text}/../{source.text}"))
     if disks.is_disk(path):
-        call.add_effect(EffectKind.ESCALATES, (path,))
-        call.ask("raw-disk", "it makes another device file")
+        call.ask("raw-disk", "it makes another device file", effect=EffectKind.ESCALATES, targets=(path,))
     elif _SYSTEM.match(path):
         call.ask("protected-path", N_("it makes another name for {path}, which belongs to the system", path=path))
 
@@ -296,8 +295,7 @@ def _moved(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) 
 def _overflows(call: ProgramCall, paths: Sequence[str], into: Sequence[str]) -> None:
     """Judge a copy of what has no end."""
     if any(map(dataflow.is_endless_file, paths)) and not all(path.startswith("/dev/") for path in into):
-        call.add_effect(EffectKind.EXHAUSTS, into)
-        call.ask("fills", "it fills the disk")
+        call.ask("fills", "it fills the disk", effect=EffectKind.EXHAUSTS, targets=into)
 
 
 def _away(call: ProgramCall, path: str) -> None:
@@ -347,7 +345,7 @@ _PASSING = re.compile(r"^(/tmp|/var/tmp|/dev|/proc|/sys)/|\.(log|tmp|lock|pid|ou
 
 def temporary_made(call: ProgramCall) -> ShellStream:
     """mktemp: a file or folder of this line's own, of which only the place is known."""
-    options = call.parse_options("p", word_set("suffix"))
+    options = call.parse_options("p", "suffix")
     if options.has_option("u", "dry-run") or any(word.dynamic for word in call.words):
         return UNKNOWN_STREAM
     template = options.operands[0].text if options.operands else ""
@@ -381,7 +379,7 @@ def _without_scheme(words: Sequence[Word]) -> list[Word]:
 
 def truncated(call: ProgramCall) -> None:
     """truncate."""
-    options = call.parse_options("sro", word_set("size reference"))
+    options = call.parse_options("sro", "size reference")
     sizes = [word.text for word in options.option_values("s", "size")]
     paths = [call.resolve_path(word) for word in options.operands]
     if any(map(disks.vital, paths)):
@@ -394,7 +392,7 @@ def truncated(call: ProgramCall) -> None:
 
 def edited(call: ProgramCall) -> ShellStream | None:
     """sed: a script, and files; `-i` writes them, `w` writes another, `e` runs a command."""
-    options = call.parse_options("efl", word_set("expression file line-length"))
+    options = call.parse_options("efl", "expression file line-length")
     scripts = [word.text for word in options.option_values("e", "expression")]
     operands = options.operands
     if not scripts and not options.option_values("f", "file") and operands:

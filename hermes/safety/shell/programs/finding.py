@@ -4,14 +4,13 @@ The expression of `find`, read as far as it says that all that reaches an action
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_root_like_path, is_under, resolve_path
+from hermes.safety.shell.call import ProgramCall, Rule, is_in_workspace, is_root_like_path, is_under, resolve_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.regenerable import are_all_regenerable, is_in_workspace_surely, is_regenerable_text
 from hermes.safety.shell.words import Label, ShellStream, Word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _EDITORS = word_set("sed gsed perl ruby awk gawk")
 _IN_PLACE = re.compile(r"-\w{0,5}i|--in-place|inplace")
 _NARROWING = re.compile(

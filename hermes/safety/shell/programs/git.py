@@ -9,7 +9,7 @@ from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.key_files import is_private_file
 from hermes.safety.shell.words import EMPTY_STREAM, Label, ShellStream, Word, word_set
 
-_GLOBAL = word_set("git-dir work-tree namespace exec-path config-env super-prefix attr-source")
+_GLOBAL = "git-dir work-tree namespace exec-path config-env super-prefix attr-source"
 _PROGRAMS = re.compile(
     r"(alias\.|core\.(sshcommand|pager|editor|hookspath|fsmonitor|gitproxy|askpass|attributesfile)|diff\.external|"
     r"(diff|merge|filter|difftool|mergetool|guitool)\.[^.]+\.(command|driver|clean|smudge|process|textconv|cmd|path)|"
@@ -50,8 +50,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
         call.judge_write(root)
     if _asks(verb.text, inner):
         name, reason = verb.text, _VERBS[verb.text][1]
-        call.add_effect(EffectKind.DESTROYS, (root,))
-        call.ask(f"git-{name}", reason)
+        call.ask(f"git-{name}", reason, effect=EffectKind.DESTROYS, targets=(root,))
     follow = _FOLLOWED.get(verb.text)
     if follow is not None:
         return follow(call, inner)
@@ -84,7 +83,7 @@ _ASKING = ("get", "list", "l", "get-all", "get-regexp", "unset", "e", "edit", "g
 
 
 def _config(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
-    options = inner.parse_options("f", word_set("file blob type default get get-all get-regexp"))
+    options = inner.parse_options("f", "file blob type default get get-all get-regexp")
     operands = [word for word in options.operands if word.text not in ("set", "add")]
     if options.has_option(*_ASKING) or inner.args[:1] in (["get"], ["list"]) or len(operands) < 2:
         return None
@@ -106,7 +105,7 @@ def _programmed(call: ProgramCall, name: str, value: str) -> None:
 
 
 def _push(rest: ProgramCall) -> bool:
-    options = rest.parse_options("o", word_set("push-option repo receive-pack exec"))
+    options = rest.parse_options("o", "push-option repo receive-pack exec")
     if options.has_option("n") or "dry-run" in options.longs:
         return False
     forced = options.has_option("f", "d") or any(
@@ -118,7 +117,7 @@ def _push(rest: ProgramCall) -> bool:
 
 
 def _pushed(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
-    options = inner.parse_options("o", word_set("push-option repo receive-pack exec"))
+    options = inner.parse_options("o", "push-option repo receive-pack exec")
     operands = options.operands
     for word in options.option_values("receive-pack", "exec"):
         call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
@@ -128,7 +127,7 @@ def _pushed(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
 
 
 def _fetched(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
-    options = inner.parse_options("bcou", word_set("branch config upload-pack depth template origin"))
+    options = inner.parse_options("bcou", "branch config upload-pack depth template origin")
     names = ("u", "upload-pack", "template", "exec") if inner.name == "clone" else ("upload-pack", "exec")
     for word in options.option_values(*names):
         call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
@@ -180,7 +179,7 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "instaweb": ("db", ("b", "browser", "d", "httpd")),
     "daemon": ("", ("access-hook",)),
 }
-_COMMANDS = word_set(
+_COMMANDS = (
     "exec extcmd open-files-in-pager onto strategy tool sendmail-cmd to-cmd cc-cmd smtp-server browser httpd "
     "access-hook"
 )
@@ -226,7 +225,7 @@ _ALL_FILES = word_set(". ./ :/ * .. :")
 
 
 def _overwrites(rest: ProgramCall) -> bool:
-    options = rest.parse_options("bBs", word_set("source conflict"))
+    options = rest.parse_options("bBs", "source conflict")
     if options.has_option("f", "discard-changes") or "force" in options.longs or _restores_folders(rest):
         return True
     if options.has_option("p", "patch") or (
@@ -256,12 +255,12 @@ def _whole(word: Word) -> bool:
 
 
 def _branch(rest: ProgramCall) -> bool:
-    options = rest.parse_options("u", word_set("set-upstream-to"))
+    options = rest.parse_options("u", "set-upstream-to")
     return options.has_option("D") or (options.has_option("d", "delete") and options.has_option("f", "force"))
 
 
 def _clean(rest: ProgramCall) -> bool:
-    options = rest.parse_options("e", word_set("exclude"))
+    options = rest.parse_options("e", "exclude")
     return options.has_option("f", "x", "X", "force") and not options.has_option("n", "dry-run")
 
 

@@ -6,7 +6,14 @@ from functools import partial
 
 from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path, resolve_path, secret_read_reason
+from hermes.safety.shell.call import (
+    CommandOptions,
+    ProgramCall,
+    Rule,
+    is_root_like_path,
+    resolve_path,
+    secret_read_reason,
+)
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.key_files import is_key_file, is_private_file, key_read_reason
 from hermes.safety.shell.loading import find_option_modules
@@ -24,9 +31,7 @@ from hermes.safety.shell.words import (
     word_set,
 )
 
-Rule = Callable[[ProgramCall], ShellStream | None]
-
-_LOADED = word_set("require import loader")
+_LOADED = "require import loader"
 """Long names of options with a value that is no program."""
 _LANGUAGES: dict[str, tuple[str, str, str]] = {
     # By program: the letters whose value is a program, the other letters with a value, the long names for a program.
@@ -130,7 +135,7 @@ def _programs(words: Sequence[Word], name: str, language: str) -> _Programs:
     options = CommandOptions(
         [Word("-e") if word.text == "-pe" and language == "node" else word for word in words],
         spoken + valued + last,
-        _LOADED.union(longs.split()),
+        f"{_LOADED} {longs}",
         attached=_ATTACHED.get(name, ""),
         last=last,
         stop=True,
@@ -157,8 +162,7 @@ def _from_input(call: ProgramCall, language: str) -> ShellStream | None:
     if call.ask_about_origin(call.stdin.labels):
         return UNKNOWN_STREAM
     if call.stdin.text is None:
-        call.ask("unknown-command", "the program text is only known at run time")
-        call.add_effect(EffectKind.UNKNOWN)
+        call.ask("unknown-command", "the program text is only known at run time", effect=EffectKind.UNKNOWN)
     else:
         judge_code(call, language, Word(call.stdin.text), [])
     return UNKNOWN_STREAM
@@ -217,13 +221,13 @@ def _module(call: ProgramCall, module: str, rest: Sequence[Word]) -> ShellStream
 
 def _timed(rest: Sequence[Word]) -> str:
     """The texts that timeit runs: its set-up and its statements."""
-    options = CommandOptions(rest, "nrsu", word_set("setup number repeat unit"), stop=True)
+    options = CommandOptions(rest, "nrsu", "setup number repeat unit", stop=True)
     return "\n".join(word.text for word in (*options.option_values("s", "setup"), *options.operands))
 
 
 def _served(call: ProgramCall, rest: Sequence[Word]) -> None:
     places = call.host.places
-    for word in CommandOptions(rest, "bdp", word_set("bind directory protocol")).option_values("d", "directory"):
+    for word in CommandOptions(rest, "bdp", "bind directory protocol").option_values("d", "directory"):
         path = call.resolve_path(word)
         if is_root_like_path(path, places) or call.secret_reason(word):
             call.ask("raw-connection", "it opens files to others")
@@ -259,8 +263,7 @@ def _judge(call: ProgramCall, code: CodeAnalysis) -> None:
         )
     _files(call, code)
     if databases.spoken_loses(code.statements) or code.drops:
-        call.add_effect(EffectKind.DESTROYS)
-        call.ask("sql", databases.LOSES)
+        call.ask("sql", databases.LOSES, effect=EffectKind.DESTROYS)
     _leaks(call, code)
     for argv in code.spawned:
         words = [Word(text) for text in argv]
@@ -292,8 +295,7 @@ def _files(call: ProgramCall, code: CodeAnalysis) -> None:
             )
     for path in dict.fromkeys(resolve_path(path, call.cwd, places) for path in code.emptied):
         if path not in call.state.files and not dataflow.is_disposable(path, call.host):
-            call.add_effect(EffectKind.OVERWRITES, (path,))
-            call.ask("emptied", N_("it empties {path}", path=path))
+            call.ask("emptied", N_("it empties {path}", path=path), effect=EffectKind.OVERWRITES, targets=(path,))
     for path in code.written:
         call.judge_write(resolve_path(path, call.cwd, places), kind=EffectKind.OVERWRITES)
 
@@ -324,8 +326,7 @@ def _names_keys(call: ProgramCall, code: CodeAnalysis) -> bool:
             call.report_secret_read(full, reason)
             return True
         if is_key_file(full, call.host.places):
-            call.add_effect(EffectKind.READS, (full,))
-            call.ask("reads-secret", key_read_reason(full))
+            call.ask("reads-secret", key_read_reason(full), effect=EffectKind.READS, targets=(full,))
             return True
     return False
 

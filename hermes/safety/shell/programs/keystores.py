@@ -55,8 +55,7 @@ def shows(call: ProgramCall) -> bool:
     text = " ".join(call.args[:12])[:600]
     is_store = name in _STORES and (_READS_STORE.match(text) or (name == "pass" and _ENTRY.match(text)))
     if "--help" not in call.args and (is_store or (name in _KEEPERS and _TELLS_KEYS.match(text))):
-        call.add_effect(EffectKind.READS)
-        call.ask("reads-secret", _SHOWN)
+        call.ask("reads-secret", _SHOWN, effect=EffectKind.READS)
         return True
     return _HOLDING.match(f"{name} {text}") is not None
 

@@ -1,15 +1,13 @@
 """The machine: users, kernel, firewall, network, mounts, jobs, history, and what takes all of it."""
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
 from hermes.safety.shell.words import EMPTY_STREAM, Label, ShellStream, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _LATER = "it changes what runs later by itself"
 _CHANGES = "it changes the running system"
 _BOMB = "it takes all of the machine's processes or memory"
@@ -21,8 +19,7 @@ def jobs(call: ProgramCall) -> None:
     options = call.parse_options("uf" if call.name != "crontab" else "u")
     if call.name in ("crontab", "fcrontab"):
         if not options.has_option("l", "T", "V", "help"):
-            call.add_effect(EffectKind.PERSISTS, ("crontab",))
-            call.ask("crontab", _LATER)
+            call.ask("crontab", _LATER, effect=EffectKind.PERSISTS, targets=("crontab",))
     elif not options.has_option("l", "V", "c"):
         call.add_effect(EffectKind.PERSISTS, ("at",))
         if call.stdin.text:
@@ -41,10 +38,9 @@ def network(call: ProgramCall) -> ShellStream | None:
 
 def parameters(call: ProgramCall) -> None:
     """sysctl: writing."""
-    options = call.parse_options("p", word_set("load system"))
+    options = call.parse_options("p", "load system")
     if options.has_option("w", "write", "p", "load", "system") or any("=" in word.text for word in options.operands):
-        call.add_effect(EffectKind.ESCALATES)
-        call.ask("system", _CHANGES)
+        call.ask("system", _CHANGES, effect=EffectKind.ESCALATES)
 
 
 _TURNED_OFF = word_set("HISTFILE HISTSIZE HISTFILESIZE")
@@ -79,18 +75,16 @@ def unset(call: ProgramCall) -> ShellStream | None:
 def filled(call: ProgramCall) -> ShellStream | None:
     """fallocate, mkfile, stress: all of a disk, or of the memory."""
     if call.name in ("fallocate", "mkfile", "xfs_mkfile"):
-        options = call.parse_options("lo", word_set("length offset"))
+        options = call.parse_options("lo", "length offset")
         sizes = [word.text for word in (*options.option_values("l", "length"), *options.operands[:1])]
         if any(size_of(text) > _LARGE for text in sizes):
-            call.add_effect(EffectKind.EXHAUSTS)
-            call.ask("fills", "it fills the disk")
+            call.ask("fills", "it fills the disk", effect=EffectKind.EXHAUSTS)
         for word in options.operands[-1:]:
             call.judge_write(call.resolve_path(word))
         return None
     if call.args and call.args[0] in ("--help", "--version"):
         return None
-    call.add_effect(EffectKind.EXHAUSTS)
-    call.ask("bomb", _BOMB)
+    call.ask("bomb", _BOMB, effect=EffectKind.EXHAUSTS)
     return None
 
 

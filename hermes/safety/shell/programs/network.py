@@ -1,34 +1,29 @@
 """Programs that fetch and send."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
+from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.key_files import is_private_file
 from hermes.safety.shell.programs import databases, text
 from hermes.safety.shell.words import NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _FETCHED = frozenset({Label.FETCHED})
 _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal)$")
-_CURL_NAMED = word_set(
-    """
+_CURL_NAMED = """
     request header data data-raw data-binary data-urlencode data-ascii form form-string upload-file output user
     user-agent referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json
     range resolve interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate
     doh-url connect-to
     """
-)
-_WGET_NAMED = word_set(
-    """
+_WGET_NAMED = """
     output-document output-file append-output input-file tries timeout user-agent header post-data post-file user
     password
     method body-data body-file directory-prefix execute accept reject level load-cookies save-cookies use-askpass wait
     """
-)
 
 
 def _host(text: str) -> str:
@@ -102,8 +97,7 @@ def _labels(words: Iterable[Word], options: CommandOptions) -> frozenset[str]:
 def _leaked(call: ProgramCall, labels: frozenset[str], files: Sequence[Word], hosts: Sequence[str]) -> None:
     paths = [call.resolve_path(Word(word.text.rpartition("@")[2])) for word in files]
     if Label.SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
-        call.add_effect(EffectKind.SENDS, hosts)
-        call.ask("exfiltration", _KEYS_SENT)
+        call.ask("exfiltration", _KEYS_SENT, effect=EffectKind.SENDS, targets=hosts)
     elif any(is_root_like_path(path, call.host.places) for path in paths):
         call.ask("exfiltration", _FILES_SENT)
 
@@ -134,8 +128,7 @@ def _requests(call: ProgramCall, options: CommandOptions, urls: Sequence[Word], 
     method = _method(call, options)
     local = bool(hosts) and all(_LOCAL.match(host) for host in hosts)
     if any(databases.request_loses(method, word.text, bodies, local=local) for word in urls):
-        call.add_effect(EffectKind.DESTROYS, hosts)
-        call.ask("remote-loss", "it deletes something elsewhere")
+        call.ask("remote-loss", "it deletes something elsewhere", effect=EffectKind.DESTROYS, targets=hosts)
 
 
 def _saved(call: ProgramCall, options: CommandOptions, urls: Sequence[Word]) -> ShellStream | None:
@@ -195,7 +188,7 @@ def _last(address: str) -> str:
 
 def raw(call: ProgramCall) -> ShellStream | None:
     """nc, ncat, telnet: connections that carry anything."""
-    options = call.parse_options("pswqieIcXxTOPVmgGkW", word_set("exec sh-exec source proxy lua-exec"))
+    options = call.parse_options("pswqieIcXxTOPVmgGkW", "exec sh-exec source proxy lua-exec")
     if options.has_option("exec", "sh-exec", "lua-exec") or (
         any(options.option_values("e", "c")) and call.name != "telnet"
     ):
@@ -289,7 +282,7 @@ _PASTES = word_set("pastebinit gist termbin transfer wormhole croc ffsend ix spr
 
 def aria(call: ProgramCall) -> ShellStream | None:
     """aria2c, axel: downloads into a file."""
-    options = call.parse_options("odxsj", word_set("out dir on-download-complete on-download-start on-download-error"))
+    options = call.parse_options("odxsj", "out dir on-download-complete on-download-start on-download-error")
     call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in options.operands])
     return _downloaded(call, options, options.operands)
 

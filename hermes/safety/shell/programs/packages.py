@@ -1,15 +1,14 @@
 """Package programs: removals ask, and removing what the system stands on is refused."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import fetched, services
 from hermes.safety.shell.words import Label, ShellStream, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _LOSES = "it removes programs that others may need"
 _PROGRAMS = word_set(
     """
@@ -68,8 +67,7 @@ def _removed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
         call.add_effect(EffectKind.DELETES, named)
         call.deny("packages-essential", "it removes what the system stands on")
     elif system or _many(call, verb, named):
-        call.add_effect(EffectKind.DELETES, named)
-        call.ask("packages", _LOSES)
+        call.ask("packages", _LOSES, effect=EffectKind.DELETES, targets=named)
 
 
 def _many(call: ProgramCall, verb: str, named: Sequence[str]) -> bool:

@@ -1,13 +1,12 @@
 """Processes: which are ended, and whether Hermes may be among them."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import ShellStream, Word, word_set
+from hermes.safety.shell.words import Word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _SELF = re.compile(r"hermes|gateway|^(bash|zsh|sh|fish|tmux|screen|sshd|systemd|init|login|python3?)$", re.IGNORECASE)
 _DAEMONS = re.compile(
     r"\^?(postgres(ql)?|postmaster|mysqld?|mariadbd?|mongod?|redis(-server)?|nginx|apache2?|httpd|haproxy|caddy|traefik|"
@@ -40,8 +39,7 @@ def kill(call: ProgramCall) -> None:
         return
     targets = _targets(texts)
     if _ends_all(texts, targets):
-        call.add_effect(EffectKind.KILLS, targets)
-        call.deny("kill-all", "it ends every process, or the first one")
+        call.deny("kill-all", "it ends every process, or the first one", effect=EffectKind.KILLS, targets=targets)
     elif targets and all(_CHILD.fullmatch(text) for text in targets):
         call.add_effect(EffectKind.KILLS, targets)
     elif not targets or any(word.dynamic for word in call.words) or not all(map(_told, targets)):
@@ -73,7 +71,7 @@ def _targets(texts: Sequence[str]) -> list[str]:
     return [text for text in targets if text != "--"]
 
 
-_NAMED = word_set("signal user uid euid parent group session pidfile older-than younger-than ns terminal")
+_NAMED = "signal user uid euid parent group session pidfile older-than younger-than ns terminal"
 _WIDE = ("u", "U", "user", "uid", "euid", "P", "parent", "G", "t", "s", "g", "session", "terminal")
 
 

@@ -1,22 +1,20 @@
 """Power and services: what stops the machine, and what stops or starts things that others rely on."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.processes import means_hermes
-from hermes.safety.shell.words import ShellStream, word_set
+from hermes.safety.shell.words import word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _STOPS = "it stops what the machine needs"
 _LATER = "it changes what runs later by itself"
 
 
 def stopped(call: ProgramCall) -> None:
     """Refuse: the machine would stop."""
-    call.add_effect(EffectKind.KILLS, ("machine",))
-    call.deny("power", "it stops the machine")
+    call.deny("power", "it stops the machine", effect=EffectKind.KILLS, targets=("machine",))
 
 
 _SHOWN = word_set("--help --version --show --wtmp-only -w -V")
@@ -48,8 +46,7 @@ def power(call: ProgramCall) -> None:
     if _TURNS_OFF[call.name].search(" ".join(call.args)):
         stopped(call)
     elif call.name == "kexec":
-        call.add_effect(EffectKind.ESCALATES)
-        call.ask("system", "it changes the running system")
+        call.ask("system", "it changes the running system", effect=EffectKind.ESCALATES)
 
 
 _OFF_VERBS = word_set(
@@ -68,7 +65,7 @@ _UNITS_LATER = word_set(
 
 def systemd(call: ProgramCall) -> None:
     """systemctl."""
-    options = call.parse_options("HMntps", word_set("host machine type state property signal root kill-who"))
+    options = call.parse_options("HMntps", "host machine type state property signal root kill-who")
     verbs = [word.text for word in options.operands]
     if options.has_option("help", "version") or not verbs or not verbs[0]:
         return
@@ -76,13 +73,11 @@ def systemd(call: ProgramCall) -> None:
     if _turns_off(verbs):
         stopped(call)
     elif verb in _UNITS_STOPPED or (options.has_option("force") and verb not in _UNITS_LATER):
-        call.add_effect(EffectKind.KILLS, verbs[1:])
-        call.ask("service", _STOPS)
+        call.ask("service", _STOPS, effect=EffectKind.KILLS, targets=verbs[1:])
     elif verb in ("restart", "try-restart", "reload-or-restart") and _is_own(verbs):
         call.ask("kill-self", "it may end Hermes itself")
     elif verb in _UNITS_LATER:
-        call.add_effect(EffectKind.PERSISTS, verbs[1:])
-        call.ask("time", _LATER)
+        call.ask("time", _LATER, effect=EffectKind.PERSISTS, targets=verbs[1:])
 
 
 def _turns_off(verbs: Sequence[str]) -> bool:
@@ -132,11 +127,9 @@ def controller(call: ProgramCall) -> None:
     elif own:
         call.ask("kill-self", "it may end Hermes itself")
     elif _stops(call, verbs):
-        call.add_effect(EffectKind.KILLS, verbs)
-        call.ask("service", _STOPS)
+        call.ask("service", _STOPS, effect=EffectKind.KILLS, targets=verbs)
     elif call.name in _LATER_CONTROLLERS and _LATER_VERBS.intersection(verbs):
-        call.add_effect(EffectKind.PERSISTS, verbs)
-        call.ask("time", _LATER)
+        call.ask("time", _LATER, effect=EffectKind.PERSISTS, targets=verbs)
 
 
 _ENDING = word_set("restart reload kill stop delete")

@@ -1,10 +1,10 @@
 """Shells: the program texts, the files and the input that they run."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import (
     EMPTY_STREAM,
@@ -16,7 +16,6 @@ from hermes.safety.shell.words import (
     word_set,
 )
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 SHELLS = word_set("sh bash dash zsh ksh ash fish rbash mksh csh tcsh yash elvish nu")
 _OTHER_N = ("nu", "elvish")
 """Shells to which `-n` means something else than to read a text without running it."""
@@ -77,8 +76,7 @@ def _text(call: ProgramCall, text: Word, rest: Sequence[Word]) -> ShellStream | 
         state.positional = list(rest[1:])
         state.variables["0"] = rest[0]
     if text.dynamic and re.fullmatch(r"\s*(\$\(\)|\$\{\w+\}|\$\{@\})\s*.*", text.text):
-        call.ask("unknown-command", "the text that runs is only known at run time")
-        call.add_effect(EffectKind.UNKNOWN)
+        call.ask("unknown-command", "the text that runs is only known at run time", effect=EffectKind.UNKNOWN)
         return UNKNOWN_STREAM
     return call.host.judge_script(held(text), state, call.piped_input())
 
@@ -114,8 +112,7 @@ def given(call: ProgramCall) -> ShellStream | None:
     if call.ask_about_origin(stream.labels):
         return call.judge_script(stream.text, stdin=EMPTY_STREAM) if stream.text is not None else UNKNOWN_STREAM
     if stream.text is None:
-        call.ask("unknown-command", "the shell's commands are only known at run time")
-        call.add_effect(EffectKind.UNKNOWN)
+        call.ask("unknown-command", "the shell's commands are only known at run time", effect=EffectKind.UNKNOWN)
         return UNKNOWN_STREAM
     return call.judge_script(stream.text, stdin=EMPTY_STREAM)
 
@@ -130,8 +127,7 @@ def evaluated(call: ProgramCall) -> ShellStream | None:
     if any(word.dynamic for word in call.words):
         if re.fullmatch(r"\$\(\)", text) and Label.HOOK in labels:
             return None
-        call.ask("unknown-command", "the text that runs is only known at run time")
-        call.add_effect(EffectKind.UNKNOWN)
+        call.ask("unknown-command", "the text that runs is only known at run time", effect=EffectKind.UNKNOWN)
         return UNKNOWN_STREAM
     before = call.state.where
     out = call.host.judge_script(text, call.state, call.piped_input())

@@ -3,17 +3,16 @@
 import base64
 import binascii
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hermes.safety.environment import is_secret_variable
 from hermes.safety.shell import dataflow, variables
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.expand import decode_ansi_string
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
 from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _MOST = 100_000
 
 

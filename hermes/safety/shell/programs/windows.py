@@ -1,13 +1,12 @@
 """Programs of Windows, and the commands of PowerShell."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import NO_LABELS, ShellStream, Word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _CHANGES = "it changes the running system"
 _PROGRAMS = word_set(
     """
@@ -49,8 +48,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
         return _inner(call)
     given = call.stdin.text if call.fed else None
     if _loses_disk(call.name, lower, given):
-        call.add_effect(EffectKind.OVERWRITES, call.args[:2])
-        call.deny("raw-disk", "it overwrites a disk")
+        call.deny("raw-disk", "it overwrites a disk", effect=EffectKind.OVERWRITES, targets=call.args[:2])
     elif call.name in ("rd", "erase") and _deletes_root(call):
         return None
     elif call.name in _ALWAYS or _HARMFUL.search(lower):
@@ -89,8 +87,7 @@ def _deletes_root(call: ProgramCall) -> bool:
     """Refuse to lose a drive, the system or a home."""
     if not any(map(_ROOT.match, call.args)):
         return False
-    call.add_effect(EffectKind.DELETES, call.args)
-    call.deny("rm-root", "it deletes the system, or a home")
+    call.deny("rm-root", "it deletes the system, or a home", effect=EffectKind.DELETES, targets=call.args)
     return True
 
 
@@ -129,11 +126,9 @@ def powershell(call: ProgramCall) -> bool:
     if _HARMLESS.match(name) or (name.lower() == "remove-item" and _deletes_root(call)):
         return True
     if _STOPS_MACHINE.match(name):
-        call.add_effect(EffectKind.KILLS, ("machine",))
-        call.deny("power", "it stops the machine")
+        call.deny("power", "it stops the machine", effect=EffectKind.KILLS, targets=("machine",))
     elif _LOSES_DISK.match(name):
-        call.add_effect(EffectKind.OVERWRITES, call.args)
-        call.deny("raw-disk", "it overwrites a disk")
+        call.deny("raw-disk", "it overwrites a disk", effect=EffectKind.OVERWRITES, targets=call.args)
     elif _TAKES.match(name) or _CHANGING.match(name):
         call.add_effect(EffectKind.ESCALATES, call.args)
         call.ask("system", "it deletes, stops or changes what the machine needs")

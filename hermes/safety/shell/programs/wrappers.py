@@ -1,15 +1,14 @@
 """Programs that run other programs: what they would run is judged like any other command."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hermes.safety.globs import quote_argv
-from hermes.safety.shell.call import CommandOptions, ProgramCall
+from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.shells import SHELLS, given, held
 from hermes.safety.shell.words import UNKNOWN_STREAM, AnalysisState, Label, ShellStream, Word, word_set
 
-Rule = Callable[[ProgramCall], ShellStream | None]
 _RIGHTS = "it runs with another user's rights"
 
 _PEELED: dict[str, tuple[str, str]] = {
@@ -63,7 +62,7 @@ _ELSEWHERE = word_set("chroot nsenter unshare proot systemd-run bwrap firejail")
 def peeled(call: ProgramCall) -> ShellStream | None:
     """The wrappers that take options, a few words of their own, and then a program."""
     letters, named = _PEELED.get(call.name, ("", ""))
-    options = CommandOptions(call.words, letters, word_set(named), stop=True)
+    options = CommandOptions(call.words, letters, named, stop=True)
     rest = options.operands[call.name in _SKIPPING :]
     if call.name in ("sudo", "doas"):
         return _raised(call, options, rest)
@@ -100,8 +99,7 @@ _ATTACHING = ("strace", "ltrace", "perf")
 def _wrapped(call: ProgramCall, options: CommandOptions) -> None:
     """What a wrapper does besides starting a program."""
     if _as_other(call, options):
-        call.add_effect(EffectKind.ESCALATES)
-        call.ask("privilege", _RIGHTS)
+        call.ask("privilege", _RIGHTS, effect=EffectKind.ESCALATES)
     if call.name in _ELSEWHERE:
         _elsewhere(call, options)
     if call.name in _ATTACHING and options.option_values("p", "attach"):
@@ -122,15 +120,13 @@ def _elsewhere(call: ProgramCall, options: CommandOptions) -> None:
     if call.name in ("chroot", "nsenter") and not options.has_option("help", "version"):
         call.ask("system", "it changes the running system")
     if call.name == "systemd-run" and options.has_option(*_TIMERS):
-        call.add_effect(EffectKind.PERSISTS)
-        call.ask("time", "it changes what runs later by itself")
+        call.ask("time", "it changes what runs later by itself", effect=EffectKind.PERSISTS)
 
 
 def _raised(call: ProgramCall, options: CommandOptions, rest: Sequence[Word]) -> ShellStream | None:
     if options.has_option("V", "version", "h", "help", "l", "list", "v", "validate", "k", "K") and not rest:
         return None
-    call.add_effect(EffectKind.ESCALATES)
-    call.ask("privilege", _RIGHTS)
+    call.ask("privilege", _RIGHTS, effect=EffectKind.ESCALATES)
     words = list(rest)
     while words and re.match(r"\w+=", words[0].text):
         words.pop(0)
@@ -144,7 +140,7 @@ def env(call: ProgramCall) -> ShellStream | None:
     """env: variables, a folder, and a program; alone it shows every variable."""
     from hermes.safety.shell import variables
 
-    options = CommandOptions(call.words, "uCS", word_set("unset chdir split-string"), stop=True)
+    options = CommandOptions(call.words, "uCS", "unset chdir split-string", stop=True)
     words = list(options.operands)
     state = call.state.copy()
     while words and re.match(r"[A-Za-z_]\w*=", words[0].text):
@@ -204,7 +200,7 @@ _Given = tuple[list[Word], list[str], Sequence[Word] | None]
 
 def _xargs(call: ProgramCall) -> _Given:
     options = CommandOptions(
-        call.words, "InPLdasE", word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"), stop=True
+        call.words, "InPLdasE", "max-args max-procs arg-file delimiter replace max-lines max-chars", stop=True
     )
     if (
         any(word.text == "0" for word in options.option_values("P", "max-procs"))
@@ -220,7 +216,7 @@ def _xargs(call: ProgramCall) -> _Given:
 
 def _parallel(call: ProgramCall) -> _Given:
     options = CommandOptions(
-        call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True
+        call.words, "jIaNnPSS", "jobs max-procs colsep delay joblog results sshlogin arg-file", stop=True
     )
     rest = list(options.operands)
     for at, word in enumerate(rest):
@@ -300,7 +296,7 @@ _SSH_PROGRAMS = re.compile(
 
 def remote(call: ProgramCall) -> ShellStream | None:
     """ssh, mosh: what runs on the other machine is judged as if it ran here; options may run something here."""
-    options = CommandOptions(call.words, _SSH_VALUED, word_set("ssh port"), stop=True)
+    options = CommandOptions(call.words, _SSH_VALUED, "ssh port", stop=True)
     _ssh_options(call, options)
     hosts = options.operands[:1]
     call.add_effect(
@@ -334,11 +330,10 @@ def _ssh_options(call: ProgramCall, options: CommandOptions) -> None:
 
 def as_user(call: ProgramCall) -> ShellStream | None:
     """su: another user's shell, or one command of theirs."""
-    options = call.parse_options("csg", word_set("command shell session-command group"))
+    options = call.parse_options("csg", "command shell session-command group")
     if options.has_option("help", "version"):
         return None
-    call.add_effect(EffectKind.ESCALATES)
-    call.ask("privilege", _RIGHTS)
+    call.ask("privilege", _RIGHTS, effect=EffectKind.ESCALATES)
     for word in options.option_values("c", "command", "session-command"):
         call.judge_script(word.text, lost=True)
     return None
@@ -346,7 +341,7 @@ def as_user(call: ProgramCall) -> ShellStream | None:
 
 def watched(call: ProgramCall) -> ShellStream | None:
     """watch text."""
-    options = CommandOptions(call.words, "nq", word_set("interval equexit"), stop=True)
+    options = CommandOptions(call.words, "nq", "interval equexit", stop=True)
     rest = options.operands
     if any(re.match(r"0?\.0", word.text) for word in options.option_values("n", "interval")) and rest:
         call.ask("flood", "it starts something many times a second")
@@ -355,7 +350,7 @@ def watched(call: ProgramCall) -> ShellStream | None:
 
 def locked(call: ProgramCall) -> ShellStream | None:
     """flock FILE program, flock FILE -c text."""
-    options = CommandOptions(call.words, "wEc", word_set("timeout wait conflict-exit-code command"), stop=True)
+    options = CommandOptions(call.words, "wEc", "timeout wait conflict-exit-code command", stop=True)
     for word in options.option_values("c", "command"):
         return call.judge_script(word.text)
     rest = options.operands[1:]
@@ -395,7 +390,7 @@ _CODED = re.compile(r"^\s*(python|py|script|source|guile|gu)\b")
 
 def debugger(call: ProgramCall) -> ShellStream | None:
     """gdb, lldb: other processes taken hold of, and commands given to them."""
-    options = CommandOptions(call.words, "pcxd", word_set("pid ex eval-command command core args batch"), stop=False)
+    options = CommandOptions(call.words, "pcxd", "pid ex eval-command command core args batch", stop=False)
     args = call.args
     if options.has_option("pid", "p", "attach-pid") or "attach" in args:
         call.ask("kill-unknown", "it takes control of other processes")
