@@ -8,9 +8,9 @@ from typing import Protocol
 from tree_sitter import Node
 
 from hermes.safety.environment import is_secret_variable
-from hermes.safety.paths import Places
+from hermes.safety.shell.call import AnalysisHost
 from hermes.safety.shell.parameters import evaluate_arithmetic, expand_parameter
-from hermes.safety.shell.syntax import AnalysisBudget, decode_source, node_text
+from hermes.safety.shell.syntax import decode_source, node_text
 from hermes.safety.shell.words import MADE_HERE, NO_LABELS, AnalysisState, Label, ShellStream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
@@ -37,18 +37,11 @@ _PLACEHOLDER_BASE = 0xE000
 Part = str | Word | list[Word]
 
 
-class SubstitutionHost(Protocol):
+class SubstitutionHost(AnalysisHost, Protocol):
     """The analysis that runs the commands in substitutions."""
-
-    places: Places
-    budget: AnalysisBudget
 
     def judge_substitution(self, node: Node, state: AnalysisState) -> ShellStream:
         """Return the output of the commands in a node, run in a copy of the state."""
-        ...
-
-    def judge_script(self, text: str, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
-        """Judge a shell text."""
         ...
 
     def add_memory_exhaustion(self) -> None:

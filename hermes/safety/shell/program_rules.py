@@ -36,40 +36,13 @@ from hermes.safety.shell.programs import (
 )
 from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, word_set
 
-
-def vendors(call: ProgramCall) -> ShellStream | None:
-    """Programs of vendors: their verbs, and the statements that they hand on."""
-    cloud_clis.judge(call)
-    databases.carried(call)
-    return ShellStream(None, frozenset({Label.STORED})) if call.name in cloud_clis.STORES else None
-
-
 RULES: dict[str, Rule] = {
-    **builders.RULES,
-    **dict.fromkeys(cloud_clis.PROGRAMS, vendors),
-    **windows.RULES,
-    **containers.RULES,
-    **databases.RULES,
-    **text.RULES,
-    **disks.RULES,
-    **files.RULES,
-    **finding.RULES,
-    **archives.RULES,
-    **machine.RULES,
-    **packages.RULES,
-    **processes.RULES,
-    **services.RULES,
-    **network.RULES,
-    **interpreters.RULES,
-    **shells.RULES,
-    **wrappers.RULES,
-    **builtins.RULES,
-    **git.RULES,
-    **own.RULES,
-    "npm": builders.node_packages,
-    "yarn": builders.node_packages,
-    "pnpm": builders.node_packages,
-    "pip": builders.pip,
+    name: rule
+    for module in (
+        *(cloud_clis, builders, windows, containers, databases, text, disks, files, finding, archives, machine),
+        *(packages, processes, services, network, interpreters, shells, wrappers, builtins, git, own),
+    )
+    for name, rule in module.RULES.items()
 }
 """What judges a call, by the name of the program."""
 

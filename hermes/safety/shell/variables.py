@@ -1,7 +1,6 @@
 """Variable assignments: their effect on the shell's state, and variables that change which code other programs run."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from tree_sitter import Node
 
@@ -9,9 +8,9 @@ from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.call import AnalysisHost, is_temporary, resolve_path
-from hermes.safety.shell.expand import WordExpander
 from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.safety.shell.syntax import node_text
+from hermes.safety.shell.walker import ShellWalker
 from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, AnalysisState, Word, path_basename, word_set
 
 _HIJACKING = word_set(
@@ -47,11 +46,7 @@ _OPTION_LISTS: dict[str, tuple[str, ...]] = {
 _HISTORY = word_set("HISTFILE HISTSIZE HISTFILESIZE HISTCONTROL SAVEHIST")
 
 
-class _ExpandingHost(AnalysisHost, Protocol):
-    expander: WordExpander
-
-
-def judge_assignment(host: _ExpandingHost, node: Node, state: AnalysisState) -> None:
+def judge_assignment(host: ShellWalker, node: Node, state: AnalysisState) -> None:
     """Judge an assignment and store its value in the state."""
     name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
     if name_node is None:
@@ -76,7 +71,7 @@ def judge_assignment(host: _ExpandingHost, node: Node, state: AnalysisState) -> 
     set_variable(host, name, value, state)
 
 
-def _assigned_value(host: _ExpandingHost, node: Node | None, state: AnalysisState) -> Word:
+def _assigned_value(host: ShellWalker, node: Node | None, state: AnalysisState) -> Word:
     return host.expander.expand_one(node, state) if node is not None else Word("")
 
 
@@ -113,7 +108,7 @@ def add_reference(name: str, value: Word, state: AnalysisState) -> None:
     state.references[name] = value.text if value.text.isidentifier() and not value.dynamic else ""
 
 
-def take_reference(host: _ExpandingHost, node: Node, state: AnalysisState) -> bool:
+def take_reference(host: ShellWalker, node: Node, state: AnalysisState) -> bool:
     """Apply an assignment that makes one variable a reference to another. Return whether it is one."""
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     if name is None or value is None or value.type == "array":

@@ -4,13 +4,12 @@ from typing import Protocol
 
 from tree_sitter import Node
 
-from hermes.safety.shell.call import AnalysisHost
-from hermes.safety.shell.expand import WordExpander
+from hermes.safety.shell.expand import SubstitutionHost, WordExpander
 from hermes.safety.shell.findings import SimpleCommand
 from hermes.safety.shell.words import AnalysisState, ShellStream
 
 
-class ShellWalker(AnalysisHost, Protocol):
+class ShellWalker(SubstitutionHost, Protocol):
     """The walk through a shell text, as the handlers of its statements see it."""
 
     expander: WordExpander
@@ -34,8 +33,4 @@ class ShellWalker(AnalysisHost, Protocol):
 
     def visit_statements(self, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
         """Judge the statements in a node, one after the other. Return their output."""
-        ...
-
-    def judge_substitution(self, node: Node, state: AnalysisState) -> ShellStream:
-        """Return the output of the commands in a substitution."""
         ...

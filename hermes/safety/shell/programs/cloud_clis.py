@@ -7,9 +7,10 @@ services; one that shows or makes something ends the search. What a vendor calls
 import re
 from collections.abc import Sequence
 
-from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
+from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import Label, word_set
+from hermes.safety.shell.programs import databases
+from hermes.safety.shell.words import Label, ShellStream, word_set
 
 LOSS = "it deletes or stops what others may need"
 _TAKES = word_set(
@@ -212,6 +213,13 @@ def _loses(call: ProgramCall, operands: Sequence[str], spoken: str) -> bool:
     return bool(pattern.match(spoken) or pattern.match(" ".join(call.args[first:])))
 
 
+def judge_vendor(call: ProgramCall) -> ShellStream | None:
+    """Judge a vendor's program: its verbs, and the statements that it hands on."""
+    judge(call)
+    databases.carried(call)
+    return ShellStream(None, frozenset({Label.STORED})) if call.name in STORES else None
+
+
 _STATE = re.compile(r"reboot$|(.* )?state=(absent|stopped|killed)\b")
 """Words of programs that bring other machines into a state."""
 TELLING = re.compile(r"doc|help|man$|tldr|cheat|lint|fmt|grep|log$|todo|note|jira|task|test|say")
@@ -306,3 +314,6 @@ def migrations(call: ProgramCall) -> None:
 def _database_lost(call: ProgramCall) -> None:
     call.add_effect(EffectKind.DESTROYS, call.args[-1:])
     call.ask("sql", "it drops or empties a database, or publishes or takes back a release")
+
+
+RULES: dict[str, Rule] = dict.fromkeys(PROGRAMS, judge_vendor)
