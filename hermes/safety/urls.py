@@ -240,28 +240,20 @@ _PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\xa0\u2028\u2029]")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_LOCAL_TLDS = word_set(
-    """
+_LOCAL_TLDS = word_set("""
     localhost localdomain local internal intranet private corp home lan consul svc cluster onion invalid test
-    """
-)
+""")
 _LOCAL_NAMES = frozenset({"metadata.goog", "metadata.packet.net", "home.arpa"})
-_LOOPBACK_ZONES = word_set(
-    """
+_LOOPBACK_ZONES = word_set("""
     localtest.me lvh.me vcap.me lacolhost.com localho.st local.gd fuf.me smackaho.st 42foo.com ulh.us
-    """
-)
+""")
 """Public zones all of whose names mean this machine."""
-_REBINDING_ZONES = word_set(
-    """
+_REBINDING_ZONES = word_set("""
     rbndr.us 1u.ms rebind.network rebind.it
-    """
-)
-_WILDCARD_ZONES = word_set(
-    """
+""")
+_WILDCARD_ZONES = word_set("""
     nip.io sslip.io xip.io traefik.me backname.io ip.addr.tools
-    """
-)
+""")
 """Public zones whose names hold the address that they mean."""
 _FOREIGN_PORTS = frozenset(
     {

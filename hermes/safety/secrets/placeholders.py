@@ -33,14 +33,12 @@ _PARTS = re.compile(r"[-_.:/\s]+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)*(?:[\[(].*)?")
 _USUAL_PAIRS = frozenset(
     row[0] + second
-    for row in str.split(
-        """
+    for row in str.split("""
         abcdfgiklmnprstuvwxy baceilorsuy cacdehiklmoprstu dabcdefilmoprstu eabcdefgiklmnopqrstuvwxy faefilorstu
         gaehilnorsu haeiortu iabcdefgklmnoprstvxz jae kaeios lacdefilmopstuy mabdeilmopsu nacdefgiklnoprstuv
         oabcdefgiklmnoprstuvwx pacdehiloprstuy qu rabcdefgiklmnoprstuvy sacdefhiklmnoprstuwy tabcdefhilmnoprstuwy
         uabcdefgilmnprst vaeio waeiors xeipt yaenpst zaei
-        """
-    )
+    """)
     for second in row[1:]
 )
 """Pairs of letters that make up 93% of those in words of documents and programs: a letter, and what follows it."""

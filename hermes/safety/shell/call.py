@@ -29,13 +29,11 @@ BLOCK_DEVICE = re.compile(
     r"^/dev/((sd|hd|vd|xvd)[a-z*?\[{]|(nvme|mmcblk|r?disk|dm-|md|loop)[\d*?\[{]|mapper/|(root|mem|kmem|port)$|\*)"
 )
 """Disks and memory, or wildcards that stand for them."""
-CONTAINED = word_set(
-    """
+CONTAINED = word_set("""
     unknown-command remote-exec nested-program program-text privilege system service wall network time kill-unknown
     kill-self kill-all runs-written chmod-open chown-recursive permissions protected-path users packages container
     hijack traces fills bomb reads-secret raw-shell
-    """
-)
+""")
 """Rules whose harm a sandbox prevents: outside is read-only, keys are hidden, other processes cannot be seen."""
 _MAX_ARGV = 64
 """Words that are kept with an effect."""

@@ -82,12 +82,10 @@ _BLANK = re.compile(r"\s+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+ -][A-Za-z0-9_./:,@%+= -]*\Z")
 
 
-_RESERVED = word_set(
-    """
+_RESERVED = word_set("""
     if then elif else fi for while until do done case esac in function select time coproc declare typeset export
     readonly local unset unsetenv
-    """
-)
+""")
 
 
 _WORD_NODES = word_set("word string number concatenation variable_name raw_string simple_expansion")

@@ -189,12 +189,10 @@ _FINDERS = word_set("find fd fdfind locate plocate mdfind rg grep ls")
 _DELETERS = word_set("rm unlink shred rmdir srm")
 
 
-_WRITERS = word_set(
-    """
+_WRITERS = word_set("""
     awk gawk mawk nawk sed gsed perl ruby node nodejs php lua python python3 deno bun vim vi nvim ex ed emacs split
     csplit sponge patch
-    """
-)
+""")
 """Programs whose own text may write files that are run next."""
 
 

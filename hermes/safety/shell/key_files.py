@@ -11,13 +11,11 @@ from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 from hermes.safety.shell.words import word_set
 
-SHOWING_PROGRAMS = word_set(
-    """
+SHOWING_PROGRAMS = word_set("""
     cat tac nl head tail less more bat most od xxd hexdump hd strings base64 base32 basenc rev cut sed awk gawk grep
     egrep fgrep rg sort uniq tr fold dd cp install tar zip gzip bzip2 xz zstd 7z cpio python python3 perl ruby node php
     nc ncat curl wget scp rsync pbcopy xclip tee vim view pr paste column jq yq openssl gpg diff cmp split
-    """
-)
+""")
 """Programs that show or copy the content of a file."""
 _LISTING_ALL = word_set("locate plocate mlocate mdfind")
 _KEY = re.compile(

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 
 from hermes.safety.shell.words import word_set
 
-PRELOADED_MODULES = word_set(
-    """
+PRELOADED_MODULES = word_set("""
     sys os time builtins io abc codecs site stat posixpath genericpath marshal errno itertools atexit gc signal _thread
     __future__ encodings os.path
-    """
-)
+""")
 """Python's modules that are loaded before a program begins: no file of the folder can replace them."""
 _NAME_LOOKUP_LANGUAGES = word_set("node deno lua luajit tclsh julia r Rscript guile octave php")
 """Languages that find a module by its name below the folder they run in."""

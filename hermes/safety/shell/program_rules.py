@@ -46,18 +46,15 @@ RULES: dict[str, Rule] = {
 }
 """What judges a call, by the name of the program."""
 
-LOOKERS = word_set(
-    """
+LOOKERS = word_set("""
     echo printf ls du tree realpath readlink stat test [ [[ chmod chown mkdir ssh ssh-keygen ssh-add ssh-copy-id git cd
     file dirname basename rm rmdir touch export declare local readonly unset set alias which type scp rsync curl wget
     sh bash zsh dash python python3 node perl ruby docker podman sudo env find kubectl tar cp mv ln install sftp
-    """
-)
+""")
 """Programs whose words may name a file with keys without showing what is in it, or that judge that by themselves."""
 
 _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
-_READERS = word_set(
-    """
+_READERS = word_set("""
     true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
     stat file wc comm diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5
     shasum nm objdump readelf ldd size od hexdump grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash
@@ -70,8 +67,7 @@ _READERS = word_set(
     finger mtr traceroute tracepath whois arp nmap md5deep identify exiftool ffprobe mediainfo pdfinfo pdftotext
     sha224sum sum zipinfo gzip gunzip bzip2 xz unxz zstd ssh-keygen ssh-add ssh-copy-id ssh-keyscan mkfifo coproc enable
     shellcheck checkbashisms batcat bashate suspend logout
-    """
-)
+""")
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
 _HANDING_ON = word_set("git curl wget docker podman")
 """Programs among `LOOKERS` that show, or send, the files that they are given."""

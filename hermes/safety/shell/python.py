@@ -13,13 +13,11 @@ from hermes.safety.shell.loading import PRELOADED_MODULES
 from hermes.safety.shell.scripts import UNKNOWN_HOST, CodeAnalysis, find_exhaustion
 from hermes.safety.shell.words import word_set
 
-_COMPUTING_MODULES = word_set(
-    """
+_COMPUTING_MODULES = word_set("""
     json re math cmath random statistics string textwrap datetime time calendar zoneinfo collections itertools functools
     operator dataclasses typing enum decimal fractions numbers copy pprint hashlib hmac base64 binascii uuid bisect
     heapq difflib unicodedata html abc contextlib types warnings colorsys secrets struct sys __future__ collections.abc
-    """
-)
+""")
 _REACHING_NAMES = word_set(
     "open exec eval compile __import__ getattr setattr vars globals locals breakpoint help __builtins__ __loader__"
 )

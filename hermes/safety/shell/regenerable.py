@@ -11,16 +11,14 @@ from hermes.safety.paths import Places
 from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_root_like_path, is_under, resolve_path
 from hermes.safety.shell.words import MADE_HERE, Label, Word, word_set
 
-_REGENERABLE_NAMES = word_set(
-    """
+_REGENERABLE_NAMES = word_set("""
     build builds dist out target obj _build node_modules bower_components elm-stuff __pycache__ htmlcov coverage tmp
     temp CMakeFiles CMakeCache.txt Thumbs.db DerivedData Pods zig-out zig-cache dist-newstyle test-results
     playwright-report .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .nyc_output .tox .nox .venv venv
     .cache .eggs .next .nuxt .output .svelte-kit .astro .angular .turbo .vite .parcel-cache .sass-cache .docusaurus
     .gradle .kotlin .metals .bloop .bsp .stack-work .dart_tool .zig-cache .build .cxx .aws-sam .serverless .terraform
     .ipynb_checkpoints .eslintcache .stylelintcache .jest-cache .webpack .rollup.cache .expo .DS_Store
-    """
-)
+""")
 _REGENERABLE_PATTERN = re.compile(
     r"[\w*?-][\w.*?-]*\.egg-info|cmake-build-[\w*?-]+|bazel-(bin|out|testlogs)|"
     r"[\w*?-][\w.*?-]*\.(o|obj|lo|gch|pyc|pyo|py\[co\]|class|beam|hi|rlib|rmeta|gcda|gcno|gcov|tsbuildinfo|tmp|dSYM)"

@@ -3,22 +3,18 @@
 from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
 from hermes.safety.shell.words import word_set
 
-_READ_ONLY_COMMANDS = word_set(
-    """
+_READ_ONLY_COMMANDS = word_set("""
     < ls cat head tail grep egrep fgrep rg wc pwd echo printf stat file du df which type true false : test [ [[ date
     whoami id uname basename dirname realpath readlink cut tr diff cmp comm nl tac rev column seq sleep cd
     pushd popd ps uptime free nproc printenv md5sum sha1sum sha256sum cksum od hexdump strings jq tree export sort
     less more whereis groups locale getconf fold fmt expand unexpand paste
-    """
-)
+""")
 
 
-_READ_ONLY_GIT_COMMANDS = word_set(
-    """
+_READ_ONLY_GIT_COMMANDS = word_set("""
     status log diff show rev-parse ls-files blame describe shortlog ls-tree cat-file rev-list grep reflog merge-base
     name-rev for-each-ref count-objects
-    """
-)
+""")
 
 
 _FIND_ACTIONS = word_set("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")

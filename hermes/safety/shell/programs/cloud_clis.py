@@ -13,30 +13,24 @@ from hermes.safety.shell.programs import databases
 from hermes.safety.shell.words import Label, ShellStream, word_set
 
 LOSS = "it deletes or stops what others may need"
-_TAKES = word_set(
-    """
+_TAKES = word_set("""
     delete del destroy remove terminate purge drop wipe erase nuke empty flush flushall truncate revoke deregister
     unregister undeploy decommission teardown uninstall reset detach disable deactivate stop shutdown reboot poweroff
     halt force abort evict drain undelete abandon yank unpublish disassociate schedule rm rb rmi delall kill
     deallocate rotate suspend cancel overwrite restore clear clean prune expire archive failover demote dissolve
-    """
-)
+""")
 """Verbs of programs that speak to a vendor."""
-_TAKES_AWAY = word_set(
-    """
+_TAKES_AWAY = word_set("""
     delete destroy terminate purge drop wipe erase nuke undeploy decommission teardown unpublish yank poweroff
     shutdown reboot flushall flushdb truncate deregister dropall wipeall deleteall destroyall
-    """
-)
+""")
 """Verbs that mean the same to any program, also one that is not known."""
-_LEAVES = word_set(
-    """
+_LEAVES = word_set("""
     list ls describe get show view status info version help login logs log tail search find query create add new
     init whoami console open watch diff plan preview validate check lint test export print cat head top stat size
     put update set apply run start submit build deploy push pull cp copy download upload ssh scp wait explain history
     comment edit clone checkout rerun resume enable invoke head use current-context template package dev serve
-    """
-)
+""")
 _PIECES = re.compile(r"[-:_.]+")
 _WORD = re.compile(r"[A-Za-z][\w:.-]{0,60}$")
 _DELETING_OPTION = re.compile(
@@ -46,8 +40,7 @@ _DELETING_OPTION = re.compile(
 _DEEPEST = 5
 _PLANNING = word_set("plan preview diff validate show list ls get describe status help version explain graph")
 """Verbs that change nothing, whatever options say that something would be deleted."""
-_VENDORS = word_set(
-    """
+_VENDORS = word_set("""
     aws gcloud gsutil az doctl heroku flyctl fly gh glab vercel netlify wrangler firebase supabase linode-cli hcloud
     vultr-cli oci ibmcloud openstack nova cinder neutron swift-client s3cmd s4cmd s5cmd b2 mc rclone azcopy aliyun
     tccli qcloud hwcloud yc scw exo civo upctl ovh render railway koyeb deta cf ibmcloud-cli eb copilot sam cdk cdktf
@@ -66,8 +59,7 @@ _VENDORS = word_set(
     bq spanner gcutil eksctl-cli restic borg kopia duplicacy tarsnap snapper timeshift tmutil
     forge envoyer ploi vapor platform upsun lando-cloud acli terminus pantheon wpengine
     jenkins-cli circleci buildkite-agent gitlab-runner tea hub jira-cli
-    """
-)
+""")
 _OWN_WORDS: dict[str, str] = {
     # By program: what else asks, over its operands joined by spaces, or its words from the first operand on.
     "kubectl": r"(cordon|replace|taint)\b|scale\b|rollout (undo|restart)|patch\b|apply\b.*--prune|"
@@ -268,13 +260,11 @@ _MIGRATIONS = re.compile(
     r"(drop|reset|fresh|wipe|purge|truncate|rollback|destroy)\S*$",
     re.IGNORECASE,
 )
-_TOOLS = word_set(
-    """
+_TOOLS = word_set("""
     prisma drizzle-kit sequelize typeorm knex manage.py django-admin flask artisan console diesel sqlx goose migrate
     dbmate atlas celery cargo dotnet gem lerna vsce ovsx jsr mvn gradle gradlew mix hasura serverless cmake bazel pod
     composer supabase wrangler rails
-    """
-)
+""")
 _TOOL_LOSES = re.compile(
     r"(?:.*[ :.])?(?:drop\w*|reset\w*|fresh|wipe|rollback|undo|revert|downgrade|down|flush\w*|purge|truncate|"
     r"destroy\w*|clear|"

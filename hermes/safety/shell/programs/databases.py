@@ -92,12 +92,10 @@ _CLIENTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(word_set("sqlcmd mssql-cli"), ("QqSUPdio", "Qq")),
     **dict.fromkeys(word_set("clickhouse clickhouse-client clickhouse-local impala-shell snowsql"), ("qhdufi", "q")),
     **dict.fromkeys(
-        word_set(
-            """
+        word_set("""
             mongosh mongo isql sqlplus trino presto osqueryi rqlite sqlite3 sqlite turso db2 bteq tsql cypher-shell
             arangosh iredis surreal timescaledb questdb pinot-admin
-            """
-        ),
+        """),
         ("", ""),
     ),
 }

@@ -153,12 +153,10 @@ def _deleting(call: ProgramCall, words: Sequence[Word], roots: Sequence[str], *,
 RULES: dict[str, Rule] = dict.fromkeys(("find", "fd", "fdfind", "gfind"), judge)
 
 
-_ALONE = word_set(
-    """
+_ALONE = word_set("""
     -depth -d -mount -xdev -daystart -noleaf -ignore_readdir_race -noignore_readdir_race -warn -nowarn -empty
     -executable -readable -writable -nouser -nogroup -true -false -delete -print -print0 -ls -prune -quit -a -and
-    """
-)
+""")
 """Words of an expression that take no argument."""
 
 

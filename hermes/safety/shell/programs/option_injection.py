@@ -54,14 +54,12 @@ _CODE_FILE = re.compile(
     r"\.(so|dylib|dll|py|js|mjs|cjs|ts|rb|pl|lua|sh|nse|jar|gradle|conf|cfg|ini|rc|curlrc|toml|ya?ml|json|mk|vim|el|xml|exe|"
     r"cmake|ninja|bin|evil)$|/[^./]+$|[/.]\w*(Dockerfile|Makefile)\S*$|/\.\w+rc$"
 )
-_FOLLOWED_ELSEWHERE = word_set(
-    """
+_FOLLOWED_ELSEWHERE = word_set("""
     find fd fdfind gfind xargs parallel tar bsdtar gtar rsync git sort nodemon watchexec entr env sudo ssh sh bash zsh
     dash ksh fish make gmake just vi vim nvim emacs ex awk gawk sed psql docker podman nerdctl curl wget test [ [[ echo
     printf grep egrep rg-files cp mv ln rm mkdir touch cat ls stat head tail wc tee chmod chown install dd diff truncate
     gcc-ar gzip xz zstd unzip base64 sha256sum md5sum jq yq cut tr uniq read cd python python3 hyperfine shellcheck
-    """
-)
+""")
 _HARMLESS = word_set(
     "ssh cat less more true false vim vi nvim nano emacs code bat most echo : head tail delta open bash sh zsh gzip "
     "/bin/sh /bin/bash zstd xz pigz lz4 fish firefox prettier ctest go"

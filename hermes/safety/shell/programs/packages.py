@@ -10,13 +10,11 @@ from hermes.safety.shell.programs import fetched, services
 from hermes.safety.shell.words import Label, ShellStream, word_set
 
 _LOSES = "it removes programs that others may need"
-_PROGRAMS = word_set(
-    """
+_PROGRAMS = word_set("""
     apt apt-get aptitude nala dpkg yum dnf dnf5 microdnf tdnf rpm rpm-ostree pacman yay paru pamac zypper apk eopkg brew
     snap flatpak emerge nix-env nix port rustup choco scoop winget xbps-remove pkg pkgutil opkg slackpkg removepkg gem
     nix-collect-garbage guix
-    """
-)
+""")
 _REMOVES = re.compile(
     r"(auto|full-?|dist-)?(purge|remove|upgrade|uninstall|erase|delete|del|rm|unmerge|depclean|downgrade|swap|untap|"
     r"override|rollback|rebase|reset|disable|stop|cleanup|clean|wipe-history|gc|dup|self)\S*|-R\w*|-\w*Scc?|-\w*e|-P|-r|"

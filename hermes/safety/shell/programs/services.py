@@ -90,27 +90,23 @@ def _is_own(verbs: Sequence[str]) -> bool:
     return any(means_hermes(text.removesuffix(".service")) for text in verbs[1:])
 
 
-_STOPPING = word_set(
-    """
+_STOPPING = word_set("""
     stop stopall stop-all down unload bootout remove disable kill force-stop terminate terminate-user terminate-session
     kill-session kill-user kill-server quit shutdown exit halt del delete abort fast-stop graceful-stop force-shutdown
     stopdaemon onestop forcestop zap pause
-    """
-)
+""")
 _LATER_VERBS = word_set(
     "load bootstrap enable enable-linger submit setenv add startup save unmask update-rc defaults on persist"
 )
 _LATER_CONTROLLERS = word_set("launchctl loginctl update-rc.d chkconfig rc-update pm2 insserv")
 """Programs that also arrange what starts later."""
-_CONTROLLERS = _LATER_CONTROLLERS | word_set(
-    """
+_CONTROLLERS = _LATER_CONTROLLERS | word_set("""
     service rc-service sv initctl supervisorctl invoke-rc.d s6-rc runsvctl dinitctl apachectl apache2ctl rndc
     unbound-control postfix exim monit varnishadm asadmin zkServer.sh catalina.sh pg_ctl pg_ctlcluster rabbitmq-server
     haproxyctl chronyc caddy traefik puppet salt auditd fail2ban-client solr elasticsearch logstash kibana asterisk
     slapd dovecot doveadm squid uwsgi circusctl mongod mysqld_safe iscsiadm ipvsadm pcs crm nginx httpd apache2 haproxy
     lighttpd openresty sshd postmaster varnishd
-    """
-)
+""")
 _STOPS_BY_OPTION = re.compile(
     r"(^|\s)(-[sk] ?(stop|quit|graceful-stop|shutdown|kill|interrupt)|-s[ft]\b|--(shutdown|stop|clear|logout|"
     r"skip-grant\S*)"

@@ -8,14 +8,12 @@ from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import NO_LABELS, ShellStream, Word, word_set
 
 _CHANGES = "it changes the running system"
-_PROGRAMS = word_set(
-    """
+_PROGRAMS = word_set("""
     net net1 reg regedit vssadmin wmic bcdedit bootrec bcdboot diskpart taskkill tskill sc schtasks icacls cacls takeown
     cipher netsh wevtutil rd erase attrib certutil bitsadmin mshta regsvr32 rundll32 installutil wbadmin fsutil powercfg
     format format.com robocopy cmd manage-bde dism msiexec runas psexec psexec64 winrm winrs setx assoc ftype mountvol
     chkdsk ntdsutil procdump auditpol secedit slmgr dsrm cmdkey wusa sdelete sdelete64 vaultcmd
-    """
-)
+""")
 _HARMFUL = re.compile(
     r"\b(delete|add|import|restore|load|save|stop|share|call|create|terminate|resize|config|change|failure|set\w*|reset|"
     r"off|invoke|disable\S*|remove|apply|quickconfig|cl|clear\S*|sl|lsass|user \S+ \S+|del|rd|rmdir|format|shutdown|"

@@ -46,13 +46,11 @@ _PEELED: dict[str, tuple[str, str]] = {
     "wsl": ("deu", "distribution exec user cd"),
     "chpst": ("uUbem", ""),
 }
-_PEELED_AT_ONCE = word_set(
-    """
+_PEELED_AT_ONCE = word_set("""
     nohup command builtin unbuffer setsid busybox toybox taskset dbus-launch faketime catchsegv firejail bwrap valgrind
     torsocks tsocks coproc ts chronic ifne envdir linux32 linux64 eatmydata noglob nocorrect then do else rlwrap winpty
     wine tini dumb-init
-    """
-)
+""")
 """Wrappers none of whose options takes a value."""
 _SKIPPING = word_set("timeout gtimeout chroot chrt taskset faketime perf envdir")
 """Wrappers that take a word of their own before the program."""
