@@ -19,11 +19,10 @@ SHOWING_PROGRAMS = word_set("""
 """Programs that show or copy the content of a file."""
 _LISTING_ALL = word_set("locate plocate mlocate mdfind")
 _KEY = re.compile(
-    r"(?:^|/)(?:(?P<pem>[^/]*\.pem)|[^/]*\.(?:key|p12|pfx|p8|ppk|jks|keystore|kdbx?|agekey)|"
-    r"id_(?:rsa|dsa|ecdsa|ed25519|[*?\[])(?![^/]*\.pub$)[^/]*|[._]netrc|\.pgpass|\.git-credentials|\.htpasswd|"
-    r"\.env(?:\.(?!example|sample|template|dist|test|schema)[\w*-]+)?|"
-    r"\.?credentials?(?:\*|\.(?:json|csv|ini|txt|xml|ya?ml|toml|\*))?|client_secrets?[^/]*\.json|"
-    r"service[-_]?account[^/]*\.json|wallet\.dat|secrets?\.(?:ya?ml|json|toml|env|ini|txt)|"
+    r"(?:^|/)(?:(?P<pem>[^/]*\.pem)|[^/]*\.(?:key|p12|pfx|p8|ppk|jks|keystore|kdbx?|agekey)|id_(?:rsa|dsa|ecdsa|"
+    r"ed25519|[*?\[])(?![^/]*\.pub$)[^/]*|[._]netrc|\.pgpass|\.git-credentials|\.htpasswd|\.env(?:\.(?!example|sample|"
+    r"template|dist|test|schema)[\w*-]+)?|\.?credentials?(?:\*|\.(?:json|csv|ini|txt|xml|ya?ml|toml|\*))?|"
+    r"client_secrets?[^/]*\.json|service[-_]?account[^/]*\.json|wallet\.dat|secrets?\.(?:ya?ml|json|toml|env|ini|txt)|"
     r"passwords?\.(?:txt|csv|xlsx?|json))$",
     re.IGNORECASE,
 )

@@ -212,10 +212,9 @@ def _labelled(call: ProgramCall, out: ShellStream) -> ShellStream:
 
 HOOKS = re.compile(
     r"(ssh-agent|direnv|pyenv|rbenv|nodenv|starship|zoxide|fzf|mise|asdf|brew|opam|conda|fnm|thefuck|keychain|"
-    r"gpg-agent|dircolors|"
-    r"register-python-argcomplete|kubectl|docker|gh|mcfly|atuin|navi|luarocks|jenv|goenv|plenv|resize|tset|"
-    r"lesspipe|minikube|poetry|uv|helm|"
-    r"oh-my-posh|swiftly|pdm|hatch|rustup|lesskey|locale|vivid|sheldon|carapace|just|devbox|nix)$"
+    r"gpg-agent|dircolors|register-python-argcomplete|kubectl|docker|gh|mcfly|atuin|navi|luarocks|jenv|goenv|plenv|"
+    r"resize|tset|lesspipe|minikube|poetry|uv|helm|oh-my-posh|swiftly|pdm|hatch|rustup|lesskey|locale|vivid|sheldon|"
+    r"carapace|just|devbox|nix)$"
 )
 """Programs whose output is made to be evaluated by a shell."""
 

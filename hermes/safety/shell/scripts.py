@@ -59,10 +59,9 @@ _SPAWN_ELSEWHERE = (
 )
 """What starts programs in other languages."""
 _DELETES = re.compile(
-    r"rmtree|\bunlink(Sync)?\b|\brmdir(Sync)?\b|\brmSync\b|\brm\s*\(|rm_rf?\b|remove_(dir|entry|tree)|"
-    r"File\.delete|FileUtils\.(rm|remove)\w*|Dir\.(delete|rmdir)|"
-    r"remove(_tree|Sync|dirs)?\s*\(|os\.remove|os\.rename|Remove-Item|\bdel\b\s|\bri\b\s|Clear-Content|"
-    r"Deno\.remove|file\.remove|unlink\(|file\s+delete|truncate(Sync)?\s*\(|"
+    r"rmtree|\bunlink(Sync)?\b|\brmdir(Sync)?\b|\brmSync\b|\brm\s*\(|rm_rf?\b|remove_(dir|entry|tree)|File\.delete|"
+    r"FileUtils\.(rm|remove)\w*|Dir\.(delete|rmdir)|remove(_tree|Sync|dirs)?\s*\(|os\.remove|os\.rename|Remove-Item|"
+    r"\bdel\b\s|\bri\b\s|Clear-Content|Deno\.remove|file\.remove|unlink\(|file\s+delete|truncate(Sync)?\s*\(|"
     r"\.delete\s*(if|\()|deleteDirectory|rimraf|Format-Volume|Clear-Disk|Stop-Computer|Restart-Computer|\brm\(|"
     r"delete_file|deltree|RemoveAll",
     re.IGNORECASE,
@@ -81,9 +80,8 @@ _WRITES_ANY = re.compile(
 )
 _SENDS = re.compile(
     r"\bsocket\b|TCPSocket|net\.(connect|Socket|createConnection)|tls\.connect|dgram|IO::Socket|fsockopen|"
-    r"stream_socket|curl_(init|exec)|"
-    r"method\s*:\s*['\"`](POST|PUT|PATCH)|Net::HTTP\.(post|put)|Net::SMTP|LWP::|HTTP::Tiny|\.post\s*\(|"
-    r"Invoke-RestMethod|Invoke-WebRequest|\biwr\b|socket\.|XMLHttpRequest|sendBeacon|System\.Net",
+    r"stream_socket|curl_(init|exec)|method\s*:\s*['\"`](POST|PUT|PATCH)|Net::HTTP\.(post|put)|Net::SMTP|LWP::|"
+    r"HTTP::Tiny|\.post\s*\(|Invoke-RestMethod|Invoke-WebRequest|\biwr\b|socket\.|XMLHttpRequest|sendBeacon|System\.Net",
     re.IGNORECASE,
 )
 _FETCHES = re.compile(

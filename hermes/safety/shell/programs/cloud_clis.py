@@ -102,17 +102,15 @@ _OWN_WORDS: dict[str, str] = {
     **dict.fromkeys(
         ("npm", "yarn", "pnpm"),
         r"(unpublish|(npm )?publish|deprecate|owner (add|rm)|access|token (create|revoke)|(dist-)?tag( (rm|add))?|"
-        r"adduser|"
-        r"(config )?set (\w*registry\w*|script-shell|ignore-scripts|prefix|npmRegistryServer|//)|store prune --force|"
-        r"cache clean|profile set|hook add|org (rm|set)|team destroy|config delete)",
+        r"adduser|(config )?set (\w*registry\w*|script-shell|ignore-scripts|prefix|npmRegistryServer|//)|"
+        r"store prune --force|cache clean|profile set|hook add|org (rm|set)|team destroy|config delete)",
     ),
     "twine": r"upload",
     **dict.fromkeys(
         ("svn", "hg", "jj", "fossil", "bzr", "p4"),
         r"(revert\b.*(-R|--recursive|--depth[= ]infinity|--all|-a\b)|delete|rm|cleanup\b.*--remove|switch\b.*--force|"
-        r"strip|"
-        r"purge|update\b.*(-C|--clean)|rollback|push\b.*(-f|--force)|histedit|abandon|op restore|undo|clean|scrub|"
-        r"uncommit|obliterate)",
+        r"strip|purge|update\b.*(-C|--clean)|rollback|push\b.*(-f|--force)|histedit|abandon|op restore|undo|clean|"
+        r"scrub|uncommit|obliterate)",
     ),
     **dict.fromkeys(
         ("diskutil", "zfs", "zpool", "btrfs", "ceph", "restic"),
@@ -235,8 +233,7 @@ def unknown(call: ProgramCall) -> None:
 
 _UPLOADS = re.compile(
     r"gist create|release (create|upload)|s3 (cp|mv|sync)|s3api put-object|storage (cp|mv|blob upload)|cp\b|"
-    r"copy(to)?\b|rsync\b|put\b|sync\b|api\b|"
-    r"secretsmanager put|issue (create|comment)|pr (create|comment)|publish"
+    r"copy(to)?\b|rsync\b|put\b|sync\b|api\b|secretsmanager put|issue (create|comment)|pr (create|comment)|publish"
 )
 
 
@@ -267,8 +264,7 @@ _TOOLS = word_set("""
 """)
 _TOOL_LOSES = re.compile(
     r"(?:.*[ :.])?(?:drop\w*|reset\w*|fresh|wipe|rollback|undo|revert|downgrade|down|flush\w*|purge|truncate|"
-    r"destroy\w*|clear|"
-    r"zero|obliterate|expunge\S*|delete\w*|unpublish|publish\w*|yank|owner|retire|deprecate|"
+    r"destroy\w*|clear|zero|obliterate|expunge\S*|delete\w*|unpublish|publish\w*|yank|owner|retire|deprecate|"
     r"release:perform|nuget push|remove_directory)\b|.*--(?:force-reset|accept-data-loss|force)\b"
 )
 """Words with which a project's tool loses a database, or publishes."""

@@ -14,9 +14,8 @@ _PROGRAMS = re.compile(
     r"(alias\.|core\.(sshcommand|pager|editor|hookspath|fsmonitor|gitproxy|askpass|attributesfile)|diff\.external|"
     r"(diff|merge|filter|difftool|mergetool|guitool)\.[^.]+\.(command|driver|clean|smudge|process|textconv|cmd|path)|"
     r"credential\.([^=]+\.)?helper|include(if)?\.|sequence\.editor|gpg\.([\w.]+\.)?program|pager\.|init\.templatedir|"
-    r"protocol\.ext|uploadpack\.|receive\.procreceive|remote\.[^.]+\.(uploadpack|receivepack|proxy|vcs)|"
-    r"browser\.|man\.|"
-    r"web\.browser|instaweb\.|sendemail\.|ssh\.variant|url\..*insteadof|http\.(proxy|sslverify)|safe\.directory)",
+    r"protocol\.ext|uploadpack\.|receive\.procreceive|remote\.[^.]+\.(uploadpack|receivepack|proxy|vcs)|browser\.|"
+    r"man\.|web\.browser|instaweb\.|sendemail\.|ssh\.variant|url\..*insteadof|http\.(proxy|sslverify)|safe\.directory)",
     re.IGNORECASE,
 )
 _HARMLESS_VALUES = word_set(

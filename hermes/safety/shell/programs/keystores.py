@@ -15,34 +15,28 @@ _STORES = word_set(
 """Programs that keep keys."""
 _READS_STORE = re.compile(
     r"(?:\S+ )?(?:show|read|get|kv get|item get|lookup|search|export\S*|reveal|clip|-c|--clip|view|decrypt|-d|"
-    r"--decrypt|"
-    r"exec-env|unlock|unwrap|dump-keychain|find-\w+-password|token \w+|print|document get|inject|cat|code|"
+    r"--decrypt|exec-env|unlock|unwrap|dump-keychain|find-\w+-password|token \w+|print|document get|inject|cat|code|"
     r"list items|secrets|operator init|generate-root|--export-secret-\S+)\b"
 )
 _TELLS_KEYS = re.compile(
     r"(?:.* )?(?:print-\w+-token|get-(?:secret-value|(?:access-|session-|federation-)?token|login-password|"
-    r"authorization\S*)|"
-    r"secrets? (?:versions )?(?:access|get|show|download|view|list)|(?:access|session) ?-?keys? list|list-(?:keys|"
-    r"secrets)|"
-    r"auth[: ](?:token|status\b.*(?:-t\b|--show-token))|tokens? (?:create|list)|create-access-key|(?:whoami|"
-    r"view)\b.*(?:-t\b|"
-    r"--show-token|--raw)|get-access-token|get-credentials|credentials? show|(?:get )?parameters?\b.*--with-decryption|"
-    r"get secrets?\b.*(?:-o|--output|--template)[= ]?\s?(?:json|yaml|go-template|custom|template|jsonpath|\{|data)|"
-    r"get secrets?/|extract secret|state pull|output\b.*-(?:json|raw)|.*--show-secrets?|config(?: get .*(?:secret|"
-    r"token|_auth)|"
-    r" ?$)|showconf|kms decrypt|dump-keys)"
+    r"authorization\S*)|secrets? (?:versions )?(?:access|get|show|download|view|list)|(?:access|session) ?-?keys? list|"
+    r"list-(?:keys|secrets)|auth[: ](?:token|status\b.*(?:-t\b|--show-token))|tokens? (?:create|list)|"
+    r"create-access-key|(?:whoami|view)\b.*(?:-t\b|--show-token|--raw)|get-access-token|get-credentials|"
+    r"credentials? show|(?:get )?parameters?\b.*--with-decryption|get secrets?\b.*(?:-o|--output|"
+    r"--template)[= ]?\s?(?:json|yaml|go-template|custom|template|jsonpath|\{|data)|get secrets?/|extract secret|"
+    r"state pull|output\b.*-(?:json|raw)|.*--show-secrets?|config(?: get .*(?:secret|token|_auth)| ?$)|showconf|"
+    r"kms decrypt|dump-keys)"
 )
 """Words by which a program for what lies elsewhere prints keys."""
 _KEEPERS = _STORES | cloud_clis.PROGRAMS
 _HOLDING = re.compile(
     r"(?:pg_dump|mysqldump|mariadb-dump|mongodump|mongoexport|ldapsearch|slapcat|screencapture|scrot|import|maim|grim|"
     r"gnome-screenshot|arecord|parecord|tcpdump|tshark|xclip|xsel|pbpaste|wl-paste|history|ssh-add .*-L|lsof|"
-    r"journalctl|"
-    r"git (?:config .*(?:-l|--list|--get-regexp|credential)|credential|remote -v)|(?:docker|podman) (?:inspect|"
-    r"compose config)|"
-    r"ffmpeg .*(?:x11grab|avfoundation|v4l2|/dev/video|pulse|alsa)|(?:kubectl|oc) .*(?:get|describe) (?:secret|"
-    r"configmap|cm)|"
-    r"(?:terraform|tofu) (?:output|show)|heroku config|sqlite3 .*\.dump|redis-cli .*(?:--rdb|dump|keys)|getent shadow)"
+    r"journalctl|git (?:config .*(?:-l|--list|--get-regexp|credential)|credential|remote -v)|(?:docker|"
+    r"podman) (?:inspect|compose config)|ffmpeg .*(?:x11grab|avfoundation|v4l2|/dev/video|pulse|alsa)|(?:kubectl|"
+    r"oc) .*(?:get|describe) (?:secret|configmap|cm)|(?:terraform|tofu) (?:output|show)|heroku config|sqlite3 .*\.dump|"
+    r"redis-cli .*(?:--rdb|dump|keys)|getent shadow)"
 )
 """What prints something that may hold keys or private things. Looking is fine; sending it away is not."""
 _OUTPUTS = re.compile(r"-(o|f|w|output|archive|r)$|--(file|out|output|result-file|archive|rdb|backup)$")

@@ -54,8 +54,7 @@ _OFF_VERBS = word_set(
     "emergency switch-root sleep"
 )
 _OFF_TARGET = re.compile(
-    r"(reboot|poweroff|halt|rescue|emergency|shutdown|suspend|hibernate|kexec|exit|"
-    r"runlevel[016])\.target$"
+    r"(reboot|poweroff|halt|rescue|emergency|shutdown|suspend|hibernate|kexec|exit|runlevel[016])\.target$"
 )
 _UNITS_STOPPED = word_set("isolate stop disable mask kill edit revert set-default set-property freeze clean cancel")
 _UNITS_LATER = word_set(
@@ -109,8 +108,7 @@ _CONTROLLERS = _LATER_CONTROLLERS | word_set("""
 """)
 _STOPS_BY_OPTION = re.compile(
     r"(^|\s)(-[sk] ?(stop|quit|graceful-stop|shutdown|kill|interrupt)|-s[ft]\b|--(shutdown|stop|clear|logout|"
-    r"skip-grant\S*)"
-    r"|-M(rm|g|f|t)|-[CD])(\s|$)|\b(standby|destroy|erase|expunge|kick|clean|cmd\.run|core stop)\b"
+    r"skip-grant\S*)|-M(rm|g|f|t)|-[CD])(\s|$)|\b(standby|destroy|erase|expunge|kick|clean|cmd\.run|core stop)\b"
 )
 
 
