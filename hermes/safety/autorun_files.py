@@ -39,63 +39,45 @@ class ObeyedRow(Struct, frozen=True):
 INSTRUCTIONS = "instructions to agents"
 REPOSITORY = "git's own folder"
 """The rows that commands may change, since git does: the look after them goes by what is in there."""
-_TABLE = (
-    (
-        *("other agents", WriteRule.REFUSED, WriteRule.REFUSED),
-        """
+_NEVER_WRITTEN = {
+    "other agents": """
         .mcp.json opencode.json opencode.jsonc crush.json .crush.json .aider.conf.yml .claude/settings.json
         .claude/settings.local.json .cursor/mcp.json .cursor/hooks.json .roo/mcp.json .kilocode/mcp.json .trae/mcp.json
         .codex/config.toml .codex/hooks.json .gemini/settings.json .qwen/settings.json .amazonq/mcp.json
         .kiro/settings/mcp.json .kiro/hooks/ .junie/mcp/mcp.json .opencode/plugin/ .opencode/plugins/ .opencode/tool/
         .opencode/tools/ .clinerules/hooks/ .windsurf/hooks.json .github/hooks/ .continue/mcpservers/ .amp/settings.json
         .factory/settings.json .factory/mcp.json
-        """,
-    ),
-    (
-        *("editors", WriteRule.REFUSED, WriteRule.REFUSED),
-        """
+    """,
+    "editors": """
         .vscode/tasks.json .vscode/launch.json .vscode/settings.json .vscode/mcp.json *.code-workspace .idea/tasks.json
         .idea/launch.json .idea/settings.json .idea/workspace.xml .idea/runconfigurations/ .idea/startup.xml
         .idea/watchertasks.xml .run/ .vs/tasks.vs.json .vs/launch.vs.json .lite_project.lua .lazy.lua .fleet/run.json
         .fleet/settings.json .zed/tasks.json .zed/launch.json .zed/settings.json .zed/debug.json .helix/languages.toml
         .helix/config.toml .nvim.lua .nvimrc .exrc .lvimrc
-        """,
-    ),
-    (
-        *("shells and interpreters", WriteRule.REFUSED, WriteRule.REFUSED),
-        """
+    """,
+    "shells and interpreters": """
         .envrc .shadowenv.d/ .autoenv .autoenv.zsh .rvmrc .mise.toml .mise.local.toml .mise/config.toml mise.local.toml
         mise/config.toml .config/mise.toml .config/mise/ .irbrc .pdbrc .pryrc .ghci .iex.exs .ocamlinit .octaverc
-        """,
-    ),
-    (*("git", WriteRule.REFUSED, WriteRule.REFUSED), ".githooks/ .husky/"),
-    (
-        *("other version control", WriteRule.REFUSED, WriteRule.REFUSED),
-        """
+    """,
+    "git": ".githooks/ .husky/",
+    "other version control": """
         .hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .sl/config .jj/repo/config.toml .jj/workspace-config.toml
         .pijul/config _darcs/prefs/defaults
-        """,
-    ),
-    (
-        *(REPOSITORY, WriteRule.REFUSED, WriteRule.REFUSED),
-        """
+    """,
+    REPOSITORY: """
         .git .git/config .git/config.worktree .git/commondir .git/hooks/ .git/info/attributes .git/info/exclude
         .git/rebase-merge/ .git/rebase-apply/ .git/sequencer/ .git/modules/**/hooks/ .git/modules/**/config
         .git/worktrees/**/config .git/worktrees/**/config.worktree
-        """,
-    ),
-    (
-        *(INSTRUCTIONS, WriteRule.FREE, WriteRule.ASKED),
-        """
+    """,
+}
+"""What no session writes, by who obeys it."""
+_ASKED_IF_TAINTED = {
+    INSTRUCTIONS: """
         agents.md agent.md claude.md claude.local.md gemini.md qwen.md soul.md hermes.md .hermes.md skill.md
-        copilot-instructions.md .cursorrules .windsurfrules .goosehints .junie/guidelines.md .cursor/
-        .claude/ .roo/ .clinerules/ .windsurf/ .kiro/ .gemini/ .codex/ .opencode/ .github/instructions/ .github/prompts/
-        skills/
-        """,
-    ),
-    (
-        *("builds and tests", WriteRule.FREE, WriteRule.ASKED),
-        """
+        copilot-instructions.md .cursorrules .windsurfrules .goosehints .junie/guidelines.md .cursor/ .claude/ .roo/
+        .clinerules/ .windsurf/ .kiro/ .gemini/ .codex/ .opencode/ .github/instructions/ .github/prompts/ skills/
+    """,
+    "builds and tests": """
         makefile gnumakefile makefile.am cmakelists.txt justfile rakefile gemfile vagrantfile dockerfile containerfile
         docker-compose.yml docker-compose.yaml compose.yml compose.yaml package.json .npmrc .yarnrc .yarnrc.yml setup.py
         setup.cfg pyproject.toml tox.ini .coveragerc .pylintrc pylintrc .flake8 mypy.ini noxfile.py tasks.py fabfile.py
@@ -110,28 +92,26 @@ _TABLE = (
         lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml lefthook.toml lefthook-local.yml lefthook-local.yaml
         procfile mise.toml .devcontainer.json taskfile.yml .env.sh .dir-locals.el .rprofile mcp.json .vscode/ .idea/
         .devcontainer/ .cargo/ .git/ hooks/ *.mk *.pth
-        """,
-    ),
-    (
-        *("continuous integration", WriteRule.FREE, WriteRule.ASKED),
-        """
+    """,
+    "continuous integration": """
         .github/workflows/ .github/actions/ .gitea/workflows/ .forgejo/workflows/ .circleci/ .buildkite/ .woodpecker/
         .gitlab-ci.yml .travis.yml .drone.yml jenkinsfile azure-pipelines.yml bitbucket-pipelines.yml .cirrus.yml
         appveyor.yml
-        """,
-    ),
-    (
-        *("the machine", WriteRule.FREE, WriteRule.ASKED),
-        """
+    """,
+    "the machine": """
         *.sh *.bash *.zsh *.service *.timer *.desktop *.plist *.cron *.bat *.ps1 cron.d/ cron.hourly/ cron.daily/
         cron.weekly/ cron.monthly/ .config/systemd/ .config/autostart/ .inputrc .bashrc .bash_profile .bash_login
         .bash_aliases .profile .zshrc .zshenv .zprofile .vimrc .lldbinit .gdbinit
-        """,
-    ),
-)
+    """,
+}
+"""What a session writes freely, and asks about beside untrusted content."""
 OBEYED_ROWS = tuple(
     ObeyedRow(pattern, reader, clean, tainted)
-    for reader, clean, tainted, patterns in _TABLE
+    for table, clean, tainted in (
+        (_NEVER_WRITTEN, WriteRule.REFUSED, WriteRule.REFUSED),
+        (_ASKED_IF_TAINTED, WriteRule.FREE, WriteRule.ASKED),
+    )
+    for reader, patterns in table.items()
     for pattern in patterns.split()
 )
 _IN_PACKAGES = ObeyedRow("node_modules/", "whoever opens a package as a project", WriteRule.FREE, WriteRule.ASKED)
@@ -158,17 +138,12 @@ def _build_indexes() -> tuple[_Index, _Index]:
 _BY_NAME, _BY_FOLDER = _build_indexes()
 
 
-def _list_setting_folders() -> Iterator[tuple[str, ...]]:
-    """Yield the folders that settings are known by, with those above them: a link may stand for each."""
-    for row in OBEYED_ROWS:
-        if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY:
-            names = row.pattern.split("/")[:-1]
-            yield from (tuple(names[: number + 1]) for number in range(len(names)))
-
-
-SETTING_FOLDERS = frozenset(_list_setting_folders())
-_SETTING_FOLDER_NAMES = frozenset(one[-1] for one in SETTING_FOLDERS)
 _SETTINGS = tuple(row for row in OBEYED_ROWS if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY)
+SETTING_FOLDERS = frozenset(
+    names[:number] for row in _SETTINGS for names in [tuple(row.pattern.split("/"))] for number in range(1, len(names))
+)
+"""The folders that settings are known by, with those above them: a link may stand for each."""
+_SETTING_FOLDER_NAMES = frozenset(one[-1] for one in SETTING_FOLDERS)
 _SETTING_ENDINGS = tuple(row.pattern[1:] for row in _SETTINGS if row.pattern.startswith("*"))
 
 

@@ -72,6 +72,7 @@ _METADATA = frozenset(
     }
 )  # fmt: skip
 """AWS, its containers, Google, Azure (and its wire server), Oracle, Alibaba, Tencent and others."""
+_METADATA_REASON = "it is a cloud's metadata service, which hands out keys"
 
 
 _RANGES = tuple(
@@ -116,47 +117,31 @@ def _judge_text(ip: str) -> AddressJudgement:
         address = ipaddress.ip_address(text)
     except ValueError:
         return AddressJudgement(ip, "not-an-address", "it is no address")
-    found = _judge_ipv4(address) if isinstance(address, ipaddress.IPv4Address) else _judge_ipv6(address)
+    found = _judge_range(address) if isinstance(address, ipaddress.IPv4Address) else _judge_ipv6(address)
     if zone and found.is_public:
         return AddressJudgement(str(address), "link-local", "it names an interface of this machine")
     return found
 
 
-def _judge_ipv4(address: ipaddress.IPv4Address) -> AddressJudgement:
+def _judge_range(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> AddressJudgement:
+    """Judge an address by itself, and by the range that it is in."""
     shown = str(address)
     if shown in _METADATA:
-        return AddressJudgement(
-            shown, "metadata", "it is a cloud's metadata service, which hands out keys", metadata=True
-        )
-    return _judge_range(address)
-
-
-def _judge_range(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> AddressJudgement:
-    """Judge an address by the range that it is in."""
-    for network, rule, reason in _RANGES:
-        if address in network:
-            return AddressJudgement(str(address), rule, reason)
-    return AddressJudgement(str(address))
+        return AddressJudgement(shown, "metadata", _METADATA_REASON, metadata=True)
+    found = ((rule, reason) for network, rule, reason in _RANGES if address in network)
+    return AddressJudgement(shown, *next(found, ()))
 
 
 def _judge_ipv6(address: ipaddress.IPv6Address) -> AddressJudgement:
     shown = str(address)
     inner = _embedded_ipv4(address)
     if inner is not None:
-        found = _judge_ipv4(inner)
+        found = _judge_range(inner)
         if not found.is_public:
-            return AddressJudgement(
-                shown,
-                found.rule,
-                N_("it leads to {inner}, and {reason}", inner=inner, reason=found.reason),
-                found.metadata,
-            )
+            reason = N_("it leads to {inner}, and {reason}", inner=inner, reason=found.reason)
+            return AddressJudgement(shown, found.rule, reason, found.metadata)
         if address in _MAPPED or address in _TRANSLATED:
             return AddressJudgement(shown)
-    if shown in _METADATA:
-        return AddressJudgement(
-            shown, "metadata", "it is a cloud's metadata service, which hands out keys", metadata=True
-        )
     found = _judge_range(address)
     if found.is_public and address not in _IPV6_GLOBAL:
         return AddressJudgement(shown, "reserved", "it is in no allocated range")
@@ -219,7 +204,7 @@ class Resolver(Protocol):
 
 
 class UrlRefusedError(Exception):
-    """A name leads to a refused address: `rule` and `reason` as in `UrlJudgement`."""
+    """A URL is refused, or a name leads to a refused address: `rule` and `reason` as in `UrlJudgement`."""
 
     def __init__(self, rule: str, reason: str) -> None:
         super().__init__(reason)
@@ -227,33 +212,25 @@ class UrlRefusedError(Exception):
         self.reason = reason
 
 
-class _UnreadableError(Exception):
+class _UnreadableError(UrlRefusedError):
     """The text is not a URL that all programs read alike."""
-
-    def __init__(self, rule: str, reason: str) -> None:
-        super().__init__(reason)
-        self.rule = rule
-        self.reason = reason
 
 
 _PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\xa0\u2028\u2029]")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_LOCAL_TLDS = word_set("""
-    localhost localdomain local internal intranet private corp home lan consul svc cluster onion invalid test
-""")
+_LOCAL_TLDS = word_set(
+    "localhost localdomain local internal intranet private corp home lan consul svc cluster onion invalid test"
+)
+_METADATA_NAMES = ("metadata.google.", "instance-data.", "metadata.azure.")
 _LOCAL_NAMES = frozenset({"metadata.goog", "metadata.packet.net", "home.arpa"})
-_LOOPBACK_ZONES = word_set("""
-    localtest.me lvh.me vcap.me lacolhost.com localho.st local.gd fuf.me smackaho.st 42foo.com ulh.us
-""")
+_LOOPBACK_ZONES = word_set(
+    "localtest.me lvh.me vcap.me lacolhost.com localho.st local.gd fuf.me smackaho.st 42foo.com ulh.us"
+)
 """Public zones all of whose names mean this machine."""
-_REBINDING_ZONES = word_set("""
-    rbndr.us 1u.ms rebind.network rebind.it
-""")
-_WILDCARD_ZONES = word_set("""
-    nip.io sslip.io xip.io traefik.me backname.io ip.addr.tools
-""")
+_REBINDING_ZONES = word_set("rbndr.us 1u.ms rebind.network rebind.it")
+_WILDCARD_ZONES = word_set("nip.io sslip.io xip.io traefik.me backname.io ip.addr.tools")
 """Public zones whose names hold the address that they mean."""
 _FOREIGN_PORTS = frozenset(
     {
@@ -296,10 +273,10 @@ async def resolve_pinned(
         async with asyncio.timeout(seconds):
             found = [host] if _is_address(host) else list(await (resolver or resolve_host)(host, port))
     except TimeoutError:
-        raise UrlRefusedError(
-            "unresolved",
-            N_("the name {host} could not be looked up within {seconds} s", host=host, seconds=format(seconds, "g")),
-        ) from None
+        reason = N_(
+            "the name {host} could not be looked up within {seconds} s", host=host, seconds=format(seconds, "g")
+        )
+        raise UrlRefusedError("unresolved", reason) from None
     except (OSError, UnicodeError):
         raise UrlRefusedError("unresolved", N_("the name {host} cannot be looked up", host=host)) from None
     if not found:
@@ -309,15 +286,9 @@ async def resolve_pinned(
         judged = judge_address(address)
         if judged.is_public or (not judged.metadata and (opened or policy.is_opened(judged.address, port))):
             continue
-        raise UrlRefusedError(
-            judged.rule,
-            N_(
-                "{host} leads to {address}, and {reason}",
-                host=host,
-                address=judged.address or address,
-                reason=judged.reason,
-            ),
-        )
+        where = judged.address or address
+        reason = N_("{host} leads to {address}, and {reason}", host=host, address=where, reason=judged.reason)
+        raise UrlRefusedError(judged.rule, reason)
     return tuple(dict.fromkeys(found))[:_MAX_ADDRESSES]
 
 
@@ -351,12 +322,11 @@ class _ParsedUrl(Struct, frozen=True):
 def _parse_url(url: str) -> _ParsedUrl:
     """Parse a URL. Raises `_UnreadableError` for text that programs are known to read in more than one way."""
     if not url or len(url) > MAX_URL_CHARS:
-        raise _UnreadableError(
-            "malformed", N_("a URL has 1 to {MAX_URL_CHARS} characters", MAX_URL_CHARS=MAX_URL_CHARS)
-        )
+        reason = N_("a URL has 1 to {MAX_URL_CHARS} characters", MAX_URL_CHARS=MAX_URL_CHARS)
+        raise _UnreadableError("malformed", reason)
     scheme, rest = _split_scheme(url)
-    end = next((at for at, char in enumerate(rest) if char in "/?#"), len(rest))
-    authority, tail = rest[:end], rest[end:]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    tail = rest[len(authority) :]
     if not authority:
         raise _UnreadableError("confusing", "it names no host")
     _check_characters(url, authority, re.split(r"[?#]", tail, maxsplit=1)[0])
@@ -438,14 +408,12 @@ def _normalize_host(host: str) -> str:
 
 
 def _normalize_ipv6(text: str) -> str:
+    if "%" in text:
+        raise _UnreadableError("link-local", "it names an interface of this machine")
     try:
-        return str(ipaddress.IPv6Address(text)) if "%" not in text else _refuse_zone()
+        return str(ipaddress.IPv6Address(text))
     except ValueError:
         raise _UnreadableError("malformed", "the text in its brackets is no IPv6 address") from None
-
-
-def _refuse_zone() -> str:
-    raise _UnreadableError("link-local", "it names an interface of this machine")
 
 
 def _host_to_ascii(host: str) -> str:
@@ -478,11 +446,8 @@ def _host_refusal(host: str) -> tuple[str, str, bool]:
     """Return the reason against a host: (rule, reason, whether nothing opens it)."""
     if _is_address(host):
         judged = judge_address(host)
-        return (
-            judged.rule,
-            N_("{host} is not a public host: {reason}", host=host, reason=judged.reason) if judged.rule else "",
-            judged.metadata,
-        )
+        reason = N_("{host} is not a public host: {reason}", host=host, reason=judged.reason) if judged.rule else ""
+        return judged.rule, reason, judged.metadata
     if local := _local_name_refusal(host):
         return (local[0], N_("{host} is not a public host: {local}", host=host, local=local[1]), local[0] == "metadata")
     if inner := _embedded_address_refusal(host):
@@ -492,10 +457,8 @@ def _host_refusal(host: str) -> tuple[str, str, bool]:
 
 def _local_name_refusal(host: str) -> tuple[str, str] | None:
     last_two = ".".join(host.split(".")[-2:])
-    if host in ("metadata", "instance-data") or host.startswith(
-        ("metadata.google.", "instance-data.", "metadata.azure.")
-    ):
-        return "metadata", "it is a cloud's metadata service, which hands out keys"
+    if host in ("metadata", "instance-data") or host.startswith(_METADATA_NAMES):
+        return "metadata", _METADATA_REASON
     if last_two in _LOCAL_NAMES:
         return ("private" if last_two == "home.arpa" else "metadata"), "it is an inner name"
     if host.rpartition(".")[2] in _LOCAL_TLDS:
