@@ -17,6 +17,7 @@ from msgspec import Struct
 from hermes.safety.paths import (
     HOME_FOLDERS,
     Places,
+    is_or_below,
     iter_guarded_files,
     iter_guarded_folders,
     read_refusal,
@@ -36,7 +37,6 @@ _KINDS = (
     (stat.S_ISCHR, "it is a device"),
     (stat.S_ISBLK, "it is a disk"),
 )
-_OTHER_NAME = "it is another name of a protected file"
 _CACHE_SECONDS = 2.0
 """Seconds for which the protected folders are taken to be unchanged: their second names are mounts, made by hand."""
 _MAX_FILES = 2_000
@@ -84,7 +84,9 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
 
 def hard_link_refusal(status: os.stat_result, places: Places) -> str:
     """Return why a file of this status may not be used: it is a second name of a protected one; empty when it may."""
-    return _OTHER_NAME if status.st_nlink > 1 and _is_guarded(status, places) else ""
+    wanted = (status.st_dev, status.st_ino)
+    is_guarded = status.st_nlink > 1 and any(identity == wanted for identity in _protected_identities(places))
+    return "it is another name of a protected file" if is_guarded else ""
 
 
 def _path_readings(path: str, places: Places) -> Iterator[str]:
@@ -150,11 +152,6 @@ def _nature_refusal(real: str, places: Places) -> str:
     return _mount_refusal(real if stat.S_ISDIR(status.st_mode) else os.path.dirname(real), places)
 
 
-def _is_guarded(status: os.stat_result, places: Places) -> bool:
-    wanted = (status.st_dev, status.st_ino)
-    return any(identity == wanted for identity in _protected_identities(places))
-
-
 def _protected_identities(places: Places) -> Iterator[tuple[int, int]]:
     """Yield device and inode of each protected file that exists, as far as that is quickly found out."""
     for path in iter_guarded_files(places):
@@ -203,7 +200,7 @@ def _mount_refusal(folder: str, places: Places) -> str:
         folder = parent
     for guarded, identity in _guarded_folders(places.home, places.hermes, int(time.monotonic() / _CACHE_SECONDS)):
         # By its own name it has been judged already.
-        if identity in above and not any(_is_inside(place, (guarded,)) for place in (there, places.workspace)):
+        if identity in above and not any(is_or_below(place, guarded) for place in (there, places.workspace)):
             return "it is a protected folder under another name"
     return ""
 
@@ -217,7 +214,3 @@ def _guarded_folders(home: str, hermes: str, _age: int) -> tuple[tuple[str, tupl
     own = set(_file_identity(home))
     found = ((path, identity) for path in iter_guarded_folders(places) for identity in _file_identity(path))
     return tuple((path, identity) for path, identity in found if identity not in own)
-
-
-def _is_inside(path: str, folders: tuple[str, ...]) -> bool:
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

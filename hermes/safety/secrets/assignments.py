@@ -98,7 +98,8 @@ def name_weight(word: str, left: str, rest: str) -> int:
     `rest` are the text around it.
     """
     anchor = word.lower()
-    rest = _strip_password_word(anchor, rest)
+    if anchor == "pass":
+        rest = _KIND_OF_PASS.sub("", rest)  # what follows the whole word: `_hash` in `password_hash`
     if _has_safe_word(left) or (rest not in _ENDINGS and _SAFE_REST.match(rest)):
         return 0
     if anchor != "token" and rest not in _ENDINGS and rest[:1].islower():
@@ -107,11 +108,6 @@ def name_weight(word: str, left: str, rest: str) -> int:
         return _STRONG_WEIGHT if _is_access_key(word, left) else 0
     weak = anchor == "token" and rest and left[-1:] in ("", ".")
     return _WEAK_WEIGHT if weak else _STRONG_WEIGHT
-
-
-def _strip_password_word(anchor: str, rest: str) -> str:
-    """Return the text after the whole word: `_hash` in `password_hash`."""
-    return _KIND_OF_PASS.sub("", rest) if anchor == "pass" else rest
 
 
 def _is_access_key(word: str, left: str) -> bool:
@@ -273,7 +269,8 @@ def find_assignments(text: str, data: bytes) -> list[Span]:
     if b"cookie" in lower:
         found += _find_cookies(text, lower)
     if b"|" in lower and (b"sudo" in lower or b"stdin" in lower):
-        found += _find_piped_passwords(text)
+        piped = _PIPED_PASSWORD.finditer(text)
+        found += [span for match in piped for span in _password_span(match, 1 if match[1] else 2)]
     if any(sign in lower for sign in (b" -", b"identified", b"pass")):
         for word in filter(lower.__contains__, _PASSWORD_OPTIONS):
             found += _find_option_passwords(text, lower, word, _PASSWORD_OPTIONS[word])
@@ -304,12 +301,6 @@ def _judge_word_value(text: str, word: bytes, is_upper: bool, match: re.Match[st
         is_secret = phrase is not None or is_random_secret(text[begin:end])
     if is_secret:
         yield begin, end, "secret"
-
-
-def _find_piped_passwords(text: str) -> Iterator[Span]:
-    """Yield passwords that are piped to a program that asks for one."""
-    for match in _PIPED_PASSWORD.finditer(text):
-        yield from _password_span(match, 1 if match[1] else 2)
 
 
 def _find_around_anchor(text: str, lower: bytes, anchor: bytes) -> Iterator[Span]:

@@ -294,20 +294,13 @@ def list_prefixes() -> tuple[str, ...]:
     return tuple(sorted(_kinds_by_prefix(), key=len, reverse=True))
 
 
-@cache
-def _whole_patterns() -> list[tuple[str, re.Pattern[str]]]:
-    return [(kind, re.compile(shape)) for kind, shape in _parse_rows(_WHOLE)]
-
-
 def identify_vendor(key: str) -> tuple[str, str]:
     """Return (the vendor whose pattern this is, the prefix that all of its keys share)."""
     for prefix in _prefixes_by_start().get(key[:2], ()):
         if key.startswith(prefix):
             return _kinds_by_prefix()[prefix], prefix
-    for kind, shape in _whole_patterns():
-        if shape.match(key):
-            return kind, ""
-    return "key", ""
+    whole = (kind for kind, shape in _parse_rows(_WHOLE) if re.match(shape, key))
+    return next(whole, "key"), ""
 
 
 Span = tuple[int, int, str]
@@ -527,7 +520,9 @@ def _find_url_passwords(text: str) -> Iterator[Span]:
         match = _USER_INFO.match(text, end)
         if match:
             group = 1 if match[1] is not None else 2
-            if _is_password(match[1]) if group == 1 else is_random_like(match[2]):
+            plain = match[group]
+            is_password = len(plain) >= 4 and not is_placeholder(plain) and not is_common_password(plain)
+            if is_password if group == 1 else is_random_like(plain):
                 yield *match.span(group), "url-password"
             end = match.end()
         at = text.find("://", end)
@@ -535,10 +530,6 @@ def _find_url_passwords(text: str) -> Iterator[Span]:
 
 def _is_token(value: str) -> bool:
     return is_random_like(value, 8) or is_uuid(value)
-
-
-def _is_password(value: str) -> bool:
-    return not is_placeholder(value) and not is_common_password(value) and len(value) >= 4
 
 
 def merge_spans(spans: list[Span]) -> list[Span]:

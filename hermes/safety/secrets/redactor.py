@@ -82,7 +82,7 @@ class MultiSearch:
             needed = offset > last - width
             if not needed and not (wide and needle.parts):
                 break
-            places = table.setdefault(_block_number(text, offset, width), [])
+            places = table.setdefault(int.from_bytes(text[offset : offset + width], sys.byteorder), [])
             if needed or len(places) < _MAX_SHARED:
                 places.append((needle, offset))
         self._longest = max(self._longest, len(text))
@@ -101,10 +101,6 @@ class MultiSearch:
                 if len(needle) > len(tail) and needle.startswith(tail):
                     return len(tail)
         return 0
-
-
-def _block_number(text: bytes, offset: int, width: int) -> int:
-    return int.from_bytes(text[offset : offset + width], sys.byteorder)
 
 
 def _iter_hits(text: bytes, table: _Places, width: int, code: Literal["Q", "I"]) -> Iterator[NeedleHit]:
@@ -288,7 +284,8 @@ def undo_escapes(text: str) -> list[DecodedText]:
             break
         current, text = further, further.text
         found.append(current)
-    bound = _replace_matches(text, _JOINT, lambda _: "", current) if _has_adjacent_literals(text) else None
+    adjacent = any(quote in text and any(joint in text for joint in joints) for quote, joints in _JOINTS)
+    bound = _replace_matches(text, _JOINT, lambda _: "", current) if adjacent else None
     return found if bound is None else [*found, bound]
 
 
@@ -297,11 +294,6 @@ def _choose_escape_pattern(text: str) -> re.Pattern[str] | None:
     if not text.isascii() and _INVISIBLE.search(text):
         return _ALL_ESCAPES
     return _ESCAPES if "%" in text or "\\" in text or "&#" in text or "\x1b" in text else None
-
-
-def _has_adjacent_literals(text: str) -> bool:
-    """Return whether string literals may be adjacent."""
-    return any(quote in text and any(joint in text for joint in joints) for quote, joints in _JOINTS)
 
 
 def undo_dump(text: str) -> Iterator[DecodedText]:
@@ -419,15 +411,15 @@ class Redactor:
             self._named[name] = value
             return
         self._values[value] = name
-        found = [
-            _make_needle(name, value, form, text)
-            for form, text in encoded_forms(value)
-            if len(text) >= MIN_SECRET_LENGTH
-        ]
-        if all(needle.form for needle in found) or not value.isascii():
+        forms = [(form, text) for form, text in encoded_forms(value) if len(text) >= MIN_SECRET_LENGTH]
+        if all(form for form, _ in forms) or not value.isascii():
             self._exact[value] = name
-        for needle in found:
-            self._needles.add_needle(needle)
+        # Parts of a URL or a file are not searched for.
+        cut = "://" not in value and "\n" not in value and len(value) <= _MAX_PART_VALUE
+        strict = not _is_distinctive(value)
+        for form, text in forms:
+            parts = cut and form in _CUT_FORMS
+            self._needles.add_needle(Needle(name, form, text, value, parts, strict=strict and not form))
 
     def redact(self, text: str) -> str:
         """Return the text without secrets."""
@@ -464,7 +456,8 @@ class Redactor:
         if not held and not shaped:
             return ()
         placeholders = [match.span() for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
-        return _merge_spans(held, _skip_escapes(text, shaped), placeholders)
+        shaped = [(min(_skip_escape(text, start), end), end, shown) for start, end, shown in shaped]
+        return _merge_spans(held, shaped, placeholders)
 
     def restore_placeholders(self, text: str, original: str) -> str | PlaceholderRefusal:
         """Return the text with its placeholders replaced by their secrets, to be written where `original` was ("" for a
@@ -550,12 +543,6 @@ def _find_shaped_values(text: str) -> Iterator[Span]:
         yield start, end, f"redacted:{kind}"
 
 
-def _make_needle(name: str, value: str, form: str, text: bytes) -> Needle:
-    """Return the search string of one form. Parts of a URL or a file are not searched for."""
-    parts = form in _CUT_FORMS and "://" not in value and "\n" not in value and len(value) <= _MAX_PART_VALUE
-    return Needle(name, form, text, value, parts, strict=not form and not _is_distinctive(value))
-
-
 def _is_distinctive(value: str) -> bool:
     """Return whether the value is distinctive enough to be found by its letters and
     digits, whatever is between them.
@@ -598,10 +585,6 @@ def _widen_base64(text: str, start: int, end: int) -> tuple[int, int]:
 def _move_spans(view: DecodedText, spans: list[Span] | Iterator[Span]) -> Iterator[Span]:
     for start, end, shown in spans:
         yield *view.original_span(start, end), shown
-
-
-def _skip_escapes(text: str, found: Sequence[Span]) -> list[Span]:
-    return [(min(_skip_escape(text, start), end), end, shown) for start, end, shown in found]
 
 
 def _skip_escape(text: str, start: int) -> int:

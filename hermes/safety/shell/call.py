@@ -234,7 +234,9 @@ class ProgramCall:
     def _is_fetched_folder(self, folder: str) -> bool:
         """Return whether this line put downloaded or decoded code into a folder from which code is loaded."""
         return any(
-            stream.labels & {Label.FETCHED, Label.DECODED} and is_under(path, folder) and _is_code(path)
+            stream.labels & {Label.FETCHED, Label.DECODED}
+            and is_under(path, folder)
+            and (is_autorun_file(path) or _CODE_FILE.search(path))
             for path, stream in self.state.files.items()
         )
 
@@ -333,10 +335,6 @@ class ProgramCall:
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 """Judges the calls of a program; returns its output, where it says something of it."""
-
-
-def _is_code(path: str) -> bool:
-    return is_autorun_file(path) or _CODE_FILE.search(path) is not None
 
 
 def _known_target(target: str, cwd: str) -> str:

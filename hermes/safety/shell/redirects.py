@@ -35,22 +35,12 @@ def judge_redirected(walker: ShellWalker, node: Node, state: AnalysisState, stdi
             case "heredoc_redirect":
                 stdin = _read_heredoc(walker, child, state, targets, after)
     out = walker.visit(body, state, stdin) if body is not None else EMPTY_STREAM
-    out = _remaining_output(walker, body, out, targets, state)
+    # The redirects of an `exec` stay.
+    is_open = body is not None and _EXEC.match(node_text(body))
+    out = _leave_open(walker, targets, state) if is_open else _store_output(walker, out, targets, state)
     for child in after:
         out = _judge_after_heredoc(walker, child, state, out)
     return out
-
-
-def _remaining_output(
-    walker: ShellWalker, body: Node | None, out: ShellStream, targets: _Targets, state: AnalysisState
-) -> ShellStream:
-    """Return the rest of an output when files take it."""
-    return _leave_open(walker, targets, state) if _is_exec(body) else _store_output(walker, out, targets, state)
-
-
-def _is_exec(body: Node | None) -> bool:
-    """Return whether a statement is an `exec`, whose redirects stay."""
-    return body is not None and _EXEC.match(node_text(body)) is not None
 
 
 def _leave_open(walker: ShellWalker, targets: _Targets, state: AnalysisState) -> ShellStream:
@@ -173,13 +163,7 @@ def _expand_heredoc(walker: ShellWalker, node: Node, state: AnalysisState) -> Sh
 def judge_substitution(walker: ShellWalker, node: Node, state: AnalysisState) -> ShellStream:
     """Return the output of the commands in a substitution; `$(< FILE)` is the file's content."""
     children = node.named_children
-    if len(children) == 1 and (redirect := _find_only_redirect(children[0])) is not None:
-        return judge_file_redirect(walker, redirect, state.copy()) or UNKNOWN_STREAM
+    if len(children) == 1 and children[0].type == "file_redirect":
+        return judge_file_redirect(walker, children[0], state.copy()) or UNKNOWN_STREAM
     writes_in = node.type == "process_substitution" and node_text(node).startswith(">")
     return walker.visit_statements(node, state.copy(), UNKNOWN_STREAM if writes_in else None)
-
-
-def _find_only_redirect(node: Node) -> Node | None:
-    if node.type == "file_redirect":
-        return node
-    return None

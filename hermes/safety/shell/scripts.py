@@ -187,7 +187,7 @@ def analyze_script(text: str, language: str) -> CodeAnalysis:
     code = CodeAnalysis()
     if len(text) < 8_000 and _PRINT_ONLY.fullmatch(text):
         return code
-    text = _strip_comments(text, language)
+    text = re.sub(_COMMENTS[language], "", text) if language in _COMMENTS else text
     _find_started_programs(text, language, code)
     if _DELETES.search(text):
         code.recursive = _DESTROYS_HERE.search(text) is not None
@@ -196,7 +196,9 @@ def analyze_script(text: str, language: str) -> CodeAnalysis:
     code.harmful += [(reason, contained) for pattern, reason, contained in _HARMFUL if pattern.search(text)]
     _find_written_files(text, code)
     _find_emptied_files(text, code)
-    _find_statements(text, code)
+    if _DATABASE_CALL.search(text):
+        code.statements += _find_strings(text)
+        code.statements += [found[1] or found[3] or "" for found in _QUOTED.finditer(text[:30_000])]
     if reason := find_exhaustion(text):
         code.bomb = code.bomb or reason is _ENDLESS_PROCESSES
         code.harmful.append((reason, True))
@@ -212,13 +214,6 @@ _DATABASE_CALL = re.compile(
 _QUOTED = re.compile(
     r"\bqq?\s?[{(]([^{}()]{0,2000})[})]|<<[~-]?['\"]?([A-Z]{2,20})['\"]?[^\n]{0,80}\n(.{0,4000}?)\n\s*\2", re.DOTALL
 )
-
-
-def _find_statements(text: str, code: CodeAnalysis) -> None:
-    """Collect the texts that it may pass to a database."""
-    if _DATABASE_CALL.search(text):
-        code.statements += _find_strings(text)
-        code.statements += [found[1] or found[3] or "" for found in _QUOTED.finditer(text[:30_000])]
 
 
 _EMPTY = r"\s*,\s*(?:''|\"\"|``)"
@@ -295,11 +290,6 @@ def _parse_amount(text: str) -> float:
         return number if not sign else number * 2.0 ** int(power) if sign == "<<" else number ** int(power)
     except (OverflowError, ValueError):
         return float("inf")
-
-
-def _strip_comments(text: str, language: str) -> str:
-    pattern = _COMMENTS.get(language)
-    return re.sub(pattern, "", text) if pattern else text
 
 
 def _find_strings(text: str) -> list[str]:

@@ -31,6 +31,7 @@ _SHELL_BUILTINS = word_set("read mapfile readarray eval source . export declare 
 """Built-ins whose effect on the shell stays; variables set before them may stay too."""
 
 _NAMEREF_OPTION = re.compile(r"-[a-zA-Z]*n")
+"""The option of a declaration that makes names stand for other variables."""
 
 StatementHandler = Callable[[ShellWalker, Node, AnalysisState, ShellStream | None], ShellStream]
 
@@ -143,7 +144,7 @@ def _judge_declaration(walker: ShellWalker, node: Node, state: AnalysisState, st
     children = node.children
     name = node_text(children[0]) if children else ""
     rest: list[Node] = []
-    refers = _is_nameref_declaration(children)
+    refers = any(child.type == "word" and _NAMEREF_OPTION.match(node_text(child)) for child in children[1:])
     for child in children[1:]:
         if child.type == "variable_assignment" and not (refers and variables.take_reference(walker, child, state)):
             variables.judge_assignment(walker, child, state)
@@ -156,11 +157,6 @@ def _judge_declaration(walker: ShellWalker, node: Node, state: AnalysisState, st
     ]
     walker.add_command((name, *[word.text for word in words]), state)
     return judged(ProgramCall(name, words, state, stdin, walker))
-
-
-def _is_nameref_declaration(children: Sequence[Node]) -> bool:
-    """Return whether a declaration makes names stand for other variables."""
-    return any(child.type == "word" and _NAMEREF_OPTION.match(node_text(child)) for child in children[1:])
 
 
 def _visit_each(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:

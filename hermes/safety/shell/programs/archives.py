@@ -117,12 +117,10 @@ def synced(call: ProgramCall) -> None:
 def _sync_deletes(call: ProgramCall, operands: Sequence[Word]) -> None:
     paths = [call.resolve_path(word) for word in operands[-1:]]
     call.add_effect(EffectKind.DELETES, paths)
-    if any(is_root_like_path(path, call.host.places) for path in paths) and "remove-source-files" not in " ".join(
-        call.args
-    ):
-        call.deny(
-            "sync-delete", N_("it makes {paths} identical to the other side, and deletes the rest", paths=paths[0])
-        )
+    is_root = any(is_root_like_path(path, call.host.places) for path in paths)
+    if is_root and "remove-source-files" not in " ".join(call.args):
+        reason = N_("it makes {paths} identical to the other side, and deletes the rest", paths=paths[0])
+        call.deny("sync-delete", reason)
     else:
         call.ask("sync-delete", "it deletes what the other side does not have")
 
@@ -158,9 +156,8 @@ def _received(call: ProgramCall, target: Word, remote: Sequence[Word]) -> None:
     call.judge_write(path, kind=EffectKind.OVERWRITES)
     for source in remote:
         name = source.text.rpartition("/")[2].rpartition(":")[2]
-        call.state.files[path if target.text not in (".", "./") else f"{path}/{name}"] = ShellStream(
-            None, frozenset({Label.FETCHED})
-        )
+        path_here = path if target.text not in (".", "./") else f"{path}/{name}"
+        call.state.files[path_here] = ShellStream(None, frozenset({Label.FETCHED}))
 
 
 def _host(text: str) -> str:

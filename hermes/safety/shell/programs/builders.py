@@ -37,17 +37,13 @@ def node_packages(call: ProgramCall) -> ShellStream | None:
     if verb in _HARMLESS_NPM:
         return None
     if verb in _INSTALLING:
-        _packages_installed(call, verb, args[1:])
+        call.add_effect(EffectKind.FETCHES, ("registry",))
+        if any(map(fetched.foreign, args[1:])):
+            call.ask("runs-fetched", fetched.RUNS, contained=True)
     elif verb in ("run", "run-script"):
         cloud_clis.migrations(call)
     dataflow.judge_code_folder(call, call.cwd)
     return None
-
-
-def _packages_installed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
-    call.add_effect(EffectKind.FETCHES, ("registry",))
-    if any(map(fetched.foreign, named)):
-        call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
 
 
 def _package_run(call: ProgramCall) -> ShellStream | None:
@@ -86,7 +82,7 @@ def _project_changed(call: ProgramCall, verb: str) -> None:
     if verb in ("publish", "push"):
         call.ask("publishes", "it publishes, or takes back what was published")
     if any(map(fetched.foreign, call.args)) and verb in ("add", "pip"):
-        call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
+        call.ask("runs-fetched", fetched.RUNS, contained=True)
 
 
 def _project_run(call: ProgramCall, verb: str, rest: Sequence[Word]) -> ShellStream | None:
@@ -121,7 +117,7 @@ def pip(call: ProgramCall) -> ShellStream | None:
         call.add_effect(EffectKind.FETCHES, ("registry",))
         call.add_effect(EffectKind.RUNS, ("registry", call.cwd))
         if any(map(_FROM_ADDRESS.match, args)) or any(text.startswith(_OTHER_INDEX) for text in args):
-            call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
+            call.ask("runs-fetched", fetched.RUNS, contained=True)
     elif "config" in args and {"set", "edit", "unset"} & set(args):
         call.ask("hijack", "it changes where packages come from", effect=EffectKind.PERSISTS, targets=("pip.conf",))
     return None

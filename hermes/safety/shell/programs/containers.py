@@ -86,19 +86,14 @@ def _lost(call: ProgramCall, operands: Sequence[str], verb: str) -> None:
 
 def _loses(call: ProgramCall, spoken: str, flags: Set[str], verb: str) -> bool:
     """Whether something goes for good: by its verb, or by its verb with these options."""
-    data, forced = _flagged(flags)
+    letters = set("".join(text[1:] for text in flags if re.fullmatch(r"-[a-zA-Z]+", text)))
+    data = "v" in letters or not _LOSES_DATA.isdisjoint(flags)
+    forced = data or "f" in letters or not _FORCING.isdisjoint(flags)
     if "--help" in flags or (verb == "compose" and not data and " kill" not in spoken):
         return False
     if _LOSES_ALWAYS.match(spoken):
         return True
     return bool(_LOSES_WHEN_FORCED.match(spoken)) and (forced or any(word.dynamic for word in call.words))
-
-
-def _flagged(flags: Set[str]) -> tuple[bool, bool]:
-    """Whether options take the data too, and whether they take away what is in use."""
-    letters = set("".join(text[1:] for text in flags if re.fullmatch(r"-[a-zA-Z]+", text)))
-    data = "v" in letters or bool(_LOSES_DATA & flags)
-    return data, data or "f" in letters or bool(_FORCING & flags)
 
 
 def _opened(call: ProgramCall, words: Sequence[Word], verb: str) -> None:
@@ -127,14 +122,10 @@ def _powerful(options: CommandOptions) -> bool:
 def _mounted(call: ProgramCall, text: str) -> None:
     source = re.search(r"(?:src|source)=([^,]+)", text)
     path = source[1] if source else text.partition(":")[0]
-    if _HOST_PATHS.match(path) and "type=volume" not in text and "type=tmpfs" not in text and _reaches(call, path):
+    full, workspace = call.resolve_path(Word(path)), call.host.places.workspace
+    is_harmless = full == workspace or full.startswith((f"{workspace}/", "/tmp/"))  # noqa: S108 - a rule names it
+    if _HOST_PATHS.match(path) and "type=volume" not in text and "type=tmpfs" not in text and not is_harmless:
         call.ask("container", _POWER, effect=EffectKind.ESCALATES, targets=(path,))
-
-
-def _reaches(call: ProgramCall, path: str) -> bool:
-    places = call.host.places
-    full = call.resolve_path(Word(path))
-    return not (full == places.workspace or full.startswith((places.workspace + "/", "/tmp/")))  # noqa: S108 - a rule names it
 
 
 _MANIFEST = re.compile(

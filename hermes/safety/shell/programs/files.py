@@ -74,15 +74,9 @@ def _loses_root(call: ProgramCall, words: Sequence[Word], paths: Sequence[str]) 
     return False
 
 
-def _listed_elsewhere(call: ProgramCall, word: Word) -> bool:
-    """Judge a name that came out of a search through the whole system, or a home."""
-    if Label.EVERYTHING in word.labels:
-        call.deny("find-delete", "it deletes everything that it is given")
-    return Label.EVERYTHING in word.labels
-
-
 def _removed(call: ProgramCall, word: Word, path: str, *, recursive: bool) -> None:
-    if word.labels and word.dynamic and _listed_elsewhere(call, word):
+    if word.dynamic and Label.EVERYTHING in word.labels:
+        call.deny("find-delete", "it deletes everything that it is given")
         return
     if disks.vital(path):
         call.add_effect(EffectKind.DELETES, (path,))
@@ -146,7 +140,7 @@ def permissions(call: ProgramCall) -> None:
 
 def _mode(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
     parts = mode.split(",")
-    outside = _outside(call, targets)
+    outside = all(not is_in_workspace(call.resolve_path(word), call.host.places) for word in targets)
     if any(_WORLD.match(part) for part in parts):
         call.ask("chmod-open", "it lets everybody write, or run as the owner", contained=outside)
     elif any(_WIDER.match(part) for part in parts) and (outside or recursive):
@@ -168,10 +162,6 @@ def attributes(call: ProgramCall) -> None:
     """chattr, chflags."""
     if any(re.match(r"[-+=]\w*[ia]|no[su]chg|[su]chg|[su]appnd|no[su]appnd", text) for text in call.args):
         call.ask("permissions", "it changes what protects files")
-
-
-def _outside(call: ProgramCall, words: Sequence[Word]) -> bool:
-    return all(not is_in_workspace(call.resolve_path(word), call.host.places) for word in words)
 
 
 _EXAMPLE = re.compile(r"\.(example|sample|template|dist|tmpl)$|(example|sample|template|dist)\.\w+$")
@@ -270,32 +260,23 @@ def _linked(call: ProgramCall, sources: Sequence[Word]) -> frozenset[str]:
     return NO_LABELS
 
 
-def _filled(call: ProgramCall, paths: Sequence[str], targets: Sequence[Word]) -> None:
-    """Note where things come to lie that no build made, though the name may say so."""
-    if call.name in _MOVING and not all(is_regenerable_path(path, call.host.places) for path in paths):
-        call.state.moved.update(call.resolve_path(word) for word in targets)
-
-
 def _moved(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) -> None:
     paths = [call.resolve_path(word) for word in sources]
-    _filled(call, paths, targets)
+    # No build made what comes to lie there, though the name may say so.
+    if call.name in _MOVING and not all(is_regenerable_path(path, call.host.places) for path in paths):
+        call.state.moved.update(call.resolve_path(word) for word in targets)
     if call.name == "mv":
         call.add_effect(EffectKind.DELETES, paths)
         for path in paths:
             _away(call, path)
     into = [call.resolve_path(word) for word in targets]
     emptied = "/dev/null" in paths and not all(map(_PASSING.search, into))
-    _overflows(call, paths, into)
+    if any(map(dataflow.is_endless_file, paths)) and not all(path.startswith("/dev/") for path in into):
+        call.ask("fills", "it fills the disk", effect=EffectKind.EXHAUSTS, targets=into)
     if emptied and any(map(disks.vital, into)):
         call.deny("rm-root", "it empties what the system stands on")
     elif emptied or (call.name == "mv" and "/dev/null" in into):
         call.ask("emptied", "it empties a file, or moves one to /dev/null")
-
-
-def _overflows(call: ProgramCall, paths: Sequence[str], into: Sequence[str]) -> None:
-    """Judge a copy of what has no end."""
-    if any(map(dataflow.is_endless_file, paths)) and not all(path.startswith("/dev/") for path in into):
-        call.ask("fills", "it fills the disk", effect=EffectKind.EXHAUSTS, targets=into)
 
 
 def _away(call: ProgramCall, path: str) -> None:

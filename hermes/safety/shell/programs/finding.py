@@ -41,7 +41,9 @@ def judge(call: ProgramCall) -> ShellStream | None:
             call.judge_write(call.resolve_path(call.words[at + 1]), kind=EffectKind.OVERWRITES)
         if text in _EXEC:
             _started(call, at, roots, deep=deep)
-    return _found(call, starts, deep=deep)
+    if printed(call, starts):
+        return ShellStream(None, frozenset({Label.REGENERABLE}))
+    return ShellStream(None, frozenset({Label.EVERYTHING})) if deep else None
 
 
 def _deleted(call: ProgramCall, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> None:
@@ -51,13 +53,6 @@ def _deleted(call: ProgramCall, starts: Sequence[str], roots: Sequence[str], *, 
         _deletes(call, roots, "it deletes every file that it finds", deep=deep)
     else:
         call.add_effect(EffectKind.DELETES, roots)
-
-
-def _found(call: ProgramCall, starts: Sequence[str], *, deep: bool) -> ShellStream | None:
-    """What comes out of it, when that names all files, or only what can be made again."""
-    if printed(call, starts):
-        return ShellStream(None, frozenset({Label.REGENERABLE}))
-    return ShellStream(None, frozenset({Label.EVERYTHING})) if deep else None
 
 
 def _deletes(call: ProgramCall, roots: Sequence[str], reason: str, *, deep: bool) -> None:

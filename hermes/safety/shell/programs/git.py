@@ -44,21 +44,15 @@ def judge(call: ProgramCall) -> ShellStream | None:
     folder = outer.option_values("C")
     root = call.resolve_path(folder[-1]) if folder else call.cwd
     inner = ProgramCall(verb.text, rest, call.state, call.stdin if call.fed else None, call.host)
-    _ran(call, verb.text, rest, root)
+    if verb.text in _HOOKED and not any(word.text == "--no-verify" for word in rest):
+        call.add_effect(EffectKind.RUNS, (f"{root}/.git/hooks",))
     if folder and verb.text in _CHANGING:
         call.judge_write(root)
-    if _asks(verb.text, inner):
-        name, reason = verb.text, _VERBS[verb.text][1]
-        call.ask(f"git-{name}", reason, effect=EffectKind.DESTROYS, targets=(root,))
+    loses, reason = _VERBS.get(verb.text, (None, ""))
+    if loses is not None and loses(inner):
+        call.ask(f"git-{verb.text}", reason, effect=EffectKind.DESTROYS, targets=(root,))
     follow = _FOLLOWED.get(verb.text)
-    if follow is not None:
-        return follow(call, inner)
-    return None
-
-
-def _asks(verb: str, inner: ProgramCall) -> bool:
-    rule = _VERBS.get(verb)
-    return rule is not None and rule[0](inner)
+    return follow(call, inner) if follow is not None else None
 
 
 def _configured(call: ProgramCall, name: str, value: str, word: Word) -> None:
@@ -215,11 +209,6 @@ _CHANGING = word_set(
 _HOOKED = word_set("commit checkout switch merge rebase pull push am cherry-pick revert gc worktree clone reset stash")
 
 
-def _ran(call: ProgramCall, verb: str, rest: list[Word], root: str) -> None:
-    if verb in _HOOKED and not any(word.text == "--no-verify" for word in rest):
-        call.add_effect(EffectKind.RUNS, (f"{root}/.git/hooks",))
-
-
 _ALL_FILES = word_set(". ./ :/ * .. :")
 
 
@@ -232,25 +221,16 @@ def _overwrites(rest: ProgramCall) -> bool:
     ):
         return False
     if rest.name == "restore":
-        return any(_whole(word) for word in options.operands)
-    return any(text in _ALL_FILES or "*" in text for text in _named(rest, options))
+        texts = [word.text for word in options.operands]
+        return any(text in _ALL_FILES or text == "src" or "*" in text or text.endswith("/") for text in texts)
+    named = rest.args[rest.args.index("--") + 1 :] if "--" in rest.args else [one.text for one in options.operands]
+    return any(text in _ALL_FILES or "*" in text for text in named)
 
 
 def _restores_folders(rest: ProgramCall) -> bool:
     """Whether `checkout [COMMIT] -- FOLDER/` puts whole folders back."""
     after = rest.args[rest.args.index("--") :] if "--" in rest.args else ()
     return rest.name == "checkout" and any(text.endswith("/") for text in after)
-
-
-def _named(rest: ProgramCall, options: CommandOptions) -> list[str]:
-    """What is named: what stands after `--`, or every operand."""
-    if "--" in rest.args:
-        return rest.args[rest.args.index("--") + 1 :]
-    return [word.text for word in options.operands]
-
-
-def _whole(word: Word) -> bool:
-    return word.text in _ALL_FILES or word.text == "src" or "*" in word.text or word.text.endswith("/")
 
 
 def _branch(rest: ProgramCall) -> bool:

@@ -75,7 +75,9 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
     if language == "pwsh" and any(map(_ENCODED.match, call.args)):
         call.ask("program-text", "its program is hidden")
         return None
-    _imported(call, language)
+    for text in call.args[:20] if language == "perl" else ():
+        if _CODE_IN_OPTION.match(text):
+            judge_code(call, "perl", Word(re.sub(r"^-[Mm]", "use ", text)), [])
     for path in sorted(find_option_modules(call.args, language)):
         call.add_effect(EffectKind.RUNS, (resolve_path(path, call.cwd, call.host.places),))
     codes, script, rest = _programs(call.words, name, language)
@@ -93,13 +95,6 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
 
 
 _CODE_IN_OPTION = re.compile(r"-[Mm]['\w:]+?[ ;(]|-d:\S*=|-d:?[^\w=]")
-
-
-def _imported(call: ProgramCall, language: str) -> None:
-    """Options of perl that hold a program text."""
-    for text in call.args[:20] if language == "perl" else ():
-        if _CODE_IN_OPTION.match(text):
-            judge_code(call, "perl", Word(re.sub(r"^-[Mm]", "use ", text)), [])
 
 
 _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
@@ -213,23 +208,17 @@ def _module(call: ProgramCall, module: str, rest: Sequence[Word]) -> ShellStream
     if module in _JUDGED_MODULES:
         return call.judge_program([Word(module), *rest])
     if module == "timeit":
-        judge_code(call, "python", Word(_timed(rest)), [])
+        options = CommandOptions(rest, "nrsu", "setup number repeat unit", stop=True)
+        texts = [word.text for word in (*options.option_values("s", "setup"), *options.operands)]
+        judge_code(call, "python", Word("\n".join(texts)), [])
     elif module == "http.server":
         _served(call, rest)
     return None
 
 
-def _timed(rest: Sequence[Word]) -> str:
-    """The texts that timeit runs: its set-up and its statements."""
-    options = CommandOptions(rest, "nrsu", "setup number repeat unit", stop=True)
-    return "\n".join(word.text for word in (*options.option_values("s", "setup"), *options.operands))
-
-
 def _served(call: ProgramCall, rest: Sequence[Word]) -> None:
-    places = call.host.places
     for word in CommandOptions(rest, "bdp", "bind directory protocol").option_values("d", "directory"):
-        path = call.resolve_path(word)
-        if is_root_like_path(path, places) or call.secret_reason(word):
+        if is_root_like_path(call.resolve_path(word), call.host.places) or call.secret_reason(word):
             call.ask("raw-connection", "it opens files to others")
 
 
@@ -304,17 +293,14 @@ def _started(call: ProgramCall, argv: Sequence[str], reason: str, follow: Callab
     """What a program text starts: asked about when following it says nothing, unless it only reads."""
     before = len(getattr(call.host, "findings", ()))
     follow()
-    if not _reader(argv) and len(getattr(call.host, "findings", ())) == before:
+    is_reader = bool(argv) and argv[0].rpartition("/")[2] in _READERS
+    if not is_reader and len(getattr(call.host, "findings", ())) == before:
         call.ask("program-text", reason)
 
 
 _READERS = word_set(
     "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps nproc arch printf"
 )
-
-
-def _reader(argv: Sequence[str]) -> bool:
-    return bool(argv) and argv[0].rpartition("/")[2] in _READERS
 
 
 def _names_keys(call: ProgramCall, code: CodeAnalysis) -> bool:

@@ -225,6 +225,8 @@ def _carried(call: ProgramCall, hosts: Sequence[str]) -> None:
 
 _EMPTIES = re.compile(r"\bflush(all|db|_all)\b|\bshutdown\b|config set|slaveof", re.IGNORECASE)
 _KEYED = ("-k", "-K", "-pass", "-in")
+_DIGITS_OF_A_DISK = 10
+"""Digits of a number of bytes; a longer one is more than there is room for."""
 
 
 def openssl(call: ProgramCall) -> ShellStream | None:
@@ -233,26 +235,14 @@ def openssl(call: ProgramCall) -> ShellStream | None:
     if verb == "s_client":
         return _secured(call)
     decodes = "-d" in call.args or "-decrypt" in call.args
-    if decodes and call.stdin.text is not None and _in_letters(call, verb):
+    keyed = any(option in _KEYED or option.startswith("-aes") for option in call.args)
+    in_letters = verb == "base64" or not {"-a", "-base64", "-A"}.isdisjoint(call.args)
+    if decodes and call.stdin.text is not None and in_letters and not keyed:
         return text.decoded(call.stdin.text, "base64", call.stdin.labels)
     made = frozenset({Label.DECODED}) if decodes else NO_LABELS
-    if verb == "rand" and any(_vast(word) for word in call.args[1:]):
+    if verb == "rand" and any(word.isdigit() and len(word) > _DIGITS_OF_A_DISK for word in call.args[1:]):
         call.ask("fills", "it fills the disk")
     return ShellStream(None, call.stdin.labels | made)
-
-
-def _in_letters(call: ProgramCall, verb: str) -> bool:
-    """Whether what comes in is base64 without a cipher."""
-    return (verb == "base64" or not {"-a", "-base64", "-A"}.isdisjoint(call.args)) and not _keyed(call)
-
-
-def _vast(word: str) -> bool:
-    """Whether a number of bytes is more than there is room for."""
-    return word.isdigit() and len(word) > 10
-
-
-def _keyed(call: ProgramCall) -> bool:
-    return any(option in _KEYED or option.startswith("-aes") for option in call.args)
 
 
 def _secured(call: ProgramCall) -> ShellStream:

@@ -72,7 +72,9 @@ def judge(call: ProgramCall) -> None:
     if not any(word.text[:1] == "-" for word in call.words):
         return
     name = call.name
-    if name not in _NAMED and name not in _LOADED and (name in _FOLLOWED_ELSEWHERE or not _worth(call)):
+    is_known = name in _NAMED or name in _LOADED
+    is_worth = name not in _FOLLOWED_ELSEWHERE and any(mark in text for text in call.args for mark in _SCRATCH)
+    if not is_known and not is_worth:
         return
     for option, value in _options(call):
         if _judged(call, option, value):
@@ -101,10 +103,6 @@ def _noted(call: ProgramCall, value: Word) -> None:
 def _known(table: Mapping[str, re.Pattern[str]], name: str, option: str) -> bool:
     pattern = table.get(name)
     return pattern is not None and pattern.match(option) is not None
-
-
-def _worth(call: ProgramCall) -> bool:
-    return any(mark in text for text in call.args for mark in _SCRATCH)
 
 
 def _options(call: ProgramCall) -> Iterator[tuple[str, Word]]:

@@ -31,6 +31,8 @@ _ESSENTIAL = re.compile(
     r"\*|\.\*|\?\S*|~i|~n\S*)(:\w+)?$"
 )
 _EXTREME = word_set("--allow-remove-essential --force-all --force-remove-essential --nodeps --force-depends -Rdd")
+_BREW_WIDE = word_set("--force --zap --ignore-dependencies")
+"""Options with which brew removes more than one package."""
 _TRIED = word_set("-s --simulate --dry-run --just-print --help --no-act --assumeno --test -n --print --recon")
 _INSTALLING = word_set("install add -S -i -U upgrade update -Syu reinstall -Sy get localinstall in")
 
@@ -64,15 +66,8 @@ def _removed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
     if system and named and (any(map(_ESSENTIAL.match, named)) or not _EXTREME.isdisjoint(call.args)):
         call.add_effect(EffectKind.DELETES, named)
         call.deny("packages-essential", "it removes what the system stands on")
-    elif system or _many(call, verb, named):
+    elif call.name != "brew" or verb in ("remove", "autoremove") or not _BREW_WIDE.isdisjoint(call.args):
         call.ask("packages", _LOSES, effect=EffectKind.DELETES, targets=named)
-
-
-def _many(call: ProgramCall, verb: str, named: Sequence[str]) -> bool:
-    """Whether many packages go, or those of a whole environment."""
-    if call.name == "brew":
-        return bool({"--force", "--zap", "--ignore-dependencies"} & set(call.args)) or verb in ("remove", "autoremove")
-    return True
 
 
 def _installed(call: ProgramCall) -> None:

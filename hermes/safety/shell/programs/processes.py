@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import Word, word_set
+from hermes.safety.shell.words import word_set
 
 _SELF = re.compile(r"hermes|gateway|^(bash|zsh|sh|fish|tmux|screen|sshd|systemd|init|login|python3?)$", re.IGNORECASE)
 _DAEMONS = re.compile(
@@ -23,6 +23,7 @@ _DAEMONS = re.compile(
 """Programs that others rely on."""
 _EVERYTHING = word_set("* . .* -1 p py a e o i s ''")
 _NO_TARGET = word_set("-l -L --list --help --version --table -t")
+_TOLD = re.compile(r"\d+|%[\w+-]*")
 _CHILD = re.compile(r"\$\{!\}|%[\w+-]*|\$!")
 """What a shell started itself: its last job, or one by number."""
 
@@ -35,30 +36,17 @@ def means_hermes(text: str) -> bool:
 def kill(call: ProgramCall) -> None:
     """kill: by number, and by what is only known when it runs."""
     texts = call.args
-    if _ends_nothing(texts):
+    # It only lists signals, or asks whether a process lives.
+    if texts[:1] == ["-0"] or texts[:2] == ["-s", "0"] or not _NO_TARGET.isdisjoint(texts[:1]):
         return
     targets = _targets(texts)
-    if _ends_all(texts, targets):
+    if "-1" in targets or targets == ["1"] or (len(texts) > 1 and texts[-1] in ("1", "-1")):
         call.deny("kill-all", "it ends every process, or the first one", effect=EffectKind.KILLS, targets=targets)
     elif targets and all(_CHILD.fullmatch(text) for text in targets):
         call.add_effect(EffectKind.KILLS, targets)
-    elif not targets or any(word.dynamic for word in call.words) or not all(map(_told, targets)):
+    elif not targets or any(word.dynamic for word in call.words) or not all(map(_TOLD.fullmatch, targets)):
         call.add_effect(EffectKind.KILLS, targets)
         call.ask("kill-unknown", "which process it ends is only known at run time; it may be Hermes itself")
-
-
-def _ends_nothing(texts: Sequence[str]) -> bool:
-    """Whether it only lists signals, or asks whether a process lives."""
-    return (bool(texts) and texts[0] in _NO_TARGET) or texts[:1] == ["-0"] or texts[:2] == ["-s", "0"]
-
-
-def _ends_all(texts: Sequence[str], targets: Sequence[str]) -> bool:
-    """Whether every process is meant, or the first one."""
-    return "-1" in targets or targets == ["1"] or (len(texts) > 1 and texts[-1] in ("1", "-1"))
-
-
-def _told(text: str) -> bool:
-    return re.fullmatch(r"\d+|%[\w+-]*", text) is not None
 
 
 def _targets(texts: Sequence[str]) -> list[str]:
@@ -84,22 +72,16 @@ def kill_named(call: ProgramCall) -> None:
         call.deny("kill-all", "it ends every process, or the first one")
     elif (options.has_option("l", "list", "help", "version", "V") and call.name != "pkill") or "-0" in call.args:
         return
-    elif any(map(_may_mean_hermes, names)):
+    elif any(means_hermes(name) or _matches(name, "hermes-gateway") for name in names):
         call.ask("kill-self", "it may end Hermes itself")
     elif any(map(_DAEMONS.match, names)):
         call.ask("service", "it stops what the machine needs")
-    elif _wide(call, options.operands, any(options.option_values(name) for name in _WIDE)):
+    elif (
+        options.option_values(*_WIDE)
+        or ("-1" in call.args and not names)
+        or any(word.dynamic or word.text in _EVERYTHING or not word.text for word in options.operands)
+    ):
         call.ask("kill-all", "it ends every process of a user")
-
-
-def _may_mean_hermes(pattern: str) -> bool:
-    return means_hermes(pattern) or _matches(pattern, "hermes-gateway")
-
-
-def _wide(call: ProgramCall, operands: Sequence[Word], by_owner: bool) -> bool:
-    if by_owner or ("-1" in call.args and not operands):
-        return True
-    return any(word.text in _EVERYTHING or not word.text or word.dynamic for word in operands)
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -69,7 +69,8 @@ def systemd(call: ProgramCall) -> None:
     if options.has_option("help", "version") or not verbs or not verbs[0]:
         return
     verb = verbs[0]
-    if _turns_off(verbs):
+    starts_target = verb in ("isolate", "start", "reboot.target") and any(map(_OFF_TARGET.search, verbs))
+    if verb in _OFF_VERBS or starts_target:
         stopped(call)
     elif verb in _UNITS_STOPPED or (options.has_option("force") and verb not in _UNITS_LATER):
         call.ask("service", _STOPS, effect=EffectKind.KILLS, targets=verbs[1:])
@@ -77,12 +78,6 @@ def systemd(call: ProgramCall) -> None:
         call.ask("kill-self", "it may end Hermes itself")
     elif verb in _UNITS_LATER:
         call.ask("time", _LATER, effect=EffectKind.PERSISTS, targets=verbs[1:])
-
-
-def _turns_off(verbs: Sequence[str]) -> bool:
-    return verbs[0] in _OFF_VERBS or (
-        verbs[0] in ("isolate", "start", "reboot.target") and any(map(_OFF_TARGET.search, verbs))
-    )
 
 
 def _is_own(verbs: Sequence[str]) -> bool:
@@ -131,13 +126,10 @@ _ENDING = word_set("restart reload kill stop delete")
 
 def _stops(call: ProgramCall, verbs: Sequence[str]) -> bool:
     """Whether it stops a service: by one of its first words, or by what stops it in this program alone."""
-    if _STOPPING.intersection(verbs[:3]) and (call.name != "pm2" or _all_of_pm2(verbs)):
+    is_one_of_pm2 = call.name == "pm2" and verbs[:1] not in (["kill"], ["delete"]) and "all" not in verbs
+    if _STOPPING.intersection(verbs[:3]) and not is_one_of_pm2:
         return True
     return _STOPS_BY_OPTION.search(" ".join(call.args)) is not None
-
-
-def _all_of_pm2(verbs: Sequence[str]) -> bool:
-    return verbs[0] in ("kill", "delete") or "all" in verbs
 
 
 def homebrew_services(call: ProgramCall) -> None:

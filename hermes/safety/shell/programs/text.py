@@ -117,10 +117,10 @@ def cat(call: ProgramCall) -> ShellStream:
     operands = call.parse_options(_VALUED.get(call.name, "")).operands
     if any(dataflow.is_endless_file(word.text) for word in operands) and _endless(call):
         return ShellStream(None, frozenset({Label.ENDLESS}))
+    # Without a pipe what is given is unknown.
+    streams = [dataflow.file_content(call, word) for word in operands] or [call.stdin]
     out = EMPTY_STREAM
-    for stream in [dataflow.file_content(call, word) for word in operands] or [
-        call.stdin if call.fed else UNKNOWN_STREAM
-    ]:
+    for stream in streams:
         out = dataflow.join_streams(out, stream)
     return _part(call, out)
 
@@ -130,7 +130,9 @@ def _endless(call: ProgramCall) -> bool:
     if call.name in ("tail", "tac"):
         call.ask("bomb", "it takes all of the machine's processes or memory")
         return False
-    endless = call.name == "cat" or (call.name == "head" and _huge(call))
+    amounts = call.parse_options("nc").option_values("c", "n")
+    is_huge = call.name == "head" and any(size_of(word.text) > 8 << 30 for word in amounts)
+    endless = call.name == "cat" or is_huge
     if endless:
         call.add_effect(EffectKind.EXHAUSTS)
     return endless
@@ -142,7 +144,7 @@ def _part(call: ProgramCall, out: ShellStream) -> ShellStream:
         return ShellStream("\n".join(line[::-1] for line in out.text.split("\n")), out.labels)
     if call.name in _WHOLE or (call.name == "head" and not call.args):
         return out
-    return _shortened(call, out)
+    return ShellStream(None, out.labels - {Label.ENDLESS} if call.name == "head" else out.labels)
 
 
 def _paged(call: ProgramCall) -> None:
@@ -150,16 +152,6 @@ def _paged(call: ProgramCall) -> None:
         if text.startswith("+") and "!" in text:
             call.ask("nested-program", "a pager starts a command")
             call.judge_script(text.partition("!")[2], lost=True)
-
-
-def _huge(call: ProgramCall) -> bool:
-    return any(size_of(word.text) > 8 << 30 for word in call.parse_options("nc").option_values("c", "n"))
-
-
-def _shortened(call: ProgramCall, out: ShellStream) -> ShellStream:
-    if call.name == "head":
-        out = ShellStream(out.text, out.labels - {Label.ENDLESS})
-    return ShellStream(None, out.labels)
 
 
 def translate(call: ProgramCall) -> ShellStream:

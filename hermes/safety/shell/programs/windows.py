@@ -171,13 +171,10 @@ def programs(name: str, words: Sequence[Word]) -> tuple[list[Word], Word | None,
             return ([text] if text.text != "-" else []), None, []  # a dash: the text comes by the pipe
         if _FILE.match(option):
             return [], *_parted(words[at:])
-    return ([_joined(words[at:])], None, []) if _is_text(name, words[at:]) else ([], *_parted(words[at:]))
-
-
-def _is_text(name: str, words: Sequence[Word]) -> bool:
-    """Whether words without an option are a program text: what stands alone is one to powershell, a file to pwsh."""
-    first = words[0].text if words else ".ps1"
-    return not first.endswith(".ps1") and (name == "powershell" or "-" in first or " " in first)
+    # What stands alone is a program text to powershell, a file to pwsh.
+    first = words[at].text if at < len(words) else ".ps1"
+    is_text = not first.endswith(".ps1") and (name == "powershell" or "-" in first or " " in first)
+    return ([_joined(words[at:])], None, []) if is_text else ([], *_parted(words[at:]))
 
 
 def _parted(words: Sequence[Word]) -> tuple[Word | None, list[Word]]:
