@@ -224,10 +224,7 @@ def _is_setting_folder(path: str) -> bool:
 
 def is_git_shaped(names: Collection[str]) -> bool:
     """Return whether git takes a folder with these entries for a repository, or soon may."""
-    return any(
-        shape <= frozenset(names)
-        for shape in (frozenset(("objects", "refs")), frozenset(("HEAD", "commondir")), frozenset(("HEAD", "config")))
-    )
+    return any({*shape}.issubset(names) for shape in (("objects", "refs"), ("HEAD", "commondir"), ("HEAD", "config")))
 
 
 def split_git_target(path: str) -> Iterator[tuple[str, str]]:

@@ -74,22 +74,16 @@ def select_command_variables(environment: Mapping[str, str], passed: Collection[
 
     `passed` may hold patterns. An address with a name or password in it is handed on only under its exact name.
     """
-    patterns = re.compile("|".join(fnmatch.translate(one) for one in passed)) if passed else None
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in passed
-        or ((_is_shipped(name) or (patterns is not None and patterns.match(name))) and not _USER_INFO.search(value))
-    }
+    named = find_named_variables(environment, passed)
+    shipped = (name for name, value in environment.items() if _is_shipped(name) and not _USER_INFO.search(value))
+    chosen = {*named, *shipped}
+    return {name: value for name, value in environment.items() if name in chosen}
 
 
 def find_named_variables(environment: Mapping[str, str], passed: Collection[str]) -> tuple[str, ...]:
     """Return the names of variables that a person names, for commands that otherwise get none of this machine's."""
-    return tuple(
-        name
-        for name, value in environment.items()
-        if name in passed or (any(fnmatch.fnmatchcase(name, one) for one in passed) and not _USER_INFO.search(value))
-    )
+    harmless = (name for name, value in environment.items() if name in passed or not _USER_INFO.search(value))
+    return tuple(name for name in harmless if any(name == one or fnmatch.fnmatchcase(name, one) for one in passed))
 
 
 def _is_shipped(name: str) -> bool:

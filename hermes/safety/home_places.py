@@ -77,47 +77,37 @@ CLOSED_FILES = frozenset((*KEY_FILES, *HISTORY_FILES, *START_FILES))
 SECRET_PLACES = (*KEY_FOLDERS, *KEY_FILES, *HISTORY_FILES, *AGENT_FOLDERS, *APP_FOLDERS)
 
 
-TOOL_ROWS = (
-    (
-        N_("programs, and what they are run by"),
-        str.split("""
-            .asdf .bun/bin .bun/install .cabal .cargo/bin .cargo/env .deno/bin .dotnet .elan .fnm .gem/ruby .ghcup
-            .goenv .jenv .juliaup .local/bin .local/lib .local/pipx .local/share/fnm .local/share/mise/installs
-            .local/share/mise/shims .local/share/pipx .local/share/uv/python .local/share/uv/tools
-            .local/share/virtualenvs .nix-profile .nodenv .npm-global .nvm .opam .pyenv .rbenv .rustup .rvm .sdkman
-            .stack .swiftly .virtualenvs .volta Android/Sdk anaconda3 go/bin Library/Android/sdk Library/Python
-            Library/pnpm mambaforge miniconda3 miniforge3
-        """),
-    ),
-    (
-        N_("packages that were fetched"),
-        str.split("""
-            .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm .cache/pypoetry .cache/uv
-            .cache/yarn .cargo/git .cargo/registry .gradle/caches .gradle/wrapper .local/share/pnpm .m2/repository
-            .npm/_cacache .pnpm-store .yarn/berry go/pkg/mod Library/Caches/go-build Library/Caches/ms-playwright
-            Library/Caches/pip Library/Caches/pypoetry
-        """),
-    ),
-    (
-        N_("settings that hold no key"),
-        str.split(".gitignore_global .config/git/ignore .config/git/attributes .rustup/settings.toml .terminfo"),
-    ),
-)
+TOOL_ROWS = {
+    N_("programs, and what they are run by"): str.split("""
+        .asdf .bun/bin .bun/install .cabal .cargo/bin .cargo/env .deno/bin .dotnet .elan .fnm .gem/ruby .ghcup
+        .goenv .jenv .juliaup .local/bin .local/lib .local/pipx .local/share/fnm .local/share/mise/installs
+        .local/share/mise/shims .local/share/pipx .local/share/uv/python .local/share/uv/tools
+        .local/share/virtualenvs .nix-profile .nodenv .npm-global .nvm .opam .pyenv .rbenv .rustup .rvm .sdkman
+        .stack .swiftly .virtualenvs .volta Android/Sdk anaconda3 go/bin Library/Android/sdk Library/Python
+        Library/pnpm mambaforge miniconda3 miniforge3
+    """),
+    N_("packages that were fetched"): str.split("""
+        .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm .cache/pypoetry .cache/uv
+        .cache/yarn .cargo/git .cargo/registry .gradle/caches .gradle/wrapper .local/share/pnpm .m2/repository
+        .npm/_cacache .pnpm-store .yarn/berry go/pkg/mod Library/Caches/go-build Library/Caches/ms-playwright
+        Library/Caches/pip Library/Caches/pypoetry
+    """),
+    N_("settings that hold no key"): str.split("""
+        .gitignore_global .config/git/ignore .config/git/attributes .rustup/settings.toml .terminfo
+    """),
+}
 """What commands may read of a home that is hidden otherwise, each with the reason."""
-TOOL_CHAINS = [place for _, places in TOOL_ROWS for place in places]
+TOOL_CHAINS = [place for places in TOOL_ROWS.values() for place in places]
+_WHOLE_FOLDERS = str.split("""
+    VIRTUAL_ENV CONDA_PREFIX JAVA_HOME GOROOT NVM_DIR PYENV_ROOT RBENV_ROOT RUSTUP_HOME CUDA_HOME CUDA_PATH M2_HOME
+    ANDROID_HOME ANDROID_SDK_ROOT FLUTTER_ROOT DOTNET_ROOT SDKMAN_DIR VOLTA_HOME ASDF_DIR ASDF_DATA_DIR MAVEN_HOME
+    GRADLE_HOME PNPM_HOME
+""")
 TOOL_VARIABLES = {
-    **dict.fromkeys(
-        str.split("""
-            VIRTUAL_ENV CONDA_PREFIX JAVA_HOME GOROOT NVM_DIR PYENV_ROOT RBENV_ROOT RUSTUP_HOME CUDA_HOME CUDA_PATH
-            ANDROID_HOME ANDROID_SDK_ROOT FLUTTER_ROOT DOTNET_ROOT SDKMAN_DIR VOLTA_HOME ASDF_DIR ASDF_DATA_DIR M2_HOME
-            MAVEN_HOME GRADLE_HOME
-        """),
-        ("",),
-    ),
+    **dict.fromkeys(_WHOLE_FOLDERS, ("",)),
     "CARGO_HOME": ("bin", "registry", "git", "env"),
     "GOPATH": ("bin", "pkg/mod"),
     "BUN_INSTALL": ("bin", "install"),
-    "PNPM_HOME": ("",),
     "PIPX_HOME": ("venvs", "shared"),
 }
 """Variables by which a person says where a tool chain lies, with the parts of that folder that hold no key."""

@@ -92,6 +92,33 @@ mention: such injections payloads corpus benchmark warns warn article study
 """A class and words of it. A sentence with one word of each class that a rule names is marked."""
 
 
+SENTENCE_RULES = """
+override ignore prior orders
+override ignore everything told
+override ignore everything prior
+override ignore yours orders
+override revoked prior orders
+override treat later authority
+role_hijack you now persona
+role_hijack you name persona
+role_hijack without nopolicy now
+role_hijack devmode modeword enable
+prompt_leak leak hidden prompt
+prompt_leak leak yours prompt
+exfil send secretfile webroot
+approval_bypass guardword evade
+approval_bypass approve anynext commandword
+persistence mindfile change
+persistence spread each everyfile selfish
+persistence payment changed each everyfile
+persistence obey signed
+promptware_c2 poll tasking often
+cron follow whatever says
+deception secretly follow
+"""
+"""A rule and the classes of which a sentence must hold a word each."""
+
+
 CJK_WORD_CLASSES = {
     "ignore": "忽略 无视 無視 忘记 忘記 忘れ 무시 잊어",
     "prior": "之前 以上 先前 所有 全部 以前 前の これまで 上記 이전 모든",
@@ -236,39 +263,8 @@ _CJK = {word: _BITS[name] for name, found in CJK_WORD_CLASSES.items() for word i
 _CJK_ANY = re.compile("|".join(sorted(_CJK, key=len, reverse=True)))
 
 
-def _class_mask(names: str) -> int:
-    total = 0
-    for name in names.split():
-        total |= _BITS[name]
-    return total
-
-
 _RULES = tuple(
-    (rule, _class_mask(names))
-    for rule, names in (
-        ("override", "ignore prior orders"),
-        ("override", "ignore everything told"),
-        ("override", "ignore everything prior"),
-        ("override", "ignore yours orders"),
-        ("override", "revoked prior orders"),
-        ("override", "treat later authority"),
-        ("role_hijack", "you now persona"),
-        ("role_hijack", "you name persona"),
-        ("role_hijack", "without nopolicy now"),
-        ("role_hijack", "devmode modeword enable"),
-        ("prompt_leak", "leak hidden prompt"),
-        ("prompt_leak", "leak yours prompt"),
-        ("exfil", "send secretfile webroot"),
-        ("approval_bypass", "guardword evade"),
-        ("approval_bypass", "approve anynext commandword"),
-        ("persistence", "mindfile change"),
-        ("persistence", "spread each everyfile selfish"),
-        ("persistence", "payment changed each everyfile"),
-        ("persistence", "obey signed"),
-        ("promptware_c2", "poll tasking often"),
-        ("cron", "follow whatever says"),
-        ("deception", "secretly follow"),
-    )
+    (rule, sum(_BITS[name] for name in names)) for rule, *names in map(str.split, SENTENCE_RULES.strip().splitlines())
 )
 _PLACE = r"(?:https?://|ftp://|\b\d{1,3}(?:\.\d{1,3}){3}\b|[\w.+-]{1,64}@[\w-]{1,64}\.\w|/var/www|/srv/http)"
 _DESTINATION = re.compile(_PLACE)
@@ -413,11 +409,8 @@ def _is_exfiltrating(words: list[str]) -> bool:
 
 
 def _split_pieces(word: str) -> list[str]:
-    return (
-        [piece.strip(_STRIPPED_SIGNS).rstrip(_STRIPPED_SIGNS + ".") for piece in re.split(r"[/=&?]", word)]
-        if len(word) < 200
-        else []
-    )
+    pieces = re.split(r"[/=&?]", word) if len(word) < 200 else []
+    return [piece.strip(_STRIPPED_SIGNS).rstrip(_STRIPPED_SIGNS + ".") for piece in pieces]
 
 
 def _classify_word(word: str) -> int:

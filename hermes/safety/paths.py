@@ -52,32 +52,28 @@ class Places(Struct, frozen=True, kw_only=True):
         return os.path.join(cwd, path)
 
 
-def _split_words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-_SYSTEM = _split_words("""
+_SYSTEM = str.split("""
     /etc /boot /usr /bin /sbin /lib /lib32 /lib64 /dev /proc /sys /run /opt/homebrew/etc /var/spool/cron /var/lib
     /var/run /var/log /var/cache /System /Library /private/etc /private/var/db /snap /nix/store /efi
 """)
 _SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a rule names it
-_HARMLESS_DEVICES = _split_words("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
+_HARMLESS_DEVICES = str.split("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
 _PROJECT_SECRET = re.compile(
     r"/(\.env(\.(?!(?:[\w-]+\.)?(?:example|sample|template|tmpl|dist|defaults?|schema|vault)$)[\w.-]+)?"
     r"|terraform\.tfstate(\.[\w.]+)?|[^/]+\.tfstate(\.backup)?|\.netrc|\.pgpass|\.git-credentials|\.pypirc|\.htpasswd"
     r"|[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
 )
 _SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts)$")
-_OPEN_HERMES = _split_words("SOUL.md skills memories plugins media")
+_OPEN_HERMES = str.split("SOUL.md skills memories plugins media")
 """Names that tools may read in Hermes' own folder; the rest is settings, keys, and other sessions' content."""
-_SECRET_SYSTEM = _split_words("""
+_SECRET_SYSTEM = str.split("""
     /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private
     /etc/krb5.keytab /etc/security/opasswd /etc/master.passwd /etc/wireguard /etc/NetworkManager/system-connections
     /etc/kubernetes /etc/mysql/debian.cnf /etc/rancher /etc/docker/key.json /etc/ppp/chap-secrets
     /etc/ipsec.secrets /run/secrets /var/run/secrets /var/lib/docker /var/lib/kubelet /var/lib/sss/secrets
     /root/.ssh /root/.aws
 """)
-_SECRET_FILES = _split_words(
+_SECRET_FILES = str.split(
     "/etc/shadow /etc/gshadow /etc/sudoers /etc/passwd /etc/group /etc/crontab /etc/hosts /etc/profile"
 )
 _SECRET_NAME = re.compile(r"/(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|[^/]+\.(keytab|kdbx|p12|pfx))$")
@@ -96,7 +92,7 @@ _BY_NAME = (
     (_PROJECT_SECRET, "it holds the project's keys: tell the person what to change in it"),
 )
 _SYSTEM_ROOTS, _SECRET_ROOTS = frozenset(_SYSTEM), frozenset(_SECRET_SYSTEM)
-_TOP_FOLDERS = _split_words("""
+_TOP_FOLDERS = str.split("""
     / /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /proc /root /sbin /srv /sys /usr /var /System /Library
     /Users /Applications /usr/bin /usr/lib /usr/local /var/lib /etc/ssh
 """)

@@ -65,16 +65,10 @@ def is_answered(finding: CommandFinding, patterns: Iterable[str], rules: Iterabl
 def find_policy_findings(rules: Iterable[PolicyRule], subjects: Iterable[str]) -> list[CommandFinding]:
     """Return the findings of the person's strict rules for these subjects; rules that allow make none."""
     strict = [rule for rule in rules if rule.verdict is not Verdict.ALLOW]
-    if not strict:
-        return []
-    return [
-        CommandFinding(
-            rule.verdict,
-            POLICY_RULE_NAME,
-            rule.reason or N_("your rule `{pattern}` is about it", pattern=rule.pattern),
-            subject,
-        )
-        for subject in subjects
-        for rule in strict
-        if concerns_subject(rule.pattern, subject)
-    ]
+    found: list[CommandFinding] = []
+    for subject in subjects if strict else ():
+        for rule in strict:
+            if concerns_subject(rule.pattern, subject):
+                reason = rule.reason or N_("your rule `{pattern}` is about it", pattern=rule.pattern)
+                found.append(CommandFinding(rule.verdict, POLICY_RULE_NAME, reason, subject))
+    return found

@@ -86,7 +86,7 @@ def _list_path_folders(path: str, homes: tuple[str, ...]) -> list[str]:
 
 def _tool_rows(places: Places, environ: Mapping[str, str]) -> Iterator[LayoutRow]:
     for home in (places.home, *places.other_homes):
-        for reason, chains in TOOL_ROWS:
+        for reason, chains in TOOL_ROWS.items():
             yield from (LayoutRow(f"{home}/{chain}", PathAccess.READ, reason) for chain in chains)
     for name, parts in TOOL_VARIABLES.items():
         if os.path.isabs(folder := environ.get(name, "")):

@@ -71,7 +71,7 @@ _PASSWORDS = frozenset({"pass", "pwd", "_pw"})
 _ENDINGS = frozenset({"", "s", "S", "ential", "entials"})
 
 
-_KIND_OF_PASS = re.compile("^(?:word|wd|phrase|code)", re.IGNORECASE)
+_PASSWORD_WORD = re.compile("^pass(?:word|wd|phrase|code)", re.IGNORECASE)
 
 
 _WORD_WITH_NUMBER = re.compile(r"v?\d+\w?|[a-z]+\d{1,2}")
@@ -98,8 +98,7 @@ def name_weight(word: str, left: str, rest: str) -> int:
     `rest` are the text around it.
     """
     anchor = word.lower()
-    if anchor == "pass":
-        rest = _KIND_OF_PASS.sub("", rest)  # what follows the whole word: `_hash` in `password_hash`
+    rest = _PASSWORD_WORD.sub("pass", anchor + rest)[len(anchor) :]  # `_hash` in `password_hash`
     if _has_safe_word(left) or (rest not in _ENDINGS and _SAFE_REST.match(rest)):
         return 0
     if anchor != "token" and rest not in _ENDINGS and rest[:1].islower():
@@ -269,12 +268,17 @@ def find_assignments(text: str, data: bytes) -> list[Span]:
     if b"cookie" in lower:
         found += _find_cookies(text, lower)
     if b"|" in lower and (b"sudo" in lower or b"stdin" in lower):
-        piped = _PIPED_PASSWORD.finditer(text)
-        found += [span for match in piped for span in _password_span(match, 1 if match[1] else 2)]
+        found += _find_piped_passwords(text)
     if any(sign in lower for sign in (b" -", b"identified", b"pass")):
         for word in filter(lower.__contains__, _PASSWORD_OPTIONS):
             found += _find_option_passwords(text, lower, word, _PASSWORD_OPTIONS[word])
     return found
+
+
+def _find_piped_passwords(text: str) -> Iterator[Span]:
+    """Yield passwords that are piped to a program that asks for one."""
+    for match in _PIPED_PASSWORD.finditer(text):
+        yield from _password_span(match, 1 if match[1] else 2)
 
 
 def _find_after_words(text: str, lower: bytes, word: bytes) -> Iterator[Span]:

@@ -42,6 +42,8 @@ _INPUT_RULES = word_set("remote-exec program-text sql exfiltration unknown-comma
 _RUN_TIME_VALUE = re.compile(r"\$\{|\$\(\)|/dev/fd/")
 _OTHER_HOME = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root)(?=/|$)")
 _SECRET = frozenset({Label.SECRET})
+_ONLY_COPIES = (".env", ".env.production", ".env.local")
+"""Files with secrets that exist nowhere else."""
 _HISTORY = re.compile(r"/\.\w{1,20}_history$")
 _UNKNOWN_PART = re.compile(r"[*?\[]|\{\}|\$\(\)|\$\{|\.found")
 """Parts of a path that stand for unknown text: wildcards, the placeholder of `find`, values known at run time."""
@@ -366,27 +368,20 @@ def judge_path_write(host: AnalysisHost, path: str, how_said: str, subject: str,
     opened = any(is_under(path, one) for one in places.own) or is_in_own_workspace(path, places)
     own = is_under(path, places.hermes) and not opened
     if BLOCK_DEVICE.match(path):
-        host.add_finding(
-            Verdict.DENY, "raw-disk", N_("it {how_said} a disk", how_said=how_said), subject, contained=False
-        )
+        reason = N_("it {how_said} a disk", how_said=how_said)
+        host.add_finding(Verdict.DENY, "raw-disk", reason, subject, contained=False)
     elif own:
         reason = N_("it {how_said} {path}: Hermes' own settings and state", how_said=how_said, path=path)
         host.add_finding(Verdict.DENY, "own-state", reason, subject, contained=False)
     elif refused := _write_refusal(path, places):
+        reason = N_("it {how_said} {path}: {refused}", how_said=how_said, path=path, refused=refused)
         held = not is_in_workspace(path, places)
-        host.add_finding(
-            Verdict.ASK,
-            "protected-path",
-            N_("it {how_said} {path}: {refused}", how_said=how_said, path=path, refused=refused),
-            subject,
-            contained=held,
-        )
+        host.add_finding(Verdict.ASK, "protected-path", reason, subject, contained=held)
     elif _HISTORY.search(path):
         host.add_finding(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
-    elif how_said == "writes" and loses_secrets(host, path, state):
-        host.add_finding(
-            Verdict.ASK, "emptied", N_("it replaces {path}, which may hold keys", path=path), subject, contained=False
-        )
+    elif how_said == "writes" and path not in state.files and path.rpartition("/")[2] in _ONLY_COPIES:
+        reason = N_("it replaces {path}, which may hold keys", path=path)
+        host.add_finding(Verdict.ASK, "emptied", reason, subject, contained=False)
     else:
         return False
     return True
@@ -399,12 +394,6 @@ def _write_refusal(path: str, places: Places) -> str:
     if not refused and any(sign in path for sign in ("*", "?", "[", "${")):
         refused = write_refusal(_cached_reaches(path, places), places)
     return refused
-
-
-def loses_secrets(host: AnalysisHost, path: str, state: AnalysisState) -> bool:
-    """Return whether replacing a file loses secrets that exist nowhere else."""
-    del host
-    return path not in state.files and path.rpartition("/")[2] in (".env", ".env.production", ".env.local")
 
 
 def resolve_path(text: str, cwd: str, places: Places) -> str:

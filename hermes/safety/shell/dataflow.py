@@ -98,11 +98,8 @@ def judge_stored_output(host: AnalysisHost, path: str, operator: str, out: Shell
 
 def is_disposable(path: str, host: AnalysisHost) -> bool:
     """Return whether a file's content is disposable."""
-    return (
-        _DISPOSABLE_FILE.search(path) is not None
-        or path.startswith(("/proc/", "/sys/"))
-        or is_temporary(path, host.places)
-    )
+    is_kernel = path.startswith(("/proc/", "/sys/"))
+    return is_kernel or _DISPOSABLE_FILE.search(path) is not None or is_temporary(path, host.places)
 
 
 def judge_raw_connection(host: AnalysisHost, path: str) -> None:
@@ -113,10 +110,8 @@ def judge_raw_connection(host: AnalysisHost, path: str) -> None:
 
 def judge_program_path(call: ProgramCall, path: str) -> None:
     """Judge a program that is named by its path."""
-    if path.startswith(("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/")) and call.args[:1] in (
-        ["stop"],
-        ["onestop"],
-    ):
+    is_service = path.startswith(("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/"))
+    if is_service and call.args[:1] in (["stop"], ["onestop"]):
         call.ask("service", "it stops what the machine needs")
     if call.args == ["-p"] and is_temporary(path, call.host.places):
         call.ask("privilege", "it runs with another user's rights")
@@ -252,8 +247,6 @@ def label_search_output(call: ProgramCall, out: ShellStream) -> ShellStream:
 
 def judge_given_names(call: ProgramCall) -> None:
     """Judge search results being deleted."""
-    if call.name in _DELETERS and any(
-        word.dynamic and Label.SEARCH_RESULT in word.labels and not is_lossless_delete(call, word)
-        for word in call.words
-    ):
+    found = (word for word in call.words if word.dynamic and Label.SEARCH_RESULT in word.labels)
+    if call.name in _DELETERS and not all(is_lossless_delete(call, word) for word in found):
         call.ask("deletes-given", "it deletes everything that it is given")

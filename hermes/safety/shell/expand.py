@@ -1,6 +1,7 @@
 """Expands the words of a shell text: quotes, variables, substitutions, braces, as far as they are constant."""
 
 import itertools
+import os.path
 import re
 from collections.abc import Sequence
 from typing import Protocol
@@ -136,21 +137,21 @@ class WordExpander:
             case "raw_string" | "ansi_c_string":
                 text = node_text(node)
                 return [Word(text[1:-1] if text[0] != "$" else decode_ansi_string(text[2:-1]), quoted=True)]
-            case _:
-                return self._expansion_parts(node, state)
-
-    def _expansion_parts(self, node: Node, state: AnalysisState) -> list[Part]:
-        match node.type:
-            case "simple_expansion" | "expansion":
-                return [self._expand_parameter_node(node, state, quoted=False)]
-            case "command_substitution":
-                return [self._expand_substitution(node, state)]
             case "process_substitution":
                 return [self._host.make_pseudo_file(node, state)]
+        value = self._expand_node(node, state, quoted=False)
+        return [value] if value is not None else _literal_parts(node_text(node))
+
+    def _expand_node(self, node: Node, state: AnalysisState, *, quoted: bool) -> Word | list[Word] | None:
+        """Return what an expansion stands for; None for other nodes."""
+        match node.type:
+            case "simple_expansion" | "expansion":
+                return self._expand_parameter_node(node, state, quoted=quoted)
+            case "command_substitution":
+                return self._expand_substitution(node, state)
             case "arithmetic_expansion":
-                return [self._expand_arithmetic(node, state)]
-            case _:
-                return _literal_parts(node_text(node))
+                return self._expand_arithmetic(node, state)
+        return None
 
     def _concatenation_parts(self, node: Node, state: AnalysisState, depth: int) -> list[Part]:
         parts: list[Part] = []
@@ -182,17 +183,10 @@ class WordExpander:
         return parts
 
     def _expand_within_quotes(self, node: Node, state: AnalysisState) -> Word | list[Word]:
-        if node.type == "command_substitution":
-            word = self._expand_substitution(node, state)
-        elif node.type == "arithmetic_expansion":
-            word = self._expand_arithmetic(node, state)
-        elif node.type in ("simple_expansion", "expansion"):
-            value = self._expand_parameter_node(node, state, quoted=True)
-            if isinstance(value, list):
-                return value
-            word = value
-        else:
-            word = Word(node_text(node))
+        value = self._expand_node(node, state, quoted=True)
+        if isinstance(value, list):
+            return value
+        word = value if value is not None else Word(node_text(node))
         return Word(word.text, word.dynamic, quoted=True, labels=word.labels)
 
     def _expand_substitution(self, node: Node, state: AnalysisState) -> Word:
@@ -272,26 +266,12 @@ class WordExpander:
         """Return the value of a variable that was not set on this line."""
         if name in state.arrays:
             return (state.arrays[name] or [Word("")])[0]
-        known = self._builtin_value(name, state)
-        return Word(known) if known is not None else Word("${" + name + "}", dynamic=True)
-
-    def _builtin_value(self, name: str, state: AnalysisState) -> str | None:
-        places = self._host.places
-        match name:
-            case "HOME":
-                return places.home
-            case "PWD":
-                return state.where.current if state.where.is_known else None
-            case "HERMES_HOME":
-                return places.hermes
-            case "!":
-                return "%+"
-            case "IFS":
-                return " \t\n"
-            case "USER" | "LOGNAME":
-                return places.home.rpartition("/")[2]
-            case _:
-                return None
+        home, user = self._host.places.home, os.path.basename(self._host.places.home)
+        known = {"HOME": home, "USER": user, "LOGNAME": user, "HERMES_HOME": self._host.places.hermes}
+        known |= {"!": "%+", "IFS": " \t\n"}
+        if state.where.is_known:
+            known["PWD"] = state.where.current
+        return Word(known[name]) if name in known else Word("${" + name + "}", dynamic=True)
 
     def _split_fields(self, parts: list[Part], state: AnalysisState) -> list[Word]:
         if len(parts) == 1 and isinstance(parts[0], str) and "{" not in parts[0]:

@@ -115,10 +115,8 @@ def _take_substring(text: str, rest: str, state: AnalysisState) -> str | None:
     offsets = _OFFSETS.match(rest)
     if offsets is None:
         return None
-    begin, length = (
-        evaluate_arithmetic(offsets[1], state),
-        evaluate_arithmetic(offsets[2], state) if offsets[2] else len(text),
-    )
+    begin = evaluate_arithmetic(offsets[1], state)
+    length = evaluate_arithmetic(offsets[2], state) if offsets[2] else len(text)
     if begin is None or length is None:
         return None
     tail = text[begin:] if begin >= 0 or -begin <= len(text) else ""
@@ -208,13 +206,8 @@ _SIGNS = ("=", "++", "--")
 
 def find_arithmetic_assignments(text: str) -> set[str]:
     """Return the variables that arithmetic in a shell text sets. Linear in the text."""
-    return {
-        name
-        for part in _arithmetic_parts(text)
-        for found in _ASSIGNMENT.finditer(part)
-        for name in found.groups()
-        if name
-    }
+    found = (match for part in _arithmetic_parts(text) for match in _ASSIGNMENT.finditer(part))
+    return {name for match in found for name in match.groups() if name}
 
 
 def _arithmetic_parts(text: str) -> Iterator[str]:

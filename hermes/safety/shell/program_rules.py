@@ -42,9 +42,11 @@ RULES: dict[str, Rule] = {
         *(cloud_clis, builders, windows, containers, databases, text, disks, files, finding, archives, machine),
         *(packages, processes, services, network, interpreters, shells, wrappers, builtins, git, own),
     )
-    for name, rule in module.RULES.items()
+    for names, rule in module.RULES.items()
+    for name in names.split()
 }
-"""What judges a call, by the name of the program."""
+"""What judges a call, by the name of the program. Rows of the modules may be for several programs."""
+_TEXT_PROGRAMS = word_set(" ".join(text.RULES))
 
 LOOKERS = word_set("""
     echo printf ls du tree realpath readlink stat test [ [[ chmod chown mkdir ssh ssh-keygen ssh-add ssh-copy-id git cd
@@ -84,11 +86,9 @@ _READING = word_set(
 )
 """Programs with rules that only read the files that they are given."""
 DANGEROUS = tuple(sorted(files.DANGEROUS))
-_COMMANDS = frozenset(
-    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
-    | word_set(
-        "sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod"
-    )
+_COMMANDS = word_set(
+    " ".join((*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS))
+    + " sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod"
 ) - word_set(
     "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount "
     "kill zip route level skill crash sed rip trash wipe scrub server caddy solr named puppet salt exim mongod halt "
@@ -117,25 +117,18 @@ def judged(call: ProgramCall) -> ShellStream:
     labels = _read(call, rule) | _endless(call)
     if rule is None:
         _without_rule(call)
-    if _may_write(name):
+    if name not in _READERS and name not in _READING and (name not in LOOKERS or name in _WRITING):
         judge_operands(call, is_known=rule is not None and not names_output(call))
     _judge_home_search(call)
     option_injection.judge(call)
     return _labelled(call, _finish(call, out, labels))
 
 
-def _may_write(name: str) -> bool:
-    return name not in _READERS and name not in _READING and (name not in LOOKERS or name in _WRITING)
-
-
 def _finish(call: ProgramCall, out: ShellStream | None, labels: frozenset[str]) -> ShellStream:
     """Return the output of a program with the labels of what it read."""
     if out is None:
-        passed = (
-            call.stdin.labels
-            if call.name in text.RULES or call.name in _READERS
-            else call.stdin.labels - {Label.ENDLESS}
-        )
+        passes_all = call.name in _TEXT_PROGRAMS or call.name in _READERS
+        passed = call.stdin.labels if passes_all else call.stdin.labels - {Label.ENDLESS}
         return ShellStream(None, passed | labels) if call.name not in ("true", "false", ":") else EMPTY_STREAM
     return ShellStream(out.text, out.labels | labels) if labels else out
 
@@ -181,7 +174,7 @@ def _searches_deep(call: ProgramCall) -> bool:
 
 def _endless(call: ProgramCall) -> frozenset[str]:
     """Return the label of what never ends when a program is given such a file, and is not told how much to read."""
-    given = any(word.text.rpartition("=")[2] in dataflow.ENDLESS_FILES for word in call.words)
+    given = any(dataflow.is_endless_file(word.text.rpartition("=")[2]) for word in call.words)
     return frozenset({Label.ENDLESS}) if given and not any(map(_AMOUNT.match, call.args)) else NO_LABELS
 
 

@@ -15,6 +15,7 @@ _Targets = list[tuple[str, str]]
 
 
 _EXEC = re.compile(r"exec\b")
+"""The statement whose redirects stay."""
 
 
 def judge_redirected(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
@@ -34,9 +35,9 @@ def judge_redirected(walker: ShellWalker, node: Node, state: AnalysisState, stdi
                 stdin = read_herestring(walker, child, state)
             case "heredoc_redirect":
                 stdin = _read_heredoc(walker, child, state, targets, after)
-    out = walker.visit(body, state, stdin) if body is not None else EMPTY_STREAM
-    # The redirects of an `exec` stay.
-    is_open = body is not None and _EXEC.match(node_text(body))
+    out, is_open = EMPTY_STREAM, None
+    if body is not None:
+        out, is_open = walker.visit(body, state, stdin), _EXEC.match(node_text(body))
     out = _leave_open(walker, targets, state) if is_open else _store_output(walker, out, targets, state)
     for child in after:
         out = _judge_after_heredoc(walker, child, state, out)

@@ -57,11 +57,8 @@ def is_regenerable_here(call: ProgramCall, path: str) -> bool:
 def is_in_workspace_surely(call: ProgramCall) -> bool:
     """Return whether a call surely runs in the session's folder or below it."""
     where = call.state.where
-    return (
-        where.is_known
-        and (where.is_chained or len(where.visited) <= _MAX_FOLDERS)
-        and all(is_in_workspace(one, call.host.places) for one in where.visited)
-    )
+    is_told = where.is_known and (where.is_chained or len(where.visited) <= _MAX_FOLDERS)
+    return is_told and all(is_in_workspace(one, call.host.places) for one in where.visited)
 
 
 def is_lossless_delete(call: ProgramCall, word: Word) -> bool:

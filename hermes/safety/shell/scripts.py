@@ -196,9 +196,7 @@ def analyze_script(text: str, language: str) -> CodeAnalysis:
     code.harmful += [(reason, contained) for pattern, reason, contained in _HARMFUL if pattern.search(text)]
     _find_written_files(text, code)
     _find_emptied_files(text, code)
-    if _DATABASE_CALL.search(text):
-        code.statements += _find_strings(text)
-        code.statements += [found[1] or found[3] or "" for found in _QUOTED.finditer(text[:30_000])]
+    _find_statements(text, code)
     if reason := find_exhaustion(text):
         code.bomb = code.bomb or reason is _ENDLESS_PROCESSES
         code.harmful.append((reason, True))
@@ -214,6 +212,13 @@ _DATABASE_CALL = re.compile(
 _QUOTED = re.compile(
     r"\bqq?\s?[{(]([^{}()]{0,2000})[})]|<<[~-]?['\"]?([A-Z]{2,20})['\"]?[^\n]{0,80}\n(.{0,4000}?)\n\s*\2", re.DOTALL
 )
+
+
+def _find_statements(text: str, code: CodeAnalysis) -> None:
+    """Collect the texts that it may pass to a database."""
+    if _DATABASE_CALL.search(text):
+        code.statements += _find_strings(text)
+        code.statements += [found[1] or found[3] or "" for found in _QUOTED.finditer(text[:30_000])]
 
 
 _EMPTY = r"\s*,\s*(?:''|\"\"|``)"

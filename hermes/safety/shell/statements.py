@@ -144,7 +144,7 @@ def _judge_declaration(walker: ShellWalker, node: Node, state: AnalysisState, st
     children = node.children
     name = node_text(children[0]) if children else ""
     rest: list[Node] = []
-    refers = any(child.type == "word" and _NAMEREF_OPTION.match(node_text(child)) for child in children[1:])
+    refers = _makes_reference(children)
     for child in children[1:]:
         if child.type == "variable_assignment" and not (refers and variables.take_reference(walker, child, state)):
             variables.judge_assignment(walker, child, state)
@@ -159,8 +159,8 @@ def _judge_declaration(walker: ShellWalker, node: Node, state: AnalysisState, st
     return judged(ProgramCall(name, words, state, stdin, walker))
 
 
-def _visit_each(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
-    return walker.visit_statements(node, state, stdin)
+def _makes_reference(children: Sequence[Node]) -> bool:
+    return any(child.type == "word" and _NAMEREF_OPTION.match(node_text(child)) for child in children[1:])
 
 
 _MAX_UNROLLED_VALUES = 12
@@ -336,13 +336,13 @@ _DETACHING: dict[str, str] = {
     "coproc": r"",
     "tmux": r".*\bnew\w*\b.*-\w*d",
     "screen": r"-\w*d\w*m",
-    **dict.fromkeys(("docker", "podman"), r"run\b.*(-\w*d|--detach)"),
+    "docker podman": r"run\b.*(-\w*d|--detach)",
     "systemd-run": r"",
     "daemonize": r"",
 }
 
 
-_DETACHES = {name: re.compile(text) for name, text in _DETACHING.items()}
+_DETACHES = {name: re.compile(text) for names, text in _DETACHING.items() for name in names.split()}
 
 
 def _is_detaching(command: SimpleCommand) -> bool:
@@ -368,7 +368,6 @@ STATEMENT_HANDLERS: dict[str, StatementHandler] = {
     "pipeline": _judge_pipeline,
     "subshell": _judge_subshell,
     "variable_assignment": _judge_assignment,
-    "variable_assignments": _visit_each,
     "declaration_command": _judge_declaration,
     "unset_command": _judge_declaration,
     "for_statement": judge_for_loop,

@@ -169,11 +169,8 @@ def judge_initial_variables(host: AnalysisHost, state: AnalysisState) -> None:
     for name in sorted(_FOLDERS.intersection(state.variables)):
         parts = (part for part in state.variables[name].text.split(":") if part)
         folders = [resolve_path(part, state.where.current, host.places) for part in parts]
-        own = [
-            path
-            for path in folders
-            if is_or_below(path, host.places.workspace) or is_temporary(f"{path}/", host.places)
-        ]
+        places = host.places
+        own = [one for one in folders if is_or_below(one, places.workspace) or is_temporary(f"{one}/", places)]
         if own:
             host.add_effect(EffectKind.RUNS, (f"{name}={':'.join(own)}",), tuple(own))
 

@@ -129,11 +129,9 @@ class WorkingFolders:
         if self.visited == (self.session_folder,):
             return text
         # A change of folder may fail or be skipped: the line then runs in the one before, which must be the session's.
-        return (
-            N_("{quote_argv} && {text}", quote_argv=quote_argv(("cd", self.current)), text=text)
-            if len(self.visited) == 1 or self.visited == (self.session_folder, self.current)
-            else ""
-        )
+        if len(self.visited) > 1 and self.visited != (self.session_folder, self.current):
+            return ""
+        return N_("{quote_argv} && {text}", quote_argv=quote_argv(("cd", self.current)), text=text)
 
 
 @dataclass(slots=True)

@@ -167,9 +167,7 @@ def _host(text: str) -> str:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        ("tar", "bsdtar", "gtar", "unzip", "zip", "cpio", "7z", "7za", "7zz", "unrar", "rar", "ouch"), archived
-    ),
+    "tar bsdtar gtar unzip zip cpio 7z 7za 7zz unrar rar ouch": archived,
     "sort": sorted_,
     "rsync": synced,
     "scp": lambda call: transferred(call, call.parse_options("cDFiJloPSX").operands),

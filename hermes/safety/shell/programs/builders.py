@@ -60,6 +60,7 @@ def _package_run(call: ProgramCall) -> ShellStream | None:
 
 
 _CHANGING = ("install", "sync", "add", "lock", "update", "build", "publish", "pip", "upgrade", "remove", "tool", "push")
+_RUN_NAMED = "with python env-file extra group package directory project name prefix env from spec"
 _RUNNERS = ("uvx", "pipx", "dotenv", "rbenv", "pyenv")
 
 
@@ -88,12 +89,7 @@ def _project_changed(call: ProgramCall, verb: str) -> None:
 def _project_run(call: ProgramCall, verb: str, rest: Sequence[Word]) -> ShellStream | None:
     if verb == "tool" and rest:
         rest = rest[1:]
-    options = CommandOptions(
-        rest,
-        "pwemngC",
-        "with python env-file extra group package directory project name prefix env from spec",
-        stop=True,
-    )
+    options = CommandOptions(rest, "pwemngC", _RUN_NAMED, stop=True)
     call.add_effect(EffectKind.RUNS, (call.cwd,))
     if call.name in ("pipx", "uvx") or verb == "tool":
         call.add_effect(EffectKind.FETCHES, ("registry",))
@@ -258,14 +254,12 @@ def compiled(call: ProgramCall) -> None:
 
 RULES: dict[str, Rule] = {
     "go": go,
-    **dict.fromkeys(("npm", "yarn", "pnpm", "bun-install", "npx", "bunx"), node_packages),
-    **dict.fromkeys(
-        ("uv", "uvx", "poetry", "pipenv", "hatch", "pdm", "rye", "pipx", "bundle", "dotenv"), project_runner
-    ),
-    **dict.fromkeys(("pip", "pip3"), pip),
-    **dict.fromkeys(("make", "gmake", "just"), make),
-    **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs"), editor),
-    **dict.fromkeys(("ed", "patch"), patched),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
-    **dict.fromkeys(("gcc", "cc", "g++", "clang", "clang++", "rustc", "tcc"), compiled),
+    "npm yarn pnpm bun-install npx bunx": node_packages,
+    "uv uvx poetry pipenv hatch pdm rye pipx bundle dotenv": project_runner,
+    "pip pip3": pip,
+    "make gmake just": make,
+    "vi vim nvim ex view gvim nano emacs": editor,
+    "ed patch": patched,
+    "awk gawk mawk nawk": awk,
+    "gcc cc g++ clang clang++ rustc tcc": compiled,
 }

@@ -54,8 +54,8 @@ def moved(call: ProgramCall) -> ShellStream | None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("bind", "hash", "enable"), bound),
+    "bind hash enable": bound,
     "trap": trapped,
     "alias": aliased,
-    **dict.fromkeys(("cd", "pushd", "popd", "chdir"), moved),
+    "cd pushd popd chdir": moved,
 }

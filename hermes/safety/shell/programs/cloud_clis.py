@@ -64,18 +64,14 @@ _OWN_WORDS: dict[str, str] = {
     # By program: what else asks, over its operands joined by spaces, or its words from the first operand on.
     "kubectl": r"(cordon|replace|taint)\b|scale\b|rollout (undo|restart)|patch\b|apply\b.*--prune|"
     r"certificate approve|label\b.*--overwrite.*--all|exec\b.*\b(rm|kill|shutdown)\b",
-    **dict.fromkeys(
-        ("terraform", "tofu"),
-        r"(state (rm|push|mv)|workspace delete|taint|force-unlock|apply\b.*(-auto-approve|-destroy))",
-    ),
+    "terraform tofu": r"(state (rm|push|mv)|workspace delete|taint|force-unlock|apply\b.*(-auto-approve|-destroy))",
     "aws": r"[\w-]+ (batch-delete|change-resource|put-(bucket-|public|key-policy)|attach-\w+-policy|"
     r"put-(user|role)-policy|create-(access-key|login-profile)|update-login-profile|modify-(db|image|snapshot)|"
     r"release-address|authorize-security-group|schedule-key-deletion|add-user-to-group)|"
     r"s3 mv\b.*--recursive|.*--desired-(count|capacity)[= ]0",
-    **dict.fromkeys(
-        ("gcloud", "az"),
+    "gcloud az": (
         r"(?:[\w-]+ ){0,5}?(remove-[\w-]+|add-iam-policy-binding|set-iam-policy|delete-batch|"
-        r"role assignment create)\b|.*\bresize\b.*=0\b",
+        r"role assignment create)\b|.*\bresize\b.*=0\b"
     ),
     "gsutil": r"(rsync\b.*-\w*d|acl (ch|set)|iam (ch|set)|mv)\b",
     "gh": r"secret set|repo edit\b.*--visibility|api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)|auth (token|logout|"
@@ -83,48 +79,39 @@ _OWN_WORDS: dict[str, str] = {
     "heroku": r"maintenance:on|ps:scale|pg:(promote|copy)|access:",
     "rclone": r"(deletefile|rmdirs?|cleanup|sync|move|moveto|dedupe|bisync)\b",
     "mc": r"(mirror\b.*--remove|admin)\b",
-    **dict.fromkeys(
-        ("vault", "consul", "nomad"),
+    "vault consul nomad": (
         r"(kv (delete|destroy|metadata)|lease revoke|operator (seal|rekey|rotate)|"
-        r"policy write|leave|force-leave|system gc|node drain)",
+        r"policy write|leave|force-leave|system gc|node drain)"
     ),
-    **dict.fromkeys(("virsh", "lxc", "incus"), r"undefine|attach-|managedsave|config (set|device add)|exec"),
-    **dict.fromkeys(
-        ("redis-cli", "valkey-cli", "keydb-cli"),
+    "virsh lxc incus": r"undefine|attach-|managedsave|config (set|device add)|exec",
+    "redis-cli valkey-cli keydb-cli": (
         r".*\b(flushall|flushdb|shutdown|config set|debug|script flush|slaveof|replicaof|eval|failover|cluster reset|"
-        r"module load|acl (setuser|deluser)|unlink \*|swapdb)\b|.*\bkeys .*\bdel\b",
+        r"module load|acl (setuser|deluser)|unlink \*|swapdb)\b|.*\bkeys .*\bdel\b"
     ),
-    **dict.fromkeys(("pg_restore", "mongorestore", "mongoimport"), r".*(--clean|--drop|-c\b)"),
-    **dict.fromkeys(
-        ("dropdb", "dropuser", "pg_dropcluster", "pg_resetwal", "aws-nuke", "cloud-nuke", "memcflush"), r""
-    ),
+    "pg_restore mongorestore mongoimport": r".*(--clean|--drop|-c\b)",
+    "dropdb dropuser pg_dropcluster pg_resetwal aws-nuke cloud-nuke memcflush": r"",
     "mysqladmin": r".*\b(drop|shutdown|kill|flush-\w+)\b",
-    **dict.fromkeys(
-        ("npm", "yarn", "pnpm"),
+    "npm yarn pnpm": (
         r"(unpublish|(npm )?publish|deprecate|owner (add|rm)|access|token (create|revoke)|(dist-)?tag( (rm|add))?|"
         r"adduser|(config )?set (\w*registry\w*|script-shell|ignore-scripts|prefix|npmRegistryServer|//)|"
-        r"store prune --force|cache clean|profile set|hook add|org (rm|set)|team destroy|config delete)",
+        r"store prune --force|cache clean|profile set|hook add|org (rm|set)|team destroy|config delete)"
     ),
     "twine": r"upload",
-    **dict.fromkeys(
-        ("svn", "hg", "jj", "fossil", "bzr", "p4"),
+    "svn hg jj fossil bzr p4": (
         r"(revert\b.*(-R|--recursive|--depth[= ]infinity|--all|-a\b)|delete|rm|cleanup\b.*--remove|switch\b.*--force|"
         r"strip|purge|update\b.*(-C|--clean)|rollback|push\b.*(-f|--force)|histedit|abandon|op restore|undo|clean|"
-        r"scrub|uncommit|obliterate)",
+        r"scrub|uncommit|obliterate)"
     ),
-    **dict.fromkeys(
-        ("diskutil", "zfs", "zpool", "btrfs", "ceph", "restic"),
+    "diskutil zfs zpool btrfs ceph restic": (
         r"(erase|partition|zero|secureErase|unmountDisk|reformat|"
-        r"forget|promote|offline|export|labelclear|split|balance|osd (out|down|lost))\w*",
+        r"forget|promote|offline|export|labelclear|split|balance|osd (out|down|lost))\w*"
     ),
-    **dict.fromkeys(
-        ("wp", "drush"), r"(db (drop|reset|clean|query)|site empty|sql[-:](drop|query)|site-install|search-replace)"
-    ),
-    **dict.fromkeys(("liquibase", "flyway", "alembic"), r".*\b(drop-?all|rollback|clean|undo|downgrade)\b"),
+    "wp drush": r"(db (drop|reset|clean|query)|site empty|sql[-:](drop|query)|site-install|search-replace)",
+    "liquibase flyway alembic": r".*\b(drop-?all|rollback|clean|undo|downgrade)\b",
     "unison": r".*-(force|nodeletion never|batch\b.*-force)",
 }
-_PATTERNS = {name: re.compile(text, re.IGNORECASE) for name, text in _OWN_WORDS.items()}
-PROGRAMS = _VENDORS | frozenset(_OWN_WORDS)
+_PATTERNS = {name: re.compile(text, re.IGNORECASE) for names, text in _OWN_WORDS.items() for name in names.split()}
+PROGRAMS = _VENDORS | frozenset(_PATTERNS)
 _VALUED = (
     "profile region namespace context kubeconfig project account subscription resource-group output format "
     "endpoint-url cluster user server token chdir zone app remote host port kube-context title body message query "
@@ -242,11 +229,8 @@ def _uploaded(call: ProgramCall, spoken: str, options: CommandOptions) -> None:
     if not _UPLOADS.search(spoken):
         return
     labels = call.judge_reads(options.operands) | call.stdin.labels
-    deep = any(
-        is_root_like_path(call.resolve_path(word), call.host.places)
-        for word in options.operands
-        if word.text.startswith(("/", "~"))
-    )
+    paths = [call.resolve_path(word) for word in options.operands if word.text.startswith(("/", "~"))]
+    deep = any(is_root_like_path(path, call.host.places) for path in paths)
     call.add_effect(EffectKind.SENDS, (call.name,))
     if Label.SECRET in labels or deep:
         call.ask("exfiltration", "it sends keys or the whole home away")

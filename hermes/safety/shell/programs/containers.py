@@ -86,7 +86,7 @@ def _lost(call: ProgramCall, operands: Sequence[str], verb: str) -> None:
 
 def _loses(call: ProgramCall, spoken: str, flags: Set[str], verb: str) -> bool:
     """Whether something goes for good: by its verb, or by its verb with these options."""
-    letters = set("".join(text[1:] for text in flags if re.fullmatch(r"-[a-zA-Z]+", text)))
+    letters = "".join(filter(re.compile(r"-[a-zA-Z]+").fullmatch, flags))
     data = "v" in letters or not _LOSES_DATA.isdisjoint(flags)
     forced = data or "f" in letters or not _FORCING.isdisjoint(flags)
     if "--help" in flags or (verb == "compose" and not data and " kill" not in spoken):
@@ -167,9 +167,7 @@ def lower(call: ProgramCall) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose", "podman-compose", "buildah", "finch"), judge),
-    **dict.fromkeys(("kubectl", "oc", "k3s", "microk8s", "k", "minikube"), cluster),
-    **dict.fromkeys(
-        word_set("ctr crictl lxc incus runc crun systemd-nspawn apptainer singularity virsh multipass"), lower
-    ),
+    "docker podman nerdctl docker-compose podman-compose buildah finch": judge,
+    "kubectl oc k3s microk8s k minikube": cluster,
+    "ctr crictl lxc incus runc crun systemd-nspawn apptainer singularity virsh multipass": lower,
 }

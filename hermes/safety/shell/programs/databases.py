@@ -133,10 +133,8 @@ def _texts(call: ProgramCall, options: CommandOptions, spoken: str) -> list[str]
     streams += [call.stdin] if call.fed else []
     if any(map(is_bare_word, given)):
         call.ask("sql", "the statements are only known at run time")
-    return [
-        *(word.text for word in (*given, *options.operands)),
-        *(stream.text for stream in streams if stream.text is not None),
-    ]
+    texts = [word.text for word in (*given, *options.operands)]
+    return [*texts, *(stream.text for stream in streams if stream.text is not None)]
 
 
 _EMPTYING = re.compile(

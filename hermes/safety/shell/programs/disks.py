@@ -107,7 +107,7 @@ _ASKING: dict[str, str] = {
     "dmsetup": r"(suspend|load|resume|reload|create|mknodes)",
     "asr": r"restore",
 }
-_GONE = {name: re.compile(text) for name, text in _VOLUMES.items()}
+_GONE = {name: re.compile(text) for names, text in _VOLUMES.items() for name in names.split()}
 _CHANGED = {name: re.compile(text) for name, text in _ASKING.items()}
 _TRIED = word_set("-t --test -n --dry-run --help --version -h -V")
 
@@ -208,8 +208,8 @@ RULES: dict[str, Rule] = {
         ),
         made,
     ),
-    **dict.fromkeys({*_VOLUMES, *_ASKING}, volumes),
+    **dict.fromkeys({*_GONE, *_ASKING}, volumes),
     "dd": copy_raw,
     "dcfldd": copy_raw,
-    **dict.fromkeys(("shred", "srm", "wipe", "scrub", "bleachbit"), shredded),
+    "shred srm wipe scrub bleachbit": shredded,
 }

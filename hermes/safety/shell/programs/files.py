@@ -208,6 +208,14 @@ def _placed(call: ProgramCall, options: CommandOptions, sources: Sequence[Word],
             _aliased(call, word, sources[0])
 
 
+def _linked(call: ProgramCall, sources: Sequence[Word]) -> frozenset[str]:
+    """A link to what is protected makes it reachable by another name."""
+    if not any(map(call.secret_reason, sources)):
+        return NO_LABELS
+    call.ask("reads-secret", "it makes another name for what holds keys")
+    return frozenset({Label.SECRET})
+
+
 def _fills_in(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) -> bool:
     """Whether a project's settings are only made out of their example, where there are none."""
     paths = [call.resolve_path(word) for word in targets]
@@ -252,14 +260,6 @@ def _aliased(call: ProgramCall, word: Word, source: Word) -> None:
         call.ask("protected-path", N_("it makes another name for {path}, which belongs to the system", path=path))
 
 
-def _linked(call: ProgramCall, sources: Sequence[Word]) -> frozenset[str]:
-    """A link to what is protected makes it reachable by another name."""
-    if any(call.secret_reason(word) for word in sources):
-        call.ask("reads-secret", "it makes another name for what holds keys")
-        return frozenset({Label.SECRET})
-    return NO_LABELS
-
-
 def _moved(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) -> None:
     paths = [call.resolve_path(word) for word in sources]
     # No build made what comes to lie there, though the name may say so.
@@ -269,7 +269,11 @@ def _moved(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) 
         call.add_effect(EffectKind.DELETES, paths)
         for path in paths:
             _away(call, path)
-    into = [call.resolve_path(word) for word in targets]
+    _emptied(call, paths, [call.resolve_path(word) for word in targets])
+
+
+def _emptied(call: ProgramCall, paths: Sequence[str], into: Sequence[str]) -> None:
+    """Judge what is put over files: nothing, or what has no end."""
     emptied = "/dev/null" in paths and not all(map(_PASSING.search, into))
     if any(map(dataflow.is_endless_file, paths)) and not all(path.startswith("/dev/") for path in into):
         call.ask("fills", "it fills the disk", effect=EffectKind.EXHAUSTS, targets=into)
@@ -341,21 +345,15 @@ def temporary_made(call: ProgramCall) -> ShellStream:
     return ShellStream(f"{folder}/{MADE_HERE}\n")
 
 
-_DESKTOP = {"remove": "rm", "rm": "rm", "del": "rm", "move": "mv", "rename": "mv", "mv": "mv", "copy": "cp", "cp": "cp"}
-
-
 def desktop(call: ProgramCall) -> None:
     """gio, gvfs-rm, kioclient: the files of a desktop, by verbs. What goes to the trash can be had back."""
     named = call.name.startswith("gvfs-")
-    verb = call.name[5:] if named else (call.args or [""])[0]
-    name, rest = _DESKTOP.get(verb, ""), _without_scheme(call.words if named else call.words[1:])
-    if name == "rm":
+    verb = call.name[5:] if named else "".join(call.args[:1])
+    if verb in ("remove", "rm", "del"):
+        words = call.words if named else call.words[1:]
+        rest = [Word(one.text.removeprefix("file://"), one.dynamic, one.quoted, one.labels) for one in words]
         deep = [Word("-r")] if call.name.startswith("kio") else []
-        remove(ProgramCall(name, [*deep, *rest], call.state, call.piped_input(), call.host))
-
-
-def _without_scheme(words: Sequence[Word]) -> list[Word]:
-    return [Word(word.text.removeprefix("file://"), word.dynamic, word.quoted, word.labels) for word in words]
+        remove(ProgramCall("rm", [*deep, *rest], call.state, call.piped_input(), call.host))
 
 
 def truncated(call: ProgramCall) -> None:
@@ -404,12 +402,12 @@ def _sed_script(call: ProgramCall, text: str) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(word_set("rm rmdir unlink del trash rimraf trash-put grm rip gio-trash"), remove),
-    **dict.fromkeys(("chattr", "chflags"), attributes),
-    **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), permissions),
-    **dict.fromkeys(("cp", "mv", "ln", "install", "gcp", "gmv"), copied),
-    **dict.fromkeys(("tee", "touch", "sponge"), written),
-    **dict.fromkeys(word_set("gio gvfs-rm gvfs-move gvfs-copy kioclient kioclient5 kioclient6"), desktop),
+    "rm rmdir unlink del trash rimraf trash-put grm rip gio-trash": remove,
+    "chattr chflags": attributes,
+    "chmod chown chgrp setfacl": permissions,
+    "cp mv ln install gcp gmv": copied,
+    "tee touch sponge": written,
+    "gio gvfs-rm gvfs-move gvfs-copy kioclient kioclient5 kioclient6": desktop,
     "mktemp": temporary_made,
     "truncate": truncated,
     "sed": edited,

@@ -41,6 +41,11 @@ def judge(call: ProgramCall) -> ShellStream | None:
             call.judge_write(call.resolve_path(call.words[at + 1]), kind=EffectKind.OVERWRITES)
         if text in _EXEC:
             _started(call, at, roots, deep=deep)
+    return _found(call, starts, deep=deep)
+
+
+def _found(call: ProgramCall, starts: Sequence[str], *, deep: bool) -> ShellStream | None:
+    """What comes out of it, when that names all files, or only what can be made again."""
     if printed(call, starts):
         return ShellStream(None, frozenset({Label.REGENERABLE}))
     return ShellStream(None, frozenset({Label.EVERYTHING})) if deep else None

@@ -33,7 +33,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
     outer = CommandOptions(words, "Cc", _GLOBAL, stop=True)
     for word in outer.option_values("c"):
         _configured(call, *word.text.partition("=")[::2], word)
-    if outer.option_values("exec-path") or outer.option_values("config-env"):
+    if outer.option_values("exec-path", "config-env"):
         call.ask("nested-program", "it starts other programs")
     if not outer.operands:
         return None
@@ -43,13 +43,13 @@ def judge(call: ProgramCall) -> ShellStream | None:
         return None
     folder = outer.option_values("C")
     root = call.resolve_path(folder[-1]) if folder else call.cwd
-    inner = ProgramCall(verb.text, rest, call.state, call.stdin if call.fed else None, call.host)
-    if verb.text in _HOOKED and not any(word.text == "--no-verify" for word in rest):
+    inner = ProgramCall(verb.text, rest, call.state, call.piped_input(), call.host)
+    if verb.text in _HOOKED and "--no-verify" not in inner.args:
         call.add_effect(EffectKind.RUNS, (f"{root}/.git/hooks",))
     if folder and verb.text in _CHANGING:
         call.judge_write(root)
-    loses, reason = _VERBS.get(verb.text, (None, ""))
-    if loses is not None and loses(inner):
+    loses, reason = _VERBS.get(verb.text, (_never, ""))
+    if loses(inner):
         call.ask(f"git-{verb.text}", reason, effect=EffectKind.DESTROYS, targets=(root,))
     follow = _FOLLOWED.get(verb.text)
     return follow(call, inner) if follow is not None else None
@@ -209,7 +209,8 @@ _CHANGING = word_set(
 _HOOKED = word_set("commit checkout switch merge rebase pull push am cherry-pick revert gc worktree clone reset stash")
 
 
-_ALL_FILES = word_set(". ./ :/ * .. :")
+_ALL_FILES = re.compile(r"\.\.?|\./|:/?|.*\*.*", re.DOTALL)
+_WHOLE_FOLDER = re.compile(rf"{_ALL_FILES.pattern}|src|.*/", re.DOTALL)
 
 
 def _overwrites(rest: ProgramCall) -> bool:
@@ -220,11 +221,10 @@ def _overwrites(rest: ProgramCall) -> bool:
         options.has_option("staged", "S") and not options.has_option("worktree", "W")
     ):
         return False
+    named = [word.text for word in options.operands]
     if rest.name == "restore":
-        texts = [word.text for word in options.operands]
-        return any(text in _ALL_FILES or text == "src" or "*" in text or text.endswith("/") for text in texts)
-    named = rest.args[rest.args.index("--") + 1 :] if "--" in rest.args else [one.text for one in options.operands]
-    return any(text in _ALL_FILES or "*" in text for text in named)
+        return any(map(_WHOLE_FOLDER.fullmatch, named))
+    return any(map(_ALL_FILES.fullmatch, rest.args[rest.args.index("--") + 1 :] if "--" in rest.args else named))
 
 
 def _restores_folders(rest: ProgramCall) -> bool:
@@ -249,6 +249,10 @@ def _begins(*verbs: str) -> Callable[[ProgramCall], bool]:
 
 def _always(_: ProgramCall) -> bool:
     return True
+
+
+def _never(_: ProgramCall) -> bool:
+    return False
 
 
 def _hard(rest: ProgramCall) -> bool:

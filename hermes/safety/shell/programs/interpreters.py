@@ -75,9 +75,7 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
     if language == "pwsh" and any(map(_ENCODED.match, call.args)):
         call.ask("program-text", "its program is hidden")
         return None
-    for text in call.args[:20] if language == "perl" else ():
-        if _CODE_IN_OPTION.match(text):
-            judge_code(call, "perl", Word(re.sub(r"^-[Mm]", "use ", text)), [])
+    _judge_perl_options(call, language)
     for path in sorted(find_option_modules(call.args, language)):
         call.add_effect(EffectKind.RUNS, (resolve_path(path, call.cwd, call.host.places),))
     codes, script, rest = _programs(call.words, name, language)
@@ -95,6 +93,12 @@ def _interpreted(call: ProgramCall) -> ShellStream | None:
 
 
 _CODE_IN_OPTION = re.compile(r"-[Mm]['\w:]+?[ ;(]|-d:\S*=|-d:?[^\w=]")
+
+
+def _judge_perl_options(call: ProgramCall, language: str) -> None:
+    """Judge the options of perl that hold a program text."""
+    for text in filter(_CODE_IN_OPTION.match, call.args[:20]) if language == "perl" else ():
+        judge_code(call, "perl", Word(re.sub(r"^-[Mm]", "use ", text)), [])
 
 
 _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
@@ -255,20 +259,12 @@ def _judge(call: ProgramCall, code: CodeAnalysis) -> None:
         call.ask("sql", databases.LOSES, effect=EffectKind.DESTROYS)
     _leaks(call, code)
     for argv in code.spawned:
-        words = [Word(text) for text in argv]
-        _started(
-            call,
-            argv,
-            N_("the program text starts {argv}", argv=argv[0]),
-            partial(call.judge_program, words, lost=True, stdin=EMPTY_STREAM),
-        )
+        reason = N_("the program text starts {argv}", argv=argv[0])
+        follow = partial(call.judge_program, [Word(text) for text in argv], lost=True, stdin=EMPTY_STREAM)
+        _started(call, argv, reason, follow)
     for text in code.shelled:
-        _started(
-            call,
-            text.split(),
-            "the program text starts a shell",
-            partial(call.judge_script, text, lost=True, stdin=EMPTY_STREAM),
-        )
+        follow = partial(call.judge_script, text, lost=True, stdin=EMPTY_STREAM)
+        _started(call, text.split(), "the program text starts a shell", follow)
 
 
 def _files(call: ProgramCall, code: CodeAnalysis) -> None:

@@ -170,12 +170,12 @@ def floods(call: ProgramCall) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("crontab", "fcrontab", "at", "batch", "atrm"), jobs),
+    "crontab fcrontab at batch atrm": jobs,
     "sysctl": parameters,
     "ip": network,
     "history": history,
-    **dict.fromkeys(("unset", "set"), unset),
-    **dict.fromkeys(("stress", "stress-ng", "fallocate", "mkfile", "xfs_mkfile", "memtester"), filled),
+    "unset set": unset,
+    "stress stress-ng fallocate mkfile xfs_mkfile memtester": filled,
     **dict.fromkeys(
         word_set(
             "ab wrk wrk2 hey siege bombardier oha h2load httperf autocannon slowloris slowhttptest t50 masscan zmap "

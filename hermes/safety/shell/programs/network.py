@@ -72,11 +72,8 @@ def _taken_along(call: ProgramCall, options: CommandOptions, urls: Sequence[Word
     bodies = [*options.option_values(*_DATA), *uploads, *options.option_values(*_HEADERS)]
     piped = uploads or any(word.text.endswith(("@-", "-")) for word in bodies)
     labels = call.stdin.labels if piped else NO_LABELS
-    files = [
-        Word(word.text.split(";")[0], word.dynamic, labels=word.labels)
-        for word in bodies
-        if "@" in word.text or word in uploads
-    ]
+    sent = [word for word in bodies if "@" in word.text or word in uploads]
+    files = [Word(word.text.split(";")[0], word.dynamic, labels=word.labels) for word in sent]
     labels |= call.judge_reads(files) if files else NO_LABELS
     labels |= _labels((*urls, *bodies), options)
     call.add_effect(EffectKind.SENDS if uploads or options.option_values(*_DATA) else EffectKind.FETCHES, hosts)
@@ -224,9 +221,9 @@ def _carried(call: ProgramCall, hosts: Sequence[str]) -> None:
 
 
 _EMPTIES = re.compile(r"\bflush(all|db|_all)\b|\bshutdown\b|config set|slaveof", re.IGNORECASE)
-_KEYED = ("-k", "-K", "-pass", "-in")
-_DIGITS_OF_A_DISK = 10
-"""Digits of a number of bytes; a longer one is more than there is room for."""
+_KEYED = re.compile(r"-(k|K|pass|in)$|-aes")
+_VAST = re.compile(r"\d{11,}")
+"""A number of bytes for which there is no room."""
 
 
 def openssl(call: ProgramCall) -> ShellStream | None:
@@ -234,13 +231,13 @@ def openssl(call: ProgramCall) -> ShellStream | None:
     verb = call.args[0] if call.args else ""
     if verb == "s_client":
         return _secured(call)
-    decodes = "-d" in call.args or "-decrypt" in call.args
-    keyed = any(option in _KEYED or option.startswith("-aes") for option in call.args)
+    decodes = not {"-d", "-decrypt"}.isdisjoint(call.args)
+    keyed = any(map(_KEYED.match, call.args))
     in_letters = verb == "base64" or not {"-a", "-base64", "-A"}.isdisjoint(call.args)
     if decodes and call.stdin.text is not None and in_letters and not keyed:
         return text.decoded(call.stdin.text, "base64", call.stdin.labels)
     made = frozenset({Label.DECODED}) if decodes else NO_LABELS
-    if verb == "rand" and any(word.isdigit() and len(word) > _DIGITS_OF_A_DISK for word in call.args[1:]):
+    if verb == "rand" and any(map(_VAST.fullmatch, call.args[1:])):
         call.ask("fills", "it fills the disk")
     return ShellStream(None, call.stdin.labels | made)
 
@@ -281,9 +278,9 @@ RULES: dict[str, Rule] = {
     "curl": curl,
     "wget": wget,
     "wget2": wget,
-    **dict.fromkeys(("nc", "ncat", "netcat", "telnet", "nc.traditional", "nc.openbsd"), raw),
+    "nc ncat netcat telnet nc.traditional nc.openbsd": raw,
     "socat": socat,
     "openssl": openssl,
     **dict.fromkeys(("mail", "mailx", "mutt", "sendmail", "swaks", "ftp", "lftp", "tftp", "sftp", *_PASTES), mailed),
-    **dict.fromkeys(("aria2c", "axel"), aria),
+    "aria2c axel": aria,
 }

@@ -19,11 +19,11 @@ _STARTS: dict[str, str] = {
     "xterm": r"-e",
     "split": r"--filter",
     "zip": r"-TT",
-    **dict.fromkeys(("scp", "sftp"), r"-S|-D"),
-    **dict.fromkeys(("strace", "ltrace"), r"-o|--output"),
+    "scp sftp": r"-S|-D",
+    "strace ltrace": r"-o|--output",
     "tcpdump": r"-z",
     "rg": r"--pre|--hostname-bin",
-    **dict.fromkeys(("apt", "apt-get"), r"-o|--option"),
+    "apt apt-get": r"-o|--option",
     "cargo": r"--config",
     "go": r"-toolexec|-exec|-vettool",
 }
@@ -31,12 +31,12 @@ _LOADS: dict[str, str] = {
     # By program: options whose value is a file of code, or of settings that name code.
     "npm": r"--prefix",
     "php": r"-d\w*",
-    **dict.fromkeys(("gcc", "g++", "cc", "clang"), r"-fplugin|-B|-specs"),
-    **dict.fromkeys(("terraform", "tofu"), r"-plugin-dir|-backend-config"),
-    **dict.fromkeys(("ssh", "scp", "sftp"), r"-F|-I"),
+    "gcc g++ cc clang": r"-fplugin|-B|-specs",
+    "terraform tofu": r"-plugin-dir|-backend-config",
+    "ssh scp sftp": r"-F|-I",
 }
-_NAMED = {name: re.compile(f"(?:{text})$") for name, text in _STARTS.items()}
-_LOADED = {name: re.compile(f"(?:{text})$") for name, text in _LOADS.items()}
+_NAMED = {name: re.compile(f"(?:{text})$") for names, text in _STARTS.items() for name in names.split()}
+_LOADED = {name: re.compile(f"(?:{text})$") for names, text in _LOADS.items() for name in names.split()}
 _PROGRAM_OPTION = re.compile(
     r"--?(?:[a-z0-9]+[-_])*(?:exec|execute|cmd|prog|program|shell|filter|pager|editor|wrapper|launcher|preload|"
     r"askpass|rsh|ssh|opener|handler|renderer|toolexec|interpreter|hook|callback|post-?process|viewer|browser|downloader|"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import word_set
+from hermes.safety.shell.words import Word, word_set
 
 _SELF = re.compile(r"hermes|gateway|^(bash|zsh|sh|fish|tmux|screen|sshd|systemd|init|login|python3?)$", re.IGNORECASE)
 _DAEMONS = re.compile(
@@ -22,7 +22,7 @@ _DAEMONS = re.compile(
 )
 """Programs that others rely on."""
 _EVERYTHING = word_set("* . .* -1 p py a e o i s ''")
-_NO_TARGET = word_set("-l -L --list --help --version --table -t")
+_NO_TARGET = word_set("-0 -l -L --list --help --version --table -t")
 _TOLD = re.compile(r"\d+|%[\w+-]*")
 _CHILD = re.compile(r"\$\{!\}|%[\w+-]*|\$!")
 """What a shell started itself: its last job, or one by number."""
@@ -37,12 +37,12 @@ def kill(call: ProgramCall) -> None:
     """kill: by number, and by what is only known when it runs."""
     texts = call.args
     # It only lists signals, or asks whether a process lives.
-    if texts[:1] == ["-0"] or texts[:2] == ["-s", "0"] or not _NO_TARGET.isdisjoint(texts[:1]):
+    if texts[:2] == ["-s", "0"] or not _NO_TARGET.isdisjoint(texts[:1]):
         return
     targets = _targets(texts)
-    if "-1" in targets or targets == ["1"] or (len(texts) > 1 and texts[-1] in ("1", "-1")):
+    if "-1" in targets or targets == ["1"] or texts[1:][-1:] in (["1"], ["-1"]):
         call.deny("kill-all", "it ends every process, or the first one", effect=EffectKind.KILLS, targets=targets)
-    elif targets and all(_CHILD.fullmatch(text) for text in targets):
+    elif targets and all(map(_CHILD.fullmatch, targets)):
         call.add_effect(EffectKind.KILLS, targets)
     elif not targets or any(word.dynamic for word in call.words) or not all(map(_TOLD.fullmatch, targets)):
         call.add_effect(EffectKind.KILLS, targets)
@@ -65,7 +65,7 @@ _WIDE = ("u", "U", "user", "uid", "euid", "P", "parent", "G", "t", "s", "g", "se
 
 def kill_named(call: ProgramCall) -> None:
     """pkill, killall, skill, killall5."""
-    options = call.parse_options("uUgGPstnoOF" if call.name != "killall" else "suoyZn", _NAMED)
+    options = call.parse_options({"killall": "suoyZn"}.get(call.name, "uUgGPstnoOF"), _NAMED)
     names = [word.text for word in options.operands]
     call.add_effect(EffectKind.KILLS, names)
     if call.name == "killall5":
@@ -76,12 +76,14 @@ def kill_named(call: ProgramCall) -> None:
         call.ask("kill-self", "it may end Hermes itself")
     elif any(map(_DAEMONS.match, names)):
         call.ask("service", "it stops what the machine needs")
-    elif (
-        options.option_values(*_WIDE)
-        or ("-1" in call.args and not names)
-        or any(word.dynamic or word.text in _EVERYTHING or not word.text for word in options.operands)
-    ):
+    elif options.option_values(*_WIDE) or _is_wide(call, options.operands):
         call.ask("kill-all", "it ends every process of a user")
+
+
+def _is_wide(call: ProgramCall, operands: Sequence[Word]) -> bool:
+    if "-1" in call.args and not operands:
+        return True
+    return any(word.text in _EVERYTHING or not word.text or word.dynamic for word in operands)
 
 
 def _matches(pattern: str, name: str) -> bool:
@@ -102,6 +104,6 @@ def fuser(call: ProgramCall) -> None:
 
 RULES: dict[str, Rule] = {
     "kill": kill,
-    **dict.fromkeys(("pkill", "killall", "skill", "killall5", "slay", "killproc", "pkillall", "xkill"), kill_named),
+    "pkill killall skill killall5 slay killproc pkillall xkill": kill_named,
     "fuser": fuser,
 }

@@ -66,18 +66,18 @@ def systemd(call: ProgramCall) -> None:
     """systemctl."""
     options = call.parse_options("HMntps", "host machine type state property signal root kill-who")
     verbs = [word.text for word in options.operands]
-    if options.has_option("help", "version") or not verbs or not verbs[0]:
+    verb = "".join(verbs[:1])
+    if options.has_option("help", "version") or not verb:
         return
-    verb = verbs[0]
     starts_target = verb in ("isolate", "start", "reboot.target") and any(map(_OFF_TARGET.search, verbs))
     if verb in _OFF_VERBS or starts_target:
         stopped(call)
-    elif verb in _UNITS_STOPPED or (options.has_option("force") and verb not in _UNITS_LATER):
+    elif verb in _UNITS_LATER:
+        call.ask("time", _LATER, effect=EffectKind.PERSISTS, targets=verbs[1:])
+    elif verb in _UNITS_STOPPED or options.has_option("force"):
         call.ask("service", _STOPS, effect=EffectKind.KILLS, targets=verbs[1:])
     elif verb in ("restart", "try-restart", "reload-or-restart") and _is_own(verbs):
         call.ask("kill-self", "it may end Hermes itself")
-    elif verb in _UNITS_LATER:
-        call.ask("time", _LATER, effect=EffectKind.PERSISTS, targets=verbs[1:])
 
 
 def _is_own(verbs: Sequence[str]) -> bool:

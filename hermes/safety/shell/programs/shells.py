@@ -87,10 +87,6 @@ def held(text: Word) -> str:
 
 
 def _file(call: ProgramCall, word: Word) -> ShellStream | None:
-    path = word.text if word.text.startswith("/dev/fd/") else call.resolve_path(word)
-    if word.dynamic and not word.text.startswith("/dev/fd/"):
-        call.ask("unknown-command", "which script runs is only known at run time")
-        return None
     if word.text.startswith("/dev/fd/"):
         held = call.state.files.get(word.text, UNKNOWN_STREAM)
         if call.ask_about_origin(held.labels):
@@ -99,6 +95,10 @@ def _file(call: ProgramCall, word: Word) -> ShellStream | None:
             return call.judge_script(held.text, stdin=EMPTY_STREAM)
         call.ask("unknown-command", "the shell's commands are only known at run time")
         return None
+    if word.dynamic:
+        call.ask("unknown-command", "which script runs is only known at run time")
+        return None
+    path = call.resolve_path(word)
     call.add_effect(EffectKind.RUNS, (path,))
     dataflow.judge_run_file(call, path, script=True)
     return None
@@ -166,5 +166,5 @@ def sourced(call: ProgramCall) -> ShellStream | None:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(SHELLS, shell),
     "eval": evaluated,
-    **dict.fromkeys(("source", "."), sourced),
+    "source .": sourced,
 }

@@ -180,17 +180,16 @@ def multiplied(call: ProgramCall) -> ShellStream | None:
     return _filled(call, rest, _values(call, lines=bool(marks)), marks, lost=not remade)
 
 
+_MAX_GIVEN = 4_000
+"""Characters of the longest input whose words are followed one by one."""
+
+
 def _values(call: ProgramCall, *, lines: bool) -> list[Word]:
     """What it is given: the words, or the lines, of a text that is known."""
-    text = _short(call)
-    if text is None:
+    text = call.stdin.text if call.fed else None
+    if text is None or len(text) >= _MAX_GIVEN:
         return [Word("$()", dynamic=True, labels=call.stdin.labels)]
     return [Word(piece, labels=call.stdin.labels) for piece in _split_args(text, lines)]
-
-
-def _short(call: ProgramCall) -> str | None:
-    text = call.stdin.text if call.fed else None
-    return text if text is not None and len(text) < 4000 else None
 
 
 _Given = tuple[list[Word], list[str], Sequence[Word] | None]
@@ -200,11 +199,8 @@ def _xargs(call: ProgramCall) -> _Given:
     options = CommandOptions(
         call.words, "InPLdasE", "max-args max-procs arg-file delimiter replace max-lines max-chars", stop=True
     )
-    if (
-        any(word.text == "0" for word in options.option_values("P", "max-procs"))
-        and call.fed
-        and call.stdin.labels & {Label.MANY, Label.ENDLESS}
-    ):
+    all_at_once = any(word.text == "0" for word in options.option_values("P", "max-procs"))
+    if all_at_once and call.fed and call.stdin.labels & {Label.MANY, Label.ENDLESS}:
         call.ask("bomb", "it starts processes without end")
     marks = [word.text for word in options.option_values("I", "replace")] or (
         ["{}"] if options.has_option("i", "replace") else []
@@ -250,11 +246,10 @@ def _filled(
     if marks:
         for value in values[:8]:
             words = [_replaced(word, marks[0] or "{}", value) for word in rest]
-            out = (
-                call.judge_program(words, lost=lost, stdin=UNKNOWN_STREAM)
-                if len(words) > 1 or " " not in words[0].text
-                else call.judge_script(words[0].text, lost=True)
-            )
+            if len(words) > 1 or " " not in words[0].text:
+                out = call.judge_program(words, lost=lost, stdin=UNKNOWN_STREAM)
+            else:
+                out = call.judge_script(words[0].text, lost=True)
         return out
     return call.judge_program([*rest, *values[:50]], lost=lost, stdin=UNKNOWN_STREAM)
 
@@ -305,13 +300,7 @@ def remote(call: ProgramCall) -> ShellStream | None:
         call.ask("exfiltration", "it sends keys, dumps or the environment away")
     if not rest:
         return given(call) if call.fed and hosts else None
-    return _run_there(call, rest)
-
-
-def _run_there(call: ProgramCall, rest: Sequence[Word]) -> ShellStream | None:
-    """The command that another machine is given."""
-    text = " ".join(held(word) for word in rest)
-    call.judge_script(text, lost=True)
+    call.judge_script(" ".join(map(held, rest)), lost=True)
     return ShellStream(None, frozenset({Label.FETCHED}))
 
 
@@ -408,11 +397,11 @@ def debugger(call: ProgramCall) -> ShellStream | None:
 RULES: dict[str, Rule] = {
     **dict.fromkeys((*_PEELED, *_PEELED_AT_ONCE), peeled),
     "env": env,
-    **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
-    **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
+    "xargs parallel gxargs": multiplied,
+    "ssh mosh rsh autossh sshpass-ssh": remote,
     "su": as_user,
     "watch": watched,
     "flock": locked,
     "tmux": tmux,
-    **dict.fromkeys(("gdb", "lldb", "rust-gdb", "cgdb"), debugger),
+    "gdb lldb rust-gdb cgdb": debugger,
 }
