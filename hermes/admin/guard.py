@@ -89,7 +89,7 @@ class PolicyChecker:
         weighed = CallFacts(
             findings=findings, effects=judged.effects, subject=text, cwd=cwd, line=text.strip(), subjects=subjects
         )
-        return _format_answer(*_summarize_findings(gate.list_objections(weighed, {})), judged.effects)
+        return _format_answer(*_summarize_findings(gate.list_objections(weighed)), judged.effects)
 
     def check_path(self, path: str, op: Literal["read", "write"], cwd: str) -> Plain:
         """Return the verdict on reading or writing a path."""

@@ -1,6 +1,7 @@
 """Finds what git would run of a repository's own: its hooks, and the programs that its settings name."""
 
 import os
+import re
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
@@ -9,6 +10,8 @@ from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, SimpleCommand
 
 _MAX_BYTES = 262_144
+_REMOTE = re.compile(r"(?m)^\s*\[remote \"([^\"\n]+)\"\]\s*$")
+_URL = re.compile(r"(?m)^\s*(pushurl|url)\s*=\s*(\S+)")
 _MAX_INNER = 100
 """The most repositories inside a repository that are looked at."""
 
@@ -57,6 +60,24 @@ def find_config_file(folder: str, workspace: str) -> str:
     found = os.path.join(at, ".git", "config")
     inside = is_or_below(at, os.path.realpath(workspace))
     return found if inside and os.path.isfile(found) and os.path.realpath(found) == found else ""
+
+
+def read_remotes(folder: str, workspace: str) -> dict[str, dict[str, str]]:
+    """Return the addresses (`url`, `pushurl`) of each remote of the repository that a folder of the workspace is in.
+
+    Those are left out that have several of a kind, and all where settings rewrite addresses.
+    """
+    try:
+        with open(find_config_file(folder, workspace), encoding="utf-8", errors="replace") as file:
+            text = file.read(_MAX_BYTES)
+    except OSError:
+        return {}
+    remotes: dict[str, dict[str, str]] = {}
+    for found in _REMOTE.finditer(text) if "insteadof" not in text.lower() else ():
+        pairs = _URL.findall(text[found.end() :].partition("\n[")[0])
+        named = dict(pairs)
+        remotes.setdefault(found[1], named if len(named) == len(pairs) else {})
+    return remotes
 
 
 def _walk_up(folder: str) -> Iterator[str]:

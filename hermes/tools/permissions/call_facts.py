@@ -206,12 +206,7 @@ def _find_read_files(judged: CommandJudgement) -> Iterator[CommandEffect]:
 def list_named_paths(judged: CommandJudgement) -> set[str]:
     """Return whatever in the words of a line may be a path, from the folder in which its command would run."""
     words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
-    return {os.path.join(cwd, part) for cwd, word in words for part in _split_path_candidates(word)}
-
-
-def _split_path_candidates(word: str) -> tuple[str, ...]:
-    """Return what of a word may be a path: the whole of it, and what follows `=`, `@` or an option's letter."""
-    if len(word) > MAX_PATH or not word or "\0" in word:
-        return ()
-    behind = (word.partition(sign)[2] for sign in "=@")
-    return tuple(dict.fromkeys(one for one in (word, *behind) if one))
+    known = ((cwd, word) for cwd, word in words if len(word) <= MAX_PATH and "\0" not in word)
+    # A path is the whole of a word, or what follows `=` or `@` in it.
+    parts = ((cwd, part) for cwd, word in known for part in (word, word.partition("=")[2], word.partition("@")[2]))
+    return {os.path.join(cwd, part) for cwd, part in parts if part}

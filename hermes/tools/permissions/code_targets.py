@@ -18,7 +18,7 @@ _SAFE_PYTHON_MODULES = word_set(
 _INTERPRETER = re.compile(r"(python|pypy|node|ruby|perl|php|lua)[\d.]*")
 _BINARY_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 """The first bytes of programs of Linux and macOS."""
-_STARTUP_MODULES = frozenset({"sitecustomize", "usercustomize"})
+_LIBRARY_MODULES = sys.stdlib_module_names | {"sitecustomize", "usercustomize"}
 _NPM_INSTALL_VERBS = ("install", "i", "add", "ci", "uninstall", "update")
 _NPM_INSTALL_SCRIPTS = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare")
 _NPM_SHORT_VERBS = ("test", "start", "stop", "restart")
@@ -44,17 +44,13 @@ def can_run_file(effect: CommandEffect, path: str, context: ToolContext, depth: 
     program, *words = effect.argv or ("",)
     name = program.rpartition("/")[2]
     folder = os.path.realpath(effect.targets[-1]) if effect.targets else ""
-    if name.startswith("python") and words[:1] == ["-m"] and words[1:2] and words[1] in _SAFE_PYTHON_MODULES:
-        return "--cgi" in words or _can_shadow_library(path, folder)
+    if name.startswith("python") and words[:1] == ["-m"] and not _SAFE_PYTHON_MODULES.isdisjoint(words[1:2]):
+        # A file may be where Python looks for a module of its library first.
+        first = os.path.relpath(path, folder).split("/")[0].partition(".")[0]
+        return "--cgi" in words or first in _LIBRARY_MODULES or path.endswith(".pth")
     if name == "npm" and (texts := _load_npm_scripts(words, folder, context)) is not None:
         return depth > _MAX_DEPTH or any(_can_script_run(text, folder, path, context, depth) for text in texts)
     return True
-
-
-def _can_shadow_library(path: str, folder: str) -> bool:
-    """Return whether a file is where Python looks for a module of its library first."""
-    first = os.path.relpath(path, folder).split("/")[0].partition(".")[0]
-    return first in sys.stdlib_module_names or first in _STARTUP_MODULES or path.endswith(".pth")
 
 
 def _load_npm_scripts(words: list[str], folder: str, context: ToolContext) -> list[str] | None:
@@ -81,9 +77,8 @@ def _find_script_names(words: list[str]) -> list[str]:
     """Return the names of the scripts that an npm verb runs; none where that cannot be told."""
     if words[0] in _NPM_INSTALL_VERBS:
         return list(_NPM_INSTALL_SCRIPTS)
-    verb = (
-        words[0] if words[0] in _NPM_SHORT_VERBS else "".join(words[1:2]) if words[0] in ("run", "run-script") else ""
-    )
+    runs = words[0] in ("run", "run-script")
+    verb = "".join(words[1:2]) if runs else words[0] if words[0] in _NPM_SHORT_VERBS else ""
     return [f"pre{verb}", verb, f"post{verb}"] if verb and not verb.startswith("-") else []
 
 

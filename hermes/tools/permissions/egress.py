@@ -1,22 +1,18 @@
 """Finds the hosts that commands reach, by the names that people know."""
 
-import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from hermes.execution.git_programs import find_config_file
+from hermes.execution.git_programs import read_remotes
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, EffectKind
 from hermes.tools.session import ToolContext
 
 EGRESS_KINDS = (EffectKind.SENDS, EffectKind.FETCHES)
 _REGISTRY = "registry"
 _ADDRESS = re.compile(r"[a-z+]+://(?:[^/@\s]*@)?([\w.-]+)")
-_REMOTE = re.compile(r"(?m)^\s*\[remote \"([^\"\n]+)\"\]\s*$")
-_URL = re.compile(r"(?m)^\s*(pushurl|url)\s*=\s*(\S+)")
 _HOST = re.compile(r"(?:\w+://)?(?:[^@/]*@)?([\w.-]+)[:/]")
-_MAX_BYTES = 65_536
 
 
 def name_egress_hosts(judged: CommandJudgement, context: ToolContext) -> tuple[CommandEffect, ...]:
@@ -57,18 +53,12 @@ def _find_remote_targets(effect: CommandEffect, judged: CommandJudgement, contex
     folders = {one.cwd for one in judged.commands if one.argv[: len(effect.argv)] == effect.argv}
     if options or "GIT_DIR" in context.state.environment or len(folders) != 1:
         return effect.targets
-    text = ""
-    with (
-        contextlib.suppress(OSError),
-        open(find_config_file(folders.pop(), context.places.workspace), encoding="utf-8", errors="replace") as file,
-    ):
-        text = file.read(_MAX_BYTES)
-    sends = effect.kind is EffectKind.SENDS
-    return tuple(one for name in effect.targets for one in _find_remote_hosts(text, name, sends=sends))
+    sends, remotes = effect.kind is EffectKind.SENDS, read_remotes(folders.pop(), context.places.workspace)
+    return tuple(one for name in effect.targets for one in _find_remote_hosts(remotes, name, sends=sends))
 
 
-def _find_remote_hosts(text: str, name: str, *, sends: bool) -> Sequence[str]:
-    urls = {} if "." in name or "/" in name else _find_remote_urls(text, name)
+def _find_remote_hosts(remotes: Mapping[str, Mapping[str, str]], name: str, *, sends: bool) -> Sequence[str]:
+    urls = {} if "." in name or "/" in name else remotes.get(name, {})
     url = (urls.get("pushurl") if sends else None) or urls.get("url")
     if url is None:
         return (name,)
@@ -76,15 +66,3 @@ def _find_remote_hosts(text: str, name: str, *, sends: bool) -> Sequence[str]:
         return ()
     found = _HOST.match(url)
     return (found[1],) if found else (name,)
-
-
-def _find_remote_urls(text: str, remote: str) -> dict[str, str]:
-    """Return the addresses of a remote; none where it has several, or settings rewrite addresses."""
-    if "insteadof" in text.lower():
-        return {}
-    for found in _REMOTE.finditer(text):
-        if found[1] == remote:
-            below = text[found.end() :].partition("\n[")[0]
-            pairs = _URL.findall(below)
-            return dict(pairs) if len({name for name, _ in pairs}) == len(pairs) else {}
-    return {}

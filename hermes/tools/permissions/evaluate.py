@@ -48,9 +48,8 @@ def _check_typed_text(facts: CallFacts, context: ToolContext) -> Iterator[Comman
     del context
     if facts.reader:
         reason = N_("it types into {runs}, which may run it", runs=repr(facts.reader[:200]))
-        yield CommandFinding(
-            Verdict.ASK, "types-into", reason, N_("input of {process_id}", process_id=facts.process_id)
-        )
+        subject = N_("input of {process_id}", process_id=facts.process_id)
+        yield CommandFinding(Verdict.ASK, "types-into", reason, subject)
 
 
 def _check_addresses(facts: CallFacts, context: ToolContext) -> Sequence[CommandFinding]:

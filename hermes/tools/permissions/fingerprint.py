@@ -22,18 +22,13 @@ _MAX_FILES = 5_000
 PathMark = tuple[str, str, tuple[int, ...]]
 
 
-def fingerprint_call(
-    what: str, cwd: str, state: ToolState, effects: Iterable[CommandEffect] = (), paths: Iterable[str] = ()
-) -> str:
+def fingerprint_call(what: str, cwd: str, state: ToolState, effects: Iterable[CommandEffect]) -> str:
     """Return the hash of a command or call, its folder as it really is, its variables, and where its paths lead."""
-    marks: list[PathMark] = [(path, _real_path(path), ()) for path in paths]
+    marks: list[PathMark] = []
     for effect in effects:
         runs = effect.kind is EffectKind.RUNS
-        marks += [
-            (target, _real_path(target), stamp_path(target) if runs else ())
-            for target in effect.targets
-            if target[:1] == "/"
-        ]
+        paths = (one for one in effect.targets if one[:1] == "/")
+        marks += ((path, _real_path(path), stamp_path(path) if runs else ()) for path in paths)
     body = (what, _real_path(cwd), sorted(state.environment.items()), sorted(state.unset), sorted(set(marks)))
     return hashlib.sha256(to_json(body)).hexdigest()
 

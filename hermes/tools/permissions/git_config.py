@@ -17,16 +17,11 @@ def find_repository_programs(judged: CommandJudgement, context: ToolContext) -> 
     settings name whatever it is asked to do.
     """
     for one in judged.commands:
-        if os.path.basename(one.argv[0]) == "git":
-            yield from _judge_programs(one, list_programs_of_command(one, judged), context)
-
-
-def _judge_programs(one: SimpleCommand, files: Sequence[str], context: ToolContext) -> Iterator[CommandFinding]:
-    """Yield a question about the first of these files that is not trusted."""
-    strange = (file for file in files if context.trust.find_untrusted_folder(file, context.places.workspace))
-    if file := next(strange, ""):
-        reason = N_("settings or hooks of an untrusted repository let git run programs: {file}", file=file)
-        yield CommandFinding(Verdict.ASK, "git-programs", reason, quote_argv(one.argv))
+        files = list_programs_of_command(one, judged) if os.path.basename(one.argv[0]) == "git" else ()
+        strange = (file for file in files if context.trust.find_untrusted_folder(file, context.places.workspace))
+        if file := next(strange, ""):
+            reason = N_("settings or hooks of an untrusted repository let git run programs: {file}", file=file)
+            yield CommandFinding(Verdict.ASK, "git-programs", reason, quote_argv(one.argv))
 
 
 _RULE = "git-settings"
@@ -37,6 +32,7 @@ _SETTING_WORDS = ("set", "--add", "--replace-all", "--local")
 _REMOTE_VERBS = ("add", "set-url", "rename", "remove", "rm", "set-branches")
 _UPSTREAM_OPTIONS = ("-u", "--set-upstream-to", "--unset-upstream")
 _NEUTRAL_COMMANDS = ("echo", "true", "cd", "pwd")
+_NEUTRAL_VERBS, _RECORDING_VERBS = ("config", "remote", "status"), ("add", "commit", "log", "diff", "init")
 _NEVER_CHANGED = "settings that let git run programs are not changed from the sandbox: the person does that"
 
 
@@ -45,24 +41,18 @@ def find_changed_settings(judged: CommandJudgement, context: ToolContext) -> str
     lines, and where no sandbox keeps the settings.
     """
     changing = [one for one in judged.commands if _is_config_change(one)]
-    if not changing or context.backend.current_layout() is None:
+    if not changing or context.backend.current_layout() is None or any(map(_is_undecidable, changing)):
         return ""
-    is_plain = all(_is_config_change(one) or _is_neutral_command(one) for one in judged.commands)
-    return _find_changed_file(changing, context) if is_plain else ""
+    if not all(_is_config_change(one) or _is_neutral_command(one) for one in judged.commands):
+        return ""
+    files = {find_config_file(one.cwd, context.places.workspace) for one in changing}
+    return files.pop() if len(files) == 1 else ""
 
 
 def judge_changed_settings(judged: CommandJudgement) -> Sequence[CommandFinding]:
     """Return a question for each change of kept settings, or the refusals of those that are never made."""
     findings = [_judge_change(one) for one in judged.commands if _is_config_change(one)]
     return [one for one in findings if one.verdict is Verdict.DENY] or findings
-
-
-def _find_changed_file(changing: Sequence[SimpleCommand], context: ToolContext) -> str:
-    """Return the file that all of these change; empty where that cannot be told, or there are several."""
-    if any(map(_is_undecidable, changing)):
-        return ""
-    files = {find_config_file(one.cwd, context.places.workspace) for one in changing}
-    return files.pop() if len(files) == 1 else ""
 
 
 def _is_config_change(one: SimpleCommand) -> bool:
@@ -78,16 +68,11 @@ def _is_config_change(one: SimpleCommand) -> bool:
 
 def _is_neutral_command(one: SimpleCommand) -> bool:
     """Return whether a command beside a change can have no effect of its own that matters here."""
-    if one.argv[:1] == ("git",):
-        return one.argv[1:2] in (("config",), ("remote",), ("status",)) or _is_plain_record(one)
-    return one.argv[0] in _NEUTRAL_COMMANDS
-
-
-def _is_plain_record(one: SimpleCommand) -> bool:
-    """Return whether a command only records changes, in a repository in which nothing but git itself runs by that."""
-    if one.argv[1:2] not in (("add",), ("commit",), ("log",), ("diff",), ("init",)):
-        return False
-    return list_repository_programs(one.cwd) == []
+    if one.argv[:1] != ("git",):
+        return one.argv[0] in _NEUTRAL_COMMANDS
+    verb = "".join(one.argv[1:2])
+    # What records changes is harmless in a repository in which nothing but git itself runs by that.
+    return verb in _NEUTRAL_VERBS or (verb in _RECORDING_VERBS and list_repository_programs(one.cwd) == [])
 
 
 def _is_undecidable(one: SimpleCommand) -> bool:

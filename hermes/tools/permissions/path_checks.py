@@ -64,11 +64,8 @@ def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[Command
     from hermes.tools.path_access import is_named_by_person, name_folder
 
     if context.places.confined:
-        yield CommandFinding(
-            Verdict.DENY,
-            HIDDEN,
-            N_("{path} is not open to tools: {reason}", path=path.use.path, reason=CONFINED_REASON),
-        )
+        reason = N_("{path} is not open to tools: {reason}", path=path.use.path, reason=CONFINED_REASON)
+        yield CommandFinding(Verdict.DENY, HIDDEN, reason)
     elif not is_named_by_person(path.real, path.hidden, context):
         reason = N_("{named} is in a place that commands do not see", named=path.real)
         for subject in dict.fromkeys(name_folder(one, context) for one in path.hidden):
@@ -78,13 +75,10 @@ def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[Command
 def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:
     """Return what speaks against a path that is not simply open."""
     if judged.verdict is Verdict.DENY:
-        return CommandFinding(
-            judged.verdict, judged.rule, N_("{path} is not open to tools: {reason}", path=path, reason=judged.reason)
-        )
-    subject = quote_argv(("write", judged.real))
-    return CommandFinding(
-        judged.verdict, judged.rule, N_("it writes {real}: {reason}", real=judged.real, reason=judged.reason), subject
-    )
+        reason = N_("{path} is not open to tools: {reason}", path=path, reason=judged.reason)
+        return CommandFinding(judged.verdict, judged.rule, reason)
+    reason = N_("it writes {real}: {reason}", real=judged.real, reason=judged.reason)
+    return CommandFinding(judged.verdict, judged.rule, reason, quote_argv((WRITE, judged.real)))
 
 
 def check_dot_files(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
@@ -163,9 +157,8 @@ def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[C
             real = os.path.realpath(target if searches else os.path.dirname(target))
             if is_or_below(target, context.places.workspace) and not is_or_below(real, workspace):
                 reason = N_("{target} leads to {real}, outside the session's folder", target=target, real=real)
-                yield CommandFinding(
-                    Verdict.ASK, "rm-outside", N_("it deletes there: {reason}", reason=reason), quote_argv(effect.argv)
-                )
+                reason = N_("it deletes there: {reason}", reason=reason)
+                yield CommandFinding(Verdict.ASK, "rm-outside", reason, quote_argv(effect.argv))
 
 
 def check_closed_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:

@@ -20,16 +20,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
-from hermes.tools.permissions.gate import (
-    CONNECT,
-    HIDDEN,
-    NETWORK,
-    OUTSIDE,
-    READ,
-    WRITE,
-    PermissionDecision,
-    SessionGrant,
-)
+from hermes.tools.permissions import gate
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint, split_source
@@ -43,7 +34,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
-_LASTING_REFUSAL_RULES = (NETWORK, OUTSIDE, HIDDEN, _EGRESS)
+_LASTING_REFUSAL_RULES = (gate.NETWORK, gate.OUTSIDE, gate.HIDDEN, _EGRESS)
 """Rules about a host or a path: a person's no to those holds for the session."""
 _MAX_PARTS, _MAX_PART_CHARACTERS = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
@@ -74,7 +65,7 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True):
 class SessionGrants(Struct):
     """The permissions that a person gave in one session. They end with the session and are written nowhere."""
 
-    grants: list[SessionGrant] = field(default_factory=list)
+    grants: list[gate.SessionGrant] = field(default_factory=list)
     always: list[str] = field(default_factory=list)
     """Patterns that were allowed for good during the session."""
     refused_subjects: set[str] = field(default_factory=set)
@@ -104,7 +95,7 @@ class PolicyGate:
         self._remember = remember
         self._is_trusted = is_trusted or (lambda _: False)
 
-    def decide_call(self, tool: Tool, arguments: Arguments, context: ToolContext) -> PermissionDecision:
+    def decide_call(self, tool: Tool, arguments: Arguments, context: ToolContext) -> gate.PermissionDecision:
         """Return the strictest decision that the findings on the call lead to."""
         try:
             from hermes.tools.permissions.evaluate import (
@@ -117,47 +108,40 @@ class PolicyGate:
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
             reason = N_("the gate could not judge it ({name})", name=type(error).__name__)
-            return PermissionDecision(verdict=Verdict.DENY, rule="gate-failed", reason=reason, subject=tool.name)
+            return gate.PermissionDecision(verdict=Verdict.DENY, rule="gate-failed", reason=reason, subject=tool.name)
 
-    def decide_connection(self, host: str, port: int, context: ToolContext, name: str = "") -> PermissionDecision:
+    def decide_connection(self, host: str, port: int, context: ToolContext, name: str = "") -> gate.PermissionDecision:
         """Decide on a connection that a sandboxed command wants to make: only to hosts that are allowed, else a
         question.
         """
         from hermes.tools.permissions.taint_checks import is_known_host
         from hermes.tools.taint import format_host
 
-        subject = quote_argv((CONNECT, format_host(host, port)))
+        subject = quote_argv((gate.CONNECT, format_host(host, port)))
         led = f", where {name} leads" if name else ""
         verdict = Verdict.ALLOW if is_known_host(host, context, self.policy.hosts, port) else Verdict.ASK
-        finding = CommandFinding(
-            verdict,
-            NETWORK,
-            N_("the command connects to {host}, port {port}{led}", host=host, port=port, led=led),
-            subject,
-        )
-        return self._apply_policy(_facts_from_finding(finding), context)
+        reason = N_("the command connects to {host}, port {port}{led}", host=host, port=port, led=led)
+        return self._apply_policy(_facts_from_finding(CommandFinding(verdict, gate.NETWORK, reason, subject)), context)
 
-    def decide_write(self, path: str, context: ToolContext) -> PermissionDecision:
+    def decide_write(self, path: str, context: ToolContext) -> gate.PermissionDecision:
         """Decide on a path outside the workspace that a sandboxed command wants to write."""
         from hermes.safety.paths import write_refusal
 
-        subject = quote_argv((WRITE, f"{path}/*" if os.path.isdir(path) else path))
+        subject = quote_argv((gate.WRITE, f"{path}/*" if os.path.isdir(path) else path))
         refused = write_refusal(path, context.places)
-        if refused:
-            return PermissionDecision(verdict=Verdict.DENY, rule="protected-path", reason=refused, subject=subject)
-        if subject in self.session_grants.refused_subjects:
+        rule = "protected-path" if refused else gate.OUTSIDE
+        if not refused and subject in self.session_grants.refused_subjects:
             refused = _format_refusal(subject)
-            return PermissionDecision(verdict=Verdict.DENY, rule=OUTSIDE, reason=refused, subject=subject)
-        finding = CommandFinding(
-            Verdict.ASK, OUTSIDE, N_("the sandbox kept the command from writing {path}", path=path), subject
-        )
-        return self._apply_policy(_facts_from_finding(finding), context)
+        if refused:
+            return gate.PermissionDecision(verdict=Verdict.DENY, rule=rule, reason=refused, subject=subject)
+        reason = N_("the sandbox kept the command from writing {path}", path=path)
+        return self._apply_policy(_facts_from_finding(CommandFinding(Verdict.ASK, rule, reason, subject)), context)
 
-    def remember_refusal(self, decision: PermissionDecision) -> None:
+    def remember_refusal(self, decision: gate.PermissionDecision) -> None:
         """Remember a person's no to hosts and paths."""
         self.session_grants.refused_subjects.update(decision.lasting_refusals)
 
-    async def remember_approval(self, decision: PermissionDecision, scope: AnswerScope) -> None:
+    async def remember_approval(self, decision: gate.PermissionDecision, scope: AnswerScope) -> None:
         """Remember what an answer covers beyond its call."""
         if scope is AnswerScope.SESSION:
             self.session_grants.grants += decision.grants
@@ -175,8 +159,8 @@ class PolicyGate:
             if kind == Source.FILE and self._is_trusted(folder):
                 taint.trust_source(source)
 
-    def _apply_policy(self, facts: "CallFacts", context: ToolContext) -> PermissionDecision:
-        base = PermissionDecision(
+    def _apply_policy(self, facts: "CallFacts", context: ToolContext) -> gate.PermissionDecision:
+        base = gate.PermissionDecision(
             verdict=Verdict.ALLOW,
             subject=facts.subject,
             cwd=facts.cwd,
@@ -187,33 +171,32 @@ class PolicyGate:
             losses=tuple(one.loss for one in facts.losses if one.loss not in context.state.uncovered),
             moved=facts.judged.moved,
         )
-        asks = self.list_objections(facts, context.state.environment)
+        asks = self.list_objections(facts)
         if asks and asks[0].verdict is Verdict.DENY:
             return structs.replace(base, verdict=Verdict.DENY, rule=asks[0].rule, reason=asks[0].reason)
         if not asks or self._is_asking_off(context, command=bool(facts.line)):
             return base
-        if no := self._find_earlier_refusal(asks, facts):
-            return structs.replace(base, verdict=Verdict.DENY, rule=no[0], reason=_format_refusal(no[1]))
+        named = ((one.rule, subject) for one in asks for subject in _list_refusal_subjects(one, facts))
+        for rule, subject in named:
+            if subject in self.session_grants.refused_subjects:
+                return structs.replace(base, verdict=Verdict.DENY, rule=rule, reason=_format_refusal(subject))
         return self._build_question(base, facts, asks, context)
 
     def _grant_allowed_paths(self, context: ToolContext) -> None:
         """Let commands write, or read, the places that the person has allowed by name, from the first command on."""
-        patterns = [
-            *self.policy.allow,
-            *self.session_grants.always,
-            *(one.pattern for one in self.session_grants.grants),
-        ]
-        patterns += [rule.pattern for rule in self.policy.rules if rule.verdict is Verdict.ALLOW]
-        for verb, path in map(parse_granted_path, dict.fromkeys(patterns)):
+        granted = (one.pattern for one in self.session_grants.grants)
+        allowing = (rule.pattern for rule in self.policy.rules if rule.verdict is Verdict.ALLOW)
+        patterns = dict.fromkeys((*self.policy.allow, *self.session_grants.always, *granted, *allowing))
+        for verb, path in map(parse_granted_path, patterns):
             known = (verb, path) in self._granted_paths
             if not path or known or os.path.realpath(path) != path or not os.path.exists(path):
                 continue
-            if verb == READ or self.decide_write(path, context).verdict is Verdict.ALLOW:
+            if verb == gate.READ or self.decide_write(path, context).verdict is Verdict.ALLOW:
                 self._granted_paths.add((verb, path))
                 with contextlib.suppress(ToolError):  # what is protected stays closed; a command that tries it is told
-                    (context.backend.grant_read if verb == READ else context.backend.grant_write)(path)
+                    (context.backend.grant_read if verb == gate.READ else context.backend.grant_write)(path)
 
-    def list_objections(self, facts: "CallFacts", environment: Mapping[str, str]) -> list[CommandFinding]:
+    def list_objections(self, facts: "CallFacts") -> list[CommandFinding]:
         """Return what is left against a call by the person's policy and answers: one refusal, or the questions; or
         nothing.
         """
@@ -224,41 +207,31 @@ class PolicyGate:
         asking = [one for one in findings if one.verdict is Verdict.ASK]
         runs = _list_run_files(facts) if asking and self.session_grants.grants else ()
         asks = [one for one in asking if not self._is_covered(one, runs, facts)]
-        return [] if asks and self._is_line_allowed(facts, asks, environment) else asks
-
-    def _find_earlier_refusal(self, asks: Iterable[CommandFinding], facts: "CallFacts") -> tuple[str, str] | None:
-        """Return the rule and the host or path that the person said no to in this session, or None."""
-        names = ((one.rule, name) for one in asks for name in _list_refusal_subjects(one, facts))
-        return next((one for one in names if one[1] in self.session_grants.refused_subjects), None)
+        return [] if asks and self._is_line_allowed(facts, asks) else asks
 
     def _build_question(
-        self, base: PermissionDecision, facts: "CallFacts", asks: Sequence[CommandFinding], context: ToolContext
-    ) -> PermissionDecision:
+        self, base: gate.PermissionDecision, facts: "CallFacts", asks: Sequence[CommandFinding], context: ToolContext
+    ) -> gate.PermissionDecision:
         from hermes.tools.permissions.fingerprint import fingerprint_call
 
         state, cwd = context.state, facts.cwd or str(context.state.cwd)
         plain = [one for one in asks if not one.rule.startswith(_TAINTED)]
         taints = state.taint.list_sources() if len(plain) < len(asks) else ()
-        patterns = _list_patterns(plain)
         wider = _build_grants(plain, taints, facts)
+        # Nothing is allowed for good where a source or a file's content is a part of it.
+        is_lasting = self._remember is not None and all(one.pattern and not one.fingerprint for one in wider)
         return structs.replace(
             base,
             verdict=Verdict.ASK,
             rule=asks[0].rule,
             reason=join_localizable("; ", dict.fromkeys(_list_reasons(asks, facts))),
             grants=wider,
-            always=self._list_lasting_patterns(wider),
-            pattern=patterns[0] if len(patterns) == 1 and not taints else escape_pattern(facts.line),
+            always=tuple(one.pattern for one in wider) if is_lasting else (),
+            pattern=_pick_pattern(() if taints else plain, facts),
             fingerprint=fingerprint_call(f"{facts.tool} {facts.subject}", cwd, state, facts.effects),
             lasting_refusals=_list_lasting_refusals(asks, facts),
             hint=_build_hint(taints),
         )
-
-    def _list_lasting_patterns(self, grants: Sequence[SessionGrant]) -> tuple[str, ...]:
-        """Return what an answer for good would cover: nothing where a source or a file's content is a part of it."""
-        if self._remember is None or any(not one.pattern or one.fingerprint for one in grants):
-            return ()
-        return tuple(one.pattern for one in grants)
 
     def _is_covered(self, finding: CommandFinding, runs: Sequence[str] | None, facts: "CallFacts") -> bool:
         if finding.rule.startswith(_TAINTED):
@@ -267,28 +240,22 @@ class PolicyGate:
         # Variables may turn the same words at another cluster, account or database: only the whole line says which.
         if not _find_assignments(facts.line) and is_answered(finding, patterns, self.policy.rules):
             return True
-        grants = [
-            grant
-            for grant in self.session_grants.grants
-            if grant.pattern and covers_subject(grant.pattern, finding.subject)
-        ]
-        led = _hash_places(facts.effects, finding.subject, _collect_variables(facts)) if grants else ""
-        return any(
-            grant.places_hash == led and (not grant.fingerprint or grant.fingerprint == _fingerprint_run_files(runs))
-            for grant in grants
-        )
+        named = (one for one in self.session_grants.grants if one.pattern)
+        grants = [one for one in named if covers_subject(one.pattern, finding.subject)]
+        if not grants:
+            return False
+        led = _hash_places(facts.effects, finding.subject, _collect_variables(facts))
+        bound = ("", _fingerprint_run_files(runs))
+        return any(one.places_hash == led and one.fingerprint in bound for one in grants)
 
-    def _is_line_allowed(
-        self, facts: "CallFacts", asks: Iterable[CommandFinding], environment: Mapping[str, str]
-    ) -> bool:
+    def _is_line_allowed(self, facts: "CallFacts", asks: Iterable[CommandFinding]) -> bool:
         """Return whether the person allowed this very line, letter by letter; their own stricter rules stand."""
         if not facts.line or any(one.rule == POLICY_RULE_NAME or one.rule.startswith(_TAINTED) for one in asks):
             return False
         lines = (*self.policy.allow, *self.session_grants.always)
-        led = _hash_places(facts.effects, "", environment) if self.session_grants.grants else ""
-        granted = (
-            grant.pattern for grant in self.session_grants.grants if not grant.fingerprint and grant.places_hash == led
-        )
+        plain = [one for one in self.session_grants.grants if not one.fingerprint]
+        led = _hash_places(facts.effects, "", facts.exported) if plain else ""
+        granted = (one.pattern for one in plain if one.places_hash == led)
         return facts.line in lines or escape_pattern(facts.line) in (*lines, *granted)
 
     def _is_asking_off(self, context: ToolContext, *, command: bool) -> bool:
@@ -301,20 +268,15 @@ class PolicyGate:
 
 def _build_grants(
     plain: Sequence[CommandFinding], sources: Sequence[str], facts: "CallFacts"
-) -> tuple[SessionGrant, ...]:
+) -> tuple[gate.SessionGrant, ...]:
     """Return what an answer for the session covers; nothing where a part of the call cannot be named."""
-    patterns = _list_patterns(plain)
-    if plain and not patterns:
-        return ()
-    runs = _list_run_files(facts)
+    runs = _list_run_files(facts) if all(one.subject for one in plain) else None
     if runs is None:
         return ()
-    bound = _fingerprint_run_files(runs)
-    led = {
-        pattern_from_finding(one): _hash_places(facts.effects, one.subject, _collect_variables(facts)) for one in plain
-    }
-    named = (SessionGrant(pattern=one, fingerprint=bound, places_hash=led[one]) for one in patterns)
-    return (*named, *(SessionGrant(source=one) for one in sources))
+    bound, variables = _fingerprint_run_files(runs), _collect_variables(facts)
+    led = {pattern_from_finding(one): _hash_places(facts.effects, one.subject, variables) for one in plain}
+    named = (gate.SessionGrant(pattern=one, fingerprint=bound, places_hash=led[one]) for one in led)
+    return (*named, *(gate.SessionGrant(source=one) for one in sources))
 
 
 @lru_cache(maxsize=256)
@@ -323,7 +285,7 @@ def parse_granted_path(pattern: str) -> tuple[str, str]:
     an empty path for any other pattern.
     """
     verb, _, named = pattern.strip().partition(" ")
-    if verb not in (READ, WRITE):
+    if verb not in (gate.READ, gate.WRITE):
         return "", ""
     try:
         words = shlex.split(named)
@@ -342,9 +304,9 @@ def _list_refusal_subjects(one: CommandFinding, facts: "CallFacts") -> tuple[str
     """Return the hosts or paths that a question is about, as a no to it is remembered; none where it is about more."""
     if one.rule not in _LASTING_REFUSAL_RULES:
         return ()
-    if one.rule == OUTSIDE and one.subject != facts.subject:  # a file tool's: the question names the folder, too
+    if one.rule == gate.OUTSIDE and one.subject != facts.subject:  # a file tool's: the question names the folder, too
         written = (effect for effect in facts.effects if effect.kind is EffectKind.WRITES)
-        return tuple(quote_argv((WRITE, target)) for effect in written for target in effect.targets)
+        return tuple(quote_argv((gate.WRITE, target)) for effect in written for target in effect.targets)
     return (one.subject,)
 
 
@@ -366,11 +328,8 @@ def _build_hint(sources: Iterable[str]) -> str:
 
 
 def _list_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
-    """Yield the reasons of a question; for a command too long to be shown whole, with the words that each is about."""
-    if not is_long(facts.subject):
-        yield from (one.reason for one in asks)
-    else:
-        yield from _quote_reasons(asks, facts)
+    """Return the reasons of a question; for a command too long to be shown whole, with the words that each is about."""
+    return _quote_reasons(asks, facts) if is_long(facts.subject) else (one.reason for one in asks)
 
 
 def _quote_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
@@ -382,10 +341,8 @@ def _quote_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterat
         yield "not all of it could be judged: read all of it before you say yes"
     if not all(one.subject for one in asks):
         parts = [quote_argv(one.argv) for one in facts.effects if one.argv and one.kind not in _UNMENTIONED_KINDS]
-        yield from (
-            N_("it has `{truncate_middle}`", truncate_middle=truncate_middle(one, _MAX_PART_CHARACTERS))
-            for one in list(dict.fromkeys(parts))[:_MAX_PARTS]
-        )
+        for part in list(dict.fromkeys(parts))[:_MAX_PARTS]:
+            yield N_("it has `{truncate_middle}`", truncate_middle=truncate_middle(part, _MAX_PART_CHARACTERS))
 
 
 def _find_assignments(line: str) -> list[str]:
@@ -398,7 +355,7 @@ def _collect_variables(facts: "CallFacts") -> Mapping[str, str]:
     return {**facts.exported, "": " ".join(_find_assignments(facts.line))}
 
 
-def _hash_places(effects: Iterable[CommandEffect], subject: str, variables: Mapping[str, str] | None = None) -> str:
+def _hash_places(effects: Iterable[CommandEffect], subject: str, variables: Mapping[str, str]) -> str:
     """Return a hash of where the effects of a finding's command lead now; for a whole
     line of all, with its variables.
     """
@@ -406,7 +363,7 @@ def _hash_places(effects: Iterable[CommandEffect], subject: str, variables: Mapp
 
     found = {one for effect in effects if subject in ("", quote_argv(effect.argv)) for one in effect.targets}
     marks = [text for one in sorted(found) if one[:1] == "/" for text in (one, os.path.realpath(one))]
-    return fingerprint_texts(*marks, *(f"{name}={value}" for name, value in sorted((variables or {}).items())))
+    return fingerprint_texts(*marks, *(f"{name}={value}" for name, value in sorted(variables.items())))
 
 
 def _fingerprint_run_files(runs: Sequence[str] | None) -> str:
@@ -423,17 +380,16 @@ def _facts_from_finding(finding: CommandFinding) -> "CallFacts":
     return CallFacts(subject=finding.subject, subjects=(finding.subject,), findings=(finding,))
 
 
-def _list_patterns(asks: Sequence[CommandFinding]) -> tuple[str, ...]:
-    """Return the patterns that cover these findings and nothing else; none where one of them has no name."""
-    if any(not one.subject for one in asks):
-        return ()
-    return tuple(dict.fromkeys(pattern_from_finding(one) for one in asks))
+def _pick_pattern(asks: Sequence[CommandFinding], facts: "CallFacts") -> str:
+    """Return the pattern that would allow a call: that of its only question, else of its whole line."""
+    patterns = set(map(pattern_from_finding, asks))
+    return (patterns.pop() if len(patterns) == 1 else "") or escape_pattern(facts.line)
 
 
 def pattern_from_finding(finding: CommandFinding) -> str:
     """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
     pattern = escape_pattern(finding.subject)
-    if finding.rule not in (OUTSIDE, HIDDEN):
+    if finding.rule not in (gate.OUTSIDE, gate.HIDDEN):
         return pattern
     return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct, structs
 
@@ -26,6 +27,7 @@ from hermes.tools.session import ToolContext
 from hermes.util.localizable import join_localizable
 
 Emit = Callable[[Event], None]
+Decide = Callable[[], PermissionDecision]
 _MAX_QUESTIONS = 3
 """The most questions about one call, when what it would touch changes while the person thinks."""
 _REFUSAL_REASONS = {
@@ -56,12 +58,7 @@ class ApprovalPrompter:
         self._shown_hints: set[str] = set()
 
     async def resolve_decision(
-        self,
-        call_id: str,
-        tool: str,
-        decision: PermissionDecision,
-        decide: Callable[[], PermissionDecision],
-        emit: Emit,
+        self, call_id: str, tool: str, decision: PermissionDecision, decide: Decide, emit: Emit
     ) -> ApprovalOutcome:
         """Ask the person where the decision asks, and return whether the call may run.
 
@@ -96,7 +93,9 @@ class ApprovalPrompter:
         def show(question: ApprovalRequest) -> None:
             shown.append(question.approval_id)
             self._shown_hints.add(decision.hint)
-            emit(_build_asked_event(question))
+            # Everybody sees the question without what it was decided on.
+            seen = {name: value for name, value in structs.asdict(question).items() if name != "fingerprint"}
+            emit(ApprovalAsked(**seen))
 
         try:
             answer = await self._approver.ask(self._build_request(call_id, tool, decision), show)
@@ -138,7 +137,6 @@ class RuntimePermissions:
 
     def __init__(self, call_id: str, tool: str, questions: ApprovalPrompter, context: ToolContext, emit: Emit) -> None:
         self._call_and_tool = (call_id, tool)
-        self._gate = questions.gate
         self._questions = questions
         self._context = context
         self._emit = emit
@@ -150,16 +148,15 @@ class RuntimePermissions:
         """Return whether the command may connect to this host; `name` is what led to it if it is an address."""
         named = host if port in _DEFAULT_PORTS or ":" in host else f"{host}:{port}"
         setting = f"security.allowed_hosts: [{named}]"
-        return await self._request_permit(
-            lambda: self._gate.decide_connection(host, port, self._context, name), setting
-        )
+        decide = partial(self._questions.gate.decide_connection, host, port, self._context, name)
+        return await self._request_permit(decide, setting)
 
     async def write(self, path: str) -> Permit:
         """Return whether the command may write this path and what is below it."""
         setting = f"terminal.sandbox.writable: [{path}]"
-        return await self._request_permit(lambda: self._gate.decide_write(path, self._context), setting)
+        return await self._request_permit(partial(self._questions.gate.decide_write, path, self._context), setting)
 
-    async def _request_permit(self, decide: Callable[[], PermissionDecision], setting: str) -> Permit:
+    async def _request_permit(self, decide: Decide, setting: str) -> Permit:
         async with self._question_lock:
             decision = decide()
             if decision.verdict is Verdict.ALLOW:
@@ -173,27 +170,15 @@ class RuntimePermissions:
                     permit = self._permits[decision.subject] = Permit(True, once=answer.scope is AnswerScope.ONCE)
                     return permit
                 why, unasked = describe_refusal(answer), answer.by == NOBODY
+            reason, pattern = join_localizable(", and ", dict.fromkeys((decision.reason, why))), ""
+            if unasked:
+                reason = N_("{reason}; {setting} would allow it", reason=reason, setting=setting)
+                pattern = decision.pattern
+            self._emit(Refused(*self._call_and_tool, decision.subject, reason, pattern))
             permit = self._permits[decision.subject] = Permit(False, why)
-            self._emit(self._build_refusal(decision, why, setting if unasked else ""))
             return permit
-
-    def _build_refusal(self, decision: PermissionDecision, why: str, setting: str) -> Refused:
-        """Return the event that the person sees; where nobody could be asked, it names the setting that would have
-        allowed it.
-        """
-        reason = decision.reason if why == decision.reason else join_localizable(", and ", (decision.reason, why))
-        if setting:
-            reason = N_("{reason}; {setting} would allow it", reason=reason, setting=setting)
-        return Refused(*self._call_and_tool, decision.subject, reason, decision.pattern if setting else "")
 
 
 def describe_refusal(answer: ApprovalAnswer) -> str:
     """Return the reason of a refusal in words."""
     return _REFUSAL_REASONS.get(answer.by) or N_("{by} said no", by=answer.by)
-
-
-def _build_asked_event(request: ApprovalRequest) -> ApprovalAsked:
-    """Return the question as everybody sees it: without what it was decided on."""
-    shown = structs.asdict(request)
-    del shown["fingerprint"]
-    return ApprovalAsked(**shown)

@@ -42,11 +42,8 @@ def is_read_only_line(judged: CommandJudgement) -> bool:
     """Return whether nothing of a command line writes a file, as far as its text tells for sure."""
     if not judged.commands or any(not one.subject for one in judged.findings):
         return False  # what cannot be told apart into commands is not known
-    if any(
-        one.kind not in _READ_ONLY_EFFECTS and one.argv[:1] != ("git",)
-        for one in judged.effects
-        if not _is_discarded(one.targets)
-    ):
+    kept = (one for one in judged.effects if not _is_discarded(one.targets))
+    if any(one.kind not in _READ_ONLY_EFFECTS and one.argv[:1] != ("git",) for one in kept):
         return False
     return all(map(_is_read_only_command, judged.commands))
 

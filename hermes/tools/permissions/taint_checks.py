@@ -18,17 +18,12 @@ from hermes.tools.session import ToolContext
 from hermes.tools.taint import format_host
 
 _MAX_SHOWN = 3
-_TaintReason = tuple[str, str, str]
-"""The rule, the reason and the subject of a question; an empty subject stands for the command."""
 
 
 def check_own_effects(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each host that a tool reaches by itself, and each thing that it keeps for later."""
     for effect in facts.own_effects if facts.sources else ():
-        is_egress = effect.kind in EGRESS_KINDS
-        yield from _ask(
-            facts, effect, _describe_egress(effect, facts, context) if is_egress else _describe_kept(effect)
-        )
+        yield from _find_egress(effect, facts, context) if effect.kind in EGRESS_KINDS else _find_kept(effect, facts)
 
 
 def check_confined_effects(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
@@ -37,40 +32,30 @@ def check_confined_effects(facts: CallFacts, context: ToolContext) -> Iterator[C
     """
     del context
     for effect in facts.command_effects if facts.sources else ():
-        yield from _ask(facts, effect, _describe_kept(effect))
+        yield from _find_kept(effect, facts)
 
 
-def _ask(facts: CallFacts, effect: CommandEffect, why: "_TaintReason | None") -> Iterator[CommandFinding]:
-    if why is not None:
-        rule, reason, subject = why
-        reason = N_("{reason} while {because}", reason=reason, because=facts.because)
-        yield CommandFinding(Verdict.ASK, rule, reason, subject or quote_argv(effect.argv))
+def _ask(facts: CallFacts, rule: str, reason: str, subject: str) -> CommandFinding:
+    reason = N_("{reason} while {because}", reason=reason, because=facts.because)
+    return CommandFinding(Verdict.ASK, rule, reason, subject)
 
 
-def _describe_egress(effect: CommandEffect, facts: CallFacts, context: ToolContext) -> "_TaintReason | None":
-    """Return the reason to ask about a connection, or None when every host of it is known."""
+def _find_egress(effect: CommandEffect, facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+    """Yield a question about a connection, unless every host of it is known."""
     strange = [target for target in effect.targets if not is_known_host(target, context, facts.known_hosts)]
-    if not strange and effect.targets:
-        return None
-    where = ", ".join(host_from_target(one) for one in strange[:_MAX_SHOWN]) or N_("a host that cannot be told")
-    return "tainted-egress", N_("it reaches {where}", where=where), f"connect {where}"
+    if strange or not effect.targets:
+        where = ", ".join(host_from_target(one) for one in strange[:_MAX_SHOWN]) or N_("a host that cannot be told")
+        yield _ask(facts, "tainted-egress", N_("it reaches {where}", where=where), f"connect {where}")
 
 
-def _describe_kept(effect: CommandEffect) -> "_TaintReason | None":
-    """Return the reason to ask about something that is kept, or None: of files, only those that run later count."""
-    if effect.kind not in PERSISTING_KINDS:
-        return None
+def _find_kept(effect: CommandEffect, facts: CallFacts) -> Iterator[CommandFinding]:
+    """Yield a question about something that is kept: of files, only those that run later count."""
     is_lasting = effect.kind is EffectKind.PERSISTS
-    kept = [one for one in effect.targets if is_lasting or is_autorun_file(one)]
-    named = ", ".join(kept[:_MAX_SHOWN])
-    reason = N_("it keeps {named}, which acts later,", named=named)
-    return ("tainted-persistence", reason, f"keep {named}") if kept else None
-
-
-def _strip_host(host: str) -> str:
-    """Return the name in what a command calls a host, which may come with a user and a port."""
-    name = host.rsplit("@", 1)[-1].lower()
-    return name.rsplit(":", 1)[0] if name.count(":") == 1 else name
+    targets = effect.targets if effect.kind in PERSISTING_KINDS else ()
+    if kept := [one for one in targets if is_lasting or is_autorun_file(one)]:
+        named = ", ".join(kept[:_MAX_SHOWN])
+        reason = N_("it keeps {named}, which acts later,", named=named)
+        yield _ask(facts, "tainted-persistence", reason, f"keep {named}")
 
 
 def is_known_host(host: str, context: ToolContext, hosts: Sequence[str], port: int = 0) -> bool:
@@ -78,7 +63,8 @@ def is_known_host(host: str, context: ToolContext, hosts: Sequence[str], port: i
 
     `port` is 0 where it is not known.
     """
-    bare = _strip_host(host)
+    bare = host.rsplit("@", 1)[-1].lower()  # a command may call it with a user and a port
+    bare = bare.rsplit(":", 1)[0] if bare.count(":") == 1 else bare
     names = (bare, f"{bare}:{port}") if port else (bare,)
     return context.state.taint.is_host_named(format_host(bare, port)) or any(
         covers_subject(pattern.lower(), name) for pattern in hosts for name in names
@@ -98,8 +84,7 @@ def check_tainted_command(facts: CallFacts, context: ToolContext) -> Iterator[Co
         runs = (_describe_run(effect, context) for effect in facts.judged.effects)
         reason = next(filter(None, runs), "")
     if reason:
-        reason = N_("{reason} while {because}", reason=reason, because=facts.because)
-        yield CommandFinding(Verdict.ASK, "tainted-command", reason, facts.subject)
+        yield _ask(facts, "tainted-command", reason, facts.subject)
 
 
 def _describe_run(effect: CommandEffect, context: ToolContext) -> str:
@@ -110,17 +95,16 @@ def _describe_run(effect: CommandEffect, context: ToolContext) -> str:
     told_otherwise = any(name.startswith("GIT_") for name in context.state.environment)
     if is_hook_effect(effect) and not told_otherwise and (programs := list_git_programs(effect)) is not None:
         files = programs
-    strange = [one for one in files if one[:1] == "/" and _is_untrusted(one, context)]
-    return N_("it runs untrusted files{format_files}", format_files=_format_files(strange, context)) if strange else ""
+    workspace, judge = context.places.workspace, context.trust.find_untrusted_folder
+    strange = [one for one in files if one[:1] == "/" and judge(os.path.realpath(one), workspace)]
+    return (
+        N_("it runs untrusted files{format_files}", format_files=_format_files(strange, workspace)) if strange else ""
+    )
 
 
-def _format_files(files: Sequence[str], context: ToolContext) -> str:
-    named = [os.path.relpath(one, context.places.workspace) for one in files[:_MAX_SHOWN] if os.path.isfile(one)]
+def _format_files(files: Sequence[str], workspace: str) -> str:
+    named = [os.path.relpath(one, workspace) for one in files[:_MAX_SHOWN] if os.path.isfile(one)]
     return f": {', '.join(named)}" if named else ""
-
-
-def _is_untrusted(path: str, context: ToolContext) -> bool:
-    return bool(context.trust.find_untrusted_folder(os.path.realpath(path), context.places.workspace))
 
 
 def check_own_file_runs(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
