@@ -244,21 +244,16 @@ def _parse_rows(table: str) -> list[tuple[str, ...]]:
 
 
 @cache
-def _shapes_by_prefix() -> dict[str, str]:
-    """Return the pattern of keys with each prefix, the longest prefix first."""
-    shapes = {
-        prefix: f"{re.escape(prefix)}{_ALPHABETS[alphabet]}{{{least},}}"
-        for _, alphabet, least, *prefixes in _parse_rows(_PREFIXES)
+def _keys_by_start() -> dict[str, list[tuple[str, str, str]]]:
+    """Return (prefix, vendor, pattern) of keys by their first two characters, the longest prefix first."""
+    rows = {
+        prefix: (prefix, kind, f"{re.escape(prefix)}{_ALPHABETS[alphabet]}{{{least},}}")
+        for kind, alphabet, least, *prefixes in _parse_rows(_PREFIXES)
         for prefix in prefixes
     }
-    return {prefix: shapes[prefix] for prefix in list_prefixes()}
-
-
-@cache
-def _prefixes_by_start() -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for prefix in list_prefixes():
-        grouped.setdefault(prefix[:2], []).append(prefix)
+    grouped: dict[str, list[tuple[str, str, str]]] = {}
+    for prefix in sorted(rows, key=len, reverse=True):
+        grouped.setdefault(prefix[:2], []).append(rows[prefix])
     return grouped
 
 
@@ -268,8 +263,8 @@ def key_pattern(first: str) -> re.Pattern[str] | None:
 
     An unbounded repetition is the last item of its pattern, so that a match takes it and nothing is read twice.
     """
-    prefixes = _prefixes_by_start().get(first)
-    return re.compile("|".join(map(_shapes_by_prefix().__getitem__, prefixes))) if prefixes else None
+    rows = _keys_by_start().get(first)
+    return re.compile("|".join(shape for _, _, shape in rows)) if rows else None
 
 
 @cache
@@ -277,28 +272,16 @@ def whole_key_pattern() -> re.Pattern[str]:
     """Return the pattern of keys of several parts, and of those whose prefix holds a sign
     that is in no run of letters.
     """
-    signed = [
-        shape for prefix, shape in _shapes_by_prefix().items() if not prefix.replace("-", "").replace("_", "").isalnum()
-    ]
+    rows = (row for rows in _keys_by_start().values() for row in rows)
+    signed = (shape for prefix, _, shape in rows if not prefix.replace("-", "").replace("_", "").isalnum())
     return re.compile("|".join([*(shape for _, shape in _parse_rows(_WHOLE)), *signed]))
-
-
-@cache
-def _kinds_by_prefix() -> dict[str, str]:
-    return {prefix: kind for kind, _, _, *prefixes in _parse_rows(_PREFIXES) for prefix in prefixes}
-
-
-@cache
-def list_prefixes() -> tuple[str, ...]:
-    """Return the prefixes of keys, the longest first."""
-    return tuple(sorted(_kinds_by_prefix(), key=len, reverse=True))
 
 
 def identify_vendor(key: str) -> tuple[str, str]:
     """Return (the vendor whose pattern this is, the prefix that all of its keys share)."""
-    for prefix in _prefixes_by_start().get(key[:2], ()):
+    for prefix, kind, _ in _keys_by_start().get(key[:2], ()):
         if key.startswith(prefix):
-            return _kinds_by_prefix()[prefix], prefix
+            return kind, prefix
     whole = (kind for kind, shape in _parse_rows(_WHOLE) if re.match(shape, key))
     return next(whole, "key"), ""
 
@@ -445,15 +428,12 @@ def _is_longer_name(text: str, match: re.Match[str], key: str) -> bool:
 
 
 @cache
-def _encoded_prefixes() -> dict[str, str]:
-    """Return the first four characters of keys in base64, hex and reversed, and which of these it is."""
-    found: dict[str, str] = {}
-    for prefix in list_prefixes():
-        if len(prefix) >= 3 and not prefix.isalnum():
-            found[base64.b64encode(prefix[:3].encode()).decode()] = "base64"
-            found[prefix[:4].encode().hex()[:6]] = "hex"
-            found[prefix[:4][::-1]] = "reversed"
-    return found
+def _encoded_prefixes() -> frozenset[str]:
+    """Return the first characters of keys in base64, in hex, and reversed."""
+    prefixes = [prefix for rows in _keys_by_start().values() for prefix, *_ in rows]
+    long = [one.encode() for one in prefixes if len(one) >= 3 and not one.isalnum()]
+    forms = ((base64.b64encode(one[:3]), one[:4].hex()[:6].encode(), one[:4][::-1]) for one in long)
+    return frozenset(form.decode() for found in forms for form in found)
 
 
 def _find_encoded_key(text: str, at: int, end: int) -> Iterator[Span]:

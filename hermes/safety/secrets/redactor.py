@@ -423,7 +423,7 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """Return the text without secrets."""
-        spans = self._cached_spans(text)
+        spans = self.find_spans(text)
         if not spans:
             return text
         parts: list[str] = []
@@ -433,13 +433,11 @@ class Redactor:
             done = end
         return "".join([*parts, text[done:]])
 
-    def find_spans(self, text: str) -> list[Span]:
-        """Return (start, end, replacement) for each secret in the text, in order and without overlaps."""
-        return list(self._cached_spans(text))
+    def find_spans(self, text: str) -> Sequence[Span]:
+        """Return (start, end, replacement) for each secret in the text, in order and without overlaps.
 
-    def _cached_spans(self, text: str) -> Sequence[Span]:
-        """Return the spans, from a cache for recent texts: one text passes several checks on its way, the tool's,
-        the message's, the event's, the log's.
+        Those of recent texts are cached: a text passes several checks on its way, the tool's, the message's, the
+        event's, the log's.
         """
         return self._recent(text) if len(text) <= _MAX_CACHED_TEXT else self._find_spans(text)
 
