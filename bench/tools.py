@@ -227,8 +227,8 @@ async def bench_search(options: argparse.Namespace) -> None:
     async with open_session(options.backend) as (session, inside, _):
         make_files(inside)
         for pattern in ("function_4711_3", "nowhere_at_all"):
-            job = _SearchJob(pattern, str(inside), 0, "", "", "content", 0)
-            command = _build_ripgrep_command("/usr/bin/rg", job)
+            job = _SearchJob(pattern, str(inside), 0, "", "", "content", 0, 0)
+            command = _build_ripgrep_command("/usr/bin/rg", job, is_sorted=True)
 
             async def search(pattern: str = pattern) -> None:
                 await session.call("search_files", pattern=pattern)

@@ -91,7 +91,7 @@ _ASKED_IF_TAINTED = {
         guardfile podfile fastfile dangerfile tiltfile earthfile snakefile .air.toml .tool-versions .tmuxinator.yml
         lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml lefthook.toml lefthook-local.yml lefthook-local.yaml
         procfile mise.toml .devcontainer.json taskfile.yml .env.sh .dir-locals.el .rprofile mcp.json .vscode/ .idea/
-        .devcontainer/ .cargo/ .git/ hooks/ *.mk *.pth
+        .devcontainer/ .cargo/ .git/ hooks/ *.mk *.pth pyvenv.cfg .venv/bin/ venv/bin/ .venv/scripts/ venv/scripts/
     """,
     "continuous integration": """
         .github/workflows/ .github/actions/ .gitea/workflows/ .forgejo/workflows/ .circleci/ .buildkite/ .woodpecker/

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,7 @@ _HOME_FOLDERS = (
     ".aws",
 )
 _NAMES = ("one.txt", "two", "a b.md", "quo'te", "new\nline", "-x", "ümlaut", ".dot", "id_rsa")
+_FIRST_LINE = re.compile(r"(?m)^1\|(.*)$")
 _PROBE = """
 import json, os, stat, sys
 said = []
@@ -135,8 +137,8 @@ class Scene:
             result = await self.session.call("write_file", path=path, content=content)
             return "written" if result.status is ToolStatus.OK else ""
         result = await self.session.call("read_file", path=path)
-        is_read = result.status is ToolStatus.OK and "<" in result.text
-        return result.text[result.text.index("1|") + 2 :].partition("\n")[0] if is_read else ""
+        line = _FIRST_LINE.search(result.text) if result.status is ToolStatus.OK else None
+        return line[1] if line else ""
 
     def is_refused_by_name(self, path: str, *, write: bool) -> bool:
         """Whether the second wall explains a no."""

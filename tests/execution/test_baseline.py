@@ -3,19 +3,21 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from hermes.execution.sandbox.baseline import BaselineFile
-from hermes.execution.sandbox.planted_files import PlantedFiles
+from hermes.execution.sandbox.planted_files import LookBudget, PlantedFiles
 from hermes.safety.paths import Places
 from hermes.safety.start_links import find_start_targets, later_refusal
 
 KILLED = """
 import os, sys
 from hermes.execution.sandbox.baseline import BaselineFile
-from hermes.execution.sandbox.planted_files import PlantedFiles
+from hermes.execution.sandbox.planted_files import LookBudget, PlantedFiles
 folder, work = sys.argv[1:]
 PlantedFiles(BaselineFile(folder, work)).record_baseline([work])
 os.makedirs(f"{work}/new/.git/hooks")
@@ -142,3 +144,18 @@ def test_what_start_files_lead_to_is_protected(tmp_path: Path) -> None:
     (dotfiles / "autostart/new.desktop").write_text("theirs")
     assert len(plants.quarantine_new([str(home)], lambda path: False)) == 2
     assert (dotfiles / "bashrc").read_text() == "mine" and not (dotfiles / "autostart/new.desktop").exists()
+
+
+def test_a_look_is_cut_short_by_its_own_work_and_not_by_that_of_others() -> None:
+    def work_for(seconds: float) -> None:
+        began = time.thread_time()
+        while time.thread_time() - began < seconds:
+            pass
+
+    budget, other = LookBudget(0.05, 1e9), threading.Thread(target=work_for, args=(0.2,))
+    other.start()
+    other.join()
+    assert not budget.is_used_up()
+    work_for(0.05)
+    assert budget.is_used_up()
+    assert LookBudget(1e9, 0).is_used_up(), "nothing is waited for without an end"

@@ -79,6 +79,32 @@ async def test_lines_around(tree: Session) -> None:
     assert apart == "a.py:1:import os\na.py:6:def second():"
 
 
+async def test_files_are_in_the_order_of_their_names_folder_by_folder(session: Session) -> None:
+    names = ["a/z", "a.b/z", "a-b", "A", "a0/y/z", "a0/y.z", "a 1", "天/气", "ü", "b/a/c", "b/a.c", "b/a-c"]
+    for path in (session.cwd / name for name in names):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("one\nneedle\nthree\nfour\nneedle\n")
+    ordered = sorted(names, key=lambda name: os.fsencode(name).split(b"/"))
+    for engine in ("", session.context.search_path):
+        session.context = replace(session.context, search_path=engine)
+        assert (await session.text("search_files", pattern="needle", output_mode="files_only")).split("\n") == ordered
+        assert (await session.text("search_files", pattern="*", target="files")).split("\n") == ordered
+        lines = (await session.text("search_files", pattern="needle")).split("\n")
+        assert lines == [f"{name}:{number}:needle" for name in ordered for number in (2, 5)]
+        around = (await session.text("search_files", pattern="needle", context=1)).split("\n")
+        assert [line for line in around if line.endswith(":needle")] == lines and around.count("--") in (0, 11)
+
+
+async def test_the_first_page_of_very_many_lines_is_that_of_the_first_files(tree: Session) -> None:
+    for number in range(30):
+        (tree.cwd / f"many{number:02}.txt").write_text("needle\n" * 500)
+    page = await tree.text("search_files", pattern="needle", limit=1_000)
+    lines = [f"many{number:02}.txt:{line}:needle" for number in range(2) for line in range(1, 501)]
+    assert page.split("\n") == [*lines, "[more follow; go on with offset=1000]"]
+    counts = await tree.text("search_files", pattern="needle", output_mode="count")
+    assert counts.split("\n") == [f"many{number:02}.txt:500" for number in range(30)]
+
+
 async def test_files_by_name(tree: Session) -> None:
     assert await tree.text("search_files", pattern="*.py", target="files") == "a.py\nb/deep/c.py\nb.py"
     assert await tree.text("search_files", pattern="*.py", target="files", path="b") == "b/deep/c.py"

@@ -25,7 +25,9 @@ from hermes.util.file_handles import open_folder
 
 _MAX_FOLDERS = 50_000
 _LOOK_SECONDS = 2.0
-"""Seconds that one look may take."""
+"""Seconds of processor time that one look may take. What commands keep the machine busy with cuts no look short."""
+_WAIT_SECONDS = 20.0
+"""Seconds that one look may take with all that it waits for, such as a slow disk."""
 _MAX_FILE_BYTES = 262_144
 _MAX_HOOK_FILES = 2_000
 """The most files read in one folder of hooks; a folder with more is moved aside as a whole."""
@@ -109,6 +111,18 @@ class _SeenFolder(Struct, frozen=True):
     """Files directly in it that editors, agents or shells obey."""
     pointers: tuple[str, ...]
     """What leads from it to a repository, or to what nobody looks at."""
+
+
+class LookBudget:
+    """The time that one look may take: seconds of this thread's processor time, and seconds with all waiting."""
+
+    def __init__(self, busy: float, waiting: float) -> None:
+        self._busy_until = time.thread_time() + busy
+        self._until = time.monotonic() + waiting
+
+    def is_used_up(self) -> bool:
+        """Return whether one of the two is over."""
+        return time.thread_time() >= self._busy_until or time.monotonic() >= self._until
 
 
 class PlantedFiles:
@@ -320,11 +334,11 @@ class PlantedFiles:
         return tuple(f"{one}/" for one in map(os.path.dirname, self._new_repositories) if one not in self._known)
 
     def _scan_folders(self, roots: Iterable[str]) -> None:
-        until = time.monotonic() + _LOOK_SECONDS
+        budget = LookBudget(_LOOK_SECONDS, _WAIT_SECONDS)
         queue = sorted(roots)
         found: dict[str, _SeenFolder] = {}
         for path in queue:
-            if len(found) >= _MAX_FOLDERS or time.monotonic() > until:
+            if len(found) >= _MAX_FOLDERS or budget.is_used_up():
                 break
             stamp = _read_stamp(path)
             if stamp is None or path in found:

@@ -9,11 +9,15 @@ from contextlib import contextmanager
 from hermes.execution.sandbox.baseline import BaselineFile
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import SandboxPolicy, find_fixed_paths
+from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.safety.start_links import find_start_targets
 
-_TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
+_TOO_MANY_FOLDERS = N_(
+    "The workspace has too many folders to look through all of them: a command may have left something in the others"
+    " that git, an editor or an agent runs."
+)
 
 
 class PlantedGuard:

@@ -53,9 +53,13 @@ _CHUNK = 65_536
 _SHOWN = 500
 """Characters of a line that are shown."""
 _RG_OPTIONS = (
-    *("--no-config", "--color=never", "--no-messages", "--null", "--sort=path", "--hidden", "--no-require-git"),
+    *("--no-config", "--color=never", "--no-messages", "--null", "--hidden", "--no-require-git"),
     *("--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot"),
 )
+_MAX_UNSORTED = 4_000
+"""The most records that are taken unsorted, to be sorted here. ripgrep uses all processors only while it need not sort;
+where more is found, a sorted search has its page soon.
+"""
 
 
 class _SearchJob(Struct, frozen=True):
@@ -68,6 +72,8 @@ class _SearchJob(Struct, frozen=True):
     glob: str
     mode: str
     context: int
+    most: int
+    """The most lines of one file that a page of the results can be about; 0 where all of them count."""
 
 
 class SearchFilesParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +96,9 @@ class SearchFilesParams(Struct, frozen=True, forbid_unknown_fields=True):
         """Return the job for an engine."""
         mode = "list" if self.target == "files" else self.output_mode
         context = max(0, min(self.context, _MAX_CONTEXT)) if mode == "content" else 0
-        return _SearchJob(self.pattern, root, folder, name, self.file_glob, mode, context)
+        last = max(0, self.offset) + max(1, min(self.limit, _MAX_LIMIT)) + 1
+        most = {"content": last, "files_only": 1, "list": 1}.get(mode, 0)
+        return _SearchJob(self.pattern, root, folder, name, self.file_glob, mode, context, most)
 
 
 class _ResultPage:
@@ -119,6 +127,10 @@ class _ResultPage:
             self._lines.append(f"{name}:{row.rest}"[: len(name) + _MAX_LINE] if row.rest else name)
         return True
 
+    def add_rows(self, rows: Iterable[SearchRow | None]) -> bool:
+        """Add records; return False when the page is full and more follow."""
+        return all(self.add_row(row) for row in rows)
+
     def to_text(self) -> str:
         """Return the page as text."""
         lines = self._lines
@@ -141,19 +153,62 @@ async def search_files(ctx: ToolContext, args: SearchFilesParams) -> ToolOutput:
     with ExitStack() as held:
         job = _open_job(args, ctx, held)
         page = _ResultPage(args, single=bool(job.name))
-        await _fill_page(page, _find_rows(job, ctx), ctx.search_seconds)
+        await _fill_page(page, job, ctx)
     return ToolOutput(text=page.to_text(), provenance=Provenance(source=Source.FILE, label=args.path))
 
 
-async def _fill_page(page: _ResultPage, rows: AsyncGenerator[SearchRow | None, None], seconds: float) -> None:
+async def _fill_page(page: _ResultPage, job: _SearchJob, ctx: ToolContext) -> None:
     """Add rows until the page is full, or the time is over."""
+    shown = ShownRows(job, ctx)
+    found: list[SearchRow | None] = []
     try:
-        async with asyncio.timeout(seconds), contextlib.aclosing(rows):
-            async for row in rows:
-                if not page.add_row(row):
-                    break
+        async with asyncio.timeout(ctx.search_seconds):
+            engine = await _find_ripgrep(job, ctx)
+            is_taken = engine and job.most and await _take_unsorted(found, engine, job, ctx)
+            if not is_taken and not await _add_sorted(page, shown, _run_engine(job, ctx, engine, is_sorted=True)):
+                return
     except TimeoutError:
-        page.notes.append(f"stopped after {seconds:.0f} s; narrow the search")
+        page.notes.append(f"stopped after {ctx.search_seconds:.0f} s; narrow the search")
+        if not found:
+            return  # what is known of the last file is not all of it
+    if page.add_rows(shown.select_rows(_sort_rows(found, is_apart=job.context > 0))):
+        page.add_rows(shown.finish())
+
+
+async def _add_sorted(
+    page: _ResultPage, shown: "ShownRows", rows: AsyncGenerator[list[SearchRow | None], None]
+) -> bool:
+    """Add sorted rows as they come; return False when the page is full and more follow."""
+    async with contextlib.aclosing(rows) as batches:
+        async for batch in batches:
+            if not page.add_rows(shown.select_rows(batch)):
+                return False
+    return True
+
+
+async def _take_unsorted(found: list[SearchRow | None], engine: str, job: _SearchJob, ctx: ToolContext) -> bool:
+    """Take the rows of a search in the order in which they are found; return False, and take none, for too many."""
+    async with contextlib.aclosing(_run_engine(job, ctx, engine, is_sorted=False)) as batches:
+        async for rows in batches:
+            found += rows
+            if len(found) > _MAX_UNSORTED:
+                found.clear()
+                return False
+    return True
+
+
+def _sort_rows(rows: Iterable[SearchRow | None], *, is_apart: bool) -> Iterator[SearchRow | None]:
+    """Yield rows in the order of their paths, name by name as `rg --sort=path` has it. With `is_apart` a None, which
+    stands between groups of lines, comes before each file.
+    """
+    groups: dict[str, list[SearchRow | None]] = {}
+    path = ""
+    for row in rows:
+        path = row.path if row is not None else path
+        groups.setdefault(path, []).append(row)
+    for name in sorted(groups, key=lambda one: os.fsencode(one).split(b"/")):
+        yield from (None,) if is_apart else ()
+        yield from groups[name]
 
 
 def _open_job(args: SearchFilesParams, ctx: ToolContext, held: ExitStack) -> _SearchJob:
@@ -169,17 +224,6 @@ def _open_job(args: SearchFilesParams, ctx: ToolContext, held: ExitStack) -> _Se
         raise ToolError(f"{args.path} is no folder and no file that can be searched.") from None
     held.callback(os.close, folder)
     return args.build_job(os.path.dirname(place.real) if name else place.real, folder, name)
-
-
-async def _find_rows(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[SearchRow | None, None]:
-    """Yield the rows of an engine that are to be shown; None between groups of lines."""
-    shown = ShownRows(job, ctx)
-    async with contextlib.aclosing(_run_engine(job, ctx)) as batches:
-        async for rows in batches:
-            for row in shown.select_rows(rows):
-                yield row
-    for row in shown.finish():
-        yield row
 
 
 class ShownRows:
@@ -242,10 +286,10 @@ class ShownRows:
         return not hard_link_refusal(status, self._ctx.places)
 
 
-def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
+def _build_ripgrep_command(engine: str, job: _SearchJob, *, is_sorted: bool) -> list[str]:
     from hermes.tools.walker import SKIPPED
 
-    command = [engine, *_RG_OPTIONS]
+    command = [engine, *_RG_OPTIONS, *(["--sort=path"] if is_sorted else [])]
     for folder in sorted(SKIPPED):
         command += ["--glob", f"!{folder}/"]  # by its name: a pattern for what is in it is tried on each path
     if job.glob and "/" not in job.glob and job.glob[0] != "!":
@@ -254,6 +298,7 @@ def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
     where = f"./{job.name}"
     if job.mode == "list":
         return [*command, "--files", where]
+    # Without sorting ripgrep keeps all that it prints of a file in memory.
     lines = [
         "--line-number",
         "--no-heading",
@@ -261,7 +306,7 @@ def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
         f"--context={job.context}",
         "--max-columns=500",
         "--max-columns-preview",
-        *(["--max-count=1"] if job.mode == "files_only" else []),
+        *([f"--max-count={job.most}"] if job.most else []),
     ]
     return [*command, *lines, "--regexp", job.pattern, "--", where]
 
@@ -293,34 +338,36 @@ def _read_status(path: str) -> os.stat_result | None:
         return None
 
 
-async def _start_engine(job: _SearchJob, ctx: ToolContext) -> StartedReader:
-    """Start ripgrep where the kernel confines it to what is searched, else our walker."""
-    from hermes.tools.path_access import find_hidden_below, open_visible_parts
+async def _find_ripgrep(job: _SearchJob, ctx: ToolContext) -> str:
+    """Return the path of ripgrep where the kernel can confine it to what is searched; else empty."""
+    from hermes.tools.path_access import find_hidden_below
 
     engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
-    hidden = find_hidden_below(job.root, ctx)
     # Where something is hidden below, the kernel can keep it from being read, but not its names from being listed.
-    is_exact = job.mode != "list" or not hidden
-    if (
-        engine is not None
-        and is_exact
-        and (is_known_confinable(engine) or await asyncio.to_thread(can_confine, engine))
-    ):
+    if engine is None or (job.mode == "list" and find_hidden_below(job.root, ctx)):
+        return ""
+    return engine if is_known_confinable(engine) or await asyncio.to_thread(can_confine, engine) else ""
+
+
+async def _start_engine(job: _SearchJob, ctx: ToolContext, engine: str, *, is_sorted: bool) -> StartedReader:
+    """Start ripgrep, confined to what is searched, where it is given and can be started; else our walker."""
+    from hermes.tools.path_access import find_hidden_below, open_visible_parts
+
+    hidden = find_hidden_below(job.root, ctx)
+    if engine:
         with contextlib.suppress(OSError), ExitStack() as held:
             readable = open_visible_parts((job.root, job.folder, job.name), hidden, held)
-            command = _build_ripgrep_command(engine, job)
+            command = _build_ripgrep_command(engine, job, is_sorted=is_sorted)
             return await start_reader(command, job.folder, readable, seconds=ctx.search_seconds)
     command = _build_walker_command(job, hidden)
     return await start_reader(command, job.folder, given=(job.folder,), seconds=ctx.search_seconds)
 
 
-async def _can_confine(engine: str) -> bool:
-    return is_known_confinable(engine) or await asyncio.to_thread(can_confine, engine)
-
-
-async def _run_engine(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[list[SearchRow | None], None]:
+async def _run_engine(
+    job: _SearchJob, ctx: ToolContext, engine: str, *, is_sorted: bool
+) -> AsyncGenerator[list[SearchRow | None], None]:
     """Start an engine and read its rows, as they come. Leaving early, or a cancellation, kills it."""
-    started = await _start_engine(job, ctx)
+    started = await _start_engine(job, ctx, engine, is_sorted=is_sorted)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     with ExitStack() as undo:
