@@ -16,6 +16,7 @@ from msgspec import Struct, field, structs
 from hermes.core.errors import ToolError
 from hermes.core.messages import Source
 from hermes.core.outcomes import AnswerScope
+from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
@@ -26,6 +27,7 @@ from hermes.tools.permissions.gate import (
     NETWORK,
     OUTSIDE,
     READ,
+    UNSEEN,
     WRITE,
     PermissionDecision,
     SessionGrant,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
-_LASTING_REFUSAL_RULES = (NETWORK, OUTSIDE, HIDDEN, _EGRESS)
+_LASTING_REFUSAL_RULES = (NETWORK, OUTSIDE, HIDDEN, UNSEEN, _EGRESS)
 """Rules about a host or a path: a person's no to those holds for the session."""
 _MAX_PARTS, _MAX_PART_CHARACTERS = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
@@ -137,20 +139,20 @@ class PolicyGate:
         )
         return self._apply_policy(_facts_from_finding(finding), context)
 
-    def decide_write(self, path: str, context: ToolContext) -> PermissionDecision:
-        """Decide on a path outside the workspace that a sandboxed command wants to write."""
-        from hermes.safety.paths import write_refusal
+    def decide_opening(self, denied: DeniedPath, context: ToolContext) -> PermissionDecision:
+        """Decide on a path outside the workspace that a sandboxed command wants to read or write."""
+        from hermes.safety.paths import read_refusal, write_refusal
 
-        subject = quote_argv((WRITE, f"{path}/*" if os.path.isdir(path) else path))
-        refused = write_refusal(path, context.places)
+        path, rule = denied.path, OUTSIDE if denied.is_write else UNSEEN
+        subject = quote_argv((WRITE if denied.is_write else READ, f"{path}/*" if os.path.isdir(path) else path))
+        refused = (write_refusal if denied.is_write else read_refusal)(path, context.places)
         if refused:
             return PermissionDecision(verdict=Verdict.DENY, rule="protected-path", reason=refused, subject=subject)
         if subject in self.session_grants.refused_subjects:
-            refused = _format_refusal(subject)
-            return PermissionDecision(verdict=Verdict.DENY, rule=OUTSIDE, reason=refused, subject=subject)
-        finding = CommandFinding(
-            Verdict.ASK, OUTSIDE, N_("the sandbox kept the command from writing {path}", path=path), subject
-        )
+            return PermissionDecision(verdict=Verdict.DENY, rule=rule, reason=_format_refusal(subject), subject=subject)
+        wanted = N_("the sandbox kept the command from writing {path}", path=path)
+        missed = N_("the command missed something in {path}, which commands do not see", path=path)
+        finding = CommandFinding(Verdict.ASK, rule, wanted if denied.is_write else missed, subject)
         return self._apply_policy(_facts_from_finding(finding), context)
 
     def remember_refusal(self, decision: PermissionDecision) -> None:
@@ -208,7 +210,7 @@ class PolicyGate:
             known = (verb, path) in self._granted_paths
             if not path or known or os.path.realpath(path) != path or not os.path.exists(path):
                 continue
-            if verb == READ or self.decide_write(path, context).verdict is Verdict.ALLOW:
+            if verb == READ or self.decide_opening(DeniedPath(path, is_write=True), context).verdict is Verdict.ALLOW:
                 self._granted_paths.add((verb, path))
                 with contextlib.suppress(ToolError):  # what is protected stays closed; a command that tries it is told
                     (context.backend.grant_read if verb == READ else context.backend.grant_write)(path)
@@ -437,7 +439,7 @@ def _list_patterns(asks: Sequence[CommandFinding]) -> tuple[str, ...]:
 def pattern_from_finding(finding: CommandFinding) -> str:
     """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
     pattern = escape_pattern(finding.subject)
-    if finding.rule not in (OUTSIDE, HIDDEN):
+    if finding.rule not in (OUTSIDE, HIDDEN, UNSEEN):
         return pattern
     return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
 
