@@ -208,6 +208,10 @@ class TerminalBackend(Protocol):
         """Return the path that a command was kept from, judging by its text and output, where a person may open it."""
         ...
 
+    def can_open(self, denied: DeniedPath) -> bool:
+        """Return whether a person may open a path (resolved) to commands that they do not see, or may not write."""
+        ...
+
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain what a command did not get here, judging by its text and output: paths that are opened to nobody,
         settings that are kept, variables. A line for each; of what may come again only the first time.
@@ -270,6 +274,10 @@ class UnconfinedBackend:
 
     def find_denied_path(self, command: str, cwd: str, output: str) -> None:
         """Return None: no answer could open anything."""
+
+    def can_open(self, denied: DeniedPath) -> bool:
+        """Return False: nothing is kept from commands, so nothing can be opened."""
+        return False
 
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain which variables a command used that commands do not get; no place is closed here."""

@@ -1,6 +1,7 @@
 """What the sandbox kept a command from: a question where a person may open it, a line of why where nobody may."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -23,45 +24,73 @@ async def test_what_is_never_opened_is_said_with_its_reason(command: str, place:
         assert one.asked == []
 
 
-@pytest.mark.parametrize("command", ["cat ~/.app/b", "cat ~/Missing/b", "cat ~/.ssh/id_rsa", "cat ~/x"])
+@pytest.mark.parametrize("command", ["cat ~/Missing/b", "cat ~/.ssh/id_rsa", "cat ~/x"])
 async def test_what_is_hidden_is_said(command: str) -> None:
     async with scene(trusted=True) as one:
         one.open_tmp()
-        for name in (".app", ".ssh"):
-            (one.home.home / name).mkdir()
-            (one.home.home / name / "b").write_text("mine")
+        (one.home.home / ".ssh").mkdir()
+        (one.home.home / ".ssh/id_rsa").write_text("mine")
         said = await one.run(command, says(YES))
         assert f"the sandbox hides {one.home.home.resolve()}/" in said and "mine" not in said
         assert one.asked == []
 
 
-@pytest.mark.parametrize("command", ["cat ~/Documents/b", "ls ~/Documents", "cd ~/Documents && ls; cat b"])
+UNSEEN = """python3 -c 'import os; print(open(os.environ["HOME"] + "/Documents/b").read())'"""
+
+
+def fill_documents(one: Scene) -> Path:
+    """Make a folder of the person's with a key in it."""
+    one.open_tmp()
+    folder = one.home.home / "Documents"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "b").write_text("mine")
+    (folder / "deep/.env").write_text("K" + "EY=1")
+    return folder.resolve()
+
+
+@pytest.mark.parametrize("command", ["cat ~/Documents/b", "ls ~/Documents", "cd ~/Documents && ls; cat b", UNSEEN])
 async def test_a_folder_of_the_persons_is_asked_about(command: str) -> None:
     async with scene(trusted=True) as one:
-        one.open_tmp()
-        (one.home.home / "Documents/deep").mkdir(parents=True)
-        (one.home.home / "Documents/b").write_text("mine")
-        (one.home.home / "Documents/deep/.env").write_text("K" + "EY=1")
+        folder = fill_documents(one)
         said = await one.run(command, says(NO))
-        subject = f"read {one.home.home.resolve()}/Documents/*"
-        assert [asked.subject for asked in one.asked] == [subject] and "mine" not in said
-        assert "the person said no); do not try again" in said
-        assert "the person said no" in await one.run(command, says(YES)) and len(one.asked) == 1
+        assert len(one.asked) == 1 and "mine" not in said and "the person said no" in said
+        assert one.asked[0].no_covers == f"`read {folder}/*`"
+        said = await one.run(command, says(YES))
+        assert len(one.asked) == 1 and "mine" not in said, "a no holds for the session"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat ~/Documents/b", "cat ../home/Documents/b", "ls ~/Documents && cat ~/Documents/b"]
+)
+@pytest.mark.parametrize("scope", [ONCE, YES])
+async def test_a_yes_to_what_a_command_names_comes_before_it_runs(command: str, scope: AnswerScope) -> None:
+    async with scene(trusted=True) as one:
+        folder = fill_documents(one)
+        said = await one.run(f"echo ran >> count; {command}", says(scope))
+        assert "mine" in said and (one.home.cwd / "count").read_text() == "ran\n"
+        assert [asked.session_covers for asked in one.asked] == [f"`read {folder}/*`"]
+        said = await one.run("cat ~/Documents/b ~/Documents/deep/.env; echo theirs > ~/Documents/b", says(NO))
+        assert ("mine" in said) is (scope is YES) and "EY=1" not in said
+        assert (folder / "b").read_text() == "mine"
 
 
 @pytest.mark.parametrize("scope", [ONCE, YES])
-async def test_a_yes_opens_the_folder_to_read_but_no_key_in_it(scope: AnswerScope) -> None:
+async def test_a_yes_to_what_a_program_missed_is_for_its_next_run(scope: AnswerScope) -> None:
     async with scene(trusted=True) as one:
-        one.open_tmp()
-        (one.home.home / "Documents/deep").mkdir(parents=True)
-        (one.home.home / "Documents/b").write_text("mine")
-        (one.home.home / "Documents/deep/.env").write_text("K" + "EY=1")
-        command = "cat ~/Documents/b ~/Documents/deep/.env; echo theirs > ~/Documents/b"
-        assert "mine" not in await one.run(command, says(scope))
-        said = await one.run(command, says(NO))
-        assert "mine" in said and "EY=1" not in said
-        assert ("mine" in await one.run("cat ~/Documents/b", says(NO))) is (scope is YES)
-        assert (one.home.home / "Documents/b").read_text() == "mine"
+        folder = fill_documents(one)
+        assert "mine" not in await one.run(UNSEEN, says(scope))
+        (asked,) = one.asked
+        assert asked.subject == f"read {folder}/*"
+        assert asked.once_covers == f"that this command, run once more as it is, may {asked.subject}"
+        assert "mine" in await one.run(UNSEEN, says(NO))
+        assert ("mine" in await one.run(UNSEEN, says(NO))) is (scope is YES)
+
+
+async def test_what_a_command_names_is_refused_where_nobody_is_asked() -> None:
+    async with scene(trusted=True) as one:
+        fill_documents(one)
+        said = await one.run("echo ran > count; cat ~/Documents/b")
+        assert "Not allowed" in said and "commands do not see" in said and not (one.home.cwd / "count").exists()
 
 
 @pytest.mark.needs("bubblewrap")

@@ -284,6 +284,10 @@ class SandboxBackend:
         """Return the path that a command was kept from, judging by its output, where a grant would open it."""
         return self._layouts.find_denied_path(command, cwd, output)
 
+    def can_open(self, denied: DeniedPath) -> bool:
+        """Return whether a grant would open a path (resolved)."""
+        return not self._layouts.explain_refusal(denied)
+
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain which path is closed, that git's settings are kept, and which variables commands do not get."""
         is_closed = failed and self._layouts.find_denied_path(command, cwd, output) is None

@@ -56,16 +56,16 @@ class SessionLayout:
 
     def build_unfixed(self, command: ShellCommand) -> AccessLayout:
         """Return the layout for a command before anything in what is writable is fixed, some seconds old at most."""
-        policy, opened = self._policy, self._opened
         real = [one for one in command.opened_paths if os.path.realpath(one.path) == one.path]
-        written = [one.path for one in real if one.is_write and not explain_grant_refusal(one.path, policy)]
-        read = [one.path for one in real if not one.is_write and not explain_read_refusal(one.path, policy)]
+        allowed = [one for one in real if not self.explain_refusal(one)]
+        written, read = ([one.path for one in allowed if one.is_write is way] for way in (True, False))
         keys = [find_keys_below(one) for one in read]
         if not (written or read) or None in keys:
             return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
+        opened = self._opened
         found = (*opened.keys, *(key for some in keys for key in some or ()))
         alone = OpenedPlaces(written=(*opened.written, *written), read=(*opened.read, *read), keys=found)
-        return build_layout(policy, alone)
+        return build_layout(self._policy, alone)
 
     def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
@@ -95,6 +95,10 @@ class SessionLayout:
         """Return whether a path lies in a folder that commands see, and may write, as this machine does."""
         roots = (self._policy.places.workspace, *self._policy.writable, *self._opened.written)
         return any(is_or_below(path, root) for root in roots)
+
+    def explain_refusal(self, denied: DeniedPath) -> str:
+        """Explain why a path (resolved) is never opened to commands; empty when a person may open it."""
+        return (explain_grant_refusal if denied.is_write else explain_read_refusal)(denied.path, self._policy)
 
     def find_denied_path(self, command: str, cwd: str, output: str) -> DeniedPath | None:
         """Return the path that a command was kept from writing, or reading, where a grant would open it.
