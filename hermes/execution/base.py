@@ -33,6 +33,13 @@ class Permit(Struct, frozen=True):
     once: bool = False
 
 
+class DeniedPath(Struct, frozen=True):
+    """A path that a command was kept from reading or writing, and that a person may open."""
+
+    path: str
+    is_write: bool
+
+
 class CommandPermissions(Protocol):
     """Decides when a sandboxed command wants more than it has. Each answer comes from a person, or is no."""
 
@@ -42,8 +49,8 @@ class CommandPermissions(Protocol):
         """
         ...
 
-    async def write(self, path: str) -> Permit:
-        """Return whether the command may write this path and everything below it."""
+    async def open_path(self, denied: DeniedPath) -> Permit:
+        """Return whether the command may read, or write, this path and everything below it."""
         ...
 
 
@@ -76,8 +83,8 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     report_state: bool = False
     network: NetworkMode = NetworkMode.ON
     permissions: CommandPermissions | None = None
-    writable_paths: tuple[str, ...] = ()
-    """More paths that this command may write in a backend that confines commands, because a person allowed it."""
+    opened_paths: tuple[DeniedPath, ...] = ()
+    """Paths that a person opened to this command alone, in a backend that confines commands."""
     git_settings: tuple[str, ...] = ()
     """Git settings files that it may change; whatever would let git run programs is reverted afterwards."""
     stop_patience: StopPatience = StopPatience()
@@ -197,10 +204,12 @@ class TerminalBackend(Protocol):
         """Return whether the folder in which an earlier command ended is known to be missing now."""
         ...
 
-    def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return the path that a command was kept from writing, judging by its output, where a person may open it; else
-        "".
-        """
+    def find_denied_path(self, command: str, cwd: str, output: str) -> DeniedPath | None:
+        """Return the path that a command was kept from, judging by its text and output, where a person may open it."""
+        ...
+
+    def can_open(self, denied: DeniedPath) -> bool:
+        """Return whether a person may open a path (resolved) to commands that they do not see, or may not write."""
         ...
 
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
@@ -263,9 +272,12 @@ class UnconfinedBackend:
         """Return the path itself."""
         return path
 
-    def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return "": no answer could open anything."""
-        return ""
+    def find_denied_path(self, command: str, cwd: str, output: str) -> None:
+        """Return None: no answer could open anything."""
+
+    def can_open(self, denied: DeniedPath) -> bool:
+        """Return False: nothing is kept from commands, so nothing can be opened."""
+        return False
 
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain which variables a command used that commands do not get; no place is closed here."""

@@ -26,16 +26,26 @@ class TempHome:
     """A temporary folder with `HOME`, `HERMES_HOME`, the XDG folders, a temp folder and a working directory in it.
 
     `config` becomes `config.yaml` in the Hermes home (none: no file); `environ` is a whole environment for
-    subprocesses: of the real one only `PATH` is in it, with `more` added. The context removes everything again.
+    subprocesses: of the real one only `PATH` is in it, with `more` added. `workspace` is the working directory below
+    the temporary folder; `home/code/work` is one in the home. The context removes everything again.
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, *, more: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        more: Mapping[str, str] | None = None,
+        workspace: str = "work",
+    ) -> None:
         self.config = config
         self.more = dict(more or {})
         self.root = Path()
+        self._workspace = workspace
 
     @classmethod
-    def for_server(cls, url: str, *, api_mode: str = "", more_config: Mapping[str, object] | None = None) -> Self:
+    def for_server(
+        cls, url: str, *, api_mode: str = "", more_config: Mapping[str, object] | None = None, workspace: str = "work"
+    ) -> Self:
         """Return a home whose model is the scripted server at `url`, and whose commands run without a sandbox.
 
         `more_config` may say otherwise: `{"terminal": {"backend": "sandbox"}}`.
@@ -49,12 +59,12 @@ class TempHome:
         }
         if api_mode:
             model["api_mode"] = api_mode
-        return cls({"model": model, "terminal": {"backend": "local"}, **(more_config or {})})
+        return cls({"model": model, "terminal": {"backend": "local"}, **(more_config or {})}, workspace=workspace)
 
     def __enter__(self) -> Self:
         self.root = Path(tempfile.mkdtemp(prefix="hermes-home-")).resolve()
         for folder in (self.home, self.hermes, self.cwd, self.root / "tmp"):
-            folder.mkdir()
+            folder.mkdir(parents=True)
         for name in ("config", "data", "cache", "state", "runtime"):
             (self.root / "xdg" / name).mkdir(parents=True, mode=0o700)
         if self.config is not None:
@@ -77,7 +87,7 @@ class TempHome:
     @property
     def cwd(self) -> Path:
         """An empty working directory."""
-        return self.root / "work"
+        return self.root / self._workspace
 
     @property
     def environ(self) -> dict[str, str]:

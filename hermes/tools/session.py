@@ -13,7 +13,7 @@ from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance
 from hermes.core.secret import KeyHolder
-from hermes.execution.base import BackendHandle, CommandPermissions, TerminalBackend
+from hermes.execution.base import BackendHandle, CommandPermissions, DeniedPath, TerminalBackend
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.taint import Taint, TrustedFolders
@@ -129,14 +129,14 @@ class Todo(Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
 
 
-class OneTimeWrites(Struct, frozen=True):
-    """Paths that a command may write when it is run once more, as it was, in the folder in which it was refused.
+class OneTimePaths(Struct, frozen=True):
+    """Paths that are open to a command when it is run once more, as it was, in the folder in which it was refused.
 
     `code` is a hash of the files that it runs: another content of theirs would be another command.
     """
 
     cwd: str
-    paths: tuple[str, ...]
+    paths: tuple[DeniedPath, ...]
     code: str = ""
 
 
@@ -181,7 +181,7 @@ class ToolState(Struct):
     """For each loss of files by the calls of this batch what no checkpoint can bring back; empty where it can."""
     has_told_of_undo: bool = False
     """Whether the person was told that files are deleted without a question, since copies are kept."""
-    one_time_writes: dict[str, OneTimeWrites] = field(default_factory=dict)
+    one_time_paths: dict[str, OneTimePaths] = field(default_factory=dict)
     """The paths that a person has allowed for one more run of a command, by its text."""
     started_processes: "ProcessTable | None" = None
     """The background processes; None before anything has asked for them."""

@@ -36,7 +36,8 @@ _NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "hermes.providers.wire": {"Decoder": "AnswerDecoder", "Wire": "WireFormat", "matches": "matches_model"},
         "hermes.tools.session": {
-            "Catalogue": "DeferredTools", "Found": "FoundTool", "Limits": "ToolLimits", "Opening": "OneTimeWrites",
+            "Catalogue": "DeferredTools", "Found": "FoundTool", "Limits": "ToolLimits", "Opening": "OneTimePaths",
+            "OneTimeWrites": "OneTimePaths",
         },
         "hermes.tools.tool": {"SUMMARY": "MAX_SUMMARY", "Traits": "ToolTraits"},
     }

@@ -103,15 +103,18 @@ async def scene(
     config: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
     trusted: bool = False,
+    workspace: str = "work",
 ) -> AsyncIterator[Scene]:
-    """A home, a scripted model and a session in it. `trusted`: the person vouches for the working folder."""
+    """A home, a scripted model and a session in it. `trusted`: the person vouches for the working folder, which is
+    `workspace` below the scene's folder.
+    """
     from hermes.config.trusted_folders import set_trust
 
     script: list[Reply] = []
     async with ScriptedServer(ScriptedModel(lambda _: script.pop(0))) as server:
         guard = {"hard_stop_enabled": False, "warnings_enabled": False}
         more = {"terminal": {"backend": backend}, "tool_loop_guardrails": guard, **(config or {})}
-        with TempHome.for_server(server.url, more_config=more) as home:
+        with TempHome.for_server(server.url, more_config=more, workspace=workspace) as home:
             home.more.update(environ or {})
             if trusted:
                 set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)

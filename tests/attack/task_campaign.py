@@ -5,7 +5,8 @@
 The file has a section a task, `## N. title`, with fenced blocks: `setup` (a script that makes the starting files),
 `step` (one command of the agent) and `edit` (a path on the first line, below it the whole content). Each task runs
 twice: by bash alone, and by a model that calls the tools while the person says yes to everything. A step is broken when
-it fails only with Hermes.
+it fails only with Hermes. The folders are made below `TMPDIR`, which must not be a folder of the machine's that the
+sandbox has one of its own for (`/tmp`), nor a home.
 """
 
 import argparse
@@ -27,6 +28,9 @@ _TASK = re.compile(r"(?m)^## (\d+)\. (.*)$")
 _BLOCK = re.compile(r"(?ms)^```(setup|step|edit)\n(.*?)^```$")
 _CODE = re.compile(r"exit code (\d+)")
 _SECONDS = 120
+_REPEATS = 3
+WORKSPACE = "home/code/work"
+"""A project among others in the home, as people have it."""
 
 
 @dataclass
@@ -46,6 +50,8 @@ class Outcome:
 
     questions: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    repeats: int = 0
+    """The commands that were run again after a person had opened a place to them."""
 
 
 def parse_tasks(text: str) -> list[Task]:
@@ -78,9 +84,9 @@ def run_bash(script: str, folder: Path, home: Path) -> int:
 def run_alone(task: Task) -> list[int]:
     """Run a task by bash alone, in one shell for each step; return the exit codes of its steps."""
     with tempfile.TemporaryDirectory() as folder:
-        work, home = Path(folder) / "work", Path(folder) / "home"
-        work.mkdir()
-        home.mkdir()
+        home = Path(folder) / "home"
+        work = Path(folder) / WORKSPACE
+        work.mkdir(parents=True)
         run_bash(task.setup, work, home)
         codes: list[int] = []
         state = f"cd {work}"
@@ -106,22 +112,23 @@ def write_edit(work: Path, body: str) -> None:
 
 
 async def run_with_hermes(one: Scene, task: Task, codes: list[int]) -> Outcome:
-    """Run a task by calls of tools, one turn for all of it."""
+    """Run a task by calls of tools. As a model does, it runs a command again that a person has opened something to."""
     outcome = Outcome()
 
     def answer(event: ApprovalAsked) -> AnswerScope:
         outcome.questions.append(f"{event.tool} {event.subject[:80]!r}: {event.reason}")
         return SESSION
 
-    calls: list[list[Call]] = []
-    for kind, body in task.steps:
+    for (kind, body), code in zip(task.steps, codes, strict=True):
+        path, _, content = body.partition("\n")
+        call = Call("terminal", {"command": body.rstrip("\n"), "timeout": _SECONDS})
         if kind == "edit":
-            path, _, content = body.partition("\n")
-            calls.append([Call("write_file", {"path": path.strip(), "content": content})])
-        else:
-            calls.append([Call("terminal", {"command": body.rstrip("\n"), "timeout": _SECONDS})])
-    results = await one.turn(*calls, text=f"Please do this: {task.title}", person=answer)
-    for (kind, body), code, said in zip(task.steps, codes, results, strict=True):
+            call = Call("write_file", {"path": path.strip(), "content": content})
+        (said,) = await one.turn([call], text=f"Please do this: {task.title}", person=answer)
+        for _ in range(_REPEATS):
+            if "run what is left again" in said:
+                outcome.repeats += 1
+                (said,) = await one.turn([call], person=answer)
         found = _CODE.findall(said)
         failed = kind == "step" and (not found or found[-1] != "0")
         if (failed and code == 0) or "Not allowed" in said:
@@ -141,7 +148,7 @@ async def main() -> int:
     tasks = [one for one in parse_tasks(args.file.read_text()) if args.only in (0, one.number)]
     for task in tasks:
         codes = run_alone(task)
-        async with scene(args.backend, trusted=not args.untrusted) as one:
+        async with scene(args.backend, trusted=not args.untrusted, workspace=WORKSPACE) as one:
             home = Path(one.home.environ["HOME"])
             run_bash(task.setup, one.home.cwd, home)
             outcome = await run_with_hermes(one, task, codes)
@@ -150,7 +157,11 @@ async def main() -> int:
             say(f"      {line}")
         total.questions += outcome.questions
         total.broken += outcome.broken
-    say(f"{len(tasks)} tasks: {len(total.questions)} questions, {len(total.broken)} broken steps")
+        total.repeats += outcome.repeats
+    say(
+        f"{len(tasks)} tasks: {len(total.questions)} questions, {len(total.broken)} broken steps,"
+        f" {total.repeats} commands run again"
+    )
     return 0
 
 

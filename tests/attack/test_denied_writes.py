@@ -1,10 +1,13 @@
-"""A write that the sandbox refused: a question where a person may open the place, a line of why where nobody may."""
+"""What the sandbox kept a command from: a question where a person may open it, a line of why where nobody may."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.attack.obedient_scene import NO, Scene, says, scene
+from hermes.core.outcomes import AnswerScope
+from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
+from tests.attack.obedient_scene import SESSION as YES
 
 
 @pytest.mark.needs("bubblewrap")
@@ -21,17 +24,98 @@ async def test_what_is_never_opened_is_said_with_its_reason(command: str, place:
         assert one.asked == []
 
 
-@pytest.mark.needs("bubblewrap")
-@pytest.mark.parametrize("command", ["cp a ~/b", "cat ~/Documents/b", "ls ~/Documents", "cd ~/Documents && ls"])
+@pytest.mark.parametrize("command", ["cat ~/Missing/b", "cat ~/.ssh/id_rsa", "cat ~/x"])
 async def test_what_is_hidden_is_said(command: str) -> None:
     async with scene(trusted=True) as one:
         one.open_tmp()
-        (one.home.cwd / "a").write_text("x")
-        (one.home.home / "Documents").mkdir()
-        (one.home.home / "Documents/b").write_text("mine")
-        said = await one.run(command, says(NO))
+        (one.home.home / ".ssh").mkdir()
+        (one.home.home / ".ssh/id_rsa").write_text("mine")
+        said = await one.run(command, says(YES))
         assert f"the sandbox hides {one.home.home.resolve()}/" in said and "mine" not in said
         assert one.asked == []
+
+
+UNSEEN = """python3 -c 'import os; print(open(os.environ["HOME"] + "/Documents/b").read())'"""
+
+
+def fill_documents(one: Scene) -> Path:
+    """Make a folder of the person's with a key in it."""
+    one.open_tmp()
+    folder = one.home.home / "Documents"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "b").write_text("mine")
+    (folder / "deep/.env").write_text("K" + "EY=1")
+    return folder.resolve()
+
+
+@pytest.mark.parametrize("command", ["cat ~/Documents/b", "ls ~/Documents", "cd ~/Documents && ls; cat b", UNSEEN])
+async def test_a_folder_of_the_persons_is_asked_about(command: str) -> None:
+    async with scene(trusted=True) as one:
+        folder = fill_documents(one)
+        said = await one.run(command, says(NO))
+        assert len(one.asked) == 1 and "mine" not in said and "the person said no" in said
+        assert one.asked[0].no_covers == f"`read {folder}/*`"
+        said = await one.run(command, says(YES))
+        assert len(one.asked) == 1 and "mine" not in said, "a no holds for the session"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat ~/Documents/b", "cat ../home/Documents/b", "ls ~/Documents && cat ~/Documents/b"]
+)
+@pytest.mark.parametrize("scope", [ONCE, YES])
+async def test_a_yes_to_what_a_command_names_comes_before_it_runs(command: str, scope: AnswerScope) -> None:
+    async with scene(trusted=True) as one:
+        folder = fill_documents(one)
+        said = await one.run(f"echo ran >> count; {command}", says(scope))
+        assert "mine" in said and (one.home.cwd / "count").read_text() == "ran\n"
+        assert [asked.session_covers for asked in one.asked] == [f"`read {folder}/*`"]
+        said = await one.run("cat ~/Documents/b ~/Documents/deep/.env; echo theirs > ~/Documents/b", says(NO))
+        assert ("mine" in said) is (scope is YES) and "EY=1" not in said
+        assert (folder / "b").read_text() == "mine"
+
+
+@pytest.mark.parametrize("scope", [ONCE, YES])
+async def test_a_yes_to_what_a_program_missed_is_for_its_next_run(scope: AnswerScope) -> None:
+    async with scene(trusted=True) as one:
+        folder = fill_documents(one)
+        assert "mine" not in await one.run(UNSEEN, says(scope))
+        (asked,) = one.asked
+        assert asked.subject == f"read {folder}/*"
+        assert asked.once_covers == f"that this command, run once more as it is, may {asked.subject}"
+        assert "mine" in await one.run(UNSEEN, says(NO))
+        assert ("mine" in await one.run(UNSEEN, says(NO))) is (scope is YES)
+
+
+async def test_what_a_command_names_is_refused_where_nobody_is_asked() -> None:
+    async with scene(trusted=True) as one:
+        fill_documents(one)
+        said = await one.run("echo ran > count; cat ~/Documents/b")
+        assert "Not allowed" in said and "commands do not see" in said and not (one.home.cwd / "count").exists()
+
+
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize("command", ["(cd ../other && echo x >> file)", "true; cd ../other; cd .; touch ./new; false"])
+async def test_a_folder_that_a_command_enters_is_asked_about(command: str) -> None:
+    async with scene(trusted=True) as one:
+        one.open_tmp()
+        other = one.home.cwd.parent / "other"
+        other.mkdir()
+        (other / "file").write_text("mine")
+        await one.run(command, says(NO))
+        (asked,) = one.asked
+        assert asked.subject in (f"write {other.resolve()}/file", f"write {other.resolve()}/*")
+
+
+@pytest.mark.needs("git", "bubblewrap")
+async def test_a_work_tree_beside_the_workspace_is_asked_about() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        beside(one)
+        command = "git worktree add -q ../fix && touch ../fix/x"
+        await one.run(command, says(YES))
+        assert "exit code 0" in await one.run(command, says(YES))
+        assert (one.home.cwd.parent / "fix/x").exists()
+        assert [asked.subject for asked in one.asked] == [f"write {one.home.cwd.resolve().parent}/*"]
 
 
 def beside(one: Scene) -> None:

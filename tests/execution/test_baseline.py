@@ -146,6 +146,19 @@ def test_what_start_files_lead_to_is_protected(tmp_path: Path) -> None:
     assert (dotfiles / "bashrc").read_text() == "mine" and not (dotfiles / "autostart/new.desktop").exists()
 
 
+def test_a_link_of_the_persons_stays_and_comes_back(tmp_path: Path, work: Path) -> None:
+    for name in ("own", "gone"):
+        (work / name).mkdir()
+    for name, target in ((".claude", "own"), (".husky", "gone")):
+        (work / name).symlink_to(target)
+    files = opened(tmp_path)
+    files.record_baseline([str(work)])
+    (work / ".husky").unlink()
+    (work / ".husky").symlink_to("/tmp")
+    assert len(files.quarantine_new([str(work)], lambda path: False)) == 1
+    assert os.readlink(work / ".claude") == "own" and os.readlink(work / ".husky") == "gone"
+
+
 def test_a_look_is_cut_short_by_its_own_work_and_not_by_that_of_others() -> None:
     def work_for(seconds: float) -> None:
         began = time.thread_time()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.execution.base import NetworkMode, Permit, ShellCommand
+from hermes.execution.base import DeniedPath, NetworkMode, Permit, ShellCommand
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ProxyRefusal, explain_refused_address
 from hermes.execution.sandbox.policy import SandboxPolicy
@@ -36,7 +36,7 @@ class Door:
             await self.pause.wait()
         return Permit(host in self.allowed, "the person said no")
 
-    async def write(self, path: str) -> Permit:
+    async def open_path(self, denied: DeniedPath) -> Permit:
         return Permit(False)
 
 

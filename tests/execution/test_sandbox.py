@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOutcome, StopPatience
+from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
 from hermes.execution.sandbox.planted_files import PlantedFiles, strip_harmful_settings
 from hermes.execution.sandbox.policy import SandboxPolicy, build_layout, hide_sockets
@@ -210,7 +210,9 @@ async def test_keys_cannot_be_read_and_the_rest_can(case: Case) -> None:
 
 async def test_a_grant_opens_one_place_for_the_session(case: Case) -> None:
     ended = await case.run("echo after > ../other/file")
-    assert ended.code and case.backend.find_denied_path(case.text, str(case.work)) == str(case.folder / "other/file")
+    assert ended.code and case.backend.find_denied_path("", str(case.work), case.text) == DeniedPath(
+        str(case.folder / "other/file"), is_write=True
+    )
     case.backend.grant_write(str(case.folder / "other"))
     assert (await case.run("echo after > ../other/file; echo new > ../other/new; echo x > ../no")).code
     assert (case.folder / "other/file").read_text() == "after\n" and (case.folder / "other/new").exists()
@@ -242,7 +244,9 @@ async def test_no_grant_opens_what_is_protected(case: Case, name: str) -> None:
 )
 async def test_a_refused_write_names_its_path(case: Case, line: str) -> None:
     other = str(case.folder / "other")
-    assert case.backend.find_denied_path(f"first\n{line.format(other)}\nlast\n", str(case.work)) == other
+    assert case.backend.find_denied_path("", str(case.work), f"first\n{line.format(other)}\nlast\n") == DeniedPath(
+        other, is_write=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,7 @@ async def test_a_refused_write_names_its_path(case: Case, line: str) -> None:
 )
 async def test_other_refusals_name_nothing(case: Case, line: str) -> None:
     (case.work / "mine").write_text("")
-    assert case.backend.find_denied_path(line.format(case.policy.places.home), str(case.work)) == ""
+    assert case.backend.find_denied_path("", str(case.work), line.format(case.policy.places.home)) is None
 
 
 @pytest.mark.parametrize("shell", ["/bin/sh: 1: ", "/usr/bin/bash: line 1: "])

@@ -8,7 +8,15 @@ from contextlib import AsyncExitStack, ExitStack
 import msgspec
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import CommandExit, NetworkMode, OutputSink, ShellCommand, StopOutcome, normalize_exit_code
+from hermes.execution.base import (
+    CommandExit,
+    DeniedPath,
+    NetworkMode,
+    OutputSink,
+    ShellCommand,
+    StopOutcome,
+    normalize_exit_code,
+)
 from hermes.execution.local import LocalBackend, LocalCommand
 from hermes.execution.sandbox.bubblewrap import (
     NO_EXITS,
@@ -272,16 +280,17 @@ class SandboxBackend:
         """Return whether there is no such folder."""
         return not os.path.isdir(self.to_local_path(path))
 
-    def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return the file or folder that a command was kept from writing, judging by its output; "" when there is none.
+    def find_denied_path(self, command: str, cwd: str, output: str) -> DeniedPath | None:
+        """Return the path that a command was kept from, judging by its output, where a grant would open it."""
+        return self._layouts.find_denied_path(command, cwd, output)
 
-        A path that no grant would open is not returned.
-        """
-        return self._layouts.find_denied_path(output, cwd)
+    def can_open(self, denied: DeniedPath) -> bool:
+        """Return whether a grant would open a path (resolved)."""
+        return not self._layouts.explain_refusal(denied)
 
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain which path is closed, that git's settings are kept, and which variables commands do not get."""
-        is_closed = failed and not self._layouts.find_denied_path(output, cwd)
+        is_closed = failed and self._layouts.find_denied_path(command, cwd, output) is None
         closed = self._layouts.explain_closed_path(output, cwd) if is_closed else ""
         denied = [one for one in (closed, explain_kept_settings(output)) if one]
         return [*denied, *self._local.explain_denials(command, cwd, output, failed=failed)]

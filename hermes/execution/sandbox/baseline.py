@@ -24,7 +24,9 @@ class EntryStamp(Struct, frozen=True, array_like=True):
 
 
 class SavedFile(Struct, frozen=True, array_like=True):
-    """A file as it was. `data` is None for what is no plain file, or is too large to be kept."""
+    """A file as it was. `data` is None for what is no plain file, or is too large to be kept; of a link, whose `mode`
+    says that it is one, it is where the link leads.
+    """
 
     stamp: EntryStamp
     mode: int = 0

@@ -438,10 +438,12 @@ def _read_stamp(path: str) -> EntryStamp | None:
 
 
 def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
-    """Return a file as it is, with its content where that is a plain file's and not too long."""
+    """Return a file as it is, with its content where that is a plain file's and not too long, or where a link leads."""
     with contextlib.suppress(OSError), _open_parent(path) as (folder, entry):
-        mode = stat.S_IMODE(os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode)
-        return SavedFile(stamp, mode, _read_bytes(entry, folder))
+        mode = os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(mode):
+            return SavedFile(stamp, mode, os.fsencode(os.readlink(entry, dir_fd=folder)))
+        return SavedFile(stamp, stat.S_IMODE(mode), _read_bytes(entry, folder))
     return SavedFile(stamp)
 
 
@@ -580,6 +582,10 @@ def _move_aside(name: str, folder: int) -> str:
 
 
 def _write_new(name: str, folder: int, data: bytes, mode: int) -> None:
+    """Make a file, or a link where the mode is one's."""
+    if stat.S_ISLNK(mode):
+        os.symlink(data, os.fsencode(name), dir_fd=folder)
+        return
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
         file.write(data)

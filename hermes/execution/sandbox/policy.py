@@ -523,7 +523,7 @@ _HOW_TO_CHANGE_SETTINGS = (
 )
 
 
-def find_denied_path(output: str, layout: AccessLayout, cwd: str, refused: Callable[[str], str]) -> str:
+def find_unwritable_path(output: str, layout: AccessLayout, cwd: str, refused: Callable[[str], str]) -> str:
     """Return the path outside of what is writable that a refused write was for; its nearest folder if it does not
     exist.
 
@@ -568,6 +568,20 @@ def hidden_path(output: str, layout: AccessLayout, cwd: str, homes: Sequence[str
     return ""
 
 
+def find_unseen_path(
+    output: str, layout: AccessLayout, cwd: str, homes: Sequence[str], refused: Callable[[str], str]
+) -> str:
+    """Return the folder that commands do not see and in which a failed command missed something; of what lies in a home
+    itself only the file. Empty for what programs keep in a home, and for what is `refused` whatever a person says.
+    """
+    path = hidden_path(output, layout, cwd, homes)
+    home = next((one for one in homes if path.startswith(f"{one}/")), "")
+    if not path or os.path.realpath(path) != path or "/." in path.removeprefix(home):
+        return ""
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    return next((one for one in (folder, path) if os.path.exists(one) and not refused(one)), "")
+
+
 def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[tuple[str, bool]]:
     """Yield the read-only paths that refusals name, the last first, and whether they say that this is the reason."""
     if _GIT_UNWRITABLE.search(output) and (pushed := _GIT_PUSH_FAILED.findall(output)):
@@ -580,5 +594,7 @@ def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[
             path = os.path.realpath(os.path.join(cwd, name.replace("\0", "")))
             while not os.path.lexists(path):
                 path = os.path.dirname(path)
-            if layout.access_of(path) is PathAccess.READ:
-                yield path, _READ_ONLY.search(line) is not None
+            access, is_read_only = layout.access_of(path), _READ_ONLY.search(line) is not None
+            # What is hidden cannot be written either: a new file in a folder of which commands see the name alone.
+            if access is PathAccess.READ or (access is PathAccess.HIDDEN and is_read_only):
+                yield path, is_read_only

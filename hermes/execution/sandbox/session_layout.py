@@ -1,11 +1,13 @@
 """How one session's commands see this machine: its policy, what a person opened, what is fixed in what is writable."""
 
+import itertools
 import os
+import re
 
 import msgspec
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import ShellCommand
+from hermes.execution.base import DeniedPath, ShellCommand
 from hermes.execution.sandbox.layout_cache import LayoutCache, MountWatch
 from hermes.execution.sandbox.policy import (
     OpenedPlaces,
@@ -15,8 +17,9 @@ from hermes.execution.sandbox.policy import (
     explain_closed_path,
     explain_grant_refusal,
     explain_read_refusal,
-    find_denied_path,
     find_keys_below,
+    find_unseen_path,
+    find_unwritable_path,
     hidden_path,
     hide_sockets,
 )
@@ -26,6 +29,8 @@ from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout
 from hermes.safety.paths import is_or_below
 
+_ENTERED_FOLDER = re.compile(r"(?:^|[\s;&|({])cd\s+(?:-\S+\s+)?[\"']?([^\s\"';&|()$`]{1,1000})")
+_MAX_ENTERED = 8
 _MAX_LAYOUT_SECONDS = 5.0
 """Seconds after which a command's layout is made again without a change that was seen: not all folders are watched."""
 
@@ -51,15 +56,16 @@ class SessionLayout:
 
     def build_unfixed(self, command: ShellCommand) -> AccessLayout:
         """Return the layout for a command before anything in what is writable is fixed, some seconds old at most."""
-        alone = [
-            one
-            for one in command.writable_paths
-            if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)
-        ]
-        if not alone:
+        real = [one for one in command.opened_paths if os.path.realpath(one.path) == one.path]
+        allowed = [one for one in real if not self.explain_refusal(one)]
+        written, read = ([one.path for one in allowed if one.is_write is way] for way in (True, False))
+        keys = [find_keys_below(one) for one in read]
+        if not (written or read) or None in keys:
             return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
-        opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, *alone))
-        return build_layout(self._policy, opened)
+        opened = self._opened
+        found = (*opened.keys, *(key for some in keys for key in some or ()))
+        alone = OpenedPlaces(written=(*opened.written, *written), read=(*opened.read, *read), keys=found)
+        return build_layout(self._policy, alone)
 
     def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
@@ -90,11 +96,26 @@ class SessionLayout:
         roots = (self._policy.places.workspace, *self._policy.writable, *self._opened.written)
         return any(is_or_below(path, root) for root in roots)
 
-    def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return the path that a command was kept from writing, where a grant would open it; else ""."""
-        return find_denied_path(
-            output, self.current_layout(), cwd, lambda path: explain_grant_refusal(path, self._policy)
-        )
+    def explain_refusal(self, denied: DeniedPath) -> str:
+        """Explain why a path (resolved) is never opened to commands; empty when a person may open it."""
+        return (explain_grant_refusal if denied.is_write else explain_read_refusal)(denied.path, self._policy)
+
+    def find_denied_path(self, command: str, cwd: str, output: str) -> DeniedPath | None:
+        """Return the path that a command was kept from writing, or reading, where a grant would open it.
+
+        What it complained of is looked for in its folder, and in those that it enters by its own words.
+        """
+        entered = (os.path.join(cwd, os.path.expanduser(one)) for one in _ENTERED_FOLDER.findall(command))
+        found = (self._find_denied_in(folder, output) for folder in (cwd, *itertools.islice(entered, _MAX_ENTERED)))
+        return next((one for one in found if one is not None), None)
+
+    def _find_denied_in(self, cwd: str, output: str) -> DeniedPath | None:
+        layout, policy = self.current_layout(), self._policy
+        path = find_unwritable_path(output, layout, cwd, lambda path: explain_grant_refusal(path, policy))
+        if path or policy.unreadable:
+            return DeniedPath(path, is_write=True) if path else None
+        path = find_unseen_path(output, layout, cwd, policy.homes, lambda path: explain_read_refusal(path, policy))
+        return DeniedPath(path, is_write=False) if path else None
 
     def explain_closed_path(self, output: str, cwd: str) -> str:
         """Explain which path a failed command was kept from, and who could open it; "" when there is none."""

@@ -9,11 +9,11 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
-from hermes.execution.base import CommandExit, NetworkMode, RunningCommand, ShellCommand, StopOutcome
+from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.i18n.messages import N_
 from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import HeadTailBuffer, truncate_text
-from hermes.tools.session import OneTimeWrites, ToolContext, ToolState
+from hermes.tools.session import OneTimePaths, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
 
 MAX_TIMEOUT = 600
@@ -42,7 +42,7 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
         raise ToolError("The command is empty.")
     state = ctx.state
     cwd = ctx.places.expand_path(args.workdir, str(state.cwd)) if args.workdir else _get_folder(ctx)
-    opened = state.one_time_writes.pop(args.command, None)
+    opened = state.one_time_paths.pop(args.command, None)
     is_same = opened is not None and opened.cwd == cwd and opened.code == _fingerprint_code(ctx)
     command = ShellCommand(
         text=args.command,
@@ -54,7 +54,10 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
         report_state=not args.background,
         network=_choose_network(ctx),
         permissions=ctx.permissions,
-        writable_paths=opened.paths if opened is not None and is_same else (),
+        opened_paths=(
+            *(DeniedPath(one, is_write=False) for one in ctx.allowed_reads),
+            *(opened.paths if opened is not None and is_same else ()),
+        ),
         git_settings=ctx.git_settings,
     )
     if not args.background:
@@ -122,7 +125,7 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
         ctx.state.processes.adopt(command, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
     if ended.code != 0:
-        notes += await _request_write(ctx, text, command)
+        notes += await _request_opening(ctx, text, command)
     notes += ctx.backend.explain_denials(command.text, command.cwd, text, failed=ended.code != 0)
     return ToolOutput(text=_append_notes(text, notes), failed=ended.code != 0, code=ended.code, contacted_hosts=reached)
 
@@ -137,22 +140,23 @@ def _find_contacted_hosts(
     return frozenset() if has_reached_nobody(command.text, ended.code, text) else None
 
 
-async def _request_write(ctx: ToolContext, output: str, command: ShellCommand) -> list[str]:
-    """Ask the person about a write that the sandbox refused. The command is not run again: part of it was
+async def _request_opening(ctx: ToolContext, output: str, command: ShellCommand) -> list[str]:
+    """Ask the person about a path that the sandbox kept the command from. The command is not run again: part of it was
     done.
     """
-    path = ctx.backend.find_denied_path(output, command.cwd)
-    if not path or ctx.permissions is None:
+    denied = ctx.backend.find_denied_path(command.text, command.cwd, output)
+    if denied is None or ctx.permissions is None:
         return []
-    permit = await ctx.permissions.write(path)
+    kept = f"{denied.path} from {'being written' if denied.is_write else 'commands'}"
+    permit = await ctx.permissions.open_path(denied)
     if not permit.allowed:
-        return [f"the sandbox keeps {path} from being written ({permit.reason}); do not try again"]
+        return [f"the sandbox keeps {kept} ({permit.reason}); do not try again"]
     if permit.once:
-        paths = dict.fromkeys((*command.writable_paths, path))
-        ctx.state.one_time_writes[command.text] = OneTimeWrites(command.cwd, tuple(paths), _fingerprint_code(ctx))
-        return [f"the sandbox kept {path} from being written; it is open for one more run of this very command"]
-    ctx.backend.grant_write(path)
-    return [f"the sandbox kept {path} from being written; it is allowed now: run what is left again"]
+        paths = dict.fromkeys((*command.opened_paths, denied))
+        ctx.state.one_time_paths[command.text] = OneTimePaths(command.cwd, tuple(paths), _fingerprint_code(ctx))
+        return [f"the sandbox kept {kept}; it is open for one more run of this very command"]
+    (ctx.backend.grant_write if denied.is_write else ctx.backend.grant_read)(denied.path)
+    return [f"the sandbox kept {kept}; it is allowed now: run what is left again"]
 
 
 async def _wait_or_stop(

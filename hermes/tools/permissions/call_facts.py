@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
+from hermes.safety.paths import Places
 from hermes.safety.policy import policy_subjects
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, CommandJudgement, EffectKind, Verdict
 from hermes.tools.permissions.code_targets import is_interpreter
@@ -116,9 +118,10 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     cwd, line, judged = _analyze_command(command, arguments, context)
     reached, settings = name_egress_hosts(judged, context), find_changed_settings(judged, context)
     kept = [CommandEffect(EffectKind.PERSISTS, GIT_SETTINGS, (settings,))] if settings else []
-    effects = (*own, *reached, *kept, *_find_read_files(judged))
+    effects = (*own, *reached, *kept, *_find_read_files(judged, context.places))
     return structs.replace(
         facts,
+        paths=(*paths, *_trace_unseen_paths(judged, context)),
         subject=command,
         subjects=policy_subjects(judged, effects, command),
         cwd=cwd,
@@ -148,6 +151,18 @@ def _trace_use(use: PathUse, context: ToolContext) -> PathFacts:
     if trace is None:
         return PathFacts(use, judged, judged.real)
     return PathFacts(use, judged, trace.real, trace.hidden)
+
+
+def _trace_unseen_paths(judged: CommandJudgement, context: ToolContext) -> Iterator[PathFacts]:
+    """Yield what a command names and does not see, where a person may open it: its run would miss that."""
+    from hermes.tools.path_access import SessionView
+
+    view = SessionView(context)
+    for path in sorted(list_named_paths(judged, context.places)) if view.layout is not None else ():
+        if path[:1] == "/" and view.is_hidden(os.path.normpath(path)) and os.path.exists(path):
+            facts = _trace_use(PathUse(path), context)
+            if facts.hidden and all(context.backend.can_open(DeniedPath(one, is_write=False)) for one in facts.hidden):
+                yield facts
 
 
 def _list_own_effects(tool: Tool, arguments: Arguments, paths: Sequence[PathFacts]) -> Iterator[CommandEffect]:
@@ -190,23 +205,23 @@ def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -
     return cwd, line, analyze_command(command, cwd, places, state.environment, state.moved_paths)
 
 
-def _find_read_files(judged: CommandJudgement) -> Iterator[CommandEffect]:
+def _find_read_files(judged: CommandJudgement, places: Places) -> Iterator[CommandEffect]:
     """Yield an effect for the files that a command names, since it may read them: its output is as untrusted as they
     are.
 
     Not the interpreter that runs it: that prints what it is given.
     """
     programs = {os.path.join(one.cwd, one.argv[0]) for one in judged.commands if one.argv and is_interpreter(one)}
-    named = list_named_paths(judged) - programs
+    named = list_named_paths(judged, places) - programs
     there = tuple(sorted(path for path in named if path[:1] == "/" and os.path.isfile(path)))
     if there:
         yield CommandEffect(EffectKind.READS, (), there)
 
 
-def list_named_paths(judged: CommandJudgement) -> set[str]:
+def list_named_paths(judged: CommandJudgement, places: Places) -> set[str]:
     """Return whatever in the words of a line may be a path, from the folder in which its command would run."""
     words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
     known = ((cwd, word) for cwd, word in words if len(word) <= MAX_PATH and "\0" not in word)
     # A path is the whole of a word, or what follows `=` or `@` in it.
     parts = ((cwd, part) for cwd, word in known for part in (word, word.partition("=")[2], word.partition("@")[2]))
-    return {os.path.join(cwd, part) for cwd, part in parts if part}
+    return {places.expand_path(part, cwd) for cwd, part in parts if part}

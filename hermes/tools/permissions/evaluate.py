@@ -74,7 +74,8 @@ def _check_command(facts: CallFacts, context: ToolContext) -> Sequence[CommandFi
 
 def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:
     """Return whether a confined command changes an opened place outside of the workspace: there nothing holds it."""
-    if facts.subject in context.state.one_time_writes:
+    once = context.state.one_time_paths.get(facts.subject)
+    if once is not None and any(one.is_write for one in once.paths):
         return True
     changed = (os.path.realpath(one.rstrip("*")) for one in facts.list_targets(*CHANGING_KINDS) if one[:1] == "/")
     workspace = os.path.realpath(context.places.workspace)

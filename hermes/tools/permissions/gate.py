@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from hermes.core.checkpoints import FileLoss
 from hermes.core.outcomes import AnswerScope
+from hermes.execution.base import DeniedPath
 from hermes.safety.shell.findings import CommandEffect, Verdict
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -86,7 +87,7 @@ def describe_once(rule: str, subject: str) -> str:
     """Return in words what the answer "once" to such a question covers."""
     if rule == NETWORK:
         return "connections of this one command to that host"
-    if rule == OUTSIDE and subject.startswith(f"{WRITE} "):
+    if (rule == OUTSIDE and subject.startswith(f"{WRITE} ")) or rule == UNSEEN:
         return f"that this command, run once more as it is, may {subject}"
     return "this call"
 
@@ -99,7 +100,10 @@ NO_PERSON = frozenset({NOBODY, TIMED_OUT, WITHDRAWN})
 NETWORK = "network"
 OUTSIDE = "outside-workspace"
 HIDDEN = "hidden-place"
-"""Rules of what lies outside of the sandbox; their subjects are `connect HOST`, `write PATH` and `read PATH`."""
+UNSEEN = "unseen-place"
+"""Rules of what lies outside of the sandbox, the last for what a command missed there; their subjects are
+`connect HOST`, `write PATH` and `read PATH`.
+"""
 READ = "read"
 CONNECT = "connect"
 WRITE = "write"
@@ -160,8 +164,8 @@ class PermissionGate(Protocol):
         """Return the decision for a connection that a command in a sandbox wants to make; `name` led to it."""
         ...
 
-    def decide_write(self, path: str, context: ToolContext) -> PermissionDecision:
-        """Return the decision for a path that a command in a sandbox wants to write."""
+    def decide_opening(self, denied: DeniedPath, context: ToolContext) -> PermissionDecision:
+        """Return the decision for a path that a command in a sandbox wants to read or write."""
         ...
 
     def remember_refusal(self, decision: PermissionDecision) -> None:

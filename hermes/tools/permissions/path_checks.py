@@ -124,7 +124,7 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
     from hermes.safety.path_policy import judge_path
 
     changed = facts.list_targets(*CHANGING_KINDS)
-    for path in sorted(changed | list_named_paths(facts.judged))[:_MAX_PATHS]:
+    for path in sorted(changed | list_named_paths(facts.judged, context.places))[:_MAX_PATHS]:
         real = _resolve_link(path)
         found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
         if found is not None and found.verdict is not Verdict.ALLOW:

@@ -16,6 +16,7 @@ from msgspec import Struct, field, structs
 from hermes.core.errors import ToolError
 from hermes.core.messages import Source
 from hermes.core.outcomes import AnswerScope
+from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
-_LASTING_REFUSAL_RULES = (gate.NETWORK, gate.OUTSIDE, gate.HIDDEN, _EGRESS)
+_LASTING_REFUSAL_RULES = (gate.NETWORK, gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN, _EGRESS)
 """Rules about a host or a path: a person's no to those holds for the session."""
 _MAX_PARTS, _MAX_PART_CHARACTERS = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
@@ -123,18 +124,22 @@ class PolicyGate:
         reason = N_("the command connects to {host}, port {port}{led}", host=host, port=port, led=led)
         return self._apply_policy(_facts_from_finding(CommandFinding(verdict, gate.NETWORK, reason, subject)), context)
 
-    def decide_write(self, path: str, context: ToolContext) -> gate.PermissionDecision:
-        """Decide on a path outside the workspace that a sandboxed command wants to write."""
-        from hermes.safety.paths import write_refusal
+    def decide_opening(self, denied: DeniedPath, context: ToolContext) -> gate.PermissionDecision:
+        """Decide on a path outside the workspace that a sandboxed command wants to read or write."""
+        from hermes.safety.paths import read_refusal, write_refusal
 
-        subject = quote_argv((gate.WRITE, f"{path}/*" if os.path.isdir(path) else path))
-        refused = write_refusal(path, context.places)
-        rule = "protected-path" if refused else gate.OUTSIDE
+        path, rule = denied.path, gate.OUTSIDE if denied.is_write else gate.UNSEEN
+        verb = gate.WRITE if denied.is_write else gate.READ
+        subject = quote_argv((verb, f"{path}/*" if os.path.isdir(path) else path))
+        refused = (write_refusal if denied.is_write else read_refusal)(path, context.places)
+        rule = "protected-path" if refused else rule
         if not refused and subject in self.session_grants.refused_subjects:
             refused = _format_refusal(subject)
         if refused:
             return gate.PermissionDecision(verdict=Verdict.DENY, rule=rule, reason=refused, subject=subject)
         reason = N_("the sandbox kept the command from writing {path}", path=path)
+        if not denied.is_write:
+            reason = N_("the command missed something in {path}, which commands do not see", path=path)
         return self._apply_policy(_facts_from_finding(CommandFinding(Verdict.ASK, rule, reason, subject)), context)
 
     def remember_refusal(self, decision: gate.PermissionDecision) -> None:
@@ -191,7 +196,8 @@ class PolicyGate:
             known = (verb, path) in self._granted_paths
             if not path or known or os.path.realpath(path) != path or not os.path.exists(path):
                 continue
-            if verb == gate.READ or self.decide_write(path, context).verdict is Verdict.ALLOW:
+            opened = DeniedPath(path, is_write=True)
+            if verb == gate.READ or self.decide_opening(opened, context).verdict is Verdict.ALLOW:
                 self._granted_paths.add((verb, path))
                 with contextlib.suppress(ToolError):  # what is protected stays closed; a command that tries it is told
                     (context.backend.grant_read if verb == gate.READ else context.backend.grant_write)(path)
@@ -389,7 +395,7 @@ def _pick_pattern(asks: Sequence[CommandFinding], facts: "CallFacts") -> str:
 def pattern_from_finding(finding: CommandFinding) -> str:
     """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
     pattern = escape_pattern(finding.subject)
-    if finding.rule not in (gate.OUTSIDE, gate.HIDDEN):
+    if finding.rule not in (gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN):
         return pattern
     return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
 

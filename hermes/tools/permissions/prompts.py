@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Refused
 from hermes.core.outcomes import AnswerScope
-from hermes.execution.base import Permit
+from hermes.execution.base import DeniedPath, Permit
 from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import Verdict
 from hermes.tools.permissions.gate import (
@@ -151,10 +151,11 @@ class RuntimePermissions:
         decide = partial(self._questions.gate.decide_connection, host, port, self._context, name)
         return await self._request_permit(decide, setting)
 
-    async def write(self, path: str) -> Permit:
-        """Return whether the command may write this path and what is below it."""
-        setting = f"terminal.sandbox.writable: [{path}]"
-        return await self._request_permit(partial(self._questions.gate.decide_write, path, self._context), setting)
+    async def open_path(self, denied: DeniedPath) -> Permit:
+        """Return whether the command may read, or write, this path and what is below it."""
+        path = denied.path
+        setting = f"terminal.sandbox.writable: [{path}]" if denied.is_write else f"command_allowlist: [read {path}/*]"
+        return await self._request_permit(partial(self._questions.gate.decide_opening, denied, self._context), setting)
 
     async def _request_permit(self, decide: Decide, setting: str) -> Permit:
         async with self._question_lock:
