@@ -7,8 +7,8 @@ import stat
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import ABSENT, FileState, Kind
 from hermes.safety.path_policy import hard_link_refusal
-from hermes.safety.paths import Places, read_refusal, write_refusal
-from hermes.safety.shell.key_files import is_key_name
+from hermes.safety.paths import Places, is_key_name, is_or_below, list_secret_paths, read_refusal, write_refusal
+from hermes.safety.shell import key_files
 from hermes.util.file_handles import open_folder
 
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -17,8 +17,18 @@ MODE_BITS = 0o777
 
 
 def is_hidden_file(path: str, places: Places) -> bool:
-    """Return whether the rules keep a file's content from the agent, or from being changed: no copy is made of it."""
-    return bool(read_refusal(path, places) or write_refusal(path, places)) or is_key_name(path)
+    """Return whether the rules keep a file's content from the agent, or from being changed: no copy is made of it.
+
+    What is named like a key in the workspace is copied, since commands can change it; its place may still forbid that.
+    """
+    if is_or_below(path, places.workspace) and has_key_name(path):
+        return bool(read_refusal(os.path.dirname(path), places)) or path in list_secret_paths(places)
+    return bool(read_refusal(path, places) or write_refusal(path, places)) or has_key_name(path)
+
+
+def has_key_name(path: str) -> bool:
+    """Return whether a file is named like one that holds keys: losing it asks, and its content is not shown."""
+    return is_key_name(path) or key_files.is_key_name(path)
 
 
 class StateReader:

@@ -93,8 +93,12 @@ class SessionCheckpoints:
     What calls change is observed where checkpoints are off, too: `create` is None there.
     """
 
-    def __init__(self, create: "Callable[[], CheckpointRecorder] | None", places: Places) -> None:
+    def __init__(
+        self, create: "Callable[[], CheckpointRecorder] | None", places: Places, max_copied_bytes: int
+    ) -> None:
         self._create = create
+        self.max_copied_bytes = max_copied_bytes
+        """The size of the largest file of which a copy is made."""
         self._places = places
         self._observer: WorkspaceObserver | None = None
         self.recorder: CheckpointRecorder | None = None
@@ -346,7 +350,8 @@ class SessionBuilder:
             )
             return CheckpointRecorder(deps, lambda: recorder.turn_id)
 
-        return SessionCheckpoints(create_recorder if chosen.enabled else None, tools.context.places)
+        limit = chosen.max_file_mb * 1_000_000
+        return SessionCheckpoints(create_recorder if chosen.enabled else None, tools.context.places, limit)
 
     async def _attach_hooks(self, actor: SessionActor, conversation: LiveConversation, tools: SessionTools) -> None:
         """Attach what runs before and after turns and at the session's end."""

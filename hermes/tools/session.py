@@ -74,6 +74,11 @@ class Safeguard(Protocol):
         """Whether copies of files are kept at all."""
         ...
 
+    @property
+    def max_copied_bytes(self) -> int:
+        """The size of the largest file of which a copy is made."""
+        ...
+
     async def find_uncovered(self, losses: Sequence[FileLoss]) -> Mapping[FileLoss, str]:
         """Save the workspace, and return for each loss the first path of which there is no copy; empty for none."""
         ...

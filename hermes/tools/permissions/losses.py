@@ -1,5 +1,6 @@
 """Finds the files that a confined command would lose: what a checkpoint can bring back needs no question."""
 
+import contextlib
 import glob
 import os
 import re
@@ -20,6 +21,7 @@ from hermes.safety.shell.findings import (
     EffectKind,
     Verdict,
 )
+from hermes.safety.shell.regenerable import is_regenerable_path
 from hermes.tools.session import ToolContext
 
 _MAX_MATCHES = 500
@@ -59,6 +61,8 @@ def list_losses(judged: CommandJudgement, context: ToolContext) -> tuple[AskedLo
             about = [one for one in asked if one.subject and one.subject.endswith(subject)]
             found += _list_deleted(effect, about, judged, context)
             told.update(about)
+        elif effect.kind is EffectKind.OVERWRITES:
+            found += _list_overwritten(effect, context)
     return (*found, *(AskedLoss(_guess_loss(one, context), one) for one in asked if one not in told))
 
 
@@ -79,18 +83,39 @@ def _guess_loss(finding: CommandFinding, context: ToolContext) -> FileLoss:
 def _list_deleted(
     effect: CommandEffect, about: list[CommandFinding], judged: CommandJudgement, context: ToolContext
 ) -> Iterator[AskedLoss]:
-    """Yield what a deletion loses. Folders count where a question is about them: a search in one deletes less.
+    """Yield what a deletion loses. A folder of a search counts where a question is about it, since less is deleted, or
+    where it is build output: a repository may lie in it.
 
     A folder that is moved away counts, too: undoing that takes away what is at its new name.
     """
     plain = CommandFinding(Verdict.ASK, "deletes-file", N_("it deletes files"), quote_argv(effect.argv))
-    moves = effect.argv[:1] and os.path.basename(effect.argv[0]) == "mv"
+    counts = bool(about) or effect.argv[:1] not in _SEARCHES
     workspace, moved_paths = context.places.workspace, {*context.state.moved_paths, *judged.moved}
     places = (workspace,) if about and _is_led_elsewhere(effect, judged) else _list_places(effect, context)
     for path in dict.fromkeys(places):
-        if about or moves or not os.path.isdir(path):
+        if counts or is_regenerable_path(path, context.places) or not os.path.isdir(path):
             moved = any(is_or_below(one, path) or is_or_below(path, one) for one in moved_paths)
             yield AskedLoss(FileLoss(path, builds=moved), about[0] if about else plain)
+
+
+def _list_overwritten(effect: CommandEffect, context: ToolContext) -> Iterator[AskedLoss]:
+    """Yield the files that a command names for overwriting, itself or by their folder, and that are too large to be
+    copied.
+    """
+    plain = CommandFinding(Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv))
+    names = ("", *(os.path.basename(word) for word in effect.argv[1:]))
+    known = (context.backend.to_local_path(one) for one in effect.targets if one[:1] == "/")
+    folders = [one for target in known for one in list_matches(target)]
+    for path in dict.fromkeys(os.path.realpath(os.path.join(one, name)) for one in folders for name in names):
+        if is_or_below(path, context.places.workspace) and _is_too_large(path, context):
+            yield AskedLoss(FileLoss(path), plain)
+
+
+def _is_too_large(path: str, context: ToolContext) -> bool:
+    assert context.safeguard is not None
+    with contextlib.suppress(OSError, ValueError):
+        return os.path.isfile(path) and os.path.getsize(path) > context.safeguard.max_copied_bytes
+    return False
 
 
 def _is_led_elsewhere(effect: CommandEffect, judged: CommandJudgement) -> bool:
