@@ -323,15 +323,17 @@ class FolderScan:
         for entry in entries:
             below = f"{path}/{entry.name}" if path else entry.name
             folder = entry.is_dir(follow_symlinks=False)
-            if (folder and is_regenerable(entry.name, names)) or (
-                self._budget is self._ignored and is_regenerable_name(entry.name)
-            ):
+            if self._is_left_out(entry.name, names, folder=folder):
                 self._skip(below)
             elif ignored.is_ignored(below, entry.name, folder=folder):
                 self._skip_ignored(handle, entry, below)
             else:
                 self._check_limits()
                 self._try_entry(handle, entry, below, ignored, depth)
+
+    def _is_left_out(self, name: str, beside: Collection[str], *, folder: bool) -> bool:
+        by_name = self._budget is self._ignored and is_regenerable_name(name)
+        return by_name or (folder and is_regenerable(name, beside))
 
     def _try_entry(self, handle: int, entry: os.DirEntry[str], path: str, ignored: IgnoreRules, depth: int) -> None:
         try:

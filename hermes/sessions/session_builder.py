@@ -20,7 +20,7 @@ from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import ImagePart, Message, TextPart
-from hermes.i18n.messages import N_
+from hermes.i18n.messages import N_, tr
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
@@ -64,6 +64,10 @@ def _build_counts(numbers: GuardNumbers) -> LoopThresholds:
     return LoopThresholds(numbers.exact_failure, numbers.same_tool_failure, numbers.idempotent_no_progress)
 
 
+_DROPPED = N_(
+    "Older copies of files were deleted: {number} checkpoints of a folder and {size} MB are kept (`checkpoints.*`)."
+    " /undo restores no files of older turns."
+)
 T = TypeVar("T")
 RenewEpoch = Callable[[str, bool], Coroutine[object, object, int]]
 """Begins an epoch for a named reason, with True on the first model of the route; returns the bytes that are sent again.
@@ -584,9 +588,16 @@ def _make_checkpoint_hook(
                 most=chosen.max_snapshots, days=chosen.keep_days, total=chosen.max_total_mb * 1_000_000
             )
             with contextlib.suppress(OSError, StoreError):  # it is tried again after the next such turn
-                await prune_folder(
-                    ground.places.workspace, services.store.checkpoints, ground.objects, keep, services.clock.now()
+                dropped = await prune_folder(
+                    ground.places.workspace,
+                    services.store.checkpoints,
+                    ground.objects,
+                    keep,
+                    services.clock.now(),
+                    keep=ground.session_id,
                 )
+                if dropped:
+                    recorder.report_once(tr(_DROPPED, number=chosen.max_snapshots, size=chosen.max_total_mb))
 
     return complete_checkpoint
 

@@ -61,9 +61,11 @@ def list_losses(judged: CommandJudgement, context: ToolContext) -> tuple[AskedLo
             about = [one for one in asked if one.subject and one.subject.endswith(subject)]
             found += _list_deleted(effect, about, judged, context)
             told.update(about)
-        elif effect.kind is EffectKind.OVERWRITES:
-            found += _list_overwritten(effect, context)
-    return (*found, *(AskedLoss(_guess_loss(one, context), one) for one in asked if one not in told))
+    return (
+        *found,
+        *_list_overwritten(judged, context),
+        *(AskedLoss(_guess_loss(one, context), one) for one in asked if one not in told),
+    )
 
 
 def _guess_loss(finding: CommandFinding, context: ToolContext) -> FileLoss:
@@ -98,17 +100,20 @@ def _list_deleted(
             yield AskedLoss(FileLoss(path, builds=moved), about[0] if about else plain)
 
 
-def _list_overwritten(effect: CommandEffect, context: ToolContext) -> Iterator[AskedLoss]:
+def _list_overwritten(judged: CommandJudgement, context: ToolContext) -> Iterator[AskedLoss]:
     """Yield the files that a command names for overwriting, itself or by their folder, and that are too large to be
     copied.
     """
-    plain = CommandFinding(Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv))
-    names = ("", *(os.path.basename(word) for word in effect.argv[1:]))
-    known = (context.backend.to_local_path(one) for one in effect.targets if one[:1] == "/")
-    folders = [one for target in known for one in list_matches(target)]
-    for path in dict.fromkeys(os.path.realpath(os.path.join(one, name)) for one in folders for name in names):
-        if is_or_below(path, context.places.workspace) and _is_too_large(path, context):
-            yield AskedLoss(FileLoss(path), plain)
+    for effect in judged.effects:
+        if effect.kind is not EffectKind.OVERWRITES:
+            continue
+        plain = CommandFinding(Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv))
+        names = ("", *(os.path.basename(word) for word in effect.argv[1:]))
+        known = (context.backend.to_local_path(one) for one in effect.targets if one[:1] == "/")
+        named = [os.path.join(one, name) for target in known for one in list_matches(target) for name in names]
+        for path in dict.fromkeys(map(os.path.realpath, named)):
+            if is_or_below(path, context.places.workspace) and _is_too_large(path, context):
+                yield AskedLoss(FileLoss(path), plain)
 
 
 def _is_too_large(path: str, context: ToolContext) -> bool:
