@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-_IGNORED_ENTRIES = 20_000
+_IGNORED_ENTRIES = 5_000
 """The most files and folders that are copied of what git ignores and nothing makes again."""
 
 

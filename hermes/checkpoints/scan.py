@@ -12,6 +12,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Collection, Container, Sequence
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
@@ -312,10 +313,11 @@ class FolderScan:
 
     def _list_folder(self, handle: int, path: str, ignored: IgnoreRules, depth: int) -> None:
         """List what is in an open folder, and below."""
+        most = self._budget.entries + 1 if self._budget is self._ignored else None
         with os.scandir(handle) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+            entries = sorted(islice(found, most), key=lambda entry: entry.name)
         names = {entry.name for entry in entries}
-        if path and is_cache_folder(names):
+        if path and is_cache_folder(names) and not self._knows_any(path, names):
             self._skip(path)
             return
         if self._in_repository and ".gitignore" in names:
@@ -326,23 +328,27 @@ class FolderScan:
             if self._is_left_out(entry.name, names, folder=folder):
                 self._skip(below)
             elif ignored.is_ignored(below, entry.name, folder=folder):
-                self._skip_ignored(handle, entry, below)
+                self._skip_ignored(handle, entry.name, below, folder=folder)
             else:
                 self._check_limits()
-                self._try_entry(handle, entry, below, ignored, depth)
+                self._try_entry(handle, entry.name, below, ignored, depth)
 
     def _is_left_out(self, name: str, beside: Collection[str], *, folder: bool) -> bool:
         by_name = self._budget is self._ignored and is_regenerable_name(name)
         return by_name or (folder and is_regenerable(name, beside))
 
-    def _try_entry(self, handle: int, entry: os.DirEntry[str], path: str, ignored: IgnoreRules, depth: int) -> None:
+    def _knows_any(self, folder: str, names: Collection[str]) -> bool:
+        """Return whether something in a folder was listed before: a tag that came since makes no cache of it."""
+        return any(os.fsencode(f"{folder}/{name}") in self._known for name in names)
+
+    def _try_entry(self, handle: int, name: str, path: str, ignored: IgnoreRules, depth: int) -> None:
         try:
-            self._list_entry(handle, entry, path, ignored, depth)
+            self._list_entry(handle, name, path, ignored, depth)
         except OSError:
             self._left_out.append(path)  # gone meanwhile, or not ours to read: there is nothing to be listed
 
-    def _list_entry(self, handle: int, entry: os.DirEntry[str], path: str, ignored: IgnoreRules, depth: int) -> None:
-        status = entry.stat(follow_symlinks=False)
+    def _list_entry(self, handle: int, name: str, path: str, ignored: IgnoreRules, depth: int) -> None:
+        status = os.stat(name, dir_fd=handle, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             real = os.path.join(self._root, path)
             if real == self._places.hermes or read_refusal(real, self._places):
@@ -354,14 +360,14 @@ class FolderScan:
             self._add_item(path, ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS)))
             if depth >= _MAX_DEPTH:
                 raise _LimitError
-            below = os.open(entry.name, LISTED_FOLDER_FLAGS, dir_fd=handle)
+            below = os.open(name, LISTED_FOLDER_FLAGS, dir_fd=handle)
             try:
                 self._list_folder(below, path, ignored, depth + 1)
             finally:
                 os.close(below)
         elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
             known = self._known.get(os.fsencode(path))
-            self._add_item(path, self._build_item(handle, entry.name, path, status, known))
+            self._add_item(path, self._build_item(handle, name, path, status, known))
         else:
             self._left_out.append(path)
 
@@ -395,7 +401,7 @@ class FolderScan:
         self._budget.entries -= 1
         self._check_limits()
 
-    def _skip_ignored(self, handle: int, entry: os.DirEntry[str], path: str) -> None:
+    def _skip_ignored(self, handle: int, name: str, path: str, *, folder: bool) -> None:
         """Pass over what git ignores; what nothing makes again is listed as such, the folders after all else."""
         if not self._limits.ignored_entries or is_made_again(path):
             self._skip(path)
@@ -404,13 +410,13 @@ class FolderScan:
         self._ignored_roots.append(path)
         self._listed.entries -= 1
         self._check_limits()
-        if entry.is_dir(follow_symlinks=False):
+        if folder:
             self._ignored_folders.append(path)
             return
         self._budget = self._ignored
         try:
             self._check_limits()
-            self._try_entry(handle, entry, path, IgnoreRules(), 0)
+            self._try_entry(handle, name, path, IgnoreRules(), 0)
         except _LimitError:
             self._leave_out_ignored(path)
         finally:
@@ -424,12 +430,9 @@ class FolderScan:
             above, name = os.path.split(os.path.join(self._root, path))
             try:
                 self._check_limits()
-                handle = open_folder(above, listed=True)
+                handle = open_folder(above)
                 try:
-                    with os.scandir(handle) as found:
-                        entry = next((one for one in found if one.name == name), None)
-                    if entry is not None:
-                        self._list_entry(handle, entry, path, IgnoreRules(), path.count("/"))
+                    self._list_entry(handle, name, path, IgnoreRules(), path.count("/"))
                 finally:
                     os.close(handle)
             except _LimitError:
