@@ -317,7 +317,7 @@ class FolderScan:
         with os.scandir(handle) as found:
             entries = sorted(islice(found, most), key=lambda entry: entry.name)
         names = {entry.name for entry in entries}
-        if path and is_cache_folder(names) and not self._knows_any(path, names):
+        if path and is_cache_folder(names) and not self._copies_any(path, names):
             self._skip(path)
             return
         if self._in_repository and ".gitignore" in names:
@@ -337,9 +337,10 @@ class FolderScan:
         by_name = self._budget is self._ignored and is_regenerable_name(name)
         return by_name or (folder and is_regenerable(name, beside))
 
-    def _knows_any(self, folder: str, names: Collection[str]) -> bool:
-        """Return whether something in a folder was listed before: a tag that came since makes no cache of it."""
-        return any(os.fsencode(f"{folder}/{name}") in self._known for name in names)
+    def _copies_any(self, folder: str, names: Collection[str]) -> bool:
+        """Return whether something in a folder was copied before: a tag that came since does not end that."""
+        was_listed = (os.fsencode(f"{folder}/{name}") in self._known for name in names)
+        return self._limits.ignored_entries > 0 and any(was_listed)
 
     def _try_entry(self, handle: int, name: str, path: str, ignored: IgnoreRules, depth: int) -> None:
         try:

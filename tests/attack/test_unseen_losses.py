@@ -246,3 +246,13 @@ async def test_older_copies_that_go_are_said_once_and_the_last_turn_stays(limits
         assert len(told) == 1
         await found.app.session_undo(found.actor).undo_turns()
         assert path.read_bytes() == texts[-1]
+
+
+async def test_a_tag_or_a_rule_that_a_turn_adds_ends_no_copies(one: Scene) -> None:
+    work = one.home.cwd
+    await _run(one, "touch data/CACHEDIR.TAG src/CACHEDIR.TAG; echo src >> .gitignore")
+    before = read(work), (work / "src/a.py").read_text()
+    await _run(one, "python3 fix.py; for f in src/*; do echo x | tee $f; done")
+    assert read(work) != FILES and (work / "src/a.py").read_text() == "x\n"
+    await one.app.session_undo(one.actor).undo_turns()
+    assert (read(work), (work / "src/a.py").read_text()) == before
