@@ -45,6 +45,9 @@ class CheckpointDeps(Struct, frozen=True, kw_only=True):
     ledger: CheckpointLedger
     limit: int
     total: int
+    is_confined: Callable[[], bool] = lambda: False
+    """Tells whether commands run behind a wall. Fewer of them are asked about, so more is copied: the workspace's keys,
+    and what git ignores. Those commands cannot read the copies."""
     notify: Callable[[str], None] = lambda _: None
     """Shows the person a line."""
 
@@ -163,7 +166,8 @@ class CheckpointRecorder:
         """Return a reader of file states; with `copied` it also copies what it reads."""
         from hermes.checkpoints.path_states import StateReader
 
-        return StateReader(self.deps.places, self.deps.limit, self.deps.objects if copies else None)
+        deps = self.deps
+        return StateReader(deps.places, deps.limit, deps.objects if copies else None, copies_keys=deps.is_confined())
 
     async def close(self) -> None:
         """Cancel what is being taken, and wait for what is being written."""
@@ -296,7 +300,8 @@ class CheckpointRecorder:
         from hermes.checkpoints.scan import FolderScan, ScanLimits, encode_listing
 
         deps = self.deps
-        bounds = ScanLimits(total_bytes=deps.total, ignored_bytes=deps.total // 2, ignored_entries=_IGNORED_ENTRIES)
+        entries = _IGNORED_ENTRIES if deps.is_confined() else 0
+        bounds = ScanLimits(total_bytes=deps.total, ignored_bytes=deps.total // 2, ignored_entries=entries)
         scan = FolderScan(
             deps.places.workspace, deps.places, self.create_reader(copies=True), bounds, self._stop.is_set
         )

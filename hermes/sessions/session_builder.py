@@ -350,6 +350,7 @@ class SessionBuilder:
                 ledger=services.store.checkpoints,
                 limit=chosen.max_file_mb * 1_000_000,
                 total=chosen.max_total_mb * 500_000,
+                is_confined=lambda: tools.context.backend.contained,
                 notify=warn,
             )
             return CheckpointRecorder(deps, lambda: recorder.turn_id)
