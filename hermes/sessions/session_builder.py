@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -32,7 +33,7 @@ from hermes.runtime.conversation import LiveConversation, open_conversation
 from hermes.runtime.epochs import ModelCandidate, SessionEpochs
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage, SessionMailbox
 from hermes.runtime.recorder import TurnRecorder
-from hermes.safety.paths import Places
+from hermes.safety.paths import Places, is_or_below
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
 from hermes.sessions.features.features import Feature, build_features, make_trust_check
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
@@ -101,8 +102,7 @@ class SessionCheckpoints:
         self, create: "Callable[[], CheckpointRecorder] | None", places: Places, max_copied_bytes: int
     ) -> None:
         self._create = create
-        self.max_copied_bytes = max_copied_bytes
-        """The size of the largest file of which a copy is made."""
+        self._max_copied_bytes = max_copied_bytes
         self._places = places
         self._observer: WorkspaceObserver | None = None
         self.recorder: CheckpointRecorder | None = None
@@ -118,6 +118,14 @@ class SessionCheckpoints:
     def keeps_copies(self) -> bool:
         """Whether copies of files are kept."""
         return self._create is not None
+
+    def can_copy(self, path: str) -> bool:
+        """Return whether what is at a path is not too large for a copy, or outside of the workspace."""
+        if not is_or_below(path, self._places.workspace):
+            return True
+        with contextlib.suppress(OSError):
+            return not os.path.isfile(path) or os.path.getsize(path) <= self._max_copied_bytes
+        return True
 
     async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
         """Save what is at the paths before it changes."""

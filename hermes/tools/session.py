@@ -74,9 +74,8 @@ class Safeguard(Protocol):
         """Whether copies of files are kept at all."""
         ...
 
-    @property
-    def max_copied_bytes(self) -> int:
-        """The size of the largest file of which a copy is made."""
+    def can_copy(self, path: str) -> bool:
+        """Return whether what is at a path is not too large for a copy, or outside of the workspace."""
         ...
 
     async def find_uncovered(self, losses: Sequence[FileLoss]) -> Mapping[FileLoss, str]:

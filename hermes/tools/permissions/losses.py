@@ -1,6 +1,5 @@
 """Finds the files that a confined command would lose: what a checkpoint can bring back needs no question."""
 
-import contextlib
 import glob
 import os
 import re
@@ -61,11 +60,8 @@ def list_losses(judged: CommandJudgement, context: ToolContext) -> tuple[AskedLo
             about = [one for one in asked if one.subject and one.subject.endswith(subject)]
             found += _list_deleted(effect, about, judged, context)
             told.update(about)
-    return (
-        *found,
-        *_list_overwritten(judged, context),
-        *(AskedLoss(_guess_loss(one, context), one) for one in asked if one not in told),
-    )
+        found += _list_overwritten(effect, context)
+    return (*found, *(AskedLoss(_guess_loss(one, context), one) for one in asked if one not in told))
 
 
 def _guess_loss(finding: CommandFinding, context: ToolContext) -> FileLoss:
@@ -105,27 +101,18 @@ def _is_moved_or_file(path: str, effect: CommandEffect) -> bool:
     return os.path.basename("".join(effect.argv[:1])) == "mv" or not os.path.isdir(path)
 
 
-def _list_overwritten(judged: CommandJudgement, context: ToolContext) -> Iterator[AskedLoss]:
+def _list_overwritten(effect: CommandEffect, context: ToolContext) -> Iterator[AskedLoss]:
     """Yield the files that a command names for overwriting, itself or by their folder, and that are too large to be
     copied.
     """
-    for effect in judged.effects:
-        if effect.kind is not EffectKind.OVERWRITES:
-            continue
-        plain = CommandFinding(Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv))
-        names = ("", *(os.path.basename(word) for word in effect.argv[1:]))
-        known = (context.backend.to_local_path(one) for one in effect.targets if one[:1] == "/")
-        named = [os.path.join(one, name) for target in known for one in list_matches(target) for name in names]
-        for path in dict.fromkeys(map(os.path.realpath, named)):
-            if is_or_below(path, context.places.workspace) and _is_too_large(path, context):
-                yield AskedLoss(FileLoss(path), plain)
-
-
-def _is_too_large(path: str, context: ToolContext) -> bool:
-    assert context.safeguard is not None
-    with contextlib.suppress(OSError, ValueError):
-        return os.path.isfile(path) and os.path.getsize(path) > context.safeguard.max_copied_bytes
-    return False
+    plain = CommandFinding(Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv))
+    targets = effect.targets if effect.kind is EffectKind.OVERWRITES else ()
+    known = (context.backend.to_local_path(one) for one in targets if one[:1] == "/")
+    for path in (one for target in known for one in list_matches(target)):
+        names = effect.argv[1:] if os.path.isdir(path) else ("",)
+        for real in (os.path.realpath(os.path.join(path, os.path.basename(name))) for name in names):
+            if context.safeguard is not None and not context.safeguard.can_copy(real):
+                yield AskedLoss(FileLoss(real), plain)
 
 
 def _is_led_elsewhere(effect: CommandEffect, judged: CommandJudgement) -> bool:
