@@ -64,7 +64,7 @@ class _LostFiles:
         first = next(self._find_met(lost, loss), "")
         if not first and loss.history:
             trees = (loss.path if is_or_below(loss.path, one) else one for one in self._find_met(self._builds, loss))
-            first = next(filter(None, map(_find_repository, trees)), "")
+            first = next(filter(None, map(find_repository, trees)), "")
         return loss.path if first and is_or_below(loss.path, first) else first
 
     def _find_met(self, paths: Iterable[str], loss: FileLoss) -> Iterator[str]:
@@ -76,17 +76,17 @@ def _has_key_name(key: bytes) -> bool:
     return has_key_name(f"/{os.fsdecode(key)}")
 
 
-def _find_repository(tree: str) -> str:
+def find_repository(tree: str, *, entries: int = _TREE_ENTRIES, seconds: float = _TREE_SECONDS) -> str:
     """Return a repository in a folder that is made again; the folder itself where it is too large to be looked through.
 
     Whatever is there cannot be made again: a person, or a tool that clones sources, has put it there.
     """
-    until, entries = time.monotonic() + _TREE_SECONDS, 0
+    until = time.monotonic() + seconds
     for folder, names, files in os.walk(tree):
         found = VERSION_HISTORIES & {*names, *files}
         if found or ({"objects", "refs"} <= {*names} and "HEAD" in files):
             return os.path.join(folder, *sorted(found)[:1])
-        entries += len(names) + len(files)
-        if entries > _TREE_ENTRIES or time.monotonic() > until:
+        entries -= len(names) + len(files)
+        if entries < 0 or time.monotonic() > until:
             return tree
     return ""
