@@ -256,3 +256,15 @@ async def test_a_tag_or_a_rule_that_a_turn_adds_ends_no_copies(one: Scene) -> No
     assert read(work) != FILES and (work / "src/a.py").read_text() == "x\n"
     await one.app.session_undo(one.actor).undo_turns()
     assert (read(work), (work / "src/a.py").read_text()) == before
+
+
+async def test_the_last_turn_stays_though_it_takes_more_than_all_may() -> None:
+    async with scene(trusted=True, config={"checkpoints": {"max_total_mb": 1}}) as found:
+        seed(found.home.cwd)
+        texts = {f"noise{number}": os.urandom(300_000) for number in range(5)}
+        for name, text in texts.items():
+            (found.home.cwd / name).write_bytes(text)
+        _, asked = await _run(found, "; ".join(f"cp notes.md {name}" for name in texts))
+        assert not asked and not any((found.home.cwd / name).read_bytes() == text for name, text in texts.items())
+        await found.app.session_undo(found.actor).undo_turns()
+        assert {name: (found.home.cwd / name).read_bytes() for name in texts} == texts
