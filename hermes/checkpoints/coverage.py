@@ -1,19 +1,24 @@
 """Tells what of the files that a command would lose a checkpoint could not bring back."""
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hermes.checkpoints.path_states import StateReader
+from hermes.checkpoints.path_states import StateReader, has_key_name
 from hermes.checkpoints.scan import (
-    REGENERABLE_FOLDERS,
+    VERSION_HISTORIES,
     FolderListing,
     FolderScan,
     ScanLimits,
+    is_at_or_below,
+    is_made_again,
     is_version_history,
 )
 from hermes.core.checkpoints import FileLoss
 from hermes.safety.paths import Places, is_or_below
-from hermes.safety.shell.regenerable import is_regenerable_name
+
+_TREE_ENTRIES, _TREE_SECONDS = 300_000, 4.0
+"""What may be looked through of build output for a repository: an ordinary `node_modules` is a third of that."""
 
 
 def find_uncovered(losses: Sequence[FileLoss], base: FolderListing, places: Places) -> Mapping[FileLoss, str]:
@@ -33,33 +38,55 @@ def find_uncovered(losses: Sequence[FileLoss], base: FolderListing, places: Plac
 
 
 class _LostFiles:
-    """The paths of a workspace that no copy stands for, by the reason."""
+    """The paths of a workspace that a command which names them loses, by the reason.
+
+    What git ignores counts although the checkpoint copies what it can of it, and so do files that are named like keys:
+    those copies are for what no command names.
+    """
 
     def __init__(self, places: Places, base: FolderListing, skipped: Sequence[str]) -> None:
         self._root = places.workspace
-        self._uncopied = [os.fsdecode(key) for key, item in base.items.items() if not item.state.is_restorable]
+        ignored = frozenset(base.ignored)
+        asked = (key for key, item in base.items.items() if not item.state.is_restorable or _has_key_name(key))
+        self._uncopied = [os.fsdecode(key) for key in asked if not is_at_or_below(key, ignored)]
         self._histories = [one for one in skipped if is_version_history(one)]
-        self._builds = [one for one in skipped if _is_made_again(one)]
+        self._builds = [one for one in skipped if is_made_again(one)]
         known = {*self._histories, *self._builds}
         self._ignored = [one for one in skipped if one not in known]
 
     def find_first(self, loss: FileLoss) -> str:
         """Return the first such path of a loss; the loss's own where that lies below one; empty for none."""
-        lost = list(self._uncopied)
+        is_build = not loss.builds and is_made_again(os.path.relpath(loss.path, self._root))
+        lost = [] if is_build else list(self._uncopied)
         lost += self._histories if loss.history else ()
         lost += self._ignored if loss.ignored else ()
         lost += self._builds if loss.builds else ()
-        paths = (os.path.join(self._root, one) for one in lost)
-        met = (one for one in paths if is_or_below(one, loss.path) or is_or_below(loss.path, one))
-        first = next(met, "")
+        first = next(self._find_met(lost, loss), "")
+        if not first and loss.history:
+            trees = (loss.path if is_or_below(loss.path, one) else one for one in self._find_met(self._builds, loss))
+            first = next(filter(None, map(find_repository, trees)), "")
         return loss.path if first and is_or_below(loss.path, first) else first
 
+    def _find_met(self, paths: Iterable[str], loss: FileLoss) -> Iterator[str]:
+        whole = (os.path.join(self._root, one) for one in paths)
+        return (one for one in whole if is_or_below(one, loss.path) or is_or_below(loss.path, one))
 
-def _is_made_again(path: str) -> bool:
-    """Return whether a path that a scan leaves out is build output or a cache by its name, and no history.
 
-    A tag in a folder says nothing here: any command can put one there.
+def _has_key_name(key: bytes) -> bool:
+    return has_key_name(f"/{os.fsdecode(key)}")
+
+
+def find_repository(tree: str, *, entries: int = _TREE_ENTRIES, seconds: float = _TREE_SECONDS) -> str:
+    """Return a repository in a folder that is made again; the folder itself where it is too large to be looked through.
+
+    Whatever is there cannot be made again: a person, or a tool that clones sources, has put it there.
     """
-    return not is_version_history(path) and any(
-        one in REGENERABLE_FOLDERS or is_regenerable_name(one) for one in path.split("/")
-    )
+    until = time.monotonic() + seconds
+    for folder, names, files in os.walk(tree):
+        found = VERSION_HISTORIES & {*names, *files}
+        if found or ({"objects", "refs"} <= {*names} and "HEAD" in files):
+            return os.path.join(folder, *sorted(found)[:1])
+        entries -= len(names) + len(files)
+        if entries < 0 or time.monotonic() > until:
+            return tree
+    return ""

@@ -89,7 +89,7 @@ class WorkspaceObserver:
         if was.state.kind is not Kind.FILE:
             return True
         try:
-            return StateReader(self._places, was.state.size).read_state(path) != was.state
+            return StateReader(self._places, was.state.size, copies_keys=True).read_state(path) != was.state
         except OSError:
             return True
 

@@ -7,8 +7,8 @@ import stat
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import ABSENT, FileState, Kind
 from hermes.safety.path_policy import hard_link_refusal
-from hermes.safety.paths import Places, read_refusal, write_refusal
-from hermes.safety.shell.key_files import is_key_name
+from hermes.safety.paths import Places, is_key_name, is_or_below, list_secret_paths, read_refusal, write_refusal
+from hermes.safety.shell import key_files
 from hermes.util.file_handles import open_folder
 
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -16,16 +16,31 @@ MODE_BITS = 0o777
 """The bits of a mode that are stored: none that lends a program somebody else's rights."""
 
 
-def is_hidden_file(path: str, places: Places) -> bool:
-    """Return whether the rules keep a file's content from the agent, or from being changed: no copy is made of it."""
-    return bool(read_refusal(path, places) or write_refusal(path, places)) or is_key_name(path)
+def is_hidden_file(path: str, places: Places, *, copies_keys: bool = False) -> bool:
+    """Return whether the rules keep a file's content from the agent, or from being changed: no copy is made of it.
+
+    With `copies_keys`, what is named like a key in the workspace is copied, unless its place forbids that.
+    """
+    if copies_keys and is_or_below(path, places.workspace) and has_key_name(path):
+        return bool(read_refusal(os.path.dirname(path), places)) or path in list_secret_paths(places)
+    return bool(read_refusal(path, places) or write_refusal(path, places)) or has_key_name(path)
+
+
+def has_key_name(path: str) -> bool:
+    """Return whether a file is named like one that holds keys: losing it asks, and its content is not shown."""
+    return is_key_name(path) or key_files.is_key_name(path)
 
 
 class StateReader:
-    """Reads the state of paths. With `objects` the contents are copied there; files over `limit` bytes are not."""
+    """Reads the state of paths. With `objects` the contents are copied there; files over `limit` bytes are not, and
+    the workspace's keys only with `copies_keys`.
+    """
 
-    def __init__(self, places: Places, limit: int, objects: ObjectStore | None = None) -> None:
+    def __init__(
+        self, places: Places, limit: int, objects: ObjectStore | None = None, *, copies_keys: bool = False
+    ) -> None:
         self.limit = limit
+        self._copies_keys = copies_keys
         self._places = places
         self._objects = objects
 
@@ -61,7 +76,7 @@ class StateReader:
     def _read_file(self, folder: int, name: str, path: str, status: os.stat_result) -> FileState:
         if status.st_size > self.limit:
             return state_without_copy(Kind.LARGE, status)
-        if is_hidden_file(path, self._places):
+        if is_hidden_file(path, self._places, copies_keys=self._copies_keys):
             return state_without_copy(Kind.HIDDEN, status)
         try:
             handle = os.open(name, _READ_FLAGS, dir_fd=folder)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct, field
 
 from hermes.checkpoints.object_store import ObjectStore
-from hermes.core.checkpoints import ABSENT, Checkpoint, CheckpointLedger, FileChange, FileState, NewCheckpoint
+from hermes.core.checkpoints import ABSENT, Checkpoint, CheckpointLedger, FileChange, FileState, Kind, NewCheckpoint
 from hermes.core.errors import HermesError
 from hermes.core.messages import PROGRAM, TextPart
 from hermes.i18n.messages import tr
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
+_IGNORED_ENTRIES = 5_000
+"""The most files and folders that are copied of what git ignores and nothing makes again."""
 
 
 class CheckpointDeps(Struct, frozen=True, kw_only=True):
@@ -43,6 +45,9 @@ class CheckpointDeps(Struct, frozen=True, kw_only=True):
     ledger: CheckpointLedger
     limit: int
     total: int
+    is_confined: Callable[[], bool] = lambda: False
+    """Tells whether commands run behind a wall. Fewer of them are asked about, so more is copied: the workspace's keys,
+    and what git ignores. Those commands cannot read the copies."""
     notify: Callable[[str], None] = lambda _: None
     """Shows the person a line."""
 
@@ -92,7 +97,7 @@ class CheckpointRecorder:
                     await self._take_checkpoint(turn, wanted, anything=anything)
             except (OSError, ValueError, HermesError) as error:  # ValueError: a path that can be none
                 _LOG.warning("no checkpoint could be taken", exc_info=True)
-                self._report_once(
+                self.report_once(
                     tr("No copy of files could be made, so this cannot be undone: {error}", error=str(error))
                 )
 
@@ -132,7 +137,7 @@ class CheckpointRecorder:
                     await self._complete_turn(turn)
             except (OSError, HermesError) as error:
                 _LOG.warning("a checkpoint could not be completed", exc_info=True)
-                self._report_once(tr("What this turn changed could not be noted: {error}", error=str(error)))
+                self.report_once(tr("What this turn changed could not be noted: {error}", error=str(error)))
         return True
 
     async def resume_turn(self, turn_id: str) -> None:
@@ -161,7 +166,8 @@ class CheckpointRecorder:
         """Return a reader of file states; with `copied` it also copies what it reads."""
         from hermes.checkpoints.path_states import StateReader
 
-        return StateReader(self.deps.places, self.deps.limit, self.deps.objects if copies else None)
+        deps = self.deps
+        return StateReader(deps.places, deps.limit, deps.objects if copies else None, copies_keys=deps.is_confined())
 
     async def close(self) -> None:
         """Cancel what is being taken, and wait for what is being written."""
@@ -274,14 +280,18 @@ class CheckpointRecorder:
         root = self.deps.places.workspace
         if listing is None or path == root or not is_or_below(path, root):
             return None
-        from hermes.checkpoints.scan import FolderScan, ScanLimits
+        from hermes.checkpoints.path_states import state_without_copy
 
-        below = os.path.relpath(path, root)
-        item = listing.items.get(os.fsencode(below))
-        if item is not None:
-            return item.state
-        scan = FolderScan(root, self.deps.places, self.create_reader(copies=False), ScanLimits())
-        return ABSENT if listing.whole and scan.is_listed(below) else None
+        below = os.fsencode(os.path.relpath(path, root))
+        item = listing.items.get(below)
+        if item is None:
+            return ABSENT if listing.knows_absence()(below) else None
+        if item.state.kind is Kind.LARGE and item.state.size <= self.deps.limit:
+            # All files together were too large; this one is not, and is copied if it is still what it was.
+            with contextlib.suppress(OSError):
+                if state_without_copy(Kind.LARGE, os.lstat(path)) == item.state:
+                    return None
+        return item.state
 
     def _scan_workspace(self, known: "FolderListing | None") -> "tuple[FolderListing, str]":
         """Return the workspace's listing now, and the digest under which it is stored; what is as in `known` is not
@@ -290,7 +300,8 @@ class CheckpointRecorder:
         from hermes.checkpoints.scan import FolderScan, ScanLimits, encode_listing
 
         deps = self.deps
-        bounds = ScanLimits(total_bytes=deps.total)
+        entries = _IGNORED_ENTRIES if deps.is_confined() else 0
+        bounds = ScanLimits(total_bytes=deps.total, ignored_bytes=deps.total // 2, ignored_entries=entries)
         scan = FolderScan(
             deps.places.workspace, deps.places, self.create_reader(copies=True), bounds, self._stop.is_set
         )
@@ -322,7 +333,7 @@ class CheckpointRecorder:
 
     def _report_limits(self, listing: "FolderListing") -> None:
         if not listing.whole:
-            self._report_once(
+            self.report_once(
                 tr(
                     "{folder} is too large to be copied whole: of what commands change there, not everything can be"
                     " undone. What the file tools change can.",
@@ -330,7 +341,7 @@ class CheckpointRecorder:
                 )
             )
         elif listing.uncopied:
-            self._report_once(
+            self.report_once(
                 tr(
                     "The files of {folder} are more than checkpoints may take (`checkpoints.max_total_mb`): of some no"
                     " copy is kept when commands change them.",
@@ -338,7 +349,18 @@ class CheckpointRecorder:
                 )
             )
 
-    def _report_once(self, line: str) -> None:
+        if listing.cut:
+            self.report_once(
+                tr(
+                    "git ignores more in {folder} than is copied ({path}): of what commands change there, not"
+                    " everything can be undone.",
+                    folder=self.deps.places.workspace,
+                    path=os.fsdecode(listing.cut),
+                )
+            )
+
+    def report_once(self, line: str) -> None:
+        """Show the person a line, once a session."""
         if line not in self._reported:
             self._reported.add(line)
             self.deps.notify(line)

@@ -9,6 +9,7 @@ from hermes.checkpoints.scan import decode_listing
 from hermes.core.checkpoints import CheckpointLedger, Kind
 
 _MAX_ROUNDS = 40
+_ANY_NUMBER = 1 << 31
 _MIN_GROWTH = 8_000_000
 """The bytes that one process stores before it checks the total size."""
 
@@ -22,25 +23,48 @@ class CheckpointRetention(Struct, frozen=True, kw_only=True):
 
 
 async def prune_folder(
-    folder: str, ledger: CheckpointLedger, objects: ObjectStore, retention: CheckpointRetention, now: float
-) -> None:
-    """Prune a folder's checkpoints; contents are collected only when something was pruned or enough was stored."""
-    forgotten = await ledger.prune(folder, most=retention.most, since=now - retention.days * 86_400)
-    if forgotten or objects.bytes_added > min(_MIN_GROWTH, retention.total // 20):
-        await collect_contents(ledger, objects, retention)
+    folder: str,
+    ledger: CheckpointLedger,
+    objects: ObjectStore,
+    retention: CheckpointRetention,
+    now: float,
+    *,
+    keep: str = "",
+) -> bool:
+    """Prune a folder's checkpoints; contents are collected only when something was pruned or enough was stored.
 
-
-async def collect_contents(ledger: CheckpointLedger, objects: ObjectStore, retention: CheckpointRetention) -> None:
-    """Delete unreferenced contents; where the rest is still too large, the oldest checkpoints go, too.
-
-    Nothing is done while a process takes or restores one: the next call does it.
+    The last checkpoint of the session `keep` stays. Return whether any went that was not too old.
     """
+    since = now - retention.days * 86_400
+    expired = await ledger.prune(folder, most=_ANY_NUMBER, since=since)
+    dropped = await ledger.prune(folder, most=retention.most, since=since)
+    if expired or dropped or objects.bytes_added > min(_MIN_GROWTH, retention.total // 20):
+        dropped |= await collect_contents(ledger, objects, retention, folder=folder, keep=keep)
+    return bool(dropped)
+
+
+async def collect_contents(
+    ledger: CheckpointLedger, objects: ObjectStore, retention: CheckpointRetention, *, folder: str = "", keep: str = ""
+) -> bool:
+    """Delete unreferenced contents. Where the rest is still too large, the listings of other folders go first, which
+    only save reading, then the oldest checkpoints, but not the last of the session `keep`, then this folder's listing.
+
+    Nothing is done while a process takes or restores one: the next call does it. Return whether any checkpoint went.
+    """
+    dropped = False
     with objects.try_exclusive() as alone:
         for _ in range(_MAX_ROUNDS if alone else 0):
             files, listings = await ledger.list_named_contents()
             left = await asyncio.to_thread(_delete_unreferenced, objects, files, listings)
-            if left <= retention.total or not await ledger.prune_oldest():
-                return
+            if left <= retention.total:
+                break
+            if await ledger.forget_listings(keep=folder):
+                continue
+            if await ledger.prune_oldest(keep=keep):
+                dropped = True
+            elif not await ledger.forget_listings():
+                break
+    return dropped
 
 
 def _delete_unreferenced(objects: ObjectStore, files: set[str], listings: set[str]) -> int:

@@ -2,7 +2,8 @@
 
 Links are listed, not followed; other devices are not entered. A scan has limits, and says when it has met one.
 
-Ignore rules for the listing of a folder: what git ignores there, by its files alone, and what tools regenerate.
+Ignore rules for the listing of a folder: what git ignores there, by its files alone, and what tools regenerate. What
+is ignored and not regenerated may be listed, too, within limits of its own.
 """
 
 import contextlib
@@ -10,14 +11,16 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
 
 from hermes.checkpoints.path_states import MODE_BITS, StateReader, state_without_copy
-from hermes.core.checkpoints import FileState, Kind
+from hermes.core.checkpoints import ABSENT, FileState, Kind
 from hermes.safety.paths import Places, read_refusal
+from hermes.safety.shell.regenerable import is_regenerable_name
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, open_folder
 from hermes.util.globs import regex_from_glob
 
@@ -31,7 +34,7 @@ REGENERABLE_FOLDERS = frozenset(
 """Folders that tools regenerate, or that are a program's own history."""
 
 
-_HISTORIES = frozenset((".git", ".hg", ".svn", ".jj"))
+VERSION_HISTORIES = frozenset((".git", ".hg", ".svn", ".jj"))
 
 
 _BUILD_FOLDERS = {"target": ("Cargo.toml", "pom.xml", "build.sbt")}
@@ -144,7 +147,17 @@ def is_regenerable(name: str, beside: Collection[str]) -> bool:
 
 def is_version_history(path: str) -> bool:
     """Return whether a folder is a program's own history of the files around it."""
-    return path.rpartition("/")[2] in _HISTORIES
+    return path.rpartition("/")[2] in VERSION_HISTORIES
+
+
+def is_made_again(path: str) -> bool:
+    """Return whether a path (below the root) is build output or a cache by a name on the way to it, and no history.
+
+    A tag in a folder says nothing here: any command can put one there.
+    """
+    return not is_version_history(path) and any(
+        one in REGENERABLE_FOLDERS or is_regenerable_name(one) for one in path.split("/")
+    )
 
 
 def is_cache_folder(names: Collection[str]) -> bool:
@@ -187,14 +200,38 @@ class FolderListing(Struct, frozen=True, array_like=True):
     """Whether nothing was left out because a limit was met."""
     uncopied: int = 0
     """The number of files without a copy because all together were too large."""
+    left_out: tuple[bytes, ...] | None = None
+    """The paths that were not looked at, or not wholly: of what is below them it is unknown whether it was there. None:
+    all that is not listed."""
+    ignored: tuple[bytes, ...] = ()
+    """The listed paths that git ignores; so is what lies below them."""
+    cut: bytes = b""
+    """The first ignored path that is not wholly copied because a limit was met."""
+
+    def knows_absence(self) -> Callable[[bytes], bool]:
+        """Return what tells whether a path was not there, given that it is not listed."""
+        if not self.whole or self.left_out is None:
+            return lambda _: False
+        unknown = frozenset(self.left_out)
+        return lambda path: not is_at_or_below(path, unknown)
+
+
+def is_at_or_below(path: bytes, roots: Container[bytes]) -> bool:
+    """Return whether a path of a listing is one of these, or below one."""
+    while path and path not in roots:
+        path = path.rpartition(b"/")[0]
+    return bool(path)
 
 
 class ScanLimits(Struct, frozen=True, kw_only=True):
-    """The limits of one scan."""
+    """The limits of one scan. Those of what git ignores count apart: without entries, nothing of it is listed."""
 
     total_bytes: int = 250_000_000
     entries: int = 50_000
     seconds: float = 8.0
+    ignored_bytes: int = 0
+    ignored_entries: int = 0
+    ignored_seconds: float = 2.0
 
 
 _DECODER = msgspec.msgpack.Decoder(FolderListing)
@@ -236,11 +273,13 @@ class FolderScan:
         self._items: dict[bytes, ListingItem] = {}
         self._known: dict[bytes, ListingItem] = {}
         self._unchanged_before = 0
-        self._bytes = 0
-        self._uncopied = 0
+        self._budget = self._listed = _Budget(limits.entries, limits.total_bytes, limits.seconds)
+        self._ignored = _Budget(limits.ignored_entries, limits.ignored_bytes, limits.ignored_seconds)
         self.skipped: list[str] = []
-        """What the scan has left out (paths below the root): what tools regenerate, and what git ignores."""
-        self._deadline = 0.0
+        """What is no part of the listing proper (paths below the root): what tools regenerate, and what git ignores."""
+        self._left_out: list[str] = []
+        self._ignored_roots: list[str] = []
+        self._ignored_folders: list[str] = []
         self._device = 0
         self._in_repository = False
 
@@ -248,51 +287,37 @@ class FolderScan:
         """Return the folder's listing as it is now; of what is as in `known` nothing is read."""
         known = known or FolderListing()
         self._known, self._unchanged_before = known.items, known.started_ns - _RACE_NS
-        began, self._deadline = time.time_ns(), time.monotonic() + self._limits.seconds
+        began = time.time_ns()
+        self._listed.start()
+        self._ignored.deadline = self._listed.deadline
         self._in_repository, ignored = read_rules_above(self._root)
         whole = True
         handle = open_folder(self._root, listed=True)
         try:
             self._device = os.fstat(handle).st_dev
             self._list_folder(handle, "", ignored, 0)
+            self._list_ignored_folders()
         except _LimitError:
             whole = False
         finally:
             os.close(handle)
-        return FolderListing(self._items, began, whole, self._uncopied)
-
-    def is_listed(self, path: str) -> bool:
-        """Return whether a path below the root is one that a scan lists, as the ignore files are now."""
-        self._in_repository, ignored = read_rules_above(self._root)
-        names = path.split("/")
-        handle = open_folder(self._root, listed=True)
-        try:
-            for depth, name in enumerate(names):
-                above, last = "/".join(names[:depth]), depth == len(names) - 1
-                if self._in_repository:
-                    ignored = ignored.with_rules(above, read_rules(handle))
-                beside = set(os.listdir(handle))
-                here = f"{above}/{name}".lstrip("/")
-                folder = not last
-                if (folder and is_regenerable(name, beside)) or ignored.is_ignored(here, name, folder=folder):
-                    return False
-                if last or name not in beside:
-                    return True
-                below = os.open(name, LISTED_FOLDER_FLAGS, dir_fd=handle)
-                os.close(handle)
-                handle = below
-        except OSError:
-            return False
-        finally:
-            os.close(handle)
-        return True
+        return FolderListing(
+            self._items,
+            began,
+            whole,
+            self._listed.uncopied,
+            tuple(map(os.fsencode, self._left_out)),
+            tuple(map(os.fsencode, self._ignored_roots)),
+            os.fsencode(self._ignored.cut),
+        )
 
     def _list_folder(self, handle: int, path: str, ignored: IgnoreRules, depth: int) -> None:
         """List what is in an open folder, and below."""
+        most = self._budget.entries + 1 if self._budget is self._ignored else None
         with os.scandir(handle) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+            entries = sorted(islice(found, most), key=lambda entry: entry.name)
         names = {entry.name for entry in entries}
-        if path and is_cache_folder(names):
+        if path and is_cache_folder(names) and not self._copies_any(path, names):
             self._skip(path)
             return
         if self._in_repository and ".gitignore" in names:
@@ -300,84 +325,166 @@ class FolderScan:
         for entry in entries:
             below = f"{path}/{entry.name}" if path else entry.name
             folder = entry.is_dir(follow_symlinks=False)
-            if (folder and is_regenerable(entry.name, names)) or ignored.is_ignored(below, entry.name, folder=folder):
+            if self._is_left_out(entry.name, names, folder=folder):
                 self._skip(below)
-                continue
-            self._check_limits()
-            try:
-                self._list_entry(handle, entry, below, ignored, depth)
-            except OSError:
-                continue  # gone meanwhile, or not ours to read: there is nothing to be listed
+            elif ignored.is_ignored(below, entry.name, folder=folder):
+                self._skip_ignored(handle, entry.name, below, folder=folder)
+            else:
+                self._check_limits()
+                self._try_entry(handle, entry.name, below, ignored, depth)
 
-    def _list_entry(self, handle: int, entry: os.DirEntry[str], path: str, ignored: IgnoreRules, depth: int) -> None:
-        status = entry.stat(follow_symlinks=False)
+    def _is_left_out(self, name: str, beside: Collection[str], *, folder: bool) -> bool:
+        by_name = self._budget is self._ignored and is_regenerable_name(name)
+        return by_name or (folder and is_regenerable(name, beside))
+
+    def _copies_any(self, folder: str, names: Collection[str]) -> bool:
+        """Return whether something in a folder was copied before: a tag that came since does not end that."""
+        was_listed = (os.fsencode(f"{folder}/{name}") in self._known for name in names)
+        return self._limits.ignored_entries > 0 and any(was_listed)
+
+    def _try_entry(self, handle: int, name: str, path: str, ignored: IgnoreRules, depth: int) -> None:
+        try:
+            self._list_entry(handle, name, path, ignored, depth)
+        except OSError:
+            self._left_out.append(path)  # gone meanwhile, or not ours to read: there is nothing to be listed
+
+    def _list_entry(self, handle: int, name: str, path: str, ignored: IgnoreRules, depth: int) -> None:
+        status = os.stat(name, dir_fd=handle, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             real = os.path.join(self._root, path)
             if real == self._places.hermes or read_refusal(real, self._places):
+                self._left_out.append(path)
                 return
             if status.st_dev != self._device:
                 self._skip(path)
                 return
-            self._items[os.fsencode(path)] = ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS))
+            self._add_item(path, ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS)))
             if depth >= _MAX_DEPTH:
                 raise _LimitError
-            below = os.open(entry.name, LISTED_FOLDER_FLAGS, dir_fd=handle)
+            below = os.open(name, LISTED_FOLDER_FLAGS, dir_fd=handle)
             try:
                 self._list_folder(below, path, ignored, depth + 1)
             finally:
                 os.close(below)
-            return
-        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            key = os.fsencode(path)
-            self._items[key] = self._build_item(handle, entry.name, path, status, self._known.get(key))
+        elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+            known = self._known.get(os.fsencode(path))
+            self._add_item(path, self._build_item(handle, name, path, status, known))
+        else:
+            self._left_out.append(path)
+
+    def _add_item(self, path: str, item: ListingItem) -> None:
+        self._items[os.fsencode(path)] = item
+        self._budget.entries -= 1
 
     def _build_item(
         self, handle: int, name: str, path: str, status: os.stat_result, known: ListingItem | None
     ) -> ListingItem:
-        stamps = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+        stamps, budget = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino), self._budget
         if (
             known is not None
             and (known.modified, known.changed, known.inode) == stamps
             and known.changed < self._unchanged_before
-            and known.state.kind is not Kind.LARGE
+            and known.state.kind not in (Kind.LARGE, Kind.HIDDEN)
         ):
-            self._bytes += known.state.size
+            budget.bytes -= known.state.size
             return known
-        if stat.S_ISREG(status.st_mode) and self._bytes + status.st_size > self._limits.total_bytes:
-            self._uncopied += 1
+        if stat.S_ISREG(status.st_mode) and status.st_size > budget.bytes:
+            budget.uncopied += 1
+            budget.cut = budget.cut or path
             return ListingItem(state_without_copy(Kind.LARGE, status), *stamps)
         state = self._reader.read_entry(handle, name, os.path.join(self._root, path), status)
-        self._bytes += state.size if state.kind is Kind.FILE else 0
+        budget.bytes -= state.size if state.kind is Kind.FILE else 0
         return ListingItem(state, *stamps)
 
     def _skip(self, path: str) -> None:
         self.skipped.append(path)
+        self._left_out.append(path)
+        self._budget.entries -= 1
         self._check_limits()
 
+    def _skip_ignored(self, handle: int, name: str, path: str, *, folder: bool) -> None:
+        """Pass over what git ignores; what nothing makes again is listed as such, the folders after all else."""
+        if not self._limits.ignored_entries or is_made_again(path):
+            self._skip(path)
+            return
+        self.skipped.append(path)
+        self._ignored_roots.append(path)
+        self._listed.entries -= 1
+        self._check_limits()
+        if folder:
+            self._ignored_folders.append(path)
+            return
+        self._budget = self._ignored
+        try:
+            self._check_limits()
+            self._try_entry(handle, name, path, IgnoreRules(), 0)
+        except _LimitError:
+            self._leave_out_ignored(path)
+        finally:
+            self._budget = self._listed
+
+    def _list_ignored_folders(self) -> None:
+        """List the ignored folders that nothing makes again; all is ignored there. A limit ends that, not the scan."""
+        self._budget, self._in_repository = self._ignored, False
+        self._ignored.start()
+        for path in self._ignored_folders:
+            above, name = os.path.split(os.path.join(self._root, path))
+            try:
+                self._check_limits()
+                handle = open_folder(above)
+                try:
+                    self._list_entry(handle, name, path, IgnoreRules(), path.count("/"))
+                finally:
+                    os.close(handle)
+            except _LimitError:
+                self._leave_out_ignored(path)
+            except OSError:
+                self._left_out.append(path)
+
+    def _leave_out_ignored(self, path: str) -> None:
+        self._left_out.append(path)
+        self._ignored.cut = self._ignored.cut or path
+
     def _check_limits(self) -> None:
-        if (
-            len(self._items) + len(self.skipped) >= self._limits.entries
-            or self._stopped()
-            or time.monotonic() > self._deadline
-        ):
+        if self._budget.entries <= 0 or self._stopped() or time.monotonic() > self._budget.deadline:
             raise _LimitError
+
+
+class _Budget:
+    """What one part of a scan may still take, and what it had to leave."""
+
+    def __init__(self, entries: int, total_bytes: int, seconds: float) -> None:
+        self.entries = entries
+        self.bytes = total_bytes
+        self._seconds = seconds
+        self.deadline = 0.0
+        self.uncopied = 0
+        self.cut = ""
+
+    def start(self) -> None:
+        """Let the time run from now on."""
+        self.deadline = time.monotonic() + self._seconds
 
 
 def find_differences(
     before: FolderListing, after: FolderListing, look: Callable[[bytes], FileState]
 ) -> dict[bytes, tuple[FileState, FileState]]:
-    """Return what differs in the second listing, as (before, after); `look` tells what a listing that is cut omits."""
-    absent = FileState(Kind.ABSENT)
+    """Return what differs in the second listing, as (before, after); `look` tells what a listing that is cut omits.
+
+    What is new among what git ignores and has no copy is left out: undoing would lose it for good.
+    """
     found: dict[bytes, tuple[FileState, FileState]] = {}
+    is_gone, is_new = after.knows_absence(), before.knows_absence()
     for path, item in before.items.items():
         there = after.items.get(path)
         if there is item:
             continue
-        now = there.state if there is not None else absent if after.whole else look(path)
+        now = there.state if there is not None else ABSENT if is_gone(path) else look(path)
         if now != item.state:
             found[path] = (item.state, now)
-    if before.whole:
-        for path, item in after.items.items():
-            if path not in before.items:
-                found[path] = (absent, item.state)
+    ignored = frozenset(after.ignored)
+    for path, item in after.items.items():
+        is_kept = item.state.is_restorable or not is_at_or_below(path, ignored)
+        if is_kept and path not in before.items and is_new(path):
+            found[path] = (ABSENT, item.state)
     return found

@@ -462,7 +462,9 @@ class CheckpointSettings(Struct, frozen=True):
     max_snapshots: int = 20
     """Checkpoints that are kept of one folder."""
     max_total_mb: int = 500
-    """Megabytes that all copies take together, compressed; one folder may hold half of that in files."""
+    """Megabytes that all copies take together, compressed; one folder may hold half of that in files, and a quarter in
+    what git ignores.
+    """
     max_file_mb: int = 10
     """Megabytes of the largest file that is copied."""
     keep_days: float = 7.0

@@ -149,10 +149,14 @@ class CheckpointLedger(Protocol):
         """
         ...
 
-    async def prune_oldest(self) -> bool:
-        """Delete the oldest of all complete checkpoints, or else every listing. Return False when there is nothing to
-        delete.
+    async def prune_oldest(self, *, keep: str = "") -> bool:
+        """Delete the oldest of all complete checkpoints, but the last of the session `keep`. Return False when there is
+        nothing to delete.
         """
+        ...
+
+    async def forget_listings(self, *, keep: str = "") -> bool:
+        """Forget the last listings of all folders but `keep`. Return False when there is nothing to forget."""
         ...
 
     async def list_named_contents(self) -> tuple[set[str], set[str]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -20,7 +21,7 @@ from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import ImagePart, Message, TextPart
-from hermes.i18n.messages import N_
+from hermes.i18n.messages import N_, tr
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
@@ -32,7 +33,7 @@ from hermes.runtime.conversation import LiveConversation, open_conversation
 from hermes.runtime.epochs import ModelCandidate, SessionEpochs
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage, SessionMailbox
 from hermes.runtime.recorder import TurnRecorder
-from hermes.safety.paths import Places
+from hermes.safety.paths import Places, is_or_below
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
 from hermes.sessions.features.features import Feature, build_features, make_trust_check
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
@@ -64,6 +65,10 @@ def _build_counts(numbers: GuardNumbers) -> LoopThresholds:
     return LoopThresholds(numbers.exact_failure, numbers.same_tool_failure, numbers.idempotent_no_progress)
 
 
+_DROPPED = N_(
+    "Older copies of files were deleted: {number} checkpoints of a folder and {size} MB are kept (`checkpoints.*`)."
+    " /undo restores no files of older turns."
+)
 T = TypeVar("T")
 RenewEpoch = Callable[[str, bool], Coroutine[object, object, int]]
 """Begins an epoch for a named reason, with True on the first model of the route; returns the bytes that are sent again.
@@ -93,8 +98,11 @@ class SessionCheckpoints:
     What calls change is observed where checkpoints are off, too: `create` is None there.
     """
 
-    def __init__(self, create: "Callable[[], CheckpointRecorder] | None", places: Places) -> None:
+    def __init__(
+        self, create: "Callable[[], CheckpointRecorder] | None", places: Places, max_copied_bytes: int
+    ) -> None:
         self._create = create
+        self._max_copied_bytes = max_copied_bytes
         self._places = places
         self._observer: WorkspaceObserver | None = None
         self.recorder: CheckpointRecorder | None = None
@@ -110,6 +118,14 @@ class SessionCheckpoints:
     def keeps_copies(self) -> bool:
         """Whether copies of files are kept."""
         return self._create is not None
+
+    def can_copy(self, path: str) -> bool:
+        """Return whether what is at a path is not too large for a copy, or outside of the workspace."""
+        if not is_or_below(path, self._places.workspace):
+            return True
+        with contextlib.suppress(OSError):
+            return not os.path.isfile(path) or os.path.getsize(path) <= self._max_copied_bytes
+        return True
 
     async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
         """Save what is at the paths before it changes."""
@@ -342,11 +358,13 @@ class SessionBuilder:
                 ledger=services.store.checkpoints,
                 limit=chosen.max_file_mb * 1_000_000,
                 total=chosen.max_total_mb * 500_000,
+                is_confined=lambda: tools.context.backend.contained,
                 notify=warn,
             )
             return CheckpointRecorder(deps, lambda: recorder.turn_id)
 
-        return SessionCheckpoints(create_recorder if chosen.enabled else None, tools.context.places)
+        limit = chosen.max_file_mb * 1_000_000
+        return SessionCheckpoints(create_recorder if chosen.enabled else None, tools.context.places, limit)
 
     async def _attach_hooks(self, actor: SessionActor, conversation: LiveConversation, tools: SessionTools) -> None:
         """Attach what runs before and after turns and at the session's end."""
@@ -579,9 +597,16 @@ def _make_checkpoint_hook(
                 most=chosen.max_snapshots, days=chosen.keep_days, total=chosen.max_total_mb * 1_000_000
             )
             with contextlib.suppress(OSError, StoreError):  # it is tried again after the next such turn
-                await prune_folder(
-                    ground.places.workspace, services.store.checkpoints, ground.objects, keep, services.clock.now()
+                dropped = await prune_folder(
+                    ground.places.workspace,
+                    services.store.checkpoints,
+                    ground.objects,
+                    keep,
+                    services.clock.now(),
+                    keep=ground.session_id,
                 )
+                if dropped:
+                    recorder.report_once(tr(_DROPPED, number=chosen.max_snapshots, size=chosen.max_total_mb))
 
     return complete_checkpoint
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from hermes.checkpoints.path_states import has_key_name
 from hermes.checkpoints.restore import (
     CheckpointHistory,
     RestoreOutcome,
@@ -519,6 +520,8 @@ def compare_file_states(path: str, was: FileState, now: FileState, content: Call
     for state in (was, now):
         if state.kind not in (Kind.FILE, Kind.ABSENT):
             return FileDiff(path=path, change=change, note=state.kind.value)
+    if has_key_name(f"/{path}"):
+        return FileDiff(path=path, change=change, note=Kind.HIDDEN.value)
     old, new = _read_lines(was, content), _read_lines(now, content)
     if old is None or new is None:
         return FileDiff(path=path, change=change, note="binary")

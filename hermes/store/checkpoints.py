@@ -121,14 +121,22 @@ class CheckpointRepository(Repository):
         return gone + tx.changes()
 
     @writes
-    def prune_oldest(self, tx: Transaction) -> bool:
-        """Delete the oldest quarter of all complete checkpoints, or else every listing; return False when there is
-        nothing to delete.
+    def prune_oldest(self, tx: Transaction, *, keep: str = "") -> bool:
+        """Delete the oldest quarter of all complete checkpoints, but the last of the session `keep`; return False when
+        there is nothing to delete.
         """
         return tx.change_any(
-            "DELETE FROM checkpoints WHERE id IN (SELECT id FROM checkpoints WHERE open = 0 ORDER BY id"
-            " LIMIT (SELECT (count(*) + 3) / 4 FROM checkpoints WHERE open = 0))"
-        ) or tx.change_any("DELETE FROM checkpoint_folders")
+            "WITH old AS (SELECT id FROM checkpoints WHERE open = 0"
+            " AND id <> coalesce((SELECT max(id) FROM checkpoints WHERE session_id = ?), 0))"
+            " DELETE FROM checkpoints WHERE id IN"
+            " (SELECT id FROM old ORDER BY id LIMIT (SELECT (count(*) + 3) / 4 FROM old))",
+            (keep,),
+        )
+
+    @writes
+    def forget_listings(self, tx: Transaction, *, keep: str = "") -> bool:
+        """Forget the last listings of all folders but `keep`; return False when there is nothing to forget."""
+        return tx.change_any("DELETE FROM checkpoint_folders WHERE folder <> ?", (os.fsencode(keep),))
 
     @reads
     def list_named_contents(self, tx: Transaction) -> tuple[set[str], set[str]]:

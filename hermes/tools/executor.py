@@ -529,8 +529,8 @@ def _list_written_targets(decision: PermissionDecision) -> list[str]:
 
 
 def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> list[str]:
-    """Return the files that a command is known to change: in the workspace those that exist, since no listing of it
-    holds what git ignores.
+    """Return the files that a command is known to change: in the workspace those that exist, since a listing of
+    it may lack what git ignores.
     """
     from hermes.tools.permissions.losses import list_matches  # loaded with the first command
 

@@ -74,6 +74,10 @@ class Safeguard(Protocol):
         """Whether copies of files are kept at all."""
         ...
 
+    def can_copy(self, path: str) -> bool:
+        """Return whether what is at a path is not too large for a copy, or outside of the workspace."""
+        ...
+
     async def find_uncovered(self, losses: Sequence[FileLoss]) -> Mapping[FileLoss, str]:
         """Save the workspace, and return for each loss the first path of which there is no copy; empty for none."""
         ...

@@ -5,7 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from hermes.checkpoints.coverage import find_repository
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.checkpoints.path_states import StateReader
 from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
@@ -17,6 +19,7 @@ from hermes.checkpoints.scan import (
     ScanLimits,
     decode_listing,
     encode_listing,
+    find_differences,
     parse_rules,
 )
 from hermes.core.checkpoints import FileChange, FileState, Kind, NewCheckpoint
@@ -149,6 +152,81 @@ def test_a_folder_of_twenty_thousand_files_takes_bounded_time(work: Path, tmp_pa
     assert not cut.whole and len(cut.items) == 500
     small = look(tmp_path, None, ScanLimits(total_bytes=100, seconds=600))
     assert small.whole and small.uncopied > 19_000
+
+
+IGNORING = ScanLimits(ignored_entries=100, ignored_bytes=1_000)
+
+
+@pytest.fixture
+def ignoring(work: Path) -> Path:
+    """A repository that ignores data, build output and a file of keys."""
+    for name in (".git/HEAD", "data/a", "data/deep/b", "data/__pycache__/c", "build/d", "src/e", ".env", "x.o"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(f"text of {name}")
+    (work / ".gitignore").write_text("data/\nbuild/\n.env\n*.o\n")
+    return work
+
+
+def test_what_git_ignores_is_listed_when_asked_for_unless_it_is_made_again(ignoring: Path, tmp_path: Path) -> None:
+    plain = {".gitignore", "src", "src/e"}
+    assert names(look(tmp_path)) == plain
+    listing = look(tmp_path, None, IGNORING)
+    assert names(listing) == plain | {".env", "data", "data/a", "data/deep", "data/deep/b"}
+    assert listing.whole and not listing.cut and set(listing.ignored) == {b".env", b"data"}
+    later = listing.items | {}, time.time_ns() + 10**9
+    again = look(tmp_path, FolderListing(*later), IGNORING)
+    assert again.items[b"data/deep/b"] is later[0][b"data/deep/b"]
+    assert decode_listing(encode_listing(listing)) == listing
+
+
+def test_limits_of_what_is_ignored_end_only_that(ignoring: Path, tmp_path: Path) -> None:
+    for number in range(50):
+        (ignoring / f"data/deep/{number}").write_text("x" * 10)
+    few = look(tmp_path, None, ScanLimits(ignored_entries=20, ignored_bytes=1_000))
+    assert few.whole and few.cut == b"data" and b"data" in (few.left_out or ()) and b".env" in few.items
+    assert len(few.items) == 3 + 20 - 1  # what is passed over counts, too
+    small = look(tmp_path, None, ScanLimits(ignored_entries=100, ignored_bytes=100))
+    assert small.whole and small.cut.startswith(b"data/deep/") and small.uncopied == 0
+    assert small.items[small.cut].state.kind is Kind.LARGE and small.items[b"src/e"].state.kind is Kind.FILE
+
+
+def test_absence_is_known_only_where_everything_was_looked_at(ignoring: Path, tmp_path: Path) -> None:
+    before = look(tmp_path)
+    absent = before.knows_absence()
+    assert absent(b"src/new") and not absent(b"data/new") and not absent(b"build/new") and not absent(b"x.o")
+    assert not FolderListing(before.items).knows_absence()(b"src/new")  # as an earlier version stored it
+    (ignoring / "src/new").write_text("n")
+    after = look(tmp_path, before, IGNORING)
+    assert set(find_differences(before, after, lambda _: FileState(Kind.OTHER))) == {b"src/new"}
+
+
+def test_a_repository_in_build_output_is_found_within_bounds(work: Path) -> None:
+    tree = work / "venv"
+    for name in ("lib/a", "lib/b", "mine/HEAD"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
+    assert find_repository(str(tree)) == ""
+    assert find_repository(str(tree), entries=2) == find_repository(str(tree), seconds=-1.0) == str(tree)
+    (tree / "mine/objects").mkdir()
+    (tree / "mine/refs").mkdir()
+    assert find_repository(str(tree)) == str(tree / "mine")
+    (tree / "mine/.git").write_text("gitdir: elsewhere")
+    assert find_repository(str(tree)) == str(tree / "mine/.git")
+
+
+def test_keys_of_the_workspace_are_copied_only_when_asked_for(work: Path, tmp_path: Path) -> None:
+    (work / "own").mkdir()
+    (work / "own/.env").write_text("NAME=value")
+    (work / ".ssh").mkdir()
+    (work / ".ssh/id_rsa").write_text("KEY")
+    theirs = structs.replace(places(tmp_path), home=str(work))
+    states = {
+        (name, keys): StateReader(theirs, 100, copies_keys=keys).read_state(str(work / name)).kind
+        for name in ("own/.env", ".ssh/id_rsa")
+        for keys in (False, True)
+    }
+    assert states["own/.env", True] is Kind.FILE
+    assert {kind for one, kind in states.items() if one != ("own/.env", True)} == {Kind.HIDDEN}
 
 
 def test_a_hard_link_to_a_key_is_not_copied(work: Path, tmp_path: Path) -> None:

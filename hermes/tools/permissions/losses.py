@@ -20,6 +20,7 @@ from hermes.safety.shell.findings import (
     EffectKind,
     Verdict,
 )
+from hermes.safety.shell.regenerable import is_regenerable_path
 from hermes.tools.session import ToolContext
 
 _MAX_MATCHES = 500
@@ -59,6 +60,7 @@ def list_losses(judged: CommandJudgement, context: ToolContext) -> tuple[AskedLo
             about = [one for one in asked if one.subject and one.subject.endswith(subject)]
             found += _list_deleted(effect, about, judged, context)
             told.update(about)
+        found += _list_overwritten(effect, context)
     return (*found, *(AskedLoss(_guess_loss(one, context), one) for one in asked if one not in told))
 
 
@@ -79,18 +81,38 @@ def _guess_loss(finding: CommandFinding, context: ToolContext) -> FileLoss:
 def _list_deleted(
     effect: CommandEffect, about: list[CommandFinding], judged: CommandJudgement, context: ToolContext
 ) -> Iterator[AskedLoss]:
-    """Yield what a deletion loses. Folders count where a question is about them: a search in one deletes less.
+    """Yield what a deletion loses. A folder of a search counts where a question is about it, since less is deleted, or
+    where it is build output: a repository may lie in it.
 
     A folder that is moved away counts, too: undoing that takes away what is at its new name.
     """
     plain = CommandFinding(Verdict.ASK, "deletes-file", N_("it deletes files"), quote_argv(effect.argv))
-    moves = effect.argv[:1] and os.path.basename(effect.argv[0]) == "mv"
     workspace, moved_paths = context.places.workspace, {*context.state.moved_paths, *judged.moved}
     places = (workspace,) if about and _is_led_elsewhere(effect, judged) else _list_places(effect, context)
     for path in dict.fromkeys(places):
-        if about or moves or not os.path.isdir(path):
+        if about or _is_moved_or_file(path, effect):
             moved = any(is_or_below(one, path) or is_or_below(path, one) for one in moved_paths)
             yield AskedLoss(FileLoss(path, builds=moved), about[0] if about else plain)
+        elif effect.argv[:1] not in _SEARCHES or is_regenerable_path(path, context.places):
+            yield AskedLoss(FileLoss(path), plain)
+
+
+def _is_moved_or_file(path: str, effect: CommandEffect) -> bool:
+    return os.path.basename("".join(effect.argv[:1])) == "mv" or not os.path.isdir(path)
+
+
+def _list_overwritten(effect: CommandEffect, context: ToolContext) -> Iterator[AskedLoss]:
+    """Yield the files that a command names for overwriting, itself or by their folder, and that are too large to be
+    copied.
+    """
+    plain = CommandFinding(Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv))
+    targets = effect.targets if effect.kind is EffectKind.OVERWRITES else ()
+    known = (context.backend.to_local_path(one) for one in targets if one[:1] == "/")
+    for path in (one for target in known for one in list_matches(target)):
+        names = effect.argv[1:] if os.path.isdir(path) else ("",)
+        for real in (os.path.realpath(os.path.join(path, os.path.basename(name))) for name in names):
+            if context.safeguard is not None and not context.safeguard.can_copy(real):
+                yield AskedLoss(FileLoss(real), plain)
 
 
 def _is_led_elsewhere(effect: CommandEffect, judged: CommandJudgement) -> bool:

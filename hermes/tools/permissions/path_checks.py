@@ -178,5 +178,5 @@ def check_losses(facts: CallFacts, context: ToolContext) -> Iterator[CommandFind
     for loss, question in dict.fromkeys((one.loss, one.question) for one in facts.losses):
         uncovered = context.state.uncovered.get(loss, loss.path)
         if uncovered:
-            reason = N_("{reason}; no copy is kept of {path}", reason=question.reason, path=uncovered)
+            reason = N_("{reason}; no copy is kept for certain of {path}", reason=question.reason, path=uncovered)
             yield CommandFinding(Verdict.ASK, question.rule, reason, question.subject)
