@@ -99,7 +99,7 @@ class SessionLayout:
     def explain_closed_path(self, output: str, cwd: str) -> str:
         """Explain which path a failed command was kept from, and who could open it; "" when there is none."""
         layout = self.current_layout()
-        why = explain_closed_path(output, layout, cwd, lambda path: explain_grant_refusal(path, self._policy))
+        why = explain_closed_path(output, layout, cwd, self._policy)
         if why or self._policy.unreadable or not self._policy.homes:
             return why
         path = hidden_path(output, layout, cwd, self._policy.homes)
