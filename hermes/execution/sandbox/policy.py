@@ -548,8 +548,8 @@ def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: San
 
 
 def _is_open_to_settings(path: str, policy: SandboxPolicy) -> bool:
-    """Return whether a folder is kept only for its size: nothing of the system, of Hermes or of a home is in it, so that
-    a person may well name it in the settings.
+    """Return whether a folder is kept only for its size: nothing of the system, of Hermes or of a home is in it, so a
+    person may well name it in the settings.
     """
     precious = (*policy.homes, policy.places.home, *find_hidden_paths(policy), *policy.code, *_SOCKET_FOLDERS)
     return not any(is_or_below(one, path) or is_or_below(path, one) for one in (*precious, *_KERNEL_FOLDERS)) and not (
