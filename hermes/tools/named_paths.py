@@ -1,6 +1,9 @@
-"""Finds the paths that a person writes in a message."""
+"""The paths in texts: those that a person writes in a message, and those that a person reads in a question."""
 
 import re
+from collections.abc import Callable
+
+from hermes.util.localizable import change_text
 
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which paths are looked for."""
@@ -21,3 +24,18 @@ def find_named_paths(text: str) -> list[str]:
         if len(found) > _MAX_PATHS:
             break
     return [one for one in found if one.strip("/")]
+
+
+_LOCAL_PATH = re.compile(r"/[^\s'\"`<>|;,:(){}$]+")
+_SPECIAL_PARAMETER = re.compile(r"\$\{([$?!#*@-])\}")
+
+
+def rename_paths(text: str, to_command_path: Callable[[str], str]) -> str:
+    """Return a message with its paths as commands and people name them: the session's own /tmp lies elsewhere, and the
+    shell's special parameters are written as `$$`, not as the analysis of a command writes them.
+    """
+
+    def rename(part: str) -> str:
+        return _SPECIAL_PARAMETER.sub(r"$\1", _LOCAL_PATH.sub(lambda found: to_command_path(found[0]), part))
+
+    return change_text(text, rename) if "/" in text or "${" in text else text
