@@ -16,7 +16,7 @@ from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argume
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
-from hermes.i18n.messages import N_, join_sentences, localize, tr, tr_plural
+from hermes.i18n.messages import N_, join_sentences, localize, localize_inside, tr, tr_plural
 from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.localizable import Localizable
@@ -336,7 +336,7 @@ async def show_session_status(call: CommandCall) -> None:
         tr(
             "Model {model} from {provider}, window: {length}.",
             model=endpoint.model,
-            provider=localize(endpoint.record.title),
+            provider=localize_inside(endpoint.record.title),
             length=length,
         )
     )

@@ -135,6 +135,15 @@ def test_what_is_wrong_with_the_settings_is_told_in_chinese(tmp_path: Path, sett
     assert told.startswith("问题：") and _left(told) == [] and done.returncode == 1
 
 
+def test_a_setting_that_is_refused_is_told_in_chinese_and_its_key_stays(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    for value in ("off", "no-such-mode"):
+        done = _run(tmp_path / "home", "config", "set", "approvals.mode", value)
+        assert _left(done.stderr) == [] and "什么都没有改动" in done.stderr and done.returncode == 2
+    english = _run(tmp_path / "home", "config", "set", "approvals.mode", "off", LC_ALL="C.UTF-8").stderr
+    assert english.startswith("hermes: approvals.mode off needs the name")
+
+
 def test_the_sandbox_table_is_chinese_and_its_columns_stand_below_each_other(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o700)
     table = _run(tmp_path / "home", "doctor", "--sandbox").stdout.rpartition("\n\n")[2].splitlines()
