@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from hermes.safety.shell.words import MADE_HERE
 from hermes.util.localizable import change_text
 
 _MAX_CHARACTERS = 200_000
@@ -28,14 +29,19 @@ def find_named_paths(text: str) -> list[str]:
 
 _LOCAL_PATH = re.compile(r"/[^\s'\"`<>|;,:(){}$]+")
 _SPECIAL_PARAMETER = re.compile(r"\$\{([$?!#*@-])\}")
+_RANDOM_NAME = "tmp.XXXXXXXXXX"
+"""What stands for a name that `mktemp` has yet to make, as in its own manual."""
 
 
 def rename_paths(text: str, to_command_path: Callable[[str], str]) -> str:
-    """Return a message with its paths as commands and people name them: the session's own /tmp lies elsewhere, and the
-    shell's special parameters are written as `$$`, not as the analysis of a command writes them.
-    """
+    """Return a message with its paths as commands and people name them: the session's own /tmp lies elsewhere."""
 
     def rename(part: str) -> str:
-        return _SPECIAL_PARAMETER.sub(r"$\1", _LOCAL_PATH.sub(lambda found: to_command_path(found[0]), part))
+        return write_as_typed(_LOCAL_PATH.sub(lambda found: to_command_path(found[0]), part))
 
     return change_text(text, rename) if "/" in text or "${" in text else text
+
+
+def write_as_typed(text: str) -> str:
+    """Return a path of an analysed command as a person would write it: with `$$`, and the name from `mktemp`."""
+    return _SPECIAL_PARAMETER.sub(r"$\1", text.replace(MADE_HERE, _RANDOM_NAME))

@@ -19,6 +19,7 @@ def rename(path: str) -> str:
         ("it keeps /x/hermes-1/tmp/a.sh, which acts later", "it keeps /tmp/a.sh, which acts later"),
         ("(`/x/hermes-1/tmp`; /y)", "(`/tmp`; /y)"),
         ("no copy is kept of /tmp/dot.${$}", "no copy is kept of /tmp/dot.$$"),
+        ("it deletes /tmp/${:mktemp}", "it deletes /tmp/tmp.XXXXXXXXXX"),
         ("${HOME} and ${@}", "${HOME} and $@"),
         ("read or write", "read or write"),
     ],

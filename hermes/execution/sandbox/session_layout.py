@@ -108,8 +108,8 @@ class SessionLayout:
         if why := explain_read_refusal(path, self._policy):
             return N_("the sandbox hides {path} from commands, whether it exists or not: {why}", path=path, why=why)
         return N_(
-            "the sandbox hides {path} from commands, whether it exists or not: read_file on it asks the person to open "
-            "its folder, and terminal.sandbox.writable opens one for good",
+            "the sandbox hides {path} from commands, whether it exists or not: read_file or write_file on it asks the "
+            "person, and terminal.sandbox.writable opens a folder for good",
             path=path,
         )
 
