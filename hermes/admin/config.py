@@ -35,7 +35,9 @@ from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.session_tools import check_toolsets
+from hermes.util.localizable import Localizable
 
+_BEGINS_WITH_KEY = re.compile(r"[a-z_]+\.[a-z_.]+[ :]")
 _NAMED = re.compile(r"`([\w.\[\]*-]+)`")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _REFERENCE = re.compile(r"\$\{?\w+\}?")
@@ -340,4 +342,8 @@ def _line_in_message(message: str) -> int:
 
 
 def _capitalize_first(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """Begin a sentence with a capital, but where a setting's key begins it. The message stays translatable."""
+    if _BEGINS_WITH_KEY.match(text):
+        return text
+    message = text if isinstance(text, Localizable) else Localizable(text, text, {})
+    return Localizable(message.plain[:1].upper() + message.plain[1:], message.template, message.values)

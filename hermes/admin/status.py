@@ -44,6 +44,11 @@ from hermes.util.text import redact_url
 PROBLEM_PREFIX = "Problem:"
 
 
+def describe_problem(error: Exception) -> str:
+    """Return the line about what stops Hermes; it begins with `PROBLEM_PREFIX` in English."""
+    return N_("Problem: {error}", error=str(error))
+
+
 async def summarize_health(environ: Mapping[str, str], folder: str) -> list[str]:
     """Return lines about the home, the terminal backend, approvals and the folder. Creates nothing.
 
@@ -77,7 +82,7 @@ async def describe_backend(
         finally:
             await backend.close()
     except ConfigError as error:
-        return [f"{PROBLEM_PREFIX} {error}"], ""
+        return [describe_problem(error)], ""
     finally:
         await supervisors.close()
     return [
@@ -124,7 +129,7 @@ def _describe_approvals(settings: Settings, contained: str) -> str:
     try:
         mode, policy = approval_mode(settings), build_policy(settings, SessionOptions())
     except ConfigError as error:
-        return f"{PROBLEM_PREFIX} {error}"
+        return describe_problem(error)
     if mode == "off":
         counts = policy.off_in == contained
         none = N_("off in {place} (nothing is asked about commands there)", place=policy.off_in)

@@ -12,7 +12,7 @@ from hermes.commands.context import MenuOption
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Level
 from hermes.i18n.formats import format_number
-from hermes.i18n.messages import N_, join_sentences, localize, tr
+from hermes.i18n.messages import N_, join_sentences, localize, localize_inside, tr
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ async def _pick_model(call: CommandCall, provider: str) -> str | None:
     )
     if not provider:
         now = tr(
-            "The model is {model} from {provider}.", model=endpoint.model, provider=localize(endpoint.record.title)
+            "The model is {model} from {provider}.",
+            model=endpoint.model,
+            provider=localize_inside(endpoint.record.title),
         )
         call.context.tell(escape_unseen_characters(now))
     if here.provider == "local":
@@ -134,7 +136,11 @@ async def _switch_model(
     count = await choices.switch_model(found)
     context.tell(
         join_sentences(
-            tr("{model} from {provider} answers now.", model=endpoint.model, provider=localize(endpoint.record.title)),
+            tr(
+                "{model} from {provider} answers now.",
+                model=endpoint.model,
+                provider=localize_inside(endpoint.record.title),
+            ),
             describe_cache_reset(count),
         )
     )

@@ -16,7 +16,7 @@ from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argume
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
-from hermes.i18n.messages import N_, join_sentences, localize, tr, tr_plural
+from hermes.i18n.messages import N_, join_sentences, localize, localize_inside, tr, tr_plural
 from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.localizable import Localizable
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 _TITLE_WIDTH = 11
 _MAX_LINES = 1_000_000
 _STATE_MARKS = {"ok": "ok", "warning": "! "}
+_ACCESS_WIDTH = 8
+_ACCESS_WORDS = {
+    "hidden": N_("hidden"),
+    "read": N_("read"),
+    "write": N_("write"),
+    "private": N_("private"),
+    "cleaned": N_("cleaned"),
+}
 STATUS = Verb(
     "status",
     description="Show the state of everything. Exit code 1: the model cannot be reached.",
@@ -95,12 +103,12 @@ async def run_doctor(call: VerbCall) -> VerbResult:
 
 
 async def _summarize_health(environ: Mapping[str, str]) -> list[str]:
-    from hermes.admin.status import PROBLEM_PREFIX, summarize_health
+    from hermes.admin.status import describe_problem, summarize_health
 
     try:
         return await summarize_health(environ, os.getcwd())
     except (HermesError, OSError) as error:
-        return [f"{PROBLEM_PREFIX} {error}"]
+        return [describe_problem(error)]
 
 
 def _list_places(environ: Mapping[str, str]) -> "list[SandboxPlace]":
@@ -112,7 +120,8 @@ def _list_places(environ: Mapping[str, str]) -> "list[SandboxPlace]":
 
 
 def _format_place(place: "SandboxPlace") -> str:
-    return f"{place.access:<8} {escape_confusable_characters(place.path)}  ({localize(place.reason)})"
+    access = pad_text(tr(_ACCESS_WORDS[place.access]), _ACCESS_WIDTH)
+    return f"{access} {escape_confusable_characters(place.path)}  ({localize(place.reason)})"
 
 
 def _format_check(check: "DoctorCheck") -> str:
@@ -327,7 +336,7 @@ async def show_session_status(call: CommandCall) -> None:
         tr(
             "Model {model} from {provider}, window: {length}.",
             model=endpoint.model,
-            provider=localize(endpoint.record.title),
+            provider=localize_inside(endpoint.record.title),
             length=length,
         )
     )

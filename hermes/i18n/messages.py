@@ -78,6 +78,12 @@ def localize(text: str, /) -> str:
         return text.plain
 
 
+def localize_inside(title: str) -> str:
+    """Translate a title for the middle of a sentence, where an English article at its beginning is small."""
+    said = localize(title)
+    return f"the {said[4:]}" if _language.get() == ENGLISH and said.startswith("The ") else said
+
+
 def _localize_value(template: str, name: str, value: str | float) -> str | float:
     """Translate the value of a place: a message. What is quoted stays as it is, and so does a single word unless the
     place is for words to translate.

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field, structs
 
 from hermes.core.errors import ToolError
-from hermes.core.events import Event, Level, Notice, Refused, ToolEnded, ToolStarted
+from hermes.core.events import ApprovalAsked, Event, Level, Notice, Refused, ToolEnded, ToolStarted
 from hermes.core.messages import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.tools.effect_marks import EffectMarks
+from hermes.tools.named_paths import rename_paths
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
@@ -236,7 +237,7 @@ class _BatchRun:
             return None
 
         def decide() -> PermissionDecision:
-            return self._gate.decide_call(tool, arguments, self._context)
+            return self._decide_call(tool, arguments)
 
         decision = decide()
         if decision.losses and decision.verdict is Verdict.ASK and self._context.safeguard is not None:
@@ -245,7 +246,7 @@ class _BatchRun:
             self._tell_of_undo(decision)
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
             decision = await reviewer.review(decision, tool, arguments)
-        outcome = await self._questions.resolve_decision(call.call_id, tool.name, decision, decide, self._emit)
+        outcome = await self._questions.resolve_decision(call.call_id, tool.name, decision, decide, self._emit_question)
         self._has_asked = self._has_asked or outcome.asked
         if not outcome.allowed:
             await self._refuse_call(index, call, tool, outcome.decision, outcome.answer)
@@ -255,6 +256,19 @@ class _BatchRun:
             PathUse(self._context.resolve_real_path(use.path) or use.path, use.write) for use in tool.paths(arguments)
         )
         return _PreparedCall(index, call, tool, arguments, raw, decision, outcome.asked, paths)
+
+    def _decide_call(self, tool: Tool, arguments: Arguments) -> PermissionDecision:
+        """Return what the gate decides, its reason with paths as commands and people name them."""
+        decision = self._gate.decide_call(tool, arguments, self._context)
+        if not decision.reason:
+            return decision
+        return structs.replace(decision, reason=rename_paths(decision.reason, self._context.backend.to_command_path))
+
+    def _emit_question(self, event: Event) -> None:
+        """Emit what a question is told by; its folder is named as commands name it."""
+        if isinstance(event, ApprovalAsked):
+            event = structs.replace(event, cwd=self._context.backend.to_command_path(event.cwd))
+        self._emit(event)
 
     def _tell_of_undo(self, decision: PermissionDecision) -> None:
         """Say once a session that something is deleted without a question, since copies are kept."""
@@ -389,7 +403,7 @@ class _BatchRun:
         self._emit(ToolEnded(call.call_id, name, status, 0.0, _preview_text(text)))
 
     def _has_changed(self, item: _PreparedCall) -> bool:
-        now = self._gate.decide_call(item.tool, item.arguments, self._context)
+        now = self._decide_call(item.tool, item.arguments)
         return now.verdict is not Verdict.ALLOW and now != item.decision
 
     def _build_call_context(self, item: _PreparedCall) -> ToolContext:

@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
+from hermes.execution.base import TerminalBackend
 from hermes.tools.session import FileStamp, ToolContext, ToolState
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, HeldPath, hold_path
 
@@ -62,7 +63,7 @@ def open_regular(path: Path, display_path: str, context: ToolContext) -> OpenedF
             try:
                 status = held.read_status()
             except FileNotFoundError:
-                raise ToolError(_format_missing(held, display_path), quotes=True) from None
+                raise ToolError(_format_missing(held, display_path, context.backend), quotes=True) from None
             if stat.S_ISDIR(status.st_mode):
                 raise ToolError(_format_folder(held.list_names(), display_path), quotes=True)
             if not stat.S_ISREG(status.st_mode):
@@ -224,10 +225,11 @@ def describe_session_folder(ctx: ToolContext, real: str) -> str:
     return f"({private} is this session's own and goes with it)"
 
 
-def _format_missing(held: HeldPath, display_path: str) -> str:
+def _format_missing(held: HeldPath, display_path: str, backend: TerminalBackend) -> str:
     """Return the message for a missing file, with similar names here or in the nearest folder that exists."""
     if held.missing:
         nearest = os.path.normpath(os.path.join(held.real, *[os.pardir] * (len(held.missing) + 1)))
+        nearest = backend.to_command_path(nearest)
         return f"{display_path} does not exist; neither does its folder. The nearest one that does is {nearest}."
     names = _list_beside(held)
     folded = {name.lower(): name for name in names}

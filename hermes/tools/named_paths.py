@@ -1,6 +1,10 @@
-"""Finds the paths that a person writes in a message."""
+"""The paths in texts: those that a person writes in a message, and those that a person reads in a question."""
 
 import re
+from collections.abc import Callable
+
+from hermes.safety.shell.words import MADE_HERE
+from hermes.util.localizable import change_text
 
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which paths are looked for."""
@@ -21,3 +25,23 @@ def find_named_paths(text: str) -> list[str]:
         if len(found) > _MAX_PATHS:
             break
     return [one for one in found if one.strip("/")]
+
+
+_LOCAL_PATH = re.compile(r"/[^\s'\"`<>|;,:(){}$]+")
+_SPECIAL_PARAMETER = re.compile(r"\$\{([$?!#*@-])\}")
+_RANDOM_NAME = "tmp.XXXXXXXXXX"
+"""What stands for a name that `mktemp` has yet to make, as in its own manual."""
+
+
+def rename_paths(text: str, to_command_path: Callable[[str], str]) -> str:
+    """Return a message with its paths as commands and people name them: the session's own /tmp lies elsewhere."""
+
+    def rename(part: str) -> str:
+        return write_as_typed(_LOCAL_PATH.sub(lambda found: to_command_path(found[0]), part))
+
+    return change_text(text, rename) if "/" in text or "${" in text else text
+
+
+def write_as_typed(text: str) -> str:
+    """Return a path of an analysed command as a person would write it: with `$$`, and the name from `mktemp`."""
+    return _SPECIAL_PARAMETER.sub(r"$\1", text.replace(MADE_HERE, _RANDOM_NAME))

@@ -48,6 +48,15 @@ async def test_every_line_has_its_answer() -> None:
         }
 
 
+async def test_a_person_reads_paths_as_they_would_be_typed() -> None:
+    with TempHome({}) as home:
+        command = "d=$(mktemp -d) && rm -rf $d; rm -rf /tmp/a.$$"
+        said = (await guard(home, "command", command))[2]
+        assert "deletes /tmp/tmp.XXXXXXXXXX" in said and "deletes /tmp/a.$$" in said and "${" not in said
+        questions: list[object] = [{"cmd": command}]
+        assert "XXX" not in str((await guard(home, "command", "--jsonl", lines=questions))[1])
+
+
 async def test_paths_urls_texts_and_secrets() -> None:
     with TempHome({}, more={"SOME_API_KEY": "guard-" + "k3y" * 6}) as home:
         _, paths, _ = await guard(

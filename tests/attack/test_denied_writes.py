@@ -1,11 +1,13 @@
 """What the sandbox kept a command from: a question where a person may open it, a line of why where nobody may."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from hermes.core.outcomes import AnswerScope
+from hermes.safety.layout import PathAccess
 from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
 from tests.attack.obedient_scene import SESSION as YES
 
@@ -22,6 +24,20 @@ async def test_what_is_never_opened_is_said_with_its_reason(command: str, place:
         said = await one.run(command, says(NO))
         assert f"the sandbox keeps {place} from being written and never opens it: " in said
         assert one.asked == []
+
+
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.skipif(not os.path.isdir("/srv"), reason="this machine has no /srv")
+async def test_a_folder_that_only_the_settings_open_is_said_with_the_setting() -> None:
+    async with scene(trusted=True) as one:
+        one.open_tmp()
+        said = await one.run("touch /srv/foo", says(NO))
+        assert "keeps /srv from being written and no answer opens it, only terminal.sandbox.writable" in said
+        assert one.asked == []
+    async with scene(trusted=True, config={"terminal": {"sandbox": {"writable": ["/srv"]}}}) as one:
+        one.open_tmp()
+        layout = one.context.backend.current_layout()
+        assert layout is not None and layout.access_of("/srv/foo") is PathAccess.WRITE
 
 
 @pytest.mark.parametrize("command", ["cat ~/Missing/b", "cat ~/.ssh/id_rsa", "cat ~/x"])

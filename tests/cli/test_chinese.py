@@ -15,7 +15,7 @@ from hermes.cli.main import format_help_text
 from hermes.cli.parser import CommandParser
 from hermes.cli.verbs import VERBS
 from hermes.i18n.messages import CHINESE, ENGLISH, set_language
-from hermes.markup.cells import fold_line
+from hermes.markup.cells import fold_line, measure_width
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +124,34 @@ def test_what_verbs_say_is_chinese(tmp_path: Path, line: str) -> None:
     done = _run(tmp_path / "home", *line.split())
     said = (done.stdout + done.stderr).replace(str(tmp_path), "/tmp")
     assert said and _left(said) == []
+
+
+@pytest.mark.parametrize("settings", ["approvals: {mode: off}", "approvals: {mode: no-such-mode}"])
+def test_what_is_wrong_with_the_settings_is_told_in_chinese(tmp_path: Path, settings: str) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home/config.yaml").write_text(settings + "\n")
+    done = _run(tmp_path / "home", "doctor")
+    (told,) = (line for line in done.stdout.splitlines() if "approvals" in line)
+    assert told.startswith("问题：") and _left(told) == [] and done.returncode == 1
+
+
+def test_a_setting_that_is_refused_is_told_in_chinese_and_its_key_stays(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    for value in ("off", "no-such-mode"):
+        done = _run(tmp_path / "home", "config", "set", "approvals.mode", value)
+        assert _left(done.stderr) == [] and "什么都没有改动" in done.stderr and done.returncode == 2
+    english = _run(tmp_path / "home", "config", "set", "approvals.mode", "off", LC_ALL="C.UTF-8").stderr
+    assert english.startswith("hermes: approvals.mode off needs the name")
+
+
+def test_the_sandbox_table_is_chinese_and_its_columns_stand_below_each_other(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    table = _run(tmp_path / "home", "doctor", "--sandbox").stdout.rpartition("\n\n")[2].splitlines()
+    rows = [row.partition("/") for row in table]
+    assert {row[0].strip() for row in rows} <= {"隐藏", "只读", "可写", "私有", "已清理"} and len(rows) > 3
+    assert {measure_width(row[0]) for row in rows} == {9}
+    places = json.loads(_run(tmp_path / "home", "doctor", "--sandbox", "--json").stdout)["sandbox"]
+    assert {place["access"] for place in places} <= {"hidden", "read", "write", "private", "cleaned"}
 
 
 def test_what_programs_read_stays_english(tmp_path: Path) -> None:

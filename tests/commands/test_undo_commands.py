@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.i18n.messages import CHINESE, ENGLISH, set_language
 from hermes.testing.script import Call, Reply, Say
 from tests.commands.chat_surfaces import chat
 
@@ -57,6 +58,19 @@ async def test_a_rollback_is_chosen_and_a_diff_shown() -> None:
         assert file.read_text() == "one\n" and "Put back: a.txt" in told
         assert len(here.desk.actor.conversation.messages) > 1
         assert "differs" in await here.desk.type_line("/diff 2")
+
+
+async def test_what_changed_is_told_in_the_language_of_the_person() -> None:
+    async with chat(REPLIES) as here:
+        (here.home.cwd / "a.txt").write_bytes(b"\0one\n")
+        await here.say("change it")
+        assert "(changed, +0 −0) not text" in await here.desk.type_line("/diff")
+        set_language(CHINESE)
+        try:
+            assert "(已修改, +0 −0) 不是文本" in await here.desk.type_line("/diff")
+            assert "已撤回 1 个回合。在说新内容之前" in await here.desk.type_line("/undo")
+        finally:
+            set_language(ENGLISH)
 
 
 async def test_a_branch_is_gone_over_to_and_stands_below_its_parent() -> None:

@@ -23,6 +23,19 @@ open(sys.argv[1], "w").write(text + "and more\\nfrom the editor\\n")
 """
 
 
+async def test_the_mark_of_a_line_typed_right_after_esc_stays() -> None:
+    async with ScriptedServer([Say("answer")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                for line in ("/title A walk", "# no comment", "!true"):
+                    await screen.press("Escape", line[0])
+                    await screen.type(line[1:])
+                    await screen.shows(f"{PROMPT} {line}")
+                    assert server.requests == []
+                    await screen.press("C-u")
+
+
 async def test_completion_history_pastes_pictures_commands_and_an_editor() -> None:
     replies: list[Reply] = [Say(f"answer {number}") for number in range(6)]
     async with ScriptedServer(replies) as server:

@@ -18,6 +18,7 @@ from hermes.i18n.messages import (
     join_sentences,
     language_from_environment,
     localize,
+    localize_inside,
     set_language,
     tr,
     tr_plural,
@@ -157,3 +158,11 @@ def test_words_of_a_command_are_shown_as_they_are() -> None:
     set_language(CHINESE)
     reason = N_("{reason} (`{words}`)", reason=N_("it deletes {path}", path="/"), words="allowed hosts only")
     assert localize(reason) == "它会删除 / (`allowed hosts only`)"
+
+
+def test_a_title_in_the_middle_of_a_sentence_has_a_small_article() -> None:
+    here = N_("The server at {format_host}", format_host="127.0.0.1:8000")
+    assert localize_inside(here) == "the server at 127.0.0.1:8000"
+    assert localize_inside("Theta Labs") == "Theta Labs" and localize_inside("OpenRouter") == "OpenRouter"
+    set_language(CHINESE)
+    assert localize_inside(here) == "127.0.0.1:8000 处的服务器"

@@ -15,6 +15,7 @@ from hermes.config.home import locate_home
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import N_, localize, tr
+from hermes.tools.named_paths import write_as_typed
 from hermes.util.text import escape_confusable_characters
 
 _MAX_QUESTION_CHARS = 16 << 20
@@ -214,6 +215,6 @@ def _print_answer(answer: Plain) -> int:
     effects = answer["effects"]
     assert isinstance(effects, list)
     for effect in effects:
-        what = ", ".join(effect["targets"]) or " ".join(effect["argv"])
+        what = write_as_typed(", ".join(effect["targets"]) or " ".join(effect["argv"]))
         print(f"  {tr(_EFFECT_NAMES.get(effect['kind'], effect['kind']))} {escape_confusable_characters(what)}")
     return 0

@@ -20,7 +20,7 @@ from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import ApprovalAsked, Event, Level
 from hermes.core.messages import ImagePart
 from hermes.core.outcomes import ExitReason
-from hermes.i18n.messages import ENGLISH, get_language, localize, tr
+from hermes.i18n.messages import localize, localize_inside, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
@@ -210,8 +210,7 @@ class PlainRepl:
         window = await self._app.context_length()
         length = tr("{n} tokens", n=f"{window:,}") if window is not None else tr("not known")
         endpoint = self._app.endpoint
-        title = endpoint.record.title
-        whose = f"t{title[1:]}" if title.startswith("The ") and get_language() == ENGLISH else localize(title)
+        whose = localize_inside(endpoint.record.title)
         lines = [tr("{model} from {provider}, window: {length}.", model=endpoint.model, provider=whose, length=length)]
         if endpoint.cache_ttl:
             lines.append(tr("Prompt caching: on ({time})", time=endpoint.cache_ttl))

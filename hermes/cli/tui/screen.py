@@ -22,7 +22,14 @@ from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.enums import EditingMode as KeySet
-from prompt_toolkit.filters import Condition, Filter, completion_is_selected, has_completions, is_searching
+from prompt_toolkit.filters import (
+    Condition,
+    Filter,
+    completion_is_selected,
+    emacs_insert_mode,
+    has_completions,
+    is_searching,
+)
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.input.base import Input
@@ -217,6 +224,14 @@ def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, fre
     def _(event: KeyPressEvent) -> None:
         menus.note_other_key()
         buffer.insert_text("\n")
+
+    # Esc and a key soon after it are Alt and that key. By default Alt-/ completes and Alt-# sends the line as a
+    # comment, so a line that is begun right after an Esc would lose its mark, or go out.
+    @keys.add("escape", "/", filter=free & emacs_insert_mode)
+    @keys.add("escape", "#", filter=free & emacs_insert_mode)
+    def _(event: KeyPressEvent) -> None:
+        menus.note_other_key()
+        buffer.insert_text(event.key_sequence[-1].data)
 
     @keys.add("tab", filter=free & ~is_searching)
     def _(event: KeyPressEvent) -> None:

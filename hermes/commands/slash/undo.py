@@ -10,7 +10,7 @@ from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.i18n.formats import format_time
-from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.i18n.messages import N_, join_sentences, tr, tr_plural
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -33,6 +33,19 @@ def _parse_count(call: CommandCall, *, default: int) -> int:
     return int(call.text[:9])
 
 
+_CHANGE_WORDS = {
+    "changed": N_("changed"),
+    "created": N_("created"),
+    "deleted": N_("deleted"),
+    "mode": N_("permissions changed"),
+}
+_NOTE_WORDS = {
+    "binary": N_("not text, or no longer kept"),
+    "large": N_("too large to compare"),
+    "hidden": N_("not shown: it may hold keys"),
+    "link": N_("a link"),
+    "other": N_("not a regular file"),
+}
 COMMANDS = CommandList(CommandGroup.SESSION)
 
 
@@ -43,7 +56,8 @@ async def undo_turns(call: CommandCall) -> None:
     """Undo the last turns and their file changes; the first undone message can be edited again."""
     done = await _session_undo(call).undo_turns(_parse_count(call, default=1))
     told = tr_plural("{n} turn was taken back.", "{n} turns were taken back.", done.turns)
-    call.context.tell(told + (" " + tr("/redo restores it until you send the next message.") if done.redo else ""))
+    again = tr("/redo restores it until you send the next message.") if done.redo else ""
+    call.context.tell(join_sentences(told, again))
     _report_files(call, done.files)
     call.context.prefill_input(done.text)
     await call.context.refresh_view()
@@ -128,9 +142,10 @@ async def show_diff(call: CommandCall) -> None:
 
 
 def _format_diff(one: "FileDiff") -> str:
-    head = f"**{strip_control_characters(one.path).replace('*', '')}** ({one.change}, +{one.added} −{one.removed})"
+    change = tr(_CHANGE_WORDS[one.change]) if one.change in _CHANGE_WORDS else one.change
+    head = f"**{strip_control_characters(one.path).replace('*', '')}** ({change}, +{one.added} −{one.removed})"
     if not one.text:
-        return f"{head} {strip_control_characters(one.note)}"
+        return f"{head} {tr(_NOTE_WORDS[one.note]) if one.note in _NOTE_WORDS else strip_control_characters(one.note)}"
     lines = strip_control_characters(one.text).split("\n")
     cut = [tr("… more lines")] if one.cut or len(lines) > _MAX_DIFF_LINES else []
     body = "\n".join([*lines[:_MAX_DIFF_LINES], *cut]).replace("```", "'''")

@@ -536,12 +536,25 @@ def find_unwritable_path(output: str, layout: AccessLayout, cwd: str, refused: C
     return next(found, "")
 
 
-def explain_closed_path(output: str, layout: AccessLayout, cwd: str, refused: Callable[[str], str]) -> str:
+def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: SandboxPolicy) -> str:
     """Explain why the path of a refused write is opened to nobody; empty when the output names no such path."""
     for path, read_only in _find_denied_paths(output, layout, cwd):
-        if read_only and (why := refused(path)):
-            return f"the sandbox keeps {path} from being written and never opens it: {why}; do not try again"
+        if read_only and (why := explain_grant_refusal(path, policy)):
+            never = "never opens it"
+            if _is_open_to_settings(path, policy):
+                never = "no answer opens it, only terminal.sandbox.writable in the settings does"
+            return f"the sandbox keeps {path} from being written and {never}: {why}; do not try again"
     return ""
+
+
+def _is_open_to_settings(path: str, policy: SandboxPolicy) -> bool:
+    """Return whether a folder is kept only for its size: nothing of the system, of Hermes or of a home is in it, so a
+    person may well name it in the settings.
+    """
+    precious = (*policy.homes, policy.places.home, *find_hidden_paths(policy), *policy.code, *_SOCKET_FOLDERS)
+    return not any(is_or_below(one, path) or is_or_below(path, one) for one in (*precious, *_KERNEL_FOLDERS)) and not (
+        write_refusal(path, policy.places)
+    )
 
 
 def explain_kept_settings(output: str) -> str:

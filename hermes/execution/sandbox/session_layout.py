@@ -120,7 +120,7 @@ class SessionLayout:
     def explain_closed_path(self, output: str, cwd: str) -> str:
         """Explain which path a failed command was kept from, and who could open it; "" when there is none."""
         layout = self.current_layout()
-        why = explain_closed_path(output, layout, cwd, lambda path: explain_grant_refusal(path, self._policy))
+        why = explain_closed_path(output, layout, cwd, self._policy)
         if why or self._policy.unreadable or not self._policy.homes:
             return why
         path = hidden_path(output, layout, cwd, self._policy.homes)
@@ -129,8 +129,8 @@ class SessionLayout:
         if why := explain_read_refusal(path, self._policy):
             return N_("the sandbox hides {path} from commands, whether it exists or not: {why}", path=path, why=why)
         return N_(
-            "the sandbox hides {path} from commands, whether it exists or not: read_file on it asks the person to open "
-            "its folder, and terminal.sandbox.writable opens one for good",
+            "the sandbox hides {path} from commands, whether it exists or not: read_file or write_file on it asks the "
+            "person, and terminal.sandbox.writable opens a folder for good",
             path=path,
         )
 
