@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+import apsw
 import msgspec
 from msgspec import Struct
 
@@ -432,6 +433,7 @@ def _stage_files(home: HermesHome, archive: BackupArchive, report: ProgressCallb
         database = stage / "new" / DATABASE
         if database.exists():
             _require_sound(database)
+            _keep_taint_marks(home.database, database)
         yield stage
     except OSError as error:
         raise StoreError(
@@ -468,6 +470,14 @@ def _require_sound(database: Path) -> None:
         raise StoreError(
             N_("The database in the backup is damaged: {what}.", what=wrong[0]), N_("Nothing was changed.")
         )
+
+
+def _keep_taint_marks(current: Path, restored: Path) -> None:
+    """Add the marks of files that are not trusted now: the files stay, whatever the backup knows of them."""
+    with contextlib.suppress(apsw.Error), contextlib.closing(apsw.Connection(str(restored))) as target:
+        with contextlib.closing(apsw.Connection(str(current), flags=apsw.SQLITE_OPEN_READONLY)) as source:
+            rows = source.execute("SELECT path, digest, sources, at FROM marked_files").fetchall()
+        target.executemany("REPLACE INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?)", rows)
 
 
 def _require_space(folder: Path, size: int) -> None:
