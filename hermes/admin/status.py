@@ -90,8 +90,9 @@ async def can_commands_read(environ: Mapping[str, str], path: Path) -> bool:
     """Return whether commands of a session in this folder, the home, a trusted folder, or one of the gateway's could
     read a new file.
 
-    The sandbox's own layout says so; where there is none, they can read everything but the home's folder of backups. The
-    file exists, empty, while it is asked, since a layout is made of what exists. Raises OSError where it cannot be made.
+    The sandbox's own layout says so; where there is none, they can read everything but the home's folder of backups.
+    The file exists, empty, while it is asked, since a layout is made of what exists. Raises OSError where it cannot be
+    made.
     """
     supervisors = Supervisors(environ)
     try:
