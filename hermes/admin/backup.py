@@ -31,7 +31,7 @@ from hermes.core.errors import HermesError, NotFoundError, StoreError, UsageErro
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
-from hermes.store.database_copy import check_database, copy_database, merge_log, require_usable_database
+from hermes.store.database_copy import check_database, copy_database, list_programs, merge_log, require_usable_database
 
 FORMAT = 1
 
@@ -466,6 +466,11 @@ def _unpack_small_entries(archive: BackupArchive, home: HermesHome) -> Iterator[
 
 def _require_sound(database: Path) -> None:
     require_usable_database(database)
+    if programs := list_programs(database):
+        raise StoreError(
+            N_("The database in the backup runs statements of its own ({names}).", names=", ".join(programs)[:200]),
+            N_("Nothing was changed."),
+        )
     if wrong := check_database(database):
         raise StoreError(
             N_("The database in the backup is damaged: {what}.", what=wrong[0]), N_("Nothing was changed.")

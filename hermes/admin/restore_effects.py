@@ -25,11 +25,11 @@ from hermes.safety.secrets.redactor import Redactor
 
 _HARMLESS_SETTINGS = frozenset(
     {
-        "context_file_max_chars", "tool_output", "mcp_discovery_timeout", "spending", "prices", "prompt_caching",
+        "context_file_max_chars", "tool_output", "mcp_discovery_timeout", "prompt_caching",
         "tool_loop_guardrails", "compression", "context", "checkpoints", "display",
     }
 )  # fmt: skip
-"""Sections about how much, how long and how it looks, not about what runs or who may."""
+"""Sections about how much, how long and how it looks, not about what runs, who may, or what it may cost."""
 ACTING_ROWS = {
     "job": "SELECT name || ': ' || schedule || ' (' || zone || ') ' || CAST(spec AS TEXT) FROM jobs "
     "WHERE state <> 'done' OR id IN (SELECT job_id FROM job_instants WHERE state IN ('due', 'claimed'))",

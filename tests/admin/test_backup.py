@@ -347,6 +347,7 @@ command_allowlist: ["*"]
 approvals: {mode: "off", off_in: sandbox}
 terminal: {backend: local}
 display: {language: en}
+spending: {day: {usd: 900}}
 """
 
 
@@ -383,6 +384,7 @@ async def test_what_a_backup_would_start_or_open_is_named_before_the_yes() -> No
             *("approvals.mode = off", "terminal.backend = local", "model.base_url = https://models.example/v1"),
             *("no more: setting approvals.rules", "variable LD_LIBRARY", "by the command: touch /tmp/keyed"),
             *("trusted folder /srv/theirs", "skill evil", "job nightly: every 2h (UTC)", "Send all of it."),
+            "spending.day.usd = 900",
         ):
             assert what in shown, (what, shown)
         assert "/tmp/theirs" not in shown and "display" not in shown

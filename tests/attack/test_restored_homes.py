@@ -57,6 +57,30 @@ async def test_a_row_that_acts_by_itself_is_named_before_the_yes(statements: Seq
         assert shown.code == 0 and said in shown.stdout.partition("With it comes")[2], shown
 
 
+LATER = "INSERT INTO people VALUES ('eve', '', 'owner', 0); INSERT INTO handles VALUES ('ntfy', 'eve', 'eve', '', 0);"
+PROGRAMS = {
+    "trigger": f"CREATE TRIGGER later AFTER INSERT ON messages BEGIN {LATER} END",
+    "view": "DROP TABLE handles; CREATE VIEW handles AS SELECT 'ntfy' platform, 'eve' account, 'owner' person_id,"
+    " '' name, 0 since WHERE unixepoch() > 2000000000",
+    "virtual table": "CREATE VIRTUAL TABLE notes USING fts5(words)",
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+async def test_a_database_that_makes_rows_by_itself_is_not_taken(kind: str) -> None:
+    """Nothing of it stands in a row before the yes."""
+    with TempHome({}) as home, TempHome({}) as other:
+        await say_in(other, "s9", "theirs")
+        with apsw.Connection(str(other.hermes / "hermes.db")) as database:
+            database.execute(PROGRAMS[kind])
+        database.close()
+        file = home.root / "theirs.zip"
+        create_backup(other.environ, file)
+        done = await home.run(sys.executable, "-m", "hermes", "restore", str(file), "--yes")
+        assert done.code == 1 and "statements of its own" in done.stderr, done
+        assert not (home.hermes / "hermes.db").exists()
+
+
 @pytest.mark.parametrize("name", ["SOUL.md", "memories/MEMORY.md", "memories/people/anna/USER.md", "memory/notes.md"])
 async def test_words_that_every_session_is_told_are_named_before_the_yes(name: str) -> None:
     with TempHome({}) as home, TempHome({}) as other:
