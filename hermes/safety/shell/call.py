@@ -217,16 +217,14 @@ class ProgramCall:
         """Add an effect."""
         if kind is EffectKind.RUNS:
             targets = [_known_target(target, self.cwd) for target in targets]
-            if self.state.files and any(self._is_fetched_folder(target) for target in targets):
-                self.ask("remote-exec", "it runs what it downloads or decodes")
+            for target in targets if self.state.files else ():
+                self.ask_about_origin(self._origin_of_code(target))
         self.host.add_effect(kind, self.argv, tuple(targets))
 
-    def _is_fetched_folder(self, folder: str) -> bool:
-        """Return whether this line put downloaded or decoded code into a folder from which code is loaded."""
-        return any(
-            stream.labels & {Label.FETCHED, Label.DECODED} and is_under(path, folder) and _is_code(path)
-            for path, stream in self.state.files.items()
-        )
+    def _origin_of_code(self, folder: str) -> frozenset[str]:
+        """Return the labels of the code that this line put into a folder from which code is loaded."""
+        code = (path for path in self.state.files if is_under(path, folder) and _is_code(path))
+        return NO_LABELS.union(*(self.state.files[path].labels for path in code))
 
     def parse_options(
         self, valued: str = "", named: frozenset[str] = NO_LABELS, *, stop: bool = False

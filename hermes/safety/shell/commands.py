@@ -18,6 +18,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec import structs
 from tree_sitter import Node
 
 from hermes.safety.globs import quote_argv
@@ -35,7 +36,7 @@ from hermes.safety.shell.findings import (
     Verdict,
 )
 from hermes.safety.shell.parameters import find_arithmetic_assignments
-from hermes.safety.shell.program_rules import DANGEROUS, judged
+from hermes.safety.shell.program_rules import DANGEROUS, judged, may_download
 from hermes.safety.shell.statements import MAX_WORDS, STATEMENT_HANDLERS
 from hermes.safety.shell.syntax import AnalysisBudget, join_continued_lines, parse_shell, rewrite_unreadable
 from hermes.safety.shell.variables import judge_initial_variables
@@ -413,6 +414,8 @@ _TEXT_PATTERNS = (
 )
 
 
+_UNSEEN_PROGRAMS = word_set("unknown-command evaluated-late program-text nested-program runs-written")
+"""Rules about what is run and not seen: in a line that may download, a sandbox does not answer them."""
 _REASON = "the shell evaluates a text at run time, so what it runs is only known then"
 
 
@@ -484,6 +487,9 @@ def analyze_command(
     late = tuple(find_late_evaluation(text, walk.commands))
     findings = (*walk.findings, *(one for one in late if isinstance(one, CommandFinding)))
     effects = (*walk.effects, *(one for one in late if isinstance(one, CommandEffect)))
+    if any(one.kind is EffectKind.FETCHES for one in effects) or any(may_download(one.argv) for one in walk.commands):
+        unseen = [structs.replace(one, contained=False) for one in findings if one.rule in _UNSEEN_PROGRAMS]
+        findings = (*(one for one in findings if one.rule not in _UNSEEN_PROGRAMS), *unseen)
     return CommandJudgement(findings, effects, tuple(walk.commands), tuple(sorted(state.moved - before)))
 
 

@@ -1,7 +1,7 @@
 """All rules by the name of the program, and what is judged of every call."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hermes.i18n.messages import N_
 from hermes.safety.paths import holds_home
@@ -118,6 +118,24 @@ _READING = word_set(
 )
 """Programs with rules that only read the files that they are given."""
 DANGEROUS = tuple(sorted(files.DANGEROUS))
+_PASSING = frozenset(
+    {*text.RULES, *files.RULES, *disks.RULES, *finding.RULES, *archives.RULES, *network.RULES, *interpreters.RULES}
+    | {*shells.RULES, *wrappers.RULES, *builtins.RULES, *_READERS, *LOOKERS}
+    | word_set("git patch gpg gpg2 pandoc ffmpeg ffplay mpv magick convert dot htmlq pup xq mlr csvcut csvlook glow")
+) - word_set("dc m4 ed ex vi vim nvim docker podman kubectl gdb lldb tmux screen su sudo doas")
+"""Programs that look at what they are given, change it or keep it, or whose rules judge what becomes of it."""
+_KNOWN_HERE = {*RULES, *_READERS} - {*cloud_clis.PROGRAMS, *containers.RULES, *databases.RULES, *network.RULES}
+
+
+def may_download(argv: Sequence[str]) -> bool:
+    """Return whether what a program writes may come from another host: it is told an address, or is not known."""
+    name = argv[0] if argv[0] != "git" or {"show", "cat-file", "archive"}.isdisjoint(argv) else "git-history"
+    told = name not in text.RULES and any("://" in word for word in argv[1:])
+    return told or (
+        name[:1].isalnum() and "/" not in name and {name, interpreters.unversioned(name)}.isdisjoint(_KNOWN_HERE)
+    )
+
+
 _COMMANDS = frozenset(
     {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
     | word_set(
@@ -149,6 +167,10 @@ def judged(call: ProgramCall) -> ShellStream:
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
     out = rule(call) if rule is not None else None
     labels = _read(call, rule) | _endless(call)
+    if {name, interpreters.unversioned(name)}.isdisjoint(_PASSING) or (
+        name[-3:] in ("awk", "sed") and "-f" in call.args
+    ):
+        call.ask_about_origin(call.stdin.labels | labels)
     if rule is None:
         _without_rule(call)
     if _may_write(name):

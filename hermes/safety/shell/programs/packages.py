@@ -3,11 +3,10 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import fetched, services
-from hermes.safety.shell.words import Label, ShellStream, word_set
+from hermes.safety.shell.words import ShellStream, word_set
 
 Rule = Callable[[ProgramCall], ShellStream | None]
 _LOSES = "it removes programs that others may need"
@@ -80,11 +79,6 @@ def _many(call: ProgramCall, verb: str, named: Sequence[str]) -> bool:
 
 
 def _installed(call: ProgramCall) -> None:
-    if not call.args:
-        return
-    held = [dataflow.file_content(call, word) for word in call.words]
-    if any(Label.FETCHED in (one.labels | word.labels) for one, word in zip(held, call.words, strict=True)):
-        call.ask("remote-exec", "it installs what it downloads")
     if not _INSTALLING.intersection(call.args):
         return
     call.add_effect(EffectKind.FETCHES, ("registry",))
