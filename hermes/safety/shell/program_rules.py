@@ -121,7 +121,14 @@ DANGEROUS = tuple(sorted(files.DANGEROUS))
 _PASSING = frozenset(
     {*text.RULES, *files.RULES, *disks.RULES, *finding.RULES, *archives.RULES, *network.RULES, *interpreters.RULES}
     | {*shells.RULES, *wrappers.RULES, *builtins.RULES, *_READERS, *LOOKERS}
-    | word_set("git patch gpg gpg2 pandoc ffmpeg ffplay mpv magick convert dot htmlq pup xq mlr csvcut csvlook glow")
+    | word_set(
+        """
+        awk gawk mawk nawk uniq iconv uconv recode nkf dos2unix unix2dos unexpand numfmt zgrep bzcat xzcat
+        zstdcat lz4 lz4cat brotli funzip bunzip2 zless pv hexyl fzf age minisign cosign gpg gpg2 git patch pandoc ffmpeg
+        ffplay mpv magick convert dot tesseract html2text w3m lynx links htmlq pup tidy xq xmlstarlet xsltproc gron fx
+        jless dasel jp jo jc json_pp protoc mlr qsv xsv xan csvcut csvlook csvsort csvgrep csvstat glow aha http xh
+        """
+    )
 ) - word_set("dc m4 ed ex vi vim nvim docker podman kubectl gdb lldb tmux screen su sudo doas")
 """Programs that look at what they are given, change it or keep it, or whose rules judge what becomes of it."""
 _KNOWN_HERE = {*RULES, *_READERS} - {*cloud_clis.PROGRAMS, *containers.RULES, *databases.RULES, *network.RULES}
@@ -130,10 +137,12 @@ _KNOWN_HERE = {*RULES, *_READERS} - {*cloud_clis.PROGRAMS, *containers.RULES, *d
 def may_download(argv: Sequence[str]) -> bool:
     """Return whether what a program writes may come from another host: it is told an address, or is not known."""
     name = argv[0] if argv[0] != "git" or {"show", "cat-file", "archive"}.isdisjoint(argv) else "git-history"
-    told = name not in text.RULES and any("://" in word for word in argv[1:])
-    return told or (
-        name[:1].isalnum() and "/" not in name and {name, interpreters.unversioned(name)}.isdisjoint(_KNOWN_HERE)
-    )
+    known = {name, interpreters.unversioned(name)} & _KNOWN_HERE or "/" in name or not name[:1].isalnum()
+    return not known or _is_told_address(argv)
+
+
+def _is_told_address(argv: Sequence[str]) -> bool:
+    return not (argv[0] in text.RULES or argv[0] in network.RULES) and any("://" in word for word in argv[1:])
 
 
 _COMMANDS = frozenset(
@@ -256,7 +265,9 @@ def _without_rule(call: ProgramCall) -> None:
 
 
 def _labelled(call: ProgramCall, out: ShellStream) -> ShellStream:
-    """What a program writes, with what is known of it: keys, or a text made to be evaluated."""
+    """What a program writes, with what is known of it: keys, a download, or a text made to be evaluated."""
+    if _is_told_address(call.argv):
+        out = ShellStream(out.text, out.labels | {Label.FETCHED})
     if keystores.shows(call):
         for path in keystores.outputs(call):
             call.state.files[path] = ShellStream(None, frozenset({Label.SECRET}))
