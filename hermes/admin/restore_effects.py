@@ -40,6 +40,9 @@ ACTING_ROWS = {
     "pairing code": "SELECT role || ' ' || platform || ' ' || name FROM pairing_codes",
     "goal": "SELECT text FROM goals WHERE state = 'active'",
     "unfinished turn": "SELECT text FROM turns WHERE ended_at IS NULL",
+    "unfinished call": "SELECT tool || ': ' || arguments FROM effects JOIN turns ON turns.id = turn_id "
+    "WHERE turns.ended_at IS NULL AND done_at IS NULL",
+    "answered question": "SELECT scope || ' ' || tool || ': ' || subject FROM approvals WHERE state = 'answered'",
     "waiting message": "SELECT CAST(body AS TEXT) FROM inbox",
     "unread message": "SELECT platform || ': ' || CAST(body AS TEXT) FROM arrivals WHERE state IN ('new', 'begun')",
     "unfinished run": "SELECT owner || ': ' || CAST(wish AS TEXT) FROM api_runs WHERE ended_at IS NULL",
@@ -51,7 +54,7 @@ ACTING_ROWS = {
 """The rows of the database that act by themselves, or let somebody in, by what they are."""
 PASSIVE_TABLES = frozenset(
     {
-        "meta", "sessions", "epochs", "messages", "changes", "effects", "approvals", "compactions", "undos", "spend",
+        "meta", "sessions", "epochs", "messages", "changes", "compactions", "undos", "spend",
         "checkpoints", "checkpoint_files", "checkpoint_folders", "key_cooldowns", "key_uses", "usefulness", "audit",
         "marked_files", "chat_cursors", "chat_sessions", "pairing_failures", "api_sessions", "api_responses",
     }
