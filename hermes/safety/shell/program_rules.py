@@ -123,10 +123,9 @@ _PASSING = frozenset(
     | {*shells.RULES, *wrappers.RULES, *builtins.RULES, *_READERS, *LOOKERS}
     | word_set(
         """
-        awk gawk mawk nawk uniq iconv uconv recode nkf dos2unix unix2dos unexpand numfmt zgrep bzcat xzcat
-        zstdcat lz4 lz4cat brotli funzip bunzip2 zless pv hexyl fzf age minisign cosign gpg gpg2 git patch pandoc ffmpeg
-        ffplay mpv magick convert dot tesseract html2text w3m lynx links htmlq pup tidy xq xmlstarlet xsltproc gron fx
-        jless dasel jp jo jc json_pp protoc mlr qsv xsv xan csvcut csvlook csvsort csvgrep csvstat glow aha http xh
+        awk gawk mawk nawk uniq iconv recode nkf dos2unix unix2dos unexpand numfmt zgrep bzcat xzcat zstdcat lz4 brotli
+        funzip bunzip2 zless pv hexyl fzf age gpg gpg2 git patch pandoc ffmpeg mpv magick convert dot html2text w3m lynx
+        links htmlq pup tidy xq xmlstarlet xsltproc gron fx jless dasel jp jo jc mlr qsv xan csvcut csvlook glow http xh
         """
     )
 ) - word_set("dc m4 ed ex vi vim nvim docker podman kubectl gdb lldb tmux screen su sudo doas")
@@ -141,8 +140,11 @@ def may_download(argv: Sequence[str]) -> bool:
     return not known or _is_told_address(argv)
 
 
+_ELSEWHERE = re.compile(r"://(?!([^/@]*@)?(localhost|127\.|\[::1\]))")
+
+
 def _is_told_address(argv: Sequence[str]) -> bool:
-    return not (argv[0] in text.RULES or argv[0] in network.RULES) and any("://" in word for word in argv[1:])
+    return not (argv[0] in text.RULES or argv[0] in network.RULES) and any(map(_ELSEWHERE.search, argv[1:]))
 
 
 _COMMANDS = frozenset(
