@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+import apsw
 import msgspec
 from msgspec import Struct
 
@@ -30,7 +31,7 @@ from hermes.core.errors import HermesError, NotFoundError, StoreError, UsageErro
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
-from hermes.store.database_copy import check_database, copy_database, merge_log, require_usable_database
+from hermes.store.database_copy import check_database, copy_database, list_programs, merge_log, require_usable_database
 
 FORMAT = 1
 
@@ -432,6 +433,7 @@ def _stage_files(home: HermesHome, archive: BackupArchive, report: ProgressCallb
         database = stage / "new" / DATABASE
         if database.exists():
             _require_sound(database)
+            _keep_taint_marks(home.database, database)
         yield stage
     except OSError as error:
         raise StoreError(
@@ -464,10 +466,23 @@ def _unpack_small_entries(archive: BackupArchive, home: HermesHome) -> Iterator[
 
 def _require_sound(database: Path) -> None:
     require_usable_database(database)
+    if programs := list_programs(database):
+        raise StoreError(
+            N_("The database in the backup runs statements of its own ({names}).", names=", ".join(programs)[:200]),
+            N_("Nothing was changed."),
+        )
     if wrong := check_database(database):
         raise StoreError(
             N_("The database in the backup is damaged: {what}.", what=wrong[0]), N_("Nothing was changed.")
         )
+
+
+def _keep_taint_marks(current: Path, restored: Path) -> None:
+    """Add the marks of files that are not trusted now: the files stay, whatever the backup knows of them."""
+    with contextlib.suppress(apsw.Error), contextlib.closing(apsw.Connection(str(restored))) as target:
+        with contextlib.closing(apsw.Connection(str(current), flags=apsw.SQLITE_OPEN_READONLY)) as source:
+            rows = source.execute("SELECT path, digest, sources, at FROM marked_files").fetchall()
+        target.executemany("REPLACE INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?)", rows)
 
 
 def _require_space(folder: Path, size: int) -> None:

@@ -25,24 +25,43 @@ from hermes.safety.secrets.redactor import Redactor
 
 _HARMLESS_SETTINGS = frozenset(
     {
-        "context_file_max_chars", "tool_output", "mcp_discovery_timeout", "spending", "prices", "prompt_caching",
+        "context_file_max_chars", "tool_output", "mcp_discovery_timeout", "prompt_caching",
         "tool_loop_guardrails", "compression", "context", "checkpoints", "display",
     }
 )  # fmt: skip
-"""Sections about how much, how long and how it looks, not about what runs or who may."""
-_ACTING_ROWS = {
+"""Sections about how much, how long and how it looks, not about what runs, who may, or what it may cost."""
+ACTING_ROWS = {
     "job": "SELECT name || ': ' || schedule || ' (' || zone || ') ' || CAST(spec AS TEXT) FROM jobs "
-    "WHERE state <> 'done'",
+    "WHERE state <> 'done' OR id IN (SELECT job_id FROM job_instants WHERE state IN ('due', 'claimed'))",
+    "output of a job to be sent": "SELECT name || ': ' || output || ' ' || CAST(spec AS TEXT) FROM job_instants "
+    "JOIN jobs ON jobs.id = job_id WHERE delivery = 'owed'",
     "person": "SELECT person_id || ' (' || role || '): ' || platform || ' ' || account FROM people "
     "JOIN handles ON handles.person_id = people.id",
     "pairing code": "SELECT role || ' ' || platform || ' ' || name FROM pairing_codes",
     "goal": "SELECT text FROM goals WHERE state = 'active'",
     "unfinished turn": "SELECT text FROM turns WHERE ended_at IS NULL",
+    "unfinished call": "SELECT tool || ': ' || arguments FROM effects JOIN turns ON turns.id = turn_id "
+    "WHERE turns.ended_at IS NULL AND done_at IS NULL",
+    "answered question": "SELECT scope || ' ' || tool || ': ' || subject FROM approvals WHERE state = 'answered'",
     "waiting message": "SELECT CAST(body AS TEXT) FROM inbox",
+    "unread message": "SELECT platform || ': ' || CAST(body AS TEXT) FROM arrivals WHERE state IN ('new', 'begun')",
+    "unfinished run": "SELECT owner || ': ' || CAST(wish AS TEXT) FROM api_runs WHERE ended_at IS NULL",
+    "unfinished change": "SELECT kind || ' ' || name || ': ' || coalesce(CAST(after AS TEXT), '') FROM revisions "
+    "WHERE state = 'applying'",
     "unsent message": "SELECT platform || ': ' || CAST(body AS TEXT) FROM deliveries "
     "WHERE state IN ('open', 'pending', 'attempting')",
 }
 """The rows of the database that act by themselves, or let somebody in, by what they are."""
+PASSIVE_TABLES = frozenset(
+    {
+        "meta", "sessions", "epochs", "messages", "changes", "compactions", "undos", "spend",
+        "checkpoints", "checkpoint_files", "checkpoint_folders", "key_cooldowns", "key_uses", "usefulness", "audit",
+        "marked_files", "chat_cursors", "chat_sessions", "pairing_failures", "api_sessions", "api_responses",
+    }
+)  # fmt: skip
+"""Tables whose rows do nothing before a person, or a row of those above, goes on with them."""
+_INSTRUCTIONS = ("SOUL.md", "memories/", "memory/")
+"""Files that a model is told in every session."""
 
 _Listing = Mapping[str, object]
 """Lines, each with what it stands for: a line is news where that differs, too."""
@@ -66,7 +85,7 @@ def list_restore_effects(incoming: HermesHome, home: HermesHome, hashes: Mapping
         found += [line for line, value in given.items() if line not in known or known[line] != value]
         if list_lines is _list_settings:
             found += [N_("no more: {what}", what=line) for line in known if line not in given]
-    return found + _list_skills(home, hashes)
+    return found + _list_instructions(home, hashes)
 
 
 def _list_current(list_lines: Callable[[HermesHome], _Listing], home: HermesHome) -> _Listing:
@@ -125,7 +144,7 @@ def _list_rows(home: HermesHome) -> _Listing:
     found: dict[str, object] = {}
     redact = Redactor().redact
     with contextlib.suppress(apsw.Error), contextlib.closing(_open_read_only(home.database)) as connection:
-        for kind, query in _ACTING_ROWS.items():
+        for kind, query in ACTING_ROWS.items():
             with contextlib.suppress(apsw.SQLError):
                 for (text,) in connection.execute(query):
                     found[f"{kind} {redact(str(text))}"] = text
@@ -145,14 +164,19 @@ _LISTINGS: dict[str, Callable[[HermesHome], _Listing]] = {
 }
 
 
-def _list_skills(home: HermesHome, hashes: Mapping[str, str]) -> list[str]:
-    """Return a line for each skill of which the backup holds a file that the home does not hold so."""
-    changed = {
-        name.split("/")[1] if name.count("/") > 1 else name
+def _list_instructions(home: HermesHome, hashes: Mapping[str, str]) -> list[str]:
+    """Return a line for each skill, and each file of instructions, of which the home does not hold the same."""
+    changed = sorted(
+        name
         for name, digest in hashes.items()
-        if name.startswith("skills/") and hashlib.sha256(_read(home.root / name)).hexdigest() != digest
-    }
-    return [N_("skill {name}", name=one) for one in sorted(changed)]
+        if name.startswith(("skills/", *_INSTRUCTIONS))
+        and hashlib.sha256(_read(home.root / name)).hexdigest() != digest
+    )
+    skills = dict.fromkeys(
+        one.split("/")[1] if one.count("/") > 1 else one for one in changed if one.startswith("skills/")
+    )
+    told = [N_("instructions in {name}", name=one) for one in changed if one.startswith(_INSTRUCTIONS)]
+    return [*told, *(N_("skill {name}", name=one) for one in skills)]
 
 
 def _read(file: Path) -> bytes:

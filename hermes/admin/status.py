@@ -92,11 +92,12 @@ async def describe_backend(
 
 
 async def can_commands_read(environ: Mapping[str, str], path: Path) -> bool:
-    """Return whether commands of a session in this folder, the home, a trusted folder, or the gateway's could read a
-    new file.
+    """Return whether commands of a session in this folder, the home, a trusted folder, or one of the gateway's could
+    read a new file.
 
-    The sandbox's own layout says so; where there is none, they can read everything outside of Hermes' home. The file
-    exists, empty, while it is asked, since a layout is made of what exists. Raises OSError where it cannot be made.
+    The sandbox's own layout says so; where there is none, they can read everything but the home's folder of backups.
+    The file exists, empty, while it is asked, since a layout is made of what exists. Raises OSError where it cannot be
+    made.
     """
     supervisors = Supervisors(environ)
     try:
@@ -109,9 +110,12 @@ def _is_shown_to_commands(environ: Mapping[str, str], path: Path, supervisors: S
     home = locate_home(environ)
     settings = load_settings(home).settings
     real = os.path.join(os.path.realpath(path.parent), path.name)
-    if is_or_below(real, os.path.realpath(home.root)):
+    if os.path.dirname(real) == os.path.join(os.path.realpath(home.root), home.backups.name):
         return False
-    folders = (os.getcwd(), os.path.expanduser("~"), settings.gateway.cwd, *read_trusted_folders(home.trust_file))
+    if is_or_below(real, os.path.realpath(home.people)):
+        return True
+    served = settings.gateway.cwd or str(home.root / "workspace")
+    folders = (os.getcwd(), os.path.expanduser("~"), served, *read_trusted_folders(home.trust_file))
     path.touch(mode=0o600, exist_ok=False)
     try:
         for folder in filter(None, dict.fromkeys(folders)):

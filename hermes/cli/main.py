@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         _silence_stdout()
         return 141
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+        if error.filename or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
             return _report_unexpected(error)
         _silence_stdout()
         said = tr("standard output cannot be written: {reason}.", reason=error.strerror)

@@ -5,7 +5,7 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
@@ -53,8 +53,8 @@ async def make_backup(call: VerbCall) -> VerbResult:
         none = tr("There is no backup yet. `hermes backup` makes one.")
         return rows_result(list_backups(call.environ), _format_backup, none)
     target = Path(os.path.expanduser(args.file)) if args.file else None  # noqa: ASYNC240 - it reads one variable
-    if target is not None and not (args.no_keys or args.commands_may_read):
-        await _require_closed_place(call, target)
+    if not (args.no_keys or args.commands_may_read):
+        await _require_closed_place(call.environ, target)
     made = create_backup(call.environ, target, quick=args.quick, keys=not args.no_keys, report=call.report_progress)
     files = tr_plural("{n} file", "{n} files", int(str(made["files"])))
     line = escape_unseen_characters(f"{made['file']}  {format_bytes(_size_bytes(made))}, {files}")
@@ -68,17 +68,25 @@ async def make_backup(call: VerbCall) -> VerbResult:
     return VerbResult(made, [line], () if call.as_json else notices)
 
 
-async def _require_closed_place(call: VerbCall, target: Path) -> None:
-    """Raise UsageError for a place where the agent's commands would read the keys and conversations."""
-    from hermes.admin.status import can_commands_read
+async def _require_closed_place(environ: Mapping[str, str], file: Path | None) -> None:
+    """Raise UsageError for a place where the agent's commands would read the keys and conversations.
 
+    The folder `backups`, which None stands for, may be a link that leads to one.
+    """
+    from hermes.admin.status import can_commands_read
+    from hermes.config.home import locate_home
+
+    target = file or locate_home(environ).backups / f".{os.urandom(4).hex()}"
     try:
-        is_open = await can_commands_read(call.environ, target)
+        is_open = await can_commands_read(environ, target)
     except OSError:
         return  # whoever writes the file says what is wrong with its place
     if is_open:
         raise UsageError(
-            N_("{file} is where the agent's commands can read it, with your keys and every conversation.", file=target),
+            N_(
+                "{file} is where the agent's commands can read it, with your keys and every conversation.",
+                file=file or target.parent,
+            ),
             N_(
                 "Without a file, it goes where they cannot. Else leave the keys out (--no-keys), or say that "
                 "they may read it (--commands-may-read)."
@@ -186,6 +194,7 @@ async def manage_backups(call: CommandCall) -> None:
             )
             call.context.tell(tr("/snapshot create makes one; `hermes restore FILE` restores one."))
         case ["create"]:
+            await _require_closed_place(on.environ, None)
             made = await asyncio.to_thread(create_backup, on.environ)
             call.context.tell(
                 tr(

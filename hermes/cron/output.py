@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,8 @@ MAX_FILES = 50
 """The number of files that are kept of a job."""
 MAX_CHARACTERS = 1_000_000
 """The number of characters that a file may have."""
+
+_NAME = re.compile(r"[\w-]+/[\w.]+\.md", re.ASCII)
 
 
 class JobOutputs:
@@ -42,7 +45,9 @@ class JobOutputs:
         return f"{job_id}/{name}"
 
     def read_output(self, name: str) -> str | None:
-        """Return the content of a file, or None when it is gone."""
+        """Return the content of a file, or None when it is gone, or the name is none that `write_output` gives."""
+        if not _NAME.fullmatch(name):
+            return None
         try:
             return (self._folder / name).read_text(encoding="utf-8", errors="replace")
         except OSError:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import apsw
 
 from hermes.core.errors import StoreError, StoreFullError
+from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.messages import N_
 
 BUSY_SECONDS = 30.0
@@ -126,8 +127,23 @@ def explain_error(error: apsw.Error, path: Path, system_errno: int = 0) -> Store
         )
     for kind, what, hint in _MESSAGES:
         if isinstance(error, kind):
-            return StoreError(N_(what, path=path), hint)
+            unwritable = isinstance(error, _UNWRITABLE) and _find_disk_fault(path)
+            return StoreError(N_(what, path=path), advise_on_write_error(unwritable) if unwritable else hint)
     return StoreError(N_("The database {path} cannot be used: {error}", path=path, error=error))
+
+
+_UNWRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
+
+
+def _find_disk_fault(path: Path) -> OSError | None:
+    """Return why nothing can be written where this file is, whoever asks: SQLite says less of it than the disk does."""
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(path.parent)
+        if disk.f_flag & os.ST_RDONLY:
+            return OSError(errno.EROFS, os.strerror(errno.EROFS))
+        if not disk.f_bavail:
+            return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return None
 
 
 _MESSAGES: tuple[tuple[type[apsw.Error], str, str], ...] = (

@@ -76,6 +76,18 @@ def require_usable_database(path: Path) -> int:
     return version
 
 
+def list_programs(path: Path) -> list[str]:
+    """Return the names of triggers, views and virtual tables: what changes or makes rows while others are written or
+    read. Hermes makes none. Raises StoreError.
+    """
+    query = "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') OR sql LIKE 'create virtual%'"
+    try:
+        with contextlib.closing(open_connection(path, create=False)) as connection:
+            return [str(name) for (name,) in connection.execute(query)]
+    except apsw.Error as error:
+        raise explain_error(error, path) from error
+
+
 def merge_log(path: Path) -> None:
     """Merge the log of a database into its file, which then holds everything.
 

@@ -26,12 +26,16 @@ def write_atomic(
     `check` gets the real path that is about to be written, and may raise: the folder is held open by then, so that a
     link that is swapped afterwards has no effect. With `make_folders`, missing folders are made.
     """
-    with hold_path(os.path.join(os.getcwd(), path)) as held:
-        if held.missing and not make_folders:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
-        if check is not None:
-            check(held.real)
-        held.replace(data, mode, sync=sync)
+    try:
+        with hold_path(os.path.join(os.getcwd(), path)) as held:
+            if held.missing and not make_folders:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            if check is not None:
+                check(held.real)
+            held.replace(data, mode, sync=sync)
+    except OSError as error:
+        error.filename = os.fspath(path)  # a write through a handle names none, or the temporary file
+        raise
 
 
 def sync_folder(folder: Path) -> None:

@@ -308,6 +308,27 @@ async def test_a_backup_with_keys_goes_nowhere_where_commands_read() -> None:
         assert (await home.run(*hermes, str(home.hermes / "backups" / "named.zip"))).code == 0
 
 
+async def test_a_folder_of_backups_that_leads_elsewhere_is_judged_by_where_it_leads() -> None:
+    with TempHome({}) as home:
+        (home.hermes / ".env").write_text("A_KEY=old")
+        (home.cwd / "kept").mkdir()
+        (home.hermes / "backups").symlink_to(home.cwd / "kept")
+        done = await home.run(sys.executable, "-m", "hermes", "backup")
+        assert done.code == 2 and "backups is where the agent's commands can read it" in done.stderr, done
+        assert not [*(home.cwd / "kept").iterdir()]
+        assert (await home.run(sys.executable, "-m", "hermes", "backup", "--no-keys")).code == 0
+
+
+@pytest.mark.parametrize("place", ["workspace", "people/anna", "skills", "media"])
+async def test_the_home_has_places_that_commands_read(place: str) -> None:
+    with TempHome({}) as home:
+        (home.hermes / ".env").write_text("A_KEY=old")
+        (home.hermes / place).mkdir(parents=True)
+        done = await home.run(sys.executable, "-m", "hermes", "backup", str(home.hermes / place / "b.zip"))
+        assert done.code == 2 and "commands can read it" in done.stderr, done
+        assert not [*(home.hermes / place).iterdir()]
+
+
 @pytest.mark.needs("bubblewrap")
 async def test_a_place_that_the_sandbox_hides_takes_a_backup_with_keys() -> None:
     with TempHome({}) as home:
@@ -326,6 +347,7 @@ command_allowlist: ["*"]
 approvals: {mode: "off", off_in: sandbox}
 terminal: {backend: local}
 display: {language: en}
+spending: {day: {usd: 900}}
 """
 
 
@@ -362,6 +384,7 @@ async def test_what_a_backup_would_start_or_open_is_named_before_the_yes() -> No
             *("approvals.mode = off", "terminal.backend = local", "model.base_url = https://models.example/v1"),
             *("no more: setting approvals.rules", "variable LD_LIBRARY", "by the command: touch /tmp/keyed"),
             *("trusted folder /srv/theirs", "skill evil", "job nightly: every 2h (UTC)", "Send all of it."),
+            "spending.day.usd = 900",
         ):
             assert what in shown, (what, shown)
         assert "/tmp/theirs" not in shown and "display" not in shown

@@ -75,3 +75,16 @@ async def test_it_is_said_what_is_so(state: str, said: str) -> None:
         looked = await run_in(home, state, "doctor", "--fix")
         assert said in looked.stdout and "hermes.db is sound" in looked.stdout, looked
         assert "disk reported an error" not in looked.stdout
+
+
+@pytest.mark.parametrize(("state", "said"), [(READ_ONLY, "is read-only"), (FULL, "full")], ids=["read-only", "full"])
+@pytest.mark.parametrize(
+    "command", [("sessions", "rename", "s1", "new"), ("sessions", "search", "words"), ("trust", ".")], ids=" ".join
+)
+async def test_nobody_is_sent_to_the_permissions(state: str, said: str, command: tuple[str, ...]) -> None:
+    with TempHome({}) as home:
+        await say_in(home, "s1", "words")
+        done = await run_in(home, state, *command)
+        told = done.stderr.replace("No space left on device", "full").replace("no room", "full")
+        assert done.code != 0 and said in told and str(home.hermes) in told, done
+        assert "writable for this user" not in told and "belongs to" not in told and "standard output" not in told

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, find_abandoned, remove_folders
 
 HOLDER = """
@@ -46,4 +48,14 @@ def test_a_folder_of_somebody_elses_making_is_left_alone(tmp_path: Path) -> None
     (tmp_path / "hermes-linked").symlink_to(tmp_path / "hermes-other")
     (tmp_path / "hermes-half").mkdir()
     (tmp_path / "hermes-half/lock.new").touch()
+    assert find_abandoned(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("name", "mode"), [("hermes-agent", 0o700), ("hermes-research", 0o755)])
+def test_a_folder_that_a_person_made_is_not_taken_for_one(tmp_path: Path, name: str, mode: int) -> None:
+    """A clone, say, in which some tool keeps a file of that name."""
+    (tmp_path / name).mkdir(mode)
+    (tmp_path / name / "lock").write_text("")
+    (tmp_path / "hermes-abcd1234").mkdir(0o700)
+    (tmp_path / "hermes-abcd1234" / "lock").write_text("pid 7")
     assert find_abandoned(str(tmp_path)) == []

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Sequence
 
@@ -13,6 +15,8 @@ from hermes.safety.layout import AccessLayout, PathAccess
 _CACHE_VARIABLES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
 _REMOVE_SECONDS = 20.0
 _PREFIX, _LOCK = "hermes-", "lock"
+_NAME, _MODE = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}"), 0o700
+"""As `tempfile.mkdtemp` makes them."""
 _MAX_REMOVED = 200
 """The most abandoned folders that are removed at a time."""
 
@@ -118,7 +122,7 @@ def find_abandoned(parent: str = "") -> list[str]:
     found: list[str] = []
     with contextlib.suppress(OSError), os.scandir(parent or tempfile.gettempdir()) as entries:
         for one in entries:
-            if one.name.startswith(_PREFIX) and one.is_dir(follow_symlinks=False) and _is_abandoned(one.path):
+            if _NAME.fullmatch(one.name) and one.is_dir(follow_symlinks=False) and _is_abandoned(one.path):
                 found.append(one.path)
             if len(found) == _MAX_REMOVED:
                 break
@@ -128,8 +132,9 @@ def find_abandoned(parent: str = "") -> list[str]:
 def _is_abandoned(root: str) -> bool:
     with contextlib.suppress(OSError):
         about = os.lstat(f"{root}/{_LOCK}")
-        if about.st_uid != os.geteuid() or os.lstat(root).st_uid != about.st_uid:
-            return False
+        folder = os.lstat(root)
+        if {about.st_uid, folder.st_uid} != {os.geteuid()} or stat.S_IMODE(folder.st_mode) != _MODE or about.st_size:
+            return False  # what a person made, whatever its name
         handle = os.open(f"{root}/{_LOCK}", os.O_RDWR | os.O_NOFOLLOW)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -115,7 +115,7 @@ def _is_scattered(part: str) -> bool:
     letters = len(kinds) - digits
     if digits and letters:
         return turns >= 3 or (turns == 2 and min(digits, letters) >= 2 and len(part) >= 10)
-    if upper in (0, letters):
-        return letters >= _MIN_LETTERS and _is_unpronounceable(part.lower())
+    if letters >= _MIN_LETTERS and _is_unpronounceable(part.lower()):
+        return True
     # A name in camel case turns twice a word, and a word has four letters and more.
     return 0 < upper < letters and turns > max(3, len(part) / 3)

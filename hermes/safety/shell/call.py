@@ -229,18 +229,18 @@ class ProgramCall:
         """Add an effect."""
         if kind is EffectKind.RUNS:
             targets = [_known_target(target, self.cwd) for target in targets]
-            if self.state.files and any(self._is_fetched_folder(target) for target in targets):
-                self.ask("remote-exec", "it runs what it downloads or decodes")
+            for target in targets if self.state.files else ():
+                self.ask_about_origin(self._origin_of_code(target))
         self.host.add_effect(kind, self.argv, tuple(targets))
 
-    def _is_fetched_folder(self, folder: str) -> bool:
-        """Return whether this line put downloaded or decoded code into a folder from which code is loaded."""
-        return any(
-            stream.labels & {Label.FETCHED, Label.DECODED}
-            and is_under(path, folder)
-            and (is_autorun_file(path) or _CODE_FILE.search(path))
+    def _origin_of_code(self, folder: str) -> frozenset[str]:
+        """Return the labels of the code that this line put into a folder from which code is loaded."""
+        code = (
+            stream.labels
             for path, stream in self.state.files.items()
+            if is_under(path, folder) and (is_autorun_file(path) or _CODE_FILE.search(path))
         )
+        return NO_LABELS.union(*code)
 
     def parse_options(self, valued: str = "", named: str = "", *, stop: bool = False) -> CommandOptions:
         """Parse its options; `valued` and `named` are those that take a value."""

@@ -18,6 +18,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec import structs
 from tree_sitter import Node
 
 from hermes.safety.globs import quote_argv
@@ -35,7 +36,7 @@ from hermes.safety.shell.findings import (
     Verdict,
 )
 from hermes.safety.shell.parameters import find_arithmetic_assignments
-from hermes.safety.shell.program_rules import DANGEROUS, judged
+from hermes.safety.shell.program_rules import DANGEROUS, judged, may_download
 from hermes.safety.shell.statements import MAX_WORDS, STATEMENT_HANDLERS
 from hermes.safety.shell.syntax import AnalysisBudget, join_continued_lines, parse_shell, rewrite_unreadable
 from hermes.safety.shell.variables import judge_initial_variables
@@ -406,6 +407,8 @@ _CALLS_BACK = {"compgen": ("-C", "-W", "-F"), "complete": ("-C", "-F"), "mapfile
 _TEXT_PATTERNS = ((_SUBSCRIPT, "["), (_PROMPT, "@P"), (_FROM_HANDLE, "<&"), (_HOME_SHELL, "HOME="))
 
 
+_UNSEEN_PROGRAMS = word_set("unknown-command evaluated-late program-text nested-program runs-written")
+"""Rules about what is run and not seen: in a line that may download, a sandbox does not answer them."""
 _REASON = "the shell evaluates a text at run time, so what it runs is only known then"
 
 
@@ -474,10 +477,16 @@ def analyze_command(
         walk.findings.update(other.findings)
         walk.effects.update(other.effects)
         walk.commands.extend(other.commands)
-    late = tuple(find_late_evaluation(text, walk.commands))
-    findings = (*walk.findings, *(one for one in late if isinstance(one, CommandFinding)))
-    effects = (*walk.effects, *(one for one in late if isinstance(one, CommandEffect)))
+    for late in find_late_evaluation(text, walk.commands):
+        (walk.findings if isinstance(late, CommandFinding) else walk.effects)[late] = None  # type: ignore[index]
+    findings, effects = tuple(walk.findings), tuple(walk.effects)
+    if any(one.kind is EffectKind.FETCHES for one in effects) or any(may_download(one.argv) for one in walk.commands):
+        findings = _count_unseen(findings)
     return CommandJudgement(findings, effects, tuple(walk.commands), tuple(sorted(state.moved - before)))
+
+
+def _count_unseen(found: Iterable[CommandFinding]) -> tuple[CommandFinding, ...]:
+    return tuple(structs.replace(one, contained=one.contained and one.rule not in _UNSEEN_PROGRAMS) for one in found)
 
 
 def _walk_text(text: str, state: AnalysisState, places: Places, budget: AnalysisBudget) -> ShellWalk:

@@ -4,6 +4,7 @@ Content that programs leave in files for later commands of a line: unpacked arch
 and files that programs write.
 """
 
+import fnmatch
 import re
 from collections.abc import Sequence
 
@@ -142,6 +143,8 @@ def written_content(state: AnalysisState, path: str) -> ShellStream | None:
     if not state.files:
         return None
     held = state.files.get(path)
+    if held is None:
+        held = next((one for name, one in state.files.items() if fnmatch.fnmatchcase(name, path)), None)
     for _ in range(8):
         if held is not None or "/" not in path:
             return held
@@ -156,8 +159,7 @@ def judge_code_folder(call: ProgramCall, path: str) -> None:
     """Judge a folder from which code is loaded."""
     call.add_effect(EffectKind.RUNS, (path,))
     held = written_content(call.state, path)
-    if held is not None and Label.FETCHED in held.labels:
-        call.ask("remote-exec", "it runs what it downloads")
+    call.ask_about_origin(held.labels & {Label.FETCHED} if held is not None else NO_LABELS)
 
 
 def file_content(call: ProgramCall, word: Word) -> ShellStream:

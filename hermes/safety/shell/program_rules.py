@@ -1,6 +1,8 @@
 """All rules by the name of the program, and what is judged of every call."""
 
 import re
+from collections.abc import Sequence
+from types import ModuleType
 
 from hermes.i18n.messages import N_
 from hermes.safety.paths import holds_home
@@ -86,9 +88,45 @@ _READING = word_set(
 )
 """Programs with rules that only read the files that they are given."""
 DANGEROUS = tuple(sorted(files.DANGEROUS))
-_COMMANDS = word_set(
-    " ".join((*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS))
-    + " sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod"
+
+
+def _list_names(*modules: ModuleType) -> frozenset[str]:
+    return word_set(" ".join(names for module in modules for names in module.RULES))
+
+
+_PASSING = (
+    _list_names(text, files, disks, finding, archives, network, interpreters, shells, wrappers, builtins)
+    | _READERS
+    | LOOKERS
+    | word_set("""
+        awk gawk mawk nawk uniq iconv recode nkf dos2unix unix2dos unexpand numfmt zgrep bzcat xzcat zstdcat lz4 brotli
+        funzip bunzip2 zless pv hexyl fzf age gpg gpg2 git patch pandoc ffmpeg mpv magick convert dot html2text w3m lynx
+        links htmlq pup tidy xq xmlstarlet xsltproc gron fx jless dasel jp jo jc mlr qsv xan csvcut csvlook glow http xh
+    """)
+) - word_set("dc m4 ed ex vi vim nvim docker podman kubectl gdb lldb tmux screen su sudo doas")
+"""Programs that look at what they are given, change it or keep it, or whose rules judge what becomes of it."""
+_KNOWN_HERE = (RULES.keys() | _READERS) - cloud_clis.PROGRAMS - _list_names(containers, databases, network)
+_NETWORK_PROGRAMS = _list_names(network)
+_ELSEWHERE = re.compile(r"://(?!([^/@]*@)?(localhost|127\.|\[::1\]))")
+
+
+def may_download(argv: Sequence[str]) -> bool:
+    """Return whether what a program writes may come from another host: it is told an address, or is not known."""
+    name = argv[0] if argv[0] != "git" or {"show", "cat-file", "archive"}.isdisjoint(argv) else "git-history"
+    known = {name, interpreters.unversioned(name)} & _KNOWN_HERE or "/" in name or not name[:1].isalnum()
+    return not known or _is_told_address(argv)
+
+
+def _is_told_address(argv: Sequence[str]) -> bool:
+    return argv[0] not in _TEXT_PROGRAMS | _NETWORK_PROGRAMS and any(map(_ELSEWHERE.search, argv[1:]))
+
+
+_COMMANDS = (
+    _list_names(files, disks, processes, services)
+    | shells.SHELLS
+    | word_set("""
+        sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod
+    """)
 ) - word_set(
     "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount "
     "kill zip route level skill crash sed rip trash wipe scrub server caddy solr named puppet salt exim mongod halt "
@@ -115,6 +153,10 @@ def judged(call: ProgramCall) -> ShellStream:
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
     out = rule(call) if rule is not None else None
     labels = _read(call, rule) | _endless(call)
+    if {name, interpreters.unversioned(name)}.isdisjoint(_PASSING) or (
+        name[-3:] in ("awk", "sed") and "-f" in call.args
+    ):
+        call.ask_about_origin(call.stdin.labels | labels)
     if rule is None:
         _without_rule(call)
     if name not in _READERS and name not in _READING and (name not in LOOKERS or name in _WRITING):
@@ -193,7 +235,9 @@ def _without_rule(call: ProgramCall) -> None:
 
 
 def _labelled(call: ProgramCall, out: ShellStream) -> ShellStream:
-    """What a program writes, with what is known of it: keys, or a text made to be evaluated."""
+    """What a program writes, with what is known of it: keys, a download, or a text made to be evaluated."""
+    if _is_told_address(call.argv):
+        out = ShellStream(out.text, out.labels | {Label.FETCHED})
     if keystores.shows(call):
         for path in keystores.outputs(call):
             call.state.files[path] = ShellStream(None, frozenset({Label.SECRET}))

@@ -300,3 +300,28 @@ async def test_a_response_in_the_background_is_waited_for_or_cancelled() -> None
         cancelled = await client.responses.cancel(second.id)
         assert cancelled.status == "cancelled"
         await it.until(lambda: it.model.requests[1].closed_early_at is not None)
+
+
+ENDS = {
+    "invalid_tool_calls_exhausted": (Say(calls=(Call("no_such_tool", {}),)), 422, 4),
+    "thinking_budget_exhausted": (Say("", finish="length"), 422, 1),
+    "provider_error": (Fail(400, message="no"), 502, 1),
+}
+
+
+@pytest.mark.parametrize("code", ENDS)
+async def test_a_turn_that_has_ended_is_not_begun_again_by_a_client(code: str) -> None:
+    """Its tools have run: the same request once more would have them run twice."""
+    reply, status, requests = ENDS[code]
+    async with api([reply] * 40) as it, it.openai() as careful:
+        client = careful.with_options(max_retries=2)
+        for path, ask in (
+            ("chat", client.chat.completions.create(model="hermes", messages=[user("x")])),
+            ("responses", client.responses.create(model="hermes", input="y")),
+        ):
+            with pytest.raises(openai.APIStatusError) as failed:
+                await ask
+            assert (failed.value.status_code, failed.value.code) == (status, code), path
+        status_given, body = await it.ask("POST", "/v1/sessions/s/chat", {"input": "z"})
+        assert status_given == status, body
+        assert len(it.model.requests) == 3 * requests

@@ -19,6 +19,7 @@ _TYPES = {
     403: "permission_error",
     404: "not_found_error",
     409: "conflict_error",
+    422: "unprocessable_error",
     429: "rate_limit_error",
 }
 
@@ -61,7 +62,18 @@ _TURN_ERRORS = {
     ExitReason.RETRIES_EXHAUSTED: (502, "provider_error"),
     ExitReason.COMPRESSION_EXHAUSTED: (400, "context_length_exceeded"),
     ExitReason.INTERRUPTED: (409, "stopped"),
+    **{
+        reason: (422, reason.value)
+        for reason in (
+            ExitReason.EMPTY_RESPONSE,
+            ExitReason.THINKING_EXHAUSTED,
+            ExitReason.TRUNCATED,
+            ExitReason.INVALID_CALLS,
+        )
+    },
 }
+_IS_FINAL = {"x-should-retry": "false"}
+"""The header by which OpenAI's clients send a request once: a turn that ended has retried, and its tools have run."""
 
 
 def check_supported(unsupported: Iterable[tuple[str, bool, str]]) -> None:
@@ -87,4 +99,4 @@ def turn_failure(ended: TurnEnded) -> ApiRequestError | None:
         return None
     status, code = _TURN_ERRORS.get(ended.reason, (500, ended.reason.value))
     said = ended.error or f"The turn ended without an answer ({ended.reason.value})."
-    return ApiRequestError(status, said, code=code)
+    return ApiRequestError(status, said, code=code, headers=_IS_FINAL)

@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import Label, ShellStream, Word, is_bare_word, word_set
+from hermes.safety.shell.words import ShellStream, Word, is_bare_word, word_set
 
 LOSES = "it deletes tables or rows without a condition"
 _STATEMENT = re.compile(
@@ -121,8 +121,6 @@ def judge(call: ProgramCall) -> ShellStream | None:
                 call.judge_script(found[1], lost=True)
     if spoken != "Qq" and any(map(_ESCAPED.search, texts)):
         call.ask("nested-program", "it starts another program")
-    if call.fed and call.stdin.labels & {Label.FETCHED, Label.DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
     return None
 
 

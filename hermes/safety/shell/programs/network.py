@@ -139,7 +139,8 @@ def _saved(call: ProgramCall, options: CommandOptions, urls: Sequence[Word]) -> 
     for word in outputs:
         if word.text == "-":
             return ShellStream(None, _FETCHED)
-        path = call.resolve_path(word)
+        folders = options.option_values("output-dir")
+        path = call.resolve_path(Word(f"{folders[0].text}/{word.text}") if folders else word)
         call.judge_write(path, kind=EffectKind.OVERWRITES)
         call.state.files[path] = ShellStream(None, _FETCHED)
     return UNKNOWN_STREAM

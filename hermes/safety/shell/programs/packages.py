@@ -3,11 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import fetched, services
-from hermes.safety.shell.words import Label, ShellStream, word_set
+from hermes.safety.shell.words import ShellStream, word_set
 
 _LOSES = "it removes programs that others may need"
 _PROGRAMS = word_set("""
@@ -71,11 +70,6 @@ def _removed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
 
 
 def _installed(call: ProgramCall) -> None:
-    if not call.args:
-        return
-    held = [dataflow.file_content(call, word) for word in call.words]
-    if any(Label.FETCHED in (one.labels | word.labels) for one, word in zip(held, call.words, strict=True)):
-        call.ask("remote-exec", "it installs what it downloads")
     if not _INSTALLING.intersection(call.args):
         return
     call.add_effect(EffectKind.FETCHES, ("registry",))
