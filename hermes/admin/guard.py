@@ -16,6 +16,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
 from hermes.sessions.options import SessionOptions
+from hermes.tools.named_paths import write_as_typed
 from hermes.util.localizable import join_localizable
 
 if TYPE_CHECKING:
@@ -165,3 +166,8 @@ def _format_answer(verdict: Verdict, rule: str, reason: str, effects: tuple[Comm
         "reason": reason,
         "effects": [to_plain(effect) for effect in effects],
     }
+
+
+def name_effect(effect: Mapping[str, Sequence[str]]) -> str:
+    """Return what an effect of an answer is about, as a person would type it: paths or hosts, else its command."""
+    return write_as_typed(", ".join(effect["targets"]) or " ".join(effect["argv"]))

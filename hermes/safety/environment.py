@@ -13,12 +13,7 @@ _SECRET_WORD = re.compile(r"(^|_)(PAT|PW|AUTH|AUTHTOKEN|CREDS?|JWT|COOKIE|WEBHOO
 _HARMLESS_NAMES = frozenset({"SSH_AUTH_SOCK", "GPG_TTY", "XDG_SESSION_ID"})
 
 
-_BASIC_NAMES = frozenset(
-    {
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TMPDIR", "TZ", "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-    }
-)  # fmt: skip
+_BASIC_NAMES = str.split("PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM TMPDIR TZ SSL_CERT_FILE SSL_CERT_DIR")
 
 
 def select_basic_variables(environment: Mapping[str, str]) -> dict[str, str]:

@@ -66,7 +66,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
     real = ""
     for number, reading in enumerate(_path_readings(path, places)):
         named = os.path.join(cwd, reading)
-        found = _resolve_real_path(named)
+        found = resolve_real_path(named)
         if number == 0:
             real = found
         if not found:
@@ -114,7 +114,8 @@ def _expand_tilde(path: str, places: Places) -> str:
     return ("/root" if user == "root" else f"{os.path.dirname(places.home)}/{user}") + slash + rest
 
 
-def _resolve_real_path(named: str) -> str:
+def resolve_real_path(named: str) -> str:
+    """Return where a path leads, all links followed; empty where that cannot be told."""
     try:
         return os.path.realpath(named)
     except (OSError, ValueError):

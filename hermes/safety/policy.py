@@ -56,10 +56,8 @@ def is_answered(finding: CommandFinding, patterns: Iterable[str], rules: Iterabl
 
     Of the person's own rules the strictest counts, so a rule that allows does not answer one that asks.
     """
-    if any(covers_subject(pattern, finding.subject) for pattern in patterns):
-        return True
-    allowing = (rule for rule in rules if rule.verdict is Verdict.ALLOW and finding.rule != POLICY_RULE_NAME)
-    return any(covers_subject(rule.pattern, finding.subject) for rule in allowing)
+    allowing = [one.pattern for one in rules if one.verdict is Verdict.ALLOW and finding.rule != POLICY_RULE_NAME]
+    return any(covers_subject(pattern, finding.subject) for pattern in (*patterns, *allowing))
 
 
 def find_policy_findings(rules: Iterable[PolicyRule], subjects: Iterable[str]) -> list[CommandFinding]:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
+from hermes.execution.base import DeniedPath
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_home_entry, is_or_below, list_secret_paths
 from hermes.tools.session import ToolContext
@@ -44,6 +45,15 @@ class SessionView:
             # Another program's: the session has a folder of its own.
             return self.context.backend.to_command_path(real) == real
         return access is PathAccess.HIDDEN and not any(is_or_below(real, name) for name, _ in layout.links)
+
+    def can_be_opened(self, path: str) -> bool:
+        """Return whether commands do not see what is at a path (absolute), and a person may open it to them."""
+        if self.layout is None or path[:1] != "/" or not self.is_hidden(os.path.normpath(path)):
+            return False
+        trace = trace_path(path, self.context) if os.path.exists(path) else None
+        if trace is None or not trace.hidden:
+            return False
+        return all(self.context.backend.can_open(DeniedPath(one, is_write=False)) for one in trace.hidden)
 
     def is_closed(self, real: str) -> bool:
         """Return whether a path is hidden and not opened to the call."""

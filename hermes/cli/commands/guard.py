@@ -7,7 +7,7 @@ import sys
 
 import msgspec
 
-from hermes.admin.guard import FIELDS, Plain, PolicyChecker, PolicyQuestion
+from hermes.admin.guard import FIELDS, Plain, PolicyChecker, PolicyQuestion, name_effect
 from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
@@ -15,7 +15,6 @@ from hermes.config.home import locate_home
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import N_, localize, tr
-from hermes.tools.named_paths import write_as_typed
 from hermes.util.text import escape_confusable_characters
 
 _MAX_QUESTION_CHARS = 16 << 20
@@ -215,6 +214,6 @@ def _print_answer(answer: Plain) -> int:
     effects = answer["effects"]
     assert isinstance(effects, list)
     for effect in effects:
-        what = write_as_typed(", ".join(effect["targets"]) or " ".join(effect["argv"]))
-        print(f"  {tr(_EFFECT_NAMES.get(effect['kind'], effect['kind']))} {escape_confusable_characters(what)}")
+        kind = tr(_EFFECT_NAMES.get(effect["kind"], effect["kind"]))
+        print(f"  {kind} {escape_confusable_characters(name_effect(effect))}")
     return 0

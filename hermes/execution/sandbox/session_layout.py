@@ -56,16 +56,20 @@ class SessionLayout:
 
     def build_unfixed(self, command: ShellCommand) -> AccessLayout:
         """Return the layout for a command before anything in what is writable is fixed, some seconds old at most."""
-        real = [one for one in command.opened_paths if os.path.realpath(one.path) == one.path]
-        allowed = [one for one in real if not self.explain_refusal(one)]
-        written, read = ([one.path for one in allowed if one.is_write is way] for way in (True, False))
-        keys = [find_keys_below(one) for one in read]
-        if not (written or read) or None in keys:
+        allowed = [one for one in command.opened_paths if self._is_openable_now(one)]
+        if not allowed:
             return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
+        written, read = ([one.path for one in allowed if one.is_write is way] for way in (True, False))
+        found = (key for one in allowed for key in find_keys_below(one.path) or ())
         opened = self._opened
-        found = (*opened.keys, *(key for some in keys for key in some or ()))
-        alone = OpenedPlaces(written=(*opened.written, *written), read=(*opened.read, *read), keys=found)
+        alone = OpenedPlaces((*opened.written, *written), (*opened.read, *read), (*opened.keys, *found))
         return build_layout(self._policy, alone)
+
+    def _is_openable_now(self, denied: DeniedPath) -> bool:
+        """Return whether a path that was opened still leads where it led, and its keys can be hidden."""
+        if os.path.realpath(denied.path) != denied.path or self.explain_refusal(denied):
+            return False
+        return denied.is_write or find_keys_below(denied.path) is not None
 
     def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""

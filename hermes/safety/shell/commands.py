@@ -479,14 +479,17 @@ def analyze_command(
         walk.commands.extend(other.commands)
     for late in find_late_evaluation(text, walk.commands):
         (walk.findings if isinstance(late, CommandFinding) else walk.effects)[late] = None  # type: ignore[index]
-    findings, effects = tuple(walk.findings), tuple(walk.effects)
-    if any(one.kind is EffectKind.FETCHES for one in effects) or any(may_download(one.argv) for one in walk.commands):
-        findings = _count_unseen(findings)
+    findings, effects = _count_unseen(walk), tuple(walk.effects)
     return CommandJudgement(findings, effects, tuple(walk.commands), tuple(sorted(state.moved - before)))
 
 
-def _count_unseen(found: Iterable[CommandFinding]) -> tuple[CommandFinding, ...]:
-    return tuple(structs.replace(one, contained=one.contained and one.rule not in _UNSEEN_PROGRAMS) for one in found)
+def _count_unseen(walk: ShellWalk) -> tuple[CommandFinding, ...]:
+    """Return the findings. Where something may be downloaded, the sandbox does not answer for what is run unseen."""
+    fetches = (one.kind is EffectKind.FETCHES for one in walk.effects)
+    if not (any(fetches) or any(may_download(one.argv) for one in walk.commands)):
+        return tuple(walk.findings)
+    unseen = {one: one.rule in _UNSEEN_PROGRAMS for one in walk.findings}
+    return tuple(structs.replace(one, contained=one.contained and not unseen[one]) for one in unseen)
 
 
 def _walk_text(text: str, state: AnalysisState, places: Places, budget: AnalysisBudget) -> ShellWalk:

@@ -142,9 +142,8 @@ def written_content(state: AnalysisState, path: str) -> ShellStream | None:
     """Return the content that this line put into a file, or into a folder above it."""
     if not state.files:
         return None
-    held = state.files.get(path)
-    if held is None:
-        held = next((one for name, one in state.files.items() if fnmatch.fnmatchcase(name, path)), None)
+    matching = (one for name, one in state.files.items() if fnmatch.fnmatchcase(name, path))
+    held = state.files.get(path) or next(matching, None)
     for _ in range(8):
         if held is not None or "/" not in path:
             return held

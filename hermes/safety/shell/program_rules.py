@@ -106,7 +106,7 @@ _PASSING = (
 ) - word_set("dc m4 ed ex vi vim nvim docker podman kubectl gdb lldb tmux screen su sudo doas")
 """Programs that look at what they are given, change it or keep it, or whose rules judge what becomes of it."""
 _KNOWN_HERE = (RULES.keys() | _READERS) - cloud_clis.PROGRAMS - _list_names(containers, databases, network)
-_NETWORK_PROGRAMS = _list_names(network)
+_JUDGING_ADDRESSES = _TEXT_PROGRAMS | _list_names(network)
 _ELSEWHERE = re.compile(r"://(?!([^/@]*@)?(localhost|127\.|\[::1\]))")
 
 
@@ -118,7 +118,7 @@ def may_download(argv: Sequence[str]) -> bool:
 
 
 def _is_told_address(argv: Sequence[str]) -> bool:
-    return argv[0] not in _TEXT_PROGRAMS | _NETWORK_PROGRAMS and any(map(_ELSEWHERE.search, argv[1:]))
+    return argv[0] not in _JUDGING_ADDRESSES and any(map(_ELSEWHERE.search, argv[1:]))
 
 
 _COMMANDS = (
@@ -153,9 +153,7 @@ def judged(call: ProgramCall) -> ShellStream:
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
     out = rule(call) if rule is not None else None
     labels = _read(call, rule) | _endless(call)
-    if {name, interpreters.unversioned(name)}.isdisjoint(_PASSING) or (
-        name[-3:] in ("awk", "sed") and "-f" in call.args
-    ):
+    if not _only_passes(call):
         call.ask_about_origin(call.stdin.labels | labels)
     if rule is None:
         _without_rule(call)
@@ -164,6 +162,12 @@ def judged(call: ProgramCall) -> ShellStream:
     _judge_home_search(call)
     option_injection.judge(call)
     return _labelled(call, _finish(call, out, labels))
+
+
+def _only_passes(call: ProgramCall) -> bool:
+    """Return whether a program runs nothing of what it is given, or its rule judges that."""
+    takes_program = call.name[-3:] in ("awk", "sed") and "-f" in call.args
+    return not takes_program and not {call.name, interpreters.unversioned(call.name)}.isdisjoint(_PASSING)
 
 
 def _finish(call: ProgramCall, out: ShellStream | None, labels: frozenset[str]) -> ShellStream:

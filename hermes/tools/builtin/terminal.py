@@ -75,15 +75,10 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
 
 def _fingerprint_code(ctx: ToolContext) -> str:
     """Return a hash of the files that the call's command runs, as they are now."""
-    from hermes.tools.permissions.fingerprint import fingerprint_files, list_code_files
+    from hermes.tools.permissions.fingerprint import fingerprint_files, list_run_files
 
-    found: list[str] = []
-    for path in ctx.run_files:
-        listed = list_code_files(path) if os.path.isdir(path) else [path]
-        if listed is None:
-            return os.urandom(8).hex()  # too many to tell: nothing is as it was
-        found += listed
-    return fingerprint_files(found)
+    found = list_run_files(ctx.run_files)
+    return os.urandom(8).hex() if found is None else fingerprint_files(found)  # too many: nothing is as it was
 
 
 def _choose_network(ctx: ToolContext) -> NetworkMode:

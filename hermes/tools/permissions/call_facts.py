@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 from hermes.safety.policy import policy_subjects
@@ -121,7 +120,7 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     effects = (*own, *reached, *kept, *_find_read_files(judged, context.places))
     return structs.replace(
         facts,
-        paths=(*paths, *_trace_unseen_paths(judged, context)),
+        paths=(*paths, *(_trace_use(PathUse(one), context) for one in _list_unseen_paths(judged, context))),
         subject=command,
         subjects=policy_subjects(judged, effects, command),
         cwd=cwd,
@@ -153,16 +152,12 @@ def _trace_use(use: PathUse, context: ToolContext) -> PathFacts:
     return PathFacts(use, judged, trace.real, trace.hidden)
 
 
-def _trace_unseen_paths(judged: CommandJudgement, context: ToolContext) -> Iterator[PathFacts]:
-    """Yield what a command names and does not see, where a person may open it: its run would miss that."""
+def _list_unseen_paths(judged: CommandJudgement, context: ToolContext) -> list[str]:
+    """Return what a command names and does not see, where a person may open it: its run would miss that."""
     from hermes.tools.path_access import SessionView
 
-    view = SessionView(context)
-    for path in sorted(list_named_paths(judged, context.places)) if view.layout is not None else ():
-        if path[:1] == "/" and view.is_hidden(os.path.normpath(path)) and os.path.exists(path):
-            facts = _trace_use(PathUse(path), context)
-            if facts.hidden and all(context.backend.can_open(DeniedPath(one, is_write=False)) for one in facts.hidden):
-                yield facts
+    view, named = SessionView(context), sorted(list_named_paths(judged, context.places))
+    return [one for one in named if view.can_be_opened(one)]
 
 
 def _list_own_effects(tool: Tool, arguments: Arguments, paths: Sequence[PathFacts]) -> Iterator[CommandEffect]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from hermes.core.encoding import to_json
 from hermes.safety.autorun_files import is_autorun_file
+from hermes.safety.path_policy import resolve_real_path
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.session import ToolState
 
@@ -28,18 +29,29 @@ def fingerprint_call(what: str, cwd: str, state: ToolState, effects: Iterable[Co
     for effect in effects:
         runs = effect.kind is EffectKind.RUNS
         paths = (one for one in effect.targets if one[:1] == "/")
-        marks += ((path, _real_path(path), stamp_path(path) if runs else ()) for path in paths)
-    body = (what, _real_path(cwd), sorted(state.environment.items()), sorted(state.unset), sorted(set(marks)))
+        marks += ((path, resolve_real_path(path), stamp_path(path) if runs else ()) for path in paths)
+    body = (what, resolve_real_path(cwd), sorted(state.environment.items()), sorted(state.unset), sorted(set(marks)))
     return hashlib.sha256(to_json(body)).hexdigest()
 
 
 def fingerprint_files(paths: Iterable[str]) -> str:
     """Return the hash of these files as they are now; of folders only that they are the same folders."""
-    marks = sorted((path, _real_path(path), () if os.path.isdir(path) else stamp_path(path)) for path in paths)
+    marks = sorted((path, resolve_real_path(path), () if os.path.isdir(path) else stamp_path(path)) for path in paths)
     return hashlib.sha256(to_json(marks)).hexdigest()
 
 
-def list_code_files(folder: str) -> list[str] | None:
+def list_run_files(paths: Iterable[str]) -> list[str] | None:
+    """Return these files, and of folders those below that may hold code; None for very many."""
+    found: dict[str, None] = {}
+    for path in dict.fromkeys(paths):
+        listed = _list_code_files(path) if os.path.isdir(path) else [path]
+        if listed is None:
+            return None
+        found |= dict.fromkeys(listed)
+    return list(found)
+
+
+def _list_code_files(folder: str) -> list[str] | None:
     """Return the files below a folder that programs may take code or settings from, without packages'; None for very
     many.
     """
@@ -65,13 +77,6 @@ def stamp_path(path: str) -> tuple[int, ...]:
     if os.path.isdir(path):
         return (status.st_dev, status.st_ino)
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def _real_path(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except (OSError, ValueError):
-        return ""
 
 
 def fingerprint_texts(*texts: str) -> str:

@@ -90,15 +90,12 @@ def _list_deleted(
     workspace, moved_paths = context.places.workspace, {*context.state.moved_paths, *judged.moved}
     places = (workspace,) if about and _is_led_elsewhere(effect, judged) else _list_places(effect, context)
     for path in dict.fromkeys(places):
-        if about or _is_moved_or_file(path, effect):
+        is_move = os.path.basename("".join(effect.argv[:1])) == "mv"
+        if about or is_move or not os.path.isdir(path):
             moved = any(is_or_below(one, path) or is_or_below(path, one) for one in moved_paths)
             yield AskedLoss(FileLoss(path, builds=moved), about[0] if about else plain)
         elif effect.argv[:1] not in _SEARCHES or is_regenerable_path(path, context.places):
             yield AskedLoss(FileLoss(path), plain)
-
-
-def _is_moved_or_file(path: str, effect: CommandEffect) -> bool:
-    return os.path.basename("".join(effect.argv[:1])) == "mv" or not os.path.isdir(path)
 
 
 def _list_overwritten(effect: CommandEffect, context: ToolContext) -> Iterator[AskedLoss]:

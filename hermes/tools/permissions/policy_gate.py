@@ -99,9 +99,7 @@ class PolicyGate:
     def decide_call(self, tool: Tool, arguments: Arguments, context: ToolContext) -> gate.PermissionDecision:
         """Return the strictest decision that the findings on the call lead to."""
         try:
-            from hermes.tools.permissions.evaluate import (
-                evaluate_call,  # with what it needs, when there is a first call
-            )
+            from hermes.tools.permissions.evaluate import evaluate_call  # at the first call, with what it needs
 
             self.lift_trusted_sources(context.state.taint)
             self._grant_allowed_paths(context)
@@ -122,7 +120,7 @@ class PolicyGate:
         led = f", where {name} leads" if name else ""
         verdict = Verdict.ALLOW if is_known_host(host, context, self.policy.hosts, port) else Verdict.ASK
         reason = N_("the command connects to {host}, port {port}{led}", host=host, port=port, led=led)
-        return self._apply_policy(_facts_from_finding(CommandFinding(verdict, gate.NETWORK, reason, subject)), context)
+        return self._decide_finding(CommandFinding(verdict, gate.NETWORK, reason, subject), context)
 
     def decide_opening(self, denied: DeniedPath, context: ToolContext) -> gate.PermissionDecision:
         """Decide on a path outside the workspace that a sandboxed command wants to read or write."""
@@ -140,7 +138,13 @@ class PolicyGate:
         reason = N_("the sandbox kept the command from writing {path}", path=path)
         if not denied.is_write:
             reason = N_("the command missed something in {path}, which commands do not see", path=path)
-        return self._apply_policy(_facts_from_finding(CommandFinding(Verdict.ASK, rule, reason, subject)), context)
+        return self._decide_finding(CommandFinding(Verdict.ASK, rule, reason, subject), context)
+
+    def _decide_finding(self, finding: CommandFinding, context: ToolContext) -> gate.PermissionDecision:
+        from hermes.tools.permissions.call_facts import CallFacts
+
+        facts = CallFacts(subject=finding.subject, subjects=(finding.subject,), findings=(finding,))
+        return self._apply_policy(facts, context)
 
     def remember_refusal(self, decision: gate.PermissionDecision) -> None:
         """Remember a person's no to hosts and paths."""
@@ -379,13 +383,6 @@ def _fingerprint_run_files(runs: Sequence[str] | None) -> str:
     return fingerprint_files(runs) if runs else ""
 
 
-def _facts_from_finding(finding: CommandFinding) -> "CallFacts":
-    """Return the facts of a call with one finding."""
-    from hermes.tools.permissions.call_facts import CallFacts
-
-    return CallFacts(subject=finding.subject, subjects=(finding.subject,), findings=(finding,))
-
-
 def _pick_pattern(asks: Sequence[CommandFinding], facts: "CallFacts") -> str:
     """Return the pattern that would allow a call: that of its only question, else of its whole line."""
     patterns = set(map(pattern_from_finding, asks))
@@ -400,18 +397,12 @@ def pattern_from_finding(finding: CommandFinding) -> str:
     return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
 
 
-def _list_run_files(facts: "CallFacts") -> tuple[str, ...] | None:
+def _list_run_files(facts: "CallFacts") -> list[str] | None:
     """Return the files that the call takes code from; of a folder, those in it that may hold code.
 
     None: too many to tell.
     """
-    from hermes.tools.permissions.fingerprint import list_code_files
+    from hermes.tools.permissions.fingerprint import list_run_files
 
-    found = [one for effect in facts.effects if effect.kind is EffectKind.RUNS for one in effect.targets]
-    listed: dict[str, None] = {}
-    for path in dict.fromkeys(one for one in found if one[:1] == "/"):
-        below = list_code_files(path) if os.path.isdir(path) else [path]
-        if below is None:
-            return None
-        listed |= dict.fromkeys(below)
-    return tuple(listed)
+    found = (one for effect in facts.effects if effect.kind is EffectKind.RUNS for one in effect.targets)
+    return list_run_files(one for one in found if one[:1] == "/")

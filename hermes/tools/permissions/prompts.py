@@ -12,27 +12,17 @@ from hermes.core.outcomes import AnswerScope
 from hermes.execution.base import DeniedPath, Permit
 from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import Verdict
-from hermes.tools.permissions.gate import (
-    NO_PERSON,
-    NOBODY,
-    TIMED_OUT,
-    WITHDRAWN,
-    ApprovalAnswer,
-    ApprovalRequest,
-    Approver,
-    PermissionDecision,
-    PermissionGate,
-)
+from hermes.tools.permissions import gate
 from hermes.tools.session import ToolContext
 from hermes.util.localizable import join_localizable
 
 Emit = Callable[[Event], None]
-Decide = Callable[[], PermissionDecision]
+Decide = Callable[[], gate.PermissionDecision]
 _MAX_QUESTIONS = 3
 """The most questions about one call, when what it would touch changes while the person thinks."""
 _REFUSAL_REASONS = {
-    NOBODY: N_("nobody could be asked"),
-    TIMED_OUT: N_("no answer came in time"),
+    gate.NOBODY: N_("nobody could be asked"),
+    gate.TIMED_OUT: N_("no answer came in time"),
     "person": N_("the person said no"),
 }
 _DEFAULT_PORTS = (80, 443)
@@ -44,21 +34,21 @@ class ApprovalOutcome(Struct, frozen=True):
     """The outcome of a decision: whether the call may run, the final decision, and the last answer."""
 
     allowed: bool
-    decision: PermissionDecision
-    answer: ApprovalAnswer | None = None
+    decision: gate.PermissionDecision
+    answer: gate.ApprovalAnswer | None = None
     asked: bool = False
 
 
 class ApprovalPrompter:
     """Asks the person for one session. Without an approver nobody can be asked, and the answer is no."""
 
-    def __init__(self, gate: PermissionGate, approver: Approver | None) -> None:
-        self.gate = gate
+    def __init__(self, decider: gate.PermissionGate, approver: gate.Approver | None) -> None:
+        self.gate = decider
         self._approver = approver
         self._shown_hints: set[str] = set()
 
     async def resolve_decision(
-        self, call_id: str, tool: str, decision: PermissionDecision, decide: Decide, emit: Emit
+        self, call_id: str, tool: str, decision: gate.PermissionDecision, decide: Decide, emit: Emit
     ) -> ApprovalOutcome:
         """Ask the person where the decision asks, and return whether the call may run.
 
@@ -80,17 +70,17 @@ class ApprovalPrompter:
         return ApprovalOutcome(False, decision, None, asked)
 
     async def request_approval(
-        self, call_id: str, tool: str, decision: PermissionDecision, emit: Emit
-    ) -> ApprovalAnswer:
+        self, call_id: str, tool: str, decision: gate.PermissionDecision, emit: Emit
+    ) -> gate.ApprovalAnswer:
         """Return the person's answer, and remember what it covers beyond the call.
 
         Raises HermesError when it cannot be remembered.
         """
         if self._approver is None:
-            return ApprovalAnswer(scope=AnswerScope.DENY, by=NOBODY)
+            return gate.ApprovalAnswer(scope=AnswerScope.DENY, by=gate.NOBODY)
         shown: list[str] = []
 
-        def show(question: ApprovalRequest) -> None:
+        def show(question: gate.ApprovalRequest) -> None:
             shown.append(question.approval_id)
             self._shown_hints.add(decision.hint)
             # Everybody sees the question without what it was decided on.
@@ -101,19 +91,19 @@ class ApprovalPrompter:
             answer = await self._approver.ask(self._build_request(call_id, tool, decision), show)
         except asyncio.CancelledError:
             for approval_id in shown[:1]:
-                emit(ApprovalAnswered(approval_id, False, WITHDRAWN))
+                emit(ApprovalAnswered(approval_id, False, gate.WITHDRAWN))
             raise
         for approval_id in shown[:1]:
             emit(ApprovalAnswered(approval_id, answer.allowed, answer.by))
         if answer.allowed:
             await self.gate.remember_approval(decision, answer.scope)
-        elif answer.by not in NO_PERSON:
+        elif answer.by not in gate.NO_PERSON:
             self.gate.remember_refusal(decision)
         return answer
 
-    def _build_request(self, call_id: str, tool: str, decision: PermissionDecision) -> ApprovalRequest:
+    def _build_request(self, call_id: str, tool: str, decision: gate.PermissionDecision) -> gate.ApprovalRequest:
         fresh = decision.hint and decision.hint not in self._shown_hints
-        return ApprovalRequest(
+        return gate.ApprovalRequest(
             approval_id=f"approval_{os.urandom(8).hex()}",
             call_id=call_id,
             tool=tool,
@@ -168,18 +158,17 @@ class RuntimePermissions:
             if decision.verdict is Verdict.ASK:
                 answer = await self._questions.request_approval(*self._call_and_tool, decision, self._emit)
                 if answer.allowed:
-                    permit = self._permits[decision.subject] = Permit(True, once=answer.scope is AnswerScope.ONCE)
-                    return permit
-                why, unasked = describe_refusal(answer), answer.by == NOBODY
+                    permit = Permit(True, once=answer.scope is AnswerScope.ONCE)
+                    return self._permits.setdefault(decision.subject, permit)
+                why, unasked = describe_refusal(answer), answer.by == gate.NOBODY
             reason, pattern = join_localizable(", and ", dict.fromkeys((decision.reason, why))), ""
             if unasked:
                 reason = N_("{reason}; {setting} would allow it", reason=reason, setting=setting)
                 pattern = decision.pattern
             self._emit(Refused(*self._call_and_tool, decision.subject, reason, pattern))
-            permit = self._permits[decision.subject] = Permit(False, why)
-            return permit
+            return self._permits.setdefault(decision.subject, Permit(False, why))
 
 
-def describe_refusal(answer: ApprovalAnswer) -> str:
+def describe_refusal(answer: gate.ApprovalAnswer) -> str:
     """Return the reason of a refusal in words."""
     return _REFUSAL_REASONS.get(answer.by) or N_("{by} said no", by=answer.by)

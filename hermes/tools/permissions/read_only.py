@@ -21,15 +21,13 @@ _FIND_ACTIONS = word_set("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fp
 
 
 _OUTPUT_OPTIONS = {
-    "tree": ("-o",),
-    "sort": ("-o", "--output", "--compress"),
-    "rg": ("--pre", "--hostname-bin"),
-    "less": ("+", "-o", "-O", "--log"),
-    "more": ("+",),
-    "date": ("-s", "--set"),
-    "file": ("-C", "--compile"),
-    "git": ("--output", "-o", "--open-files-in-pager", "-O"),
-}
+    name: tuple(options)
+    for name, *options in map(str.split, (
+        "tree -o", "sort -o --output --compress", "rg --pre --hostname-bin", "less + -o -O --log", "more +",
+        "date -s --set", "file -C --compile", "git --output -o --open-files-in-pager -O",
+    ))
+}  # fmt: skip
+"""By the name of a program the beginnings of words with which it writes a file, or starts another program."""
 
 
 _READ_ONLY_EFFECTS = (EffectKind.READS, EffectKind.FETCHES, EffectKind.SENDS)

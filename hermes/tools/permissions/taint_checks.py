@@ -97,9 +97,8 @@ def _describe_run(effect: CommandEffect, context: ToolContext) -> str:
         files = programs
     workspace, judge = context.places.workspace, context.trust.find_untrusted_folder
     strange = [one for one in files if one[:1] == "/" and judge(os.path.realpath(one), workspace)]
-    return (
-        N_("it runs untrusted files{format_files}", format_files=_format_files(strange, workspace)) if strange else ""
-    )
+    named = _format_files(strange, workspace)
+    return N_("it runs untrusted files{format_files}", format_files=named) if strange else ""
 
 
 def _format_files(files: Sequence[str], workspace: str) -> str:

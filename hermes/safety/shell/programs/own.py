@@ -10,14 +10,8 @@ _POLICY = word_set(
     "config auth approvals trust setup uninstall plugins skills hooks mcp cron tools guard-policy memory model"
     " profile backup restore update worktree"
 )
-_FIRST = {
-    "memory": _SHOWN,
-    "profile": ("list", "show"),
-    "worktree": ("list",),
-    "backup": ("list",),
-    "restore": (),
-    "update": ("--check",),
-}
+_LISTED = dict.fromkeys(("worktree", "backup"), ("list",))
+_FIRST = {"memory": _SHOWN, "profile": ("list", "show"), "restore": (), "update": ("--check",), **_LISTED}
 """Verbs behind which any word may be a name: only these as the first one show something and change nothing."""
 _PROFILE = ("-p", "--profile")
 _HARMLESS = word_set("version help status -V --version -h --help guard doctor")
