@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.core.events import Refused
 from hermes.core.outcomes import AnswerScope
 from hermes.safety.layout import PathAccess
 from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
@@ -132,6 +133,23 @@ async def test_a_work_tree_beside_the_workspace_is_asked_about() -> None:
         assert "exit code 0" in await one.run(command, says(YES))
         assert (one.home.cwd.parent / "fix/x").exists()
         assert [asked.subject for asked in one.asked] == [f"write {one.home.cwd.resolve().parent}/*"]
+
+
+async def test_a_yes_that_would_do_nothing_is_not_asked_for() -> None:
+    async with scene(trusted=True) as one:
+        said = await one.run("echo x > .envrc; mkdir -p .vscode; echo '{}' > .vscode/tasks.json", says(YES))
+        assert "Not allowed" in said and "run what it says" in said and one.asked == []
+        assert not list(one.home.cwd.glob(".*"))
+
+
+async def test_the_pattern_that_a_refusal_names_lets_the_command_run() -> None:
+    command = "echo DATA=1 > .env"
+    async with scene(trusted=True) as one:
+        await one.run(command)
+        (refused,) = (event for event in one.events if isinstance(event, Refused))
+    async with scene(trusted=True, config={"command_allowlist": [refused.pattern]}) as one:
+        await one.run(command)
+        assert (one.home.cwd / ".env").read_text() == "DATA=1\n"
 
 
 def beside(one: Scene) -> None:

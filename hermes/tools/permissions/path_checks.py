@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hermes.i18n.messages import N_
+from hermes.safety.autorun_files import OBEYED_REASON
 from hermes.safety.globs import quote_argv
-from hermes.safety.paths import CONFINED_REASON, is_or_below
+from hermes.safety.paths import CONFINED_REASON, is_or_below, read_refusal, write_refusal
 from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleCommand, Verdict
 from hermes.safety.shell.words import word_set
 from hermes.tools.permissions.call_facts import (
@@ -99,8 +100,6 @@ def _is_home_dot_file(path: str, context: ToolContext) -> bool:
 
 def check_secret_reads(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each program that reads a key, or a whole folder with keys in it."""
-    from hermes.safety.paths import read_refusal
-
     for simple in facts.judged.commands:
         paths = _list_read_paths(simple, context)
         read = (one for one in paths if is_or_below(context.places.home, one) or read_refusal(one, context.places))
@@ -162,13 +161,11 @@ def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[C
 
 
 def check_closed_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
-    """Yield refusals for what a sandbox keeps closed whatever a person says."""
-    from hermes.safety.paths import write_refusal
-
+    """Yield refusals for what a sandbox keeps closed, or takes back after a command, whatever a person says."""
     for target in sorted(one for one in facts.list_targets(*PERSISTING_KINDS) if one[:1] == "/"):
         real = os.path.realpath(target)
         why = write_refusal(real, context.places)
-        if why and not context.backend.is_writable(real):
+        if why == OBEYED_REASON or (why and not context.backend.is_writable(real)):
             reason = N_("{target} is never opened to commands: {why}", target=target, why=why)
             yield CommandFinding(Verdict.DENY, "protected-path", reason, target)
 

@@ -385,7 +385,8 @@ def _fingerprint_run_files(runs: Sequence[str] | None) -> str:
 
 def _pick_pattern(asks: Sequence[CommandFinding], facts: "CallFacts") -> str:
     """Return the pattern that would allow a call: that of its only question, else of its whole line."""
-    patterns = set(map(pattern_from_finding, asks))
+    # Where a line may assign a variable, only the whole of it is ever allowed.
+    patterns = set(map(pattern_from_finding, () if _find_assignments(facts.line) else asks))
     return (patterns.pop() if len(patterns) == 1 else "") or escape_pattern(facts.line)
 
 
