@@ -25,6 +25,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from hermes.core.outcomes import AnswerScope
+from hermes.execution.sandbox.planted_files import HELD_SUFFIX
 from hermes.safety.autorun_files import WriteRule, find_obeyed_row
 from hermes.testing.script import Call
 from tests.attack.obedient_scene import Scene, says, scene
@@ -180,7 +181,9 @@ def list_obeyed(before: dict[str, bytes], after: dict[str, bytes], home: Path) -
     found = []
     for path in changed:
         row = find_obeyed_row(path)
-        hook = "/.git/hooks/" in path and not path.endswith((".held", ".sample"))
+        if path.endswith(HELD_SUFFIX):
+            continue  # a name that nothing obeys
+        hook = "/.git/hooks/" in path and not path.endswith(".sample")
         starts = Path(path).parent == home and path.endswith(start_files)
         if hook or starts or (row is not None and row.tainted is WriteRule.REFUSED):
             found.append(path)
