@@ -46,7 +46,7 @@ class _LostFiles:
 
     def __init__(self, places: Places, base: FolderListing, skipped: Sequence[str]) -> None:
         self._root = places.workspace
-        ignored = frozenset(base.ignored)
+        ignored = frozenset(base.scope.ignored)
         asked = (key for key, item in base.items.items() if not item.state.is_restorable or _has_key_name(key))
         self._uncopied = [os.fsdecode(key) for key in asked if not is_at_or_below(key, ignored)]
         self._histories = [one for one in skipped if is_version_history(one)]

@@ -340,7 +340,7 @@ class CheckpointRecorder:
                     folder=self.deps.places.workspace,
                 )
             )
-        elif listing.uncopied:
+        elif listing.scope.uncopied:
             self.report_once(
                 tr(
                     "The files of {folder} are more than checkpoints may take (`checkpoints.max_total_mb`): of some no"
@@ -349,13 +349,13 @@ class CheckpointRecorder:
                 )
             )
 
-        if listing.cut:
+        if listing.scope.cut:
             self.report_once(
                 tr(
                     "git ignores more in {folder} than is copied ({path}): of what commands change there, not"
                     " everything can be undone.",
                     folder=self.deps.places.workspace,
-                    path=os.fsdecode(listing.cut),
+                    path=os.fsdecode(listing.scope.cut),
                 )
             )
 

@@ -190,14 +190,9 @@ class ListingItem(Struct, frozen=True, array_like=True, gc=False):
     inode: int = 0
 
 
-class FolderListing(Struct, frozen=True, array_like=True):
-    """The entries of a folder at one moment, by paths below it."""
+class ListingScope(Struct, frozen=True, array_like=True):
+    """What a listing holds, and what it leaves out."""
 
-    items: dict[bytes, ListingItem] = {}
-    started_ns: int = 0
-    """The time when the scan began, in nanoseconds since the epoch."""
-    whole: bool = True
-    """Whether nothing was left out because a limit was met."""
     uncopied: int = 0
     """The number of files without a copy because all together were too large."""
     left_out: tuple[bytes, ...] | None = None
@@ -208,11 +203,30 @@ class FolderListing(Struct, frozen=True, array_like=True):
     cut: bytes = b""
     """The first ignored path that is not wholly copied because a limit was met."""
 
+
+class FolderListing(Struct, frozen=True, array_like=True):
+    """The entries of a folder at one moment, by paths below it."""
+
+    items: dict[bytes, ListingItem] = {}
+    started_ns: int = 0
+    """The time when the scan began, in nanoseconds since the epoch."""
+    whole: bool = True
+    """Whether nothing was left out because a limit was met."""
+    stored_scope: int | ListingScope = 0
+    """What is held and left out; a number, of the files without a copy, as Hermes 0.1 stored it."""
+
+    @property
+    def scope(self) -> ListingScope:
+        """What the listing holds, and what it leaves out."""
+        scope = self.stored_scope
+        return ListingScope(scope) if isinstance(scope, int) else scope
+
     def knows_absence(self) -> Callable[[bytes], bool]:
         """Return what tells whether a path was not there, given that it is not listed."""
-        if not self.whole or self.left_out is None:
+        left_out = self.scope.left_out
+        if not self.whole or left_out is None:
             return lambda _: False
-        unknown = frozenset(self.left_out)
+        unknown = frozenset(left_out)
         return lambda path: not is_at_or_below(path, unknown)
 
 
@@ -301,15 +315,9 @@ class FolderScan:
             whole = False
         finally:
             os.close(handle)
-        return FolderListing(
-            self._items,
-            began,
-            whole,
-            self._listed.uncopied,
-            tuple(map(os.fsencode, self._left_out)),
-            tuple(map(os.fsencode, self._ignored_roots)),
-            os.fsencode(self._ignored.cut),
-        )
+        left_out, ignored_roots = (tuple(map(os.fsencode, one)) for one in (self._left_out, self._ignored_roots))
+        scope = ListingScope(self._listed.uncopied, left_out, ignored_roots, os.fsencode(self._ignored.cut))
+        return FolderListing(self._items, began, whole, scope)
 
     def _list_folder(self, handle: int, path: str, ignored: IgnoreRules, depth: int) -> None:
         """List what is in an open folder, and below."""
@@ -482,7 +490,7 @@ def find_differences(
         now = there.state if there is not None else ABSENT if is_gone(path) else look(path)
         if now != item.state:
             found[path] = (item.state, now)
-    ignored = frozenset(after.ignored)
+    ignored = frozenset(after.scope.ignored)
     for path, item in after.items.items():
         is_kept = item.state.is_restorable or not is_at_or_below(path, ignored)
         if is_kept and path not in before.items and is_new(path):

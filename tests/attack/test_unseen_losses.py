@@ -1,7 +1,6 @@
 """What no rule sees is copied: files that git ignores come back whatever way a sandboxed command lost them."""
 
 import os
-import shutil
 import subprocess
 import zlib
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ from hermes.core.events import ApprovalAsked, Notice
 from hermes.core.outcomes import AnswerScope
 from hermes.testing.script import Call
 from tests.attack.obedient_scene import NO, ONCE, Scene, scene
+from tests.requirements import require
 from tests.tools.permissions.test_losses import seed
 
 pytestmark = pytest.mark.needs("bubblewrap", "git")
@@ -103,8 +103,10 @@ LOSING = {
 @pytest.mark.parametrize("command", LOSING)
 async def test_what_no_rule_sees_comes_back(one: Scene, command: str) -> None:
     work, program = one.home.cwd, command.split(maxsplit=1)[0]
-    if program in ("rsync", "make") and shutil.which(program) is None:
-        pytest.skip("the program is not installed")
+    if program == "rsync":
+        require("rsync")
+    elif program == "make":
+        require("make")
     said, asked = await _run(one, command)
     assert not asked, [event.reason for event in asked]
     lost = {name for name, text in read(work).items() if text != FILES[name]}

@@ -151,7 +151,7 @@ def test_a_folder_of_twenty_thousand_files_takes_bounded_time(work: Path, tmp_pa
     cut = look(tmp_path, later, ScanLimits(entries=500, seconds=600))
     assert not cut.whole and len(cut.items) == 500
     small = look(tmp_path, None, ScanLimits(total_bytes=100, seconds=600))
-    assert small.whole and small.uncopied > 19_000
+    assert small.whole and small.scope.uncopied > 19_000
 
 
 IGNORING = ScanLimits(ignored_entries=100, ignored_bytes=1_000)
@@ -172,7 +172,7 @@ def test_what_git_ignores_is_listed_when_asked_for_unless_it_is_made_again(ignor
     assert names(look(tmp_path)) == plain
     listing = look(tmp_path, None, IGNORING)
     assert names(listing) == plain | {".env", "data", "data/a", "data/deep", "data/deep/b"}
-    assert listing.whole and not listing.cut and set(listing.ignored) == {b".env", b"data"}
+    assert listing.whole and not listing.scope.cut and set(listing.scope.ignored) == {b".env", b"data"}
     later = listing.items | {}, time.time_ns() + 10**9
     again = look(tmp_path, FolderListing(*later), IGNORING)
     assert again.items[b"data/deep/b"] is later[0][b"data/deep/b"]
@@ -183,11 +183,11 @@ def test_limits_of_what_is_ignored_end_only_that(ignoring: Path, tmp_path: Path)
     for number in range(50):
         (ignoring / f"data/deep/{number}").write_text("x" * 10)
     few = look(tmp_path, None, ScanLimits(ignored_entries=20, ignored_bytes=1_000))
-    assert few.whole and few.cut == b"data" and b"data" in (few.left_out or ()) and b".env" in few.items
+    assert few.whole and few.scope.cut == b"data" and b"data" in (few.scope.left_out or ()) and b".env" in few.items
     assert len(few.items) == 3 + 20 - 1  # what is passed over counts, too
     small = look(tmp_path, None, ScanLimits(ignored_entries=100, ignored_bytes=100))
-    assert small.whole and small.cut.startswith(b"data/deep/") and small.uncopied == 0
-    assert small.items[small.cut].state.kind is Kind.LARGE and small.items[b"src/e"].state.kind is Kind.FILE
+    assert small.whole and small.scope.cut.startswith(b"data/deep/") and small.scope.uncopied == 0
+    assert small.items[small.scope.cut].state.kind is Kind.LARGE and small.items[b"src/e"].state.kind is Kind.FILE
 
 
 def test_absence_is_known_only_where_everything_was_looked_at(ignoring: Path, tmp_path: Path) -> None:

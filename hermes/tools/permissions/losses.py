@@ -94,7 +94,7 @@ def _list_deleted(
         if about or is_move or not os.path.isdir(path):
             moved = any(is_or_below(one, path) or is_or_below(path, one) for one in moved_paths)
             yield AskedLoss(FileLoss(path, builds=moved), about[0] if about else plain)
-        elif effect.argv[:1] not in _SEARCHES or is_regenerable_path(path, context.places):
+        elif is_regenerable_path(path, context.places):
             yield AskedLoss(FileLoss(path), plain)
 
 
