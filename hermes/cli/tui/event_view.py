@@ -532,6 +532,9 @@ class EventView:
 
 
 def _remove_waiting(text: str, *waiting: list[str]) -> None:
-    for one in waiting:
-        if text in one:
-            one.remove(text)
+    """Remove a message from those that wait; a turn may begin with several at once, each on lines of its own."""
+    for messages in waiting:
+        rest = text
+        while part := max((one for one in messages if f"{rest}\n".startswith(f"{one}\n")), key=len, default=""):
+            messages.remove(part)
+            rest = rest[len(part) + 1 :]
