@@ -1,5 +1,7 @@
 """What a yes or a no to a place covers: what is read there is untrusted, and what is below is not asked about again."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import yaml
 from hermes.core.events import Refused
 from hermes.core.outcomes import AnswerScope
 from hermes.tools.permissions.policy_gate import parse_granted_path
-from tests.attack.obedient_scene import NO, ONCE, SESSION, Scene, says, scene
+from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 
 UNSEEN = """python3 -c 'import os; print(open(os.environ["HOME"] + "/Docs/" + os.environ.get("F", "b")).read())'"""
 
@@ -81,3 +83,22 @@ async def test_a_yes_for_one_more_run_is_for_the_same_variables() -> None:
         fill(one)
         await one.run(UNSEEN, says(ONCE))
         assert "text of b" in await one.run("ls; true", says(NO)) + await one.run(UNSEEN, says(NO))
+
+
+@pytest.mark.needs("git", "bubblewrap")
+@pytest.mark.skipif(MECHANISM == "landlock", reason="Landlock keeps nothing read-only inside what is writable")
+@pytest.mark.parametrize("setting", ["", ".husky"])
+async def test_what_a_hook_leads_to_is_kept_as_the_hook_is(setting: str) -> None:
+    async with scene(trusted=True) as one:
+        one.open_tmp()
+        work = one.home.cwd
+        subprocess.run(["git", "init", "-q", str(work)], check=True)
+        hooks = work / (setting or ".git/hooks")
+        hooks.mkdir(exist_ok=True)
+        if setting:
+            subprocess.run(["git", "-C", str(work), "config", "core.hooksPath", setting], check=True)
+        (work / "scripts").mkdir()
+        (work / "scripts/check").write_text("mine")
+        (hooks / "pre-push").symlink_to(os.path.relpath(work / "scripts/check", hooks))
+        await one.run("""python3 -c 'open("scripts/ch" + "eck", "w").write("theirs")'; echo x > scripts/other""")
+        assert (work / "scripts/check").read_text() == "mine" and (work / "scripts/other").exists()
