@@ -74,6 +74,16 @@ async def test_what_is_read_in_an_opened_folder_is_untrusted(command: str, scope
         assert one.context.state.taint.list_sources() == (f"file:{folder}",)
 
 
+@pytest.mark.parametrize(
+    "command", ["ls /tmp; df -h /", "test -d /home", "ls ~/.cargo", "mkdir -p ~/Docs/new", "find . -type f"]
+)
+async def test_a_folder_of_the_system_is_named_without_a_mark(command: str) -> None:
+    async with scene(trusted=True) as one:
+        one.open_tmp()
+        await one.run(command, says(NO))
+        assert one.context.state.taint.list_sources() == ()
+
+
 async def test_a_yes_for_one_more_run_is_for_the_same_variables() -> None:
     async with scene(trusted=True) as one:
         fill(one, "other")
