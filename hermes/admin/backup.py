@@ -31,7 +31,10 @@ from hermes.core.errors import HermesError, NotFoundError, StoreError, UsageErro
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
+from hermes.store.connection import explain_error
+from hermes.store.database import migrate_schema
 from hermes.store.database_copy import check_database, copy_database, list_programs, merge_log, require_usable_database
+from hermes.store.schema import HERMES
 
 FORMAT = 1
 
@@ -478,11 +481,30 @@ def _require_sound(database: Path) -> None:
 
 
 def _keep_taint_marks(current: Path, restored: Path) -> None:
-    """Add the marks of files that are not trusted now: the files stay, whatever the backup knows of them."""
-    with contextlib.suppress(apsw.Error), contextlib.closing(apsw.Connection(str(restored))) as target:
-        with contextlib.closing(apsw.Connection(str(current), flags=apsw.SQLITE_OPEN_READONLY)) as source:
+    """Add the marks of files that are not trusted now: the files stay, whatever the backup knows of them.
+
+    A backup of an older Hermes is brought up to date for it. Raises StoreError where the marks are not taken.
+    """
+    rows: list[tuple[apsw.SQLiteValue, ...]] = []
+    if current.exists():
+        with (
+            contextlib.suppress(apsw.Error),
+            contextlib.closing(apsw.Connection(str(current), flags=apsw.SQLITE_OPEN_READONLY)) as source,
+        ):
             rows = source.execute("SELECT path, digest, sources, at FROM marked_files").fetchall()
-        target.executemany("REPLACE INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?)", rows)
+    if not rows:
+        return
+    try:
+        with contextlib.closing(apsw.Connection(str(restored))) as target:
+            migrate_schema(target, restored, HERMES, lambda: None)
+            target.executemany("REPLACE INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?)", rows)
+            taken = target.execute("SELECT path, digest, sources, at FROM marked_files").fetchall()
+    except apsw.Error as error:
+        raise explain_error(error, restored) from error
+    if not {*rows} <= {*taken}:
+        raise StoreError(
+            N_("The database in the backup is damaged: {what}.", what="marked_files"), N_("Nothing was changed.")
+        )
 
 
 def _require_space(folder: Path, size: int) -> None:

@@ -479,9 +479,9 @@ class _BatchRun:
         if (output.is_own_text and not runs) or (said is not None and said.source is not Source.FILE):
             return said
         paths = [use.path for use in item.paths if not use.write]
-        if runs:  # what a program prints may be of any file: of its folder's, or the workspace's
+        if runs:  # what a program prints may be of any file: of its folder's, the workspace's, or what is open to it
             folder = item.decision.cwd or str(self._context.state.cwd)
-            paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
+            paths += map(os.path.realpath, (folder, self._context.places.workspace, *output.opened_paths))
         from hermes.tools.result_provenance import find_provenance
 
         # What came to a process in the background may come out of any command, and out of its files.

@@ -60,6 +60,8 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     """The exit code of a program that failed; negative for a signal."""
     contacted_hosts: frozenset[str] | None = None
     """The hosts from which anything came; None: nobody saw that, so the hosts that the call names count."""
+    opened_paths: tuple[str, ...] = ()
+    """The places that were opened to its command, so that what it prints may be of them."""
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None
     is_own_text: bool = False

@@ -1,5 +1,6 @@
 """Small text functions that every layer needs: cutting, escaping, cleaning."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import AnyStr
@@ -193,6 +194,11 @@ def is_in_place(text: str, at: int) -> bool:
     if _SELECTORS.match(text, at):
         return before in _KEYCAPS or (_VARIED.match(before + text[at]) is not None and not _UNSEEN.match(before))
     return False
+
+
+def quote_setting(value: str) -> str:
+    """Return a text as a person may copy it into a list of the settings: in quotes where YAML would read another."""
+    return value if re.fullmatch(r"[\w/][\w/.*' -]*", value) else json.dumps(value)
 
 
 def end_sentence(text: str) -> str:

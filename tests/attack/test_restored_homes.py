@@ -9,6 +9,7 @@ import pytest
 
 from hermes.admin.backup import create_backup, restore_backup
 from hermes.admin.restore_effects import ACTING_ROWS, PASSIVE_TABLES
+from hermes.core.errors import StoreError
 from hermes.cron.output import JobOutputs
 from hermes.store.schema import HERMES
 from hermes.testing.home import TempHome
@@ -120,6 +121,50 @@ async def test_files_that_are_not_trusted_now_are_not_afterwards_either() -> Non
             found = database.execute("SELECT path, sources FROM marked_files").fetchall()
         database.close()
         assert found == [("/srv/w/AGENTS.md", '["a page"]')]
+
+
+def mark(home: TempHome) -> None:
+    """Note that a file is not trusted."""
+    with apsw.Connection(str(home.hermes / "hermes.db")) as database:
+        database.execute("INSERT INTO marked_files VALUES ('/srv/w/AGENTS.md', x'01', '[\"a page\"]', 0)")
+    database.close()
+
+
+async def test_an_older_backup_lifts_no_mark() -> None:
+    with TempHome({}) as home, TempHome({}) as other:
+        await say_in(home, "s1", "before")
+        mark(home)
+        with apsw.Connection(str(other.hermes / "hermes.db")) as database:
+            for step in HERMES.steps[:4]:
+                database.execute(step)
+            database.execute(f"PRAGMA application_id = {HERMES.application_id}; PRAGMA user_version = 4")
+        database.close()
+        create_backup(other.environ, file := home.root / "old.zip")
+        restore_backup(home.environ, file)
+        with apsw.Connection(str(home.hermes / "hermes.db")) as database:
+            assert database.execute("SELECT path FROM marked_files").fetchall() == [("/srv/w/AGENTS.md",)]
+        database.close()
+
+
+@pytest.mark.parametrize("column", ["at REAL CHECK (at < 0)", "at REAL UNIQUE", "at TEXT", "other"])
+async def test_a_backup_whose_table_takes_no_marks_is_not_restored(column: str) -> None:
+    with TempHome({}) as home, TempHome({}) as other:
+        await say_in(home, "s1", "before")
+        await say_in(other, "s9", "theirs")
+        mark(home)
+        with apsw.Connection(str(home.hermes / "hermes.db")) as database:
+            database.execute("INSERT INTO marked_files VALUES ('/srv/w/b', x'01', '[\"a page\"]', 0)")
+        database.close()
+        with apsw.Connection(str(other.hermes / "hermes.db")) as database:
+            database.execute("DROP TABLE marked_files")
+            database.execute(f"CREATE TABLE marked_files (path TEXT PRIMARY KEY, digest, sources, {column})")
+        database.close()
+        create_backup(other.environ, file := home.root / "theirs.zip")
+        with pytest.raises(StoreError):
+            restore_backup(home.environ, file)
+        with apsw.Connection(str(home.hermes / "hermes.db")) as database:
+            assert database.execute("SELECT count(*) FROM marked_files").fetchall() == [(2,)]
+        database.close()
 
 
 @pytest.mark.parametrize("name", ["../../.env", "/etc/passwd", "job/../../x.md", "..//x.md", "job/x.md/../y.md"])

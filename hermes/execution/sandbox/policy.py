@@ -3,6 +3,7 @@ kept from writing, judged by what it printed.
 """
 
 import contextlib
+import itertools
 import os
 import re
 import stat
@@ -44,6 +45,8 @@ _NEEDED_PATHS = (
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 _MAX_OPENED_ENTRIES = 50_000
 """The most entries of an opened folder that are looked through for keys."""
+_MAX_HOOKS = 2_000
+"""The most entries of a folder of hooks that are looked at."""
 _MAX_HOME_ENTRIES = 2_000
 """The most entries of a home that are made writable one by one."""
 
@@ -228,7 +231,8 @@ def find_fixed_paths(layout: AccessLayout, git_dirs: Iterable[str], settings: It
     found = [*settings]
     for folder in git_dirs:
         found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes", "commondir")]
-        found += _find_configured_hooks(folder)
+        found += (configured := _find_configured_hooks(folder))
+        found += (one for hooks in (f"{folder}/hooks", *configured) for one in _list_linked_files(hooks))
     return tuple(one for one in _existing_paths(found) if layout.access_of(one) is PathAccess.WRITE)
 
 
@@ -391,6 +395,13 @@ def _find_configured_hooks(git_dir: str) -> list[str]:
         text = Path(git_dir, "config").read_text("utf-8")[:65_536]
         named = re.findall(r"(?im)^\s*hookspath\s*=\s*\"?([^\"\n]+)", text)
         return [os.path.normpath(os.path.join(os.path.dirname(git_dir), one.strip())) for one in named]
+    return []
+
+
+def _list_linked_files(folder: str) -> list[str]:
+    """Return the links in a folder of hooks: what they lead to is run as what lies there is."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return [one.path for one in itertools.islice(entries, _MAX_HOOKS) if one.is_symlink()]
     return []
 
 

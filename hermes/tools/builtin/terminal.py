@@ -70,15 +70,23 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
     return ToolOutput(
         text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.",
         contacted_hosts=process.contacted_hosts,
+        opened_paths=_list_opened(command),
     )
 
 
+def _list_opened(command: ShellCommand) -> tuple[str, ...]:
+    return tuple(one.path for one in command.opened_paths)
+
+
 def _fingerprint_code(ctx: ToolContext) -> str:
-    """Return a hash of the files that the call's command runs, as they are now."""
-    from hermes.tools.permissions.fingerprint import fingerprint_files, list_run_files
+    """Return a hash of what the call's command runs by: its files as they are now, and the shell's variables."""
+    from hermes.tools.permissions.fingerprint import fingerprint_files, fingerprint_texts, list_run_files
 
     found = list_run_files(ctx.run_files)
-    return os.urandom(8).hex() if found is None else fingerprint_files(found)  # too many: nothing is as it was
+    if found is None:
+        return os.urandom(8).hex()  # too many to tell: nothing is as it was
+    variables = (f"{name}={value}" for name, value in sorted(ctx.state.environment.items()))
+    return fingerprint_texts(fingerprint_files(found), *variables, *sorted(ctx.state.unset))
 
 
 def _choose_network(ctx: ToolContext) -> NetworkMode:
@@ -106,7 +114,10 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
         if ended is StopOutcome.UNCERTAIN:
             notes.append("it may still be running there")
         return ToolOutput(
-            text=_append_notes(text, notes), status=ToolStatus.ERROR, contacted_hosts=running.contacted_hosts
+            text=_append_notes(text, notes),
+            status=ToolStatus.ERROR,
+            contacted_hosts=running.contacted_hosts,
+            opened_paths=_list_opened(command),
         )
     reached = _find_contacted_hosts(running, ended, command, text)
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
@@ -122,7 +133,13 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
     if ended.code != 0:
         notes += await _request_opening(ctx, text, command)
     notes += ctx.backend.explain_denials(command.text, command.cwd, text, failed=ended.code != 0)
-    return ToolOutput(text=_append_notes(text, notes), failed=ended.code != 0, code=ended.code, contacted_hosts=reached)
+    return ToolOutput(
+        text=_append_notes(text, notes),
+        failed=ended.code != 0,
+        code=ended.code,
+        contacted_hosts=reached,
+        opened_paths=_list_opened(command),
+    )
 
 
 def _find_contacted_hosts(

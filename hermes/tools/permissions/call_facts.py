@@ -1,7 +1,7 @@
 """Collects the facts about a call, once: the command line as it was analyzed, paths, hosts, effects, provenance."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -201,16 +201,23 @@ def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -
 
 
 def _find_read_files(judged: CommandJudgement, places: Places) -> Iterator[CommandEffect]:
-    """Yield an effect for the files that a command names, since it may read them: its output is as untrusted as they
-    are.
+    """Yield an effect for the files that a command names, and the person's folders, since it may read them: its output
+    is as untrusted as they are.
 
     Not the interpreter that runs it: that prints what it is given.
     """
     programs = {os.path.join(one.cwd, one.argv[0]) for one in judged.commands if one.argv and is_interpreter(one)}
     named = list_named_paths(judged, places) - programs
-    there = tuple(sorted(path for path in named if path[:1] == "/" and os.path.isfile(path)))
+    made = {one for effect in judged.effects if effect.kind in CHANGING_KINDS for one in effect.targets}
+    there = tuple(sorted(path for path in named if path[:1] == "/" and _is_read(path, made, places.home)))
     if there:
         yield CommandEffect(EffectKind.READS, (), there)
+
+
+def _is_read(path: str, made: Collection[str], home: str) -> bool:
+    # Of folders only those of the person's: the system's, and what programs keep in a home, are named for other ends.
+    is_own = path.startswith(f"{home}/") and not path.startswith(f"{home}/.")
+    return os.path.isfile(path) or (is_own and path not in made and os.path.isdir(path))
 
 
 def list_named_paths(judged: CommandJudgement, places: Places) -> set[str]:

@@ -43,9 +43,8 @@ class Check(Struct, frozen=True):
     check: Callable[[CallFacts, ToolContext], Iterable[CommandFinding]]
 
 
-def _check_typed_text(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+def _check_typed_text(facts: CallFacts, _: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question, once a process, about typing into a program that may run what it reads."""
-    del context
     if facts.reader:
         reason = N_("it types into {runs}, which may run it", runs=repr(facts.reader[:200]))
         subject = N_("input of {process_id}", process_id=facts.process_id)
@@ -95,11 +94,7 @@ CHECKS = (
     Check("addresses", Where.CALL, _check_addresses),
     Check("own effects beside untrusted content", Where.CALL, taint_checks.check_own_effects),
     Check("rules about commands", Where.COMMAND, _check_command),
-    Check(
-        "git settings",
-        Where.COMMAND,
-        lambda facts, _: judge_changed_settings(facts.judged) if facts.settings_file else (),
-    ),
+    Check("git settings", Where.COMMAND, lambda it, _: judge_changed_settings(it.judged) if it.settings_file else ()),
     Check("placeholders", Where.COMMAND, _check_placeholder),
     Check("links", Where.UNCONFINED, path_checks.check_links),
     Check("deletions through links", Where.UNCONFINED, path_checks.check_linked_deletions),

@@ -131,9 +131,7 @@ class PolicyGate:
         subject = quote_argv((verb, f"{path}/*" if os.path.isdir(path) else path))
         refused = (write_refusal if denied.is_write else read_refusal)(path, context.places)
         rule = "protected-path" if refused else rule
-        if not refused and subject in self.session_grants.refused_subjects:
-            refused = _format_refusal(subject)
-        if refused:
+        if refused := refused or self._find_refusal(subject):
             return gate.PermissionDecision(verdict=Verdict.DENY, rule=rule, reason=refused, subject=subject)
         reason = N_("the sandbox kept the command from writing {path}", path=path)
         if not denied.is_write:
@@ -149,6 +147,13 @@ class PolicyGate:
     def remember_refusal(self, decision: gate.PermissionDecision) -> None:
         """Remember a person's no to hosts and paths."""
         self.session_grants.refused_subjects.update(decision.lasting_refusals)
+
+    def _find_refusal(self, subject: str) -> str:
+        """Return the reason why a host or path is refused: the person's no to it; for a folder, or to one around it."""
+        said = self.session_grants.refused_subjects
+        around = sorted(said) if _name_below(subject) != escape_pattern(subject) else ()
+        found = next((one for one in around if covers_subject(_name_below(one), subject)), subject * (subject in said))
+        return found and N_("the person said no to `{subject}` before, and that holds for this session", subject=found)
 
     async def remember_approval(self, decision: gate.PermissionDecision, scope: AnswerScope) -> None:
         """Remember what an answer covers beyond its call."""
@@ -187,8 +192,8 @@ class PolicyGate:
             return base
         named = ((one.rule, subject) for one in asks for subject in _list_refusal_subjects(one, facts))
         for rule, subject in named:
-            if subject in self.session_grants.refused_subjects:
-                return structs.replace(base, verdict=Verdict.DENY, rule=rule, reason=_format_refusal(subject))
+            if refused := self._find_refusal(subject):
+                return structs.replace(base, verdict=Verdict.DENY, rule=rule, reason=refused)
         return self._build_question(base, facts, asks, context)
 
     def _grant_allowed_paths(self, context: ToolContext) -> None:
@@ -306,10 +311,6 @@ def parse_granted_path(pattern: str) -> tuple[str, str]:
     return verb, path if plain and os.path.isabs(path) else ""
 
 
-def _format_refusal(subject: str) -> str:
-    return N_("the person said no to `{subject}` before, and that holds for this session", subject=subject)
-
-
 def _list_refusal_subjects(one: CommandFinding, facts: "CallFacts") -> tuple[str, ...]:
     """Return the hosts or paths that a question is about, as a no to it is remembered; none where it is about more."""
     if one.rule not in _LASTING_REFUSAL_RULES:
@@ -392,10 +393,13 @@ def _pick_pattern(asks: Sequence[CommandFinding], facts: "CallFacts") -> str:
 
 def pattern_from_finding(finding: CommandFinding) -> str:
     """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
-    pattern = escape_pattern(finding.subject)
-    if finding.rule not in (gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN):
-        return pattern
-    return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
+    is_place = finding.rule in (gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN)
+    return _name_below(finding.subject) if is_place else escape_pattern(finding.subject)
+
+
+def _name_below(subject: str) -> str:
+    """Return a subject as a pattern, in which `/*` at the end stands for all of a folder."""
+    return re.sub(r"/\[\*\]('?)$", r"/*\1", escape_pattern(subject))
 
 
 def _list_run_files(facts: "CallFacts") -> list[str] | None:

@@ -15,6 +15,7 @@ from hermes.safety.shell.findings import Verdict
 from hermes.tools.permissions import gate
 from hermes.tools.session import ToolContext
 from hermes.util.localizable import join_localizable
+from hermes.util.text import quote_setting
 
 Emit = Callable[[Event], None]
 Decide = Callable[[], gate.PermissionDecision]
@@ -143,8 +144,7 @@ class RuntimePermissions:
 
     async def open_path(self, denied: DeniedPath) -> Permit:
         """Return whether the command may read, or write, this path and what is below it."""
-        path = denied.path
-        setting = f"terminal.sandbox.writable: [{path}]" if denied.is_write else f"command_allowlist: [read {path}/*]"
+        setting = f"terminal.sandbox.writable: [{quote_setting(denied.path)}]" if denied.is_write else ""
         return await self._request_permit(partial(self._questions.gate.decide_opening, denied, self._context), setting)
 
     async def _request_permit(self, decide: Decide, setting: str) -> Permit:
@@ -163,6 +163,7 @@ class RuntimePermissions:
                 why, unasked = describe_refusal(answer), answer.by == gate.NOBODY
             reason, pattern = join_localizable(", and ", dict.fromkeys((decision.reason, why))), ""
             if unasked:
+                setting = setting or f"command_allowlist: [{quote_setting(decision.pattern)}]"
                 reason = N_("{reason}; {setting} would allow it", reason=reason, setting=setting)
                 pattern = decision.pattern
             self._emit(Refused(*self._call_and_tool, decision.subject, reason, pattern))

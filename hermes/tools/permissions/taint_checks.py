@@ -26,11 +26,10 @@ def check_own_effects(facts: CallFacts, context: ToolContext) -> Iterator[Comman
         yield from _find_egress(effect, facts, context) if effect.kind in EGRESS_KINDS else _find_kept(effect, facts)
 
 
-def check_confined_effects(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
+def check_confined_effects(facts: CallFacts, _: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each thing that a confined command keeps for later. Its connections are asked about when it
     makes them, by the host that they really name, and the kernel confines what it runs.
     """
-    del context
     for effect in facts.command_effects if facts.sources else ():
         yield from _find_kept(effect, facts)
 
