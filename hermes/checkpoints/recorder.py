@@ -348,7 +348,6 @@ class CheckpointRecorder:
                     folder=self.deps.places.workspace,
                 )
             )
-
         if listing.scope.cut:
             self.report_once(
                 tr(

@@ -123,6 +123,14 @@ async def test_a_folder_that_a_command_enters_is_asked_about(command: str) -> No
         assert asked.subject in (f"write {other.resolve()}/file", f"write {other.resolve()}/*")
 
 
+@pytest.mark.needs("bubblewrap")
+async def test_a_folder_of_the_home_that_a_command_enters_is_the_persons() -> None:
+    async with scene(trusted=True) as one:
+        folder = fill_documents(one)
+        await one.run("cd ~/Documents && echo theirs > b", says(YES))
+        assert [asked.session_covers for asked in one.asked] == [f"`read {folder}/*`", f"`write {folder}/b`"]
+
+
 @pytest.mark.needs("git", "bubblewrap")
 async def test_a_work_tree_beside_the_workspace_is_asked_about() -> None:
     async with scene(trusted=True, workspace="home/code/work") as one:

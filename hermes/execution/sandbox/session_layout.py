@@ -109,7 +109,7 @@ class SessionLayout:
 
         What it complained of is looked for in its folder, and in those that it enters by its own words.
         """
-        entered = (os.path.join(cwd, os.path.expanduser(one)) for one in _ENTERED_FOLDER.findall(command))
+        entered = (self._policy.places.expand_path(one, cwd) for one in _ENTERED_FOLDER.findall(command))
         found = (self._find_denied_in(folder, output) for folder in (cwd, *itertools.islice(entered, _MAX_ENTERED)))
         return next((one for one in found if one is not None), None)
 

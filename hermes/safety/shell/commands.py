@@ -407,7 +407,7 @@ _CALLS_BACK = {"compgen": ("-C", "-W", "-F"), "complete": ("-C", "-F"), "mapfile
 _TEXT_PATTERNS = ((_SUBSCRIPT, "["), (_PROMPT, "@P"), (_FROM_HANDLE, "<&"), (_HOME_SHELL, "HOME="))
 
 
-_UNSEEN_PROGRAMS = word_set("unknown-command evaluated-late program-text nested-program runs-written")
+_UNSEEN = word_set("unknown-command evaluated-late program-text nested-program runs-written")
 """Rules about what is run and not seen: in a line that may download, a sandbox does not answer them."""
 _REASON = "the shell evaluates a text at run time, so what it runs is only known then"
 
@@ -477,8 +477,9 @@ def analyze_command(
         walk.findings.update(other.findings)
         walk.effects.update(other.effects)
         walk.commands.extend(other.commands)
-    for late in find_late_evaluation(text, walk.commands):
-        (walk.findings if isinstance(late, CommandFinding) else walk.effects)[late] = None  # type: ignore[index]
+    late = tuple(find_late_evaluation(text, walk.commands))
+    walk.findings |= dict.fromkeys(one for one in late if isinstance(one, CommandFinding))
+    walk.effects |= dict.fromkeys(one for one in late if isinstance(one, CommandEffect))
     findings, effects = _count_unseen(walk), tuple(walk.effects)
     return CommandJudgement(findings, effects, tuple(walk.commands), tuple(sorted(state.moved - before)))
 
@@ -488,8 +489,7 @@ def _count_unseen(walk: ShellWalk) -> tuple[CommandFinding, ...]:
     fetches = (one.kind is EffectKind.FETCHES for one in walk.effects)
     if not (any(fetches) or any(may_download(one.argv) for one in walk.commands)):
         return tuple(walk.findings)
-    unseen = {one: one.rule in _UNSEEN_PROGRAMS for one in walk.findings}
-    return tuple(structs.replace(one, contained=one.contained and not unseen[one]) for one in unseen)
+    return tuple(structs.replace(one, contained=one.contained and one.rule not in _UNSEEN) for one in walk.findings)
 
 
 def _walk_text(text: str, state: AnalysisState, places: Places, budget: AnalysisBudget) -> ShellWalk:

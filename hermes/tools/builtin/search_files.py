@@ -171,7 +171,7 @@ async def _fill_page(page: _ResultPage, job: _SearchJob, ctx: ToolContext) -> No
         page.notes.append(f"stopped after {ctx.search_seconds:.0f} s; narrow the search")
         if not found:
             return  # what is known of the last file is not all of it
-    if page.add_rows(shown.select_rows(_sort_rows(found, is_apart=job.context > 0))):
+    if page.add_rows(shown.select_rows(_sort_rows(found))):
         page.add_rows(shown.finish())
 
 
@@ -197,17 +197,14 @@ async def _take_unsorted(found: list[SearchRow | None], engine: str, job: _Searc
     return True
 
 
-def _sort_rows(rows: Iterable[SearchRow | None], *, is_apart: bool) -> Iterator[SearchRow | None]:
-    """Yield rows in the order of their paths, name by name as `rg --sort=path` has it. With `is_apart` a None, which
-    stands between groups of lines, comes before each file.
-    """
+def _sort_rows(rows: Iterable[SearchRow | None]) -> Iterator[SearchRow | None]:
+    """Yield rows in the order of their paths, name by name as `rg --sort=path` has it."""
     groups: dict[str, list[SearchRow | None]] = {}
     path = ""
     for row in rows:
         path = row.path if row is not None else path
         groups.setdefault(path, []).append(row)
     for name in sorted(groups, key=lambda one: os.fsencode(one).split(b"/")):
-        yield from (None,) if is_apart else ()
         yield from groups[name]
 
 
@@ -250,6 +247,7 @@ class ShownRows:
                 continue
             if row.path != self._path:
                 yield from self.finish()
+                self._is_apart = self._job.context > 0
                 self._path, self._is_shown = row.path, self._is_wanted(row.path) and self._is_open(row.path)
             if not self._is_shown:
                 continue

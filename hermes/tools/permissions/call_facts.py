@@ -117,10 +117,11 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     cwd, line, judged = _analyze_command(command, arguments, context)
     reached, settings = name_egress_hosts(judged, context), find_changed_settings(judged, context)
     kept = [CommandEffect(EffectKind.PERSISTS, GIT_SETTINGS, (settings,))] if settings else []
-    effects = (*own, *reached, *kept, *_find_read_files(judged, context.places))
+    words = list_named_paths(judged, context.places)
+    effects = (*own, *reached, *kept, *_find_read_files(judged, words, context.places.home))
     return structs.replace(
         facts,
-        paths=(*paths, *(_trace_use(PathUse(one), context) for one in _list_unseen_paths(judged, context))),
+        paths=(*paths, *(_trace_use(PathUse(one), context) for one in _list_unseen_paths(words, context))),
         subject=command,
         subjects=policy_subjects(judged, effects, command),
         cwd=cwd,
@@ -152,12 +153,12 @@ def _trace_use(use: PathUse, context: ToolContext) -> PathFacts:
     return PathFacts(use, judged, trace.real, trace.hidden)
 
 
-def _list_unseen_paths(judged: CommandJudgement, context: ToolContext) -> list[str]:
+def _list_unseen_paths(named: Collection[str], context: ToolContext) -> list[str]:
     """Return what a command names and does not see, where a person may open it: its run would miss that."""
     from hermes.tools.path_access import SessionView
 
-    view, named = SessionView(context), sorted(list_named_paths(judged, context.places))
-    return [one for one in named if view.can_be_opened(one)]
+    view = SessionView(context)
+    return [one for one in sorted(named) if view.can_be_opened(one)]
 
 
 def _list_own_effects(tool: Tool, arguments: Arguments, paths: Sequence[PathFacts]) -> Iterator[CommandEffect]:
@@ -200,16 +201,15 @@ def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -
     return cwd, line, analyze_command(command, cwd, places, state.environment, state.moved_paths)
 
 
-def _find_read_files(judged: CommandJudgement, places: Places) -> Iterator[CommandEffect]:
+def _find_read_files(judged: CommandJudgement, named: Collection[str], home: str) -> Iterator[CommandEffect]:
     """Yield an effect for the files that a command names, and the person's folders, since it may read them: its output
     is as untrusted as they are.
 
     Not the interpreter that runs it: that prints what it is given.
     """
     programs = {os.path.join(one.cwd, one.argv[0]) for one in judged.commands if one.argv and is_interpreter(one)}
-    named = list_named_paths(judged, places) - programs
     made = {one for effect in judged.effects if effect.kind in CHANGING_KINDS for one in effect.targets}
-    there = tuple(sorted(path for path in named if path[:1] == "/" and _is_read(path, made, places.home)))
+    there = tuple(sorted(path for path in named if path not in programs and _is_read(path, made, home)))
     if there:
         yield CommandEffect(EffectKind.READS, (), there)
 
@@ -217,7 +217,7 @@ def _find_read_files(judged: CommandJudgement, places: Places) -> Iterator[Comma
 def _is_read(path: str, made: Collection[str], home: str) -> bool:
     # Of folders only those of the person's: the system's, and what programs keep in a home, are named for other ends.
     is_own = path.startswith(f"{home}/") and not path.startswith(f"{home}/.")
-    return os.path.isfile(path) or (is_own and path not in made and os.path.isdir(path))
+    return (path[:1] == "/" and os.path.isfile(path)) or (is_own and path not in made and os.path.isdir(path))
 
 
 def list_named_paths(judged: CommandJudgement, places: Places) -> set[str]:
