@@ -136,6 +136,7 @@ def _build_indexes() -> tuple[_Index, _Index]:
 
 
 _BY_NAME, _BY_FOLDER = _build_indexes()
+_ENDINGS = tuple(name[1:] for name in _BY_NAME if name.startswith("*"))
 
 
 _SETTINGS = tuple(row for row in OBEYED_ROWS if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY)
@@ -150,22 +151,20 @@ _SETTING_ENDINGS = tuple(row.pattern[1:] for row in _SETTINGS if row.pattern.sta
 def find_obeyed_row(path: str) -> ObeyedRow | None:
     """Return the strictest row of the table that a path (absolute) belongs to, or None."""
     names = path.casefold().split("/")
-    last = names[-1]
-    found = [row for above, row in _BY_NAME.get(last, ()) if _lies_in(names, len(names) - 1, above)]
-    found += [row for ending in _list_endings(last) for _, row in _BY_NAME.get(ending, ())]
-    for number, name in enumerate(names):
-        if name in _BY_FOLDER:
-            found += [row for above, row in _BY_FOLDER[name] if _lies_in(names, number, above)]
+    found = [row for at, above, row in _list_rows(names) if _lies_in(names, at, above)]
     if not found:
         return None
     row = max(found, key=lambda one: one.clean)
     return _IN_PACKAGES if row.clean is WriteRule.REFUSED and not _PACKAGES.isdisjoint(names) else row
 
 
-def _list_endings(name: str) -> Iterator[str]:
-    """Yield the patterns of the endings that a name has: of `a.config.js` these are `*.config.js` and `*.js`."""
-    while name := name.partition(".")[2]:
-        yield f"*.{name}"
+def _list_rows(names: list[str]) -> Iterator[tuple[int, tuple[str, ...], ObeyedRow]]:
+    """Yield the rows that have a name of a path, each with the place of the name and the folders that must be above."""
+    yield from ((len(names) - 1, *one) for one in _BY_NAME.get(names[-1], ()))
+    if names[-1].endswith(_ENDINGS):
+        yield from ((0, (), row) for one in filter(names[-1].endswith, _ENDINGS) for _, row in _BY_NAME[f"*{one}"])
+    if not _BY_FOLDER.keys().isdisjoint(names):  # of thousands of files at once few lie in one
+        yield from ((at, *one) for at, name in enumerate(names) for one in _BY_FOLDER.get(name, ()))
 
 
 def _lies_in(names: list[str], number: int, above: tuple[str, ...]) -> bool:

@@ -201,11 +201,13 @@ class TaintedFileRepository(Repository):
     ) -> None:
         """Store marks and delete those of some paths. A file that another process has marked has both sources."""
         tx.executemany("DELETE FROM marked_files WHERE path = ?", [(path,) for path in gone])
+        texts = {sources: to_json(sources).decode() for sources in {one[2] for one in marks}}
         tx.executemany(
             "INSERT INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET"
-            " digest = excluded.digest, at = excluded.at, sources = (SELECT json_group_array(value) FROM"
-            " (SELECT value FROM json_each(marked_files.sources) UNION SELECT value FROM json_each(excluded.sources)))",
-            [(path, digest, to_json(sources).decode(), tx.now) for path, digest, sources in marks],
+            " digest = excluded.digest, at = excluded.at, sources = CASE sources WHEN excluded.sources THEN sources"
+            " ELSE (SELECT json_group_array(value) FROM (SELECT value FROM json_each(marked_files.sources)"
+            " UNION SELECT value FROM json_each(excluded.sources))) END",
+            [(path, digest, texts[sources], tx.now) for path, digest, sources in marks],
         )
 
     @writes

@@ -415,7 +415,7 @@ class _BatchRun:
             call_id=call_id,
             offline=item.decision.offline,
             permissions=permissions,
-            allowed_reads=item.decision.opened,
+            opened=item.decision.opened,
             allowed_writes=tuple(
                 one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets
             ),

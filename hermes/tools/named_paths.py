@@ -1,11 +1,15 @@
-"""The paths in texts: those that a person writes in a message, and those that a person reads in a question."""
+"""The paths in texts: in a message of a person's, in a question to them, in the words of a command."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from hermes.safety.paths import Places
+from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
 from hermes.safety.shell.words import MADE_HERE
 from hermes.util.localizable import change_text
 
+MAX_PATH = 4_096
+_CHANGING_KINDS = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which paths are looked for."""
 _MAX_PATHS = 200
@@ -45,3 +49,17 @@ def rename_paths(text: str, to_command_path: Callable[[str], str]) -> str:
 def write_as_typed(text: str) -> str:
     """Return a path of an analysed command as a person would write it: with `$$`, and the name from `mktemp`."""
     return _SPECIAL_PARAMETER.sub(r"$\1", text.replace(MADE_HERE, _RANDOM_NAME))
+
+
+def list_targets(judged: CommandJudgement, *kinds: EffectKind) -> set[str]:
+    """Return the targets of a command's effects of these kinds, or of all that change something."""
+    return {one for effect in judged.effects if effect.kind in (kinds or _CHANGING_KINDS) for one in effect.targets}
+
+
+def list_command_paths(commands: Iterable[SimpleCommand], places: Places) -> set[str]:
+    """Return whatever in the words of commands may be a path, from the folder in which each would run."""
+    words = ((simple.cwd, word) for simple in commands for word in simple.argv)
+    known = ((cwd, word) for cwd, word in words if len(word) <= MAX_PATH and "\0" not in word)
+    # A path is the whole of a word, or what follows `=` or `@` in it.
+    parts = ((cwd, part) for cwd, word in known for part in (word, word.partition("=")[2], word.partition("@")[2]))
+    return {places.expand_path(part, cwd) for cwd, part in parts if part}

@@ -17,10 +17,14 @@ from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_home_entry, is_or_below, list_secret_paths
+from hermes.safety.shell.findings import CommandJudgement, EffectKind
+from hermes.tools.named_paths import list_targets
 from hermes.tools.session import ToolContext
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, HeldPath, RefusedPathError, hold_path, open_folder
 
 _HOME = re.compile(r"/home/[^/]+|/root|/Users/[^/]+|/var/root")
+_NO_PLAIN_PATH = re.compile(r"[\s*?\[\]{}()<>$:;|&'\"]")
+"""What makes a word rather a pattern, a text or an address than the name of a file that is to be made."""
 _HIDDEN_REASON = "commands do not see it, and nobody has opened it"
 
 
@@ -55,9 +59,40 @@ class SessionView:
             return False
         return all(self.context.backend.can_open(DeniedPath(one, is_write=False)) for one in trace.hidden)
 
+    def find_kept_folder(self, path: str, *, is_removed: bool = False) -> str:
+        """Return the folder (resolved) that a person has to open before commands can write a path (absolute): the
+        nearest one that exists; `is_removed` tells that the path itself goes. Empty where commands may write there,
+        where nobody can open it, and for what lies neither in the home nor beside the workspace.
+        """
+        if self.layout is None or path[:1] != "/":
+            return ""
+        folder = os.path.realpath(self.context.backend.to_local_path(path))
+        if self.context.backend.is_writable(folder):
+            return ""
+        while is_removed or not os.path.isdir(folder):
+            folder, is_removed = os.path.dirname(folder), False
+        places = self.context.places
+        if not any(is_or_below(folder, one) for one in (places.home, os.path.dirname(places.workspace))):
+            return ""
+        return folder if self.context.backend.can_open(DeniedPath(folder, is_write=True)) else ""
+
     def is_closed(self, real: str) -> bool:
         """Return whether a path is hidden and not opened to the call."""
         return self.is_hidden(real) and not is_allowed(real, self.context)
+
+
+def find_kept_folders(judged: CommandJudgement, named: Iterable[str], view: SessionView) -> dict[str, str]:
+    """Return the paths (absolute) that a command would write and may not, each with the folder that a person has to
+    open before.
+
+    `named` are those in the words of programs that do more than look: what is not there they are about to make.
+    """
+    to_local_path = view.context.backend.to_local_path
+    removed = list_targets(judged, EffectKind.DELETES)
+    made = {one for one in named if not _NO_PLAIN_PATH.search(one) and not os.path.lexists(to_local_path(one))}
+    written = sorted(made | list_targets(judged))
+    found = ((one, view.find_kept_folder(one, is_removed=one in removed)) for one in written)
+    return {path: folder for path, folder in found if folder}
 
 
 class PathTrace(Struct, frozen=True):
@@ -131,7 +166,7 @@ def is_named_by_person(real: str, hidden: Iterable[str], context: ToolContext) -
 
 def is_allowed(real: str, context: ToolContext) -> bool:
     """Return whether the person has opened this path to the call."""
-    return any(is_or_below(real, one) for one in (*context.allowed_reads, *context.allowed_writes))
+    return any(is_or_below(real, one) for one in (*(opened.path for opened in context.opened), *context.allowed_writes))
 
 
 def find_hidden_below(root: str, context: ToolContext) -> list[str]:

@@ -235,8 +235,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Whether the call's commands get no network."""
     permissions: CommandPermissions | None = None
     """The permissions that are asked when a command wants more than it has."""
-    allowed_reads: tuple[str, ...] = ()
-    """The files and folders that the call may read though commands do not see them, with every link followed."""
+    opened: tuple[DeniedPath, ...] = ()
+    """The files and folders that the call may read, or write, though commands do not, with every link followed."""
     allowed_writes: tuple[str, ...] = ()
     """The files that the call may write, with every link followed."""
     run_files: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ _MAX_HASHED_BYTES = 50_000_000
 """A larger file is known by its stamp."""
 
 
-class TaintMark(Struct, frozen=True):
+class TaintMark(Struct, frozen=True, gc=False):
     """A file as it was written, and the sources that were in the conversation then. `digest` holds the digests of all
     that was written to it.
     """
@@ -101,7 +101,7 @@ class TaintMarks:
 
     def mark_digests(self, digests: Mapping[str, bytes], sources: Iterable[str]) -> None:
         """Mark files with these digests; nothing is marked where a digest is empty."""
-        listed = tuple(sources)
+        listed = tuple(dict.fromkeys(sources))
         for path, digest in digests.items() if listed else ():
             if digest:
                 self._add(path, digest, listed)
@@ -109,11 +109,11 @@ class TaintMarks:
 
     def mark_folder(self, folder: str, sources: Iterable[str]) -> None:
         """Mark a folder with all that lies in it."""
-        self._add(folder, _FOLDER, tuple(sources))
+        self._add(folder, _FOLDER, tuple(dict.fromkeys(sources)))
 
     def open_window(self, folder: str, session_id: str, sources: Iterable[str]) -> None:
         """Mark a folder for as long as a command of a session runs there: what it changes is only known afterwards."""
-        self._add(f"{folder}{_WINDOW}{session_id}", _FOLDER, tuple(sources))
+        self._add(f"{folder}{_WINDOW}{session_id}", _FOLDER, tuple(dict.fromkeys(sources)))
 
     def close_window(self, folder: str, session_id: str) -> None:
         """Take back what `open_window` has marked, since what was changed is marked by now."""
@@ -187,11 +187,11 @@ class TaintMarks:
             path, digest = os.path.dirname(path), _FOLDER
         folder = path.partition(_WINDOW)[0]
         before = self._folders.get(folder, {}).get(path) if digest == _FOLDER else self._marks.get(path)
-        both = tuple(dict.fromkeys((*(before.sources if before is not None else ()), *sources)))
-        if before is not None and digest != _FOLDER:
-            digest = _join_digests(digest, before.list_digests())
-        mark = TaintMark(path, digest, both)
-        if both and mark != before:
+        if before is not None:
+            sources = before.sources if before.sources == sources else tuple(dict.fromkeys((*before.sources, *sources)))
+            digest = digest if digest == _FOLDER else _join_digests(digest, before.list_digests())
+        mark = TaintMark(path, digest, sources)
+        if sources and mark != before:
             self._keep(mark)
             self._unsaved[path] = mark
 
@@ -200,7 +200,9 @@ class TaintMarks:
             self._folders.setdefault(mark.folder, {})[mark.path] = mark
             return
         self._marks[mark.path] = mark
-        self._by_digest |= {one: mark for one in mark.list_digests() if b":" not in one}
+        for digest in mark.list_digests():
+            if b":" not in digest:
+                self._by_digest[digest] = mark
 
     def _drop(self, mark: TaintMark) -> None:
         self._unsaved[mark.path] = None
@@ -227,7 +229,7 @@ class TaintMarks:
 def _is_storable(path: str) -> bool:
     """Return whether a path is text; one that is not is known by its folder."""
     try:
-        return bool(path.encode())
+        return path.isascii() or bool(path.encode())
     except UnicodeEncodeError:
         return False
 
@@ -239,7 +241,7 @@ def _find_form(digest: bytes) -> int:
 
 def _join_digests(newest: bytes, earlier: Iterable[bytes]) -> bytes:
     """Return one digest for several contents. A stamp never comes back, and an old digest may not be joined."""
-    kept = [one for one in earlier if one != newest and (_find_form(one) == 2 or one.startswith(b"link:"))]
+    kept = [one for one in earlier if one != newest and (one[:5] == b"link:" or _find_form(one) == 2)]
     return _SEPARATOR.join([newest, *kept][:_MAX_DIGESTS])
 
 

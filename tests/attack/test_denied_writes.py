@@ -86,8 +86,9 @@ async def test_a_yes_to_what_a_command_names_comes_before_it_runs(command: str, 
         said = await one.run(f"echo ran >> count; {command}", says(scope))
         assert "mine" in said and (one.home.cwd / "count").read_text() == "ran\n"
         assert [asked.session_covers for asked in one.asked] == [f"`read {folder}/*`"]
-        said = await one.run("cat ~/Documents/b ~/Documents/deep/.env; echo theirs > ~/Documents/b", says(NO))
+        said = await one.run("cat ~/Documents/b ~/Documents/deep/.env", says(NO))
         assert ("mine" in said) is (scope is YES) and "EY=1" not in said
+        assert "Not allowed" in await one.run("echo theirs > ~/Documents/b", says(NO))
         assert (folder / "b").read_text() == "mine"
 
 
@@ -120,7 +121,7 @@ async def test_a_folder_that_a_command_enters_is_asked_about(command: str) -> No
         (other / "file").write_text("mine")
         await one.run(command, says(NO))
         (asked,) = one.asked
-        assert asked.subject in (f"write {other.resolve()}/file", f"write {other.resolve()}/*")
+        assert asked.no_covers == f"`write {other.resolve()}/*`"
 
 
 @pytest.mark.needs("bubblewrap")
@@ -128,7 +129,64 @@ async def test_a_folder_of_the_home_that_a_command_enters_is_the_persons() -> No
     async with scene(trusted=True) as one:
         folder = fill_documents(one)
         await one.run("cd ~/Documents && echo theirs > b", says(YES))
-        assert [asked.session_covers for asked in one.asked] == [f"`read {folder}/*`", f"`write {folder}/b`"]
+        assert [asked.session_covers for asked in one.asked] == [f"`write {folder}/*`"]
+        assert (folder / "b").read_text() == "theirs\n"
+
+
+WRITES = (
+    "cp a ~/Documents/copy",
+    "echo x > ~/Documents/copy",
+    "sed -i s/mine/theirs/ ~/Documents/b",
+    "mkdir ~/Documents/copy && touch ~/Documents/copy/x",
+    "sqlite3 ~/Documents/x.db 'create table t (a)' || touch ~/Documents/x.db",
+    "gcc --output=../home/Documents/copy a || touch ../home/Documents/copy",
+    "mv ~/Documents/b .",
+    "rm ~/Documents/b",
+)
+
+
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize("command", WRITES)
+@pytest.mark.parametrize("scope", [ONCE, YES])
+async def test_a_yes_to_what_a_command_writes_comes_before_it_runs(command: str, scope: AnswerScope) -> None:
+    async with scene(trusted=True) as one:
+        folder = fill_documents(one)
+        (one.home.cwd / "a").write_text("x")
+        before = sorted(folder.rglob("*")), (folder / "b").read_text()
+        said = await one.run(f"echo ran >> count; {command}", says(NO))
+        assert "Not allowed" in said and not (one.home.cwd / "count").exists()
+        assert [asked.no_covers for asked in one.asked] == [f"`write {folder}/*`"]
+    async with scene(trusted=True) as one:
+        folder = fill_documents(one)
+        (one.home.cwd / "a").write_text("x")
+        await one.run(f"echo ran >> count; {command}", says(scope))
+        assert (one.home.cwd / "count").read_text() == "ran\n"
+        after = sorted(folder.rglob("*")), (folder / "b").read_text() if (folder / "b").exists() else ""
+        assert [asked.session_covers for asked in one.asked] == [f"`write {folder}/*`"] and after != before
+        await one.run("echo more > ~/Documents/more", says(NO))
+        assert (folder / "more").exists() is (scope is YES)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls ../missing",
+        "test -d ../missing || echo none",
+        "echo ../missing/x",
+        "grep -r ../missing .",
+        "git log ..origin/main; true",
+        "sed -i 's#../old#../new#' a",
+        "bash -c 'true # ../missing/x'",
+        "make -f /dev/null VAR=http://example.com/../../x; true",
+        "echo x > /tmp/new; cp a /tmp/copy",
+        "python3 -c 'print(1)' ./new ../work/new",
+    ],
+)
+async def test_a_path_that_is_not_written_is_not_asked_about(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        (one.home.cwd / "a").write_text("x")
+        assert "exit code" in await one.run(command, says(NO))
+        assert one.asked == []
 
 
 @pytest.mark.needs("git", "bubblewrap")
@@ -137,10 +195,9 @@ async def test_a_work_tree_beside_the_workspace_is_asked_about() -> None:
         one.open_tmp()
         beside(one)
         command = "git worktree add -q ../fix && touch ../fix/x"
-        await one.run(command, says(YES))
         assert "exit code 0" in await one.run(command, says(YES))
         assert (one.home.cwd.parent / "fix/x").exists()
-        assert [asked.subject for asked in one.asked] == [f"write {one.home.cwd.resolve().parent}/*"]
+        assert [asked.session_covers for asked in one.asked] == [f"`write {one.home.cwd.resolve().parent}/*`"]
 
 
 async def test_a_yes_that_would_do_nothing_is_not_asked_for() -> None:

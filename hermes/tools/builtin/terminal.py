@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
-from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
+from hermes.execution.base import CommandExit, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.i18n.messages import N_
 from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import HeadTailBuffer, truncate_text
@@ -54,10 +54,7 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
         report_state=not args.background,
         network=_choose_network(ctx),
         permissions=ctx.permissions,
-        opened_paths=(
-            *(DeniedPath(one, is_write=False) for one in ctx.allowed_reads),
-            *(opened.paths if opened is not None and is_same else ()),
-        ),
+        opened_paths=(*ctx.opened, *(opened.paths if opened is not None and is_same else ())),
         git_settings=ctx.git_settings,
     )
     if not args.background:

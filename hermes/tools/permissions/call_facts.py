@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
-from hermes.safety.paths import Places
+from hermes.safety.paths import is_or_below
 from hermes.safety.policy import policy_subjects
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, CommandJudgement, EffectKind, Verdict
+from hermes.tools.named_paths import list_command_paths, list_targets
 from hermes.tools.permissions.code_targets import is_interpreter
 from hermes.tools.permissions.egress import name_egress_hosts
 from hermes.tools.permissions.gate import GIT_SETTINGS
 from hermes.tools.permissions.git_config import find_changed_settings
 from hermes.tools.permissions.losses import AskedLoss, list_losses
-from hermes.tools.permissions.read_only import is_read_only_line
+from hermes.tools.permissions.read_only import is_read_only_command, is_read_only_line
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import PathUse, Tool
@@ -23,9 +25,7 @@ from hermes.tools.tool import PathUse, Tool
 if TYPE_CHECKING:
     from hermes.safety.path_policy import Operation, PathJudgement
 
-CHANGING_KINDS = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 PERSISTING_KINDS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
-MAX_PATH = 4_096
 
 
 class PathFacts(Struct, frozen=True):
@@ -35,6 +35,8 @@ class PathFacts(Struct, frozen=True):
     judged: "PathJudgement"
     real: str
     hidden: tuple[str, ...] = ()
+    kept: str = ""
+    """The folder that has to be opened before a command can write the path."""
 
 
 class CallFacts(Struct, frozen=True, kw_only=True):
@@ -79,19 +81,16 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     """What the checks found."""
 
     @property
-    def opened(self) -> tuple[str, ...]:
-        """What it reads that commands do not see."""
-        return tuple(one for path in self.paths if not path.use.write for one in path.hidden)
+    def opened(self) -> tuple[DeniedPath, ...]:
+        """What it reads that commands do not see, and where it writes and they may not."""
+        read = [DeniedPath(one, is_write=False) for path in self.paths if not path.use.write for one in path.hidden]
+        return (*read, *(DeniedPath(one, is_write=True) for one in sorted({path.kept for path in self.paths} - {""})))
 
     @property
     def because(self) -> str:
         """The reason of a question that is asked for the untrusted text in the conversation."""
         source = self.sources[-1].partition(":")[2]
         return N_("untrusted content from {source} is in this conversation", source=source)
-
-    def list_targets(self, *kinds: EffectKind) -> set[str]:
-        """Return the targets of its command's effects of these kinds."""
-        return {target for effect in self.judged.effects if effect.kind in kinds for target in effect.targets}
 
 
 def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> CallFacts:
@@ -117,11 +116,11 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     cwd, line, judged = _analyze_command(command, arguments, context)
     reached, settings = name_egress_hosts(judged, context), find_changed_settings(judged, context)
     kept = [CommandEffect(EffectKind.PERSISTS, GIT_SETTINGS, (settings,))] if settings else []
-    words = list_named_paths(judged, context.places)
+    words = list_command_paths(judged.commands, context.places)
     effects = (*own, *reached, *kept, *_find_read_files(judged, words, context.places.home))
     return structs.replace(
         facts,
-        paths=(*paths, *(_trace_use(PathUse(one), context) for one in _list_unseen_paths(words, context))),
+        paths=(*paths, *_list_closed_paths(judged, words, context)),
         subject=command,
         subjects=policy_subjects(judged, effects, command),
         cwd=cwd,
@@ -153,12 +152,20 @@ def _trace_use(use: PathUse, context: ToolContext) -> PathFacts:
     return PathFacts(use, judged, trace.real, trace.hidden)
 
 
-def _list_unseen_paths(named: Collection[str], context: ToolContext) -> list[str]:
-    """Return what a command names and does not see, where a person may open it: its run would miss that."""
-    from hermes.tools.path_access import SessionView
+def _list_closed_paths(judged: CommandJudgement, named: Collection[str], context: ToolContext) -> Iterator[PathFacts]:
+    """Yield what a command names and does not see, or may not write, where a person may open it: its run would miss
+    that, or stop halfway.
+    """
+    from hermes.tools.path_access import SessionView, find_kept_folders
 
     view = SessionView(context)
-    return [one for one in sorted(named) if view.can_be_opened(one)]
+    if view.layout is None:
+        return
+    changing = list_command_paths((one for one in judged.commands if not is_read_only_command(one)), context.places)
+    kept = find_kept_folders(judged, changing, view)
+    yield from (structs.replace(_trace_use(PathUse(one, write=True), context), kept=kept[one]) for one in kept)
+    read = (_trace_use(PathUse(one), context) for one in sorted(named) if one not in kept and view.can_be_opened(one))
+    yield from (one for one in read if not any(is_or_below(one.real, folder) for folder in kept.values()))
 
 
 def _list_own_effects(tool: Tool, arguments: Arguments, paths: Sequence[PathFacts]) -> Iterator[CommandEffect]:
@@ -208,7 +215,7 @@ def _find_read_files(judged: CommandJudgement, named: Collection[str], home: str
     Not the interpreter that runs it: that prints what it is given.
     """
     programs = {os.path.join(one.cwd, one.argv[0]) for one in judged.commands if one.argv and is_interpreter(one)}
-    made = {one for effect in judged.effects if effect.kind in CHANGING_KINDS for one in effect.targets}
+    made = list_targets(judged)
     there = tuple(sorted(path for path in named if path not in programs and _is_read(path, made, home)))
     if there:
         yield CommandEffect(EffectKind.READS, (), there)
@@ -218,12 +225,3 @@ def _is_read(path: str, made: Collection[str], home: str) -> bool:
     # Of folders only those of the person's: the system's, and what programs keep in a home, are named for other ends.
     is_own = path.startswith(f"{home}/") and not path.startswith(f"{home}/.")
     return (path[:1] == "/" and os.path.isfile(path)) or (is_own and path not in made and os.path.isdir(path))
-
-
-def list_named_paths(judged: CommandJudgement, places: Places) -> set[str]:
-    """Return whatever in the words of a line may be a path, from the folder in which its command would run."""
-    words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
-    known = ((cwd, word) for cwd, word in words if len(word) <= MAX_PATH and "\0" not in word)
-    # A path is the whole of a word, or what follows `=` or `@` in it.
-    parts = ((cwd, part) for cwd, word in known for part in (word, word.partition("=")[2], word.partition("@")[2]))
-    return {places.expand_path(part, cwd) for cwd, part in parts if part}

@@ -9,8 +9,9 @@ from msgspec import Struct, structs
 from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandFinding, Verdict
+from hermes.tools.named_paths import list_targets
 from hermes.tools.permissions import path_checks, taint_checks
-from hermes.tools.permissions.call_facts import CHANGING_KINDS, CallFacts, collect_facts
+from hermes.tools.permissions.call_facts import CallFacts, collect_facts
 from hermes.tools.permissions.git_config import find_repository_programs, judge_changed_settings
 from hermes.tools.permissions.losses import is_undoable
 from hermes.tools.schema import Arguments
@@ -73,10 +74,12 @@ def _check_command(facts: CallFacts, context: ToolContext) -> Sequence[CommandFi
 
 def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:
     """Return whether a confined command changes an opened place outside of the workspace: there nothing holds it."""
+    if any(one.kept for one in facts.paths):
+        return True
     once = context.state.one_time_paths.get(facts.subject)
     if once is not None and any(one.is_write for one in once.paths):
         return True
-    changed = (os.path.realpath(one.rstrip("*")) for one in facts.list_targets(*CHANGING_KINDS) if one[:1] == "/")
+    changed = (os.path.realpath(one.rstrip("*")) for one in list_targets(facts.judged) if one[:1] == "/")
     workspace = os.path.realpath(context.places.workspace)
     return any(not is_or_below(one, workspace) and context.backend.is_writable(one) for one in changed)
 

@@ -53,8 +53,8 @@ class PermissionDecision(Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     offline: bool = False
     """Whether a sandbox must give it no network, because nobody can tell what it would run."""
-    opened: tuple[str, ...] = ()
-    """The files and folders that the call may read though commands do not see them."""
+    opened: tuple[DeniedPath, ...] = ()
+    """The files and folders that the call may read, or write, though commands do not."""
     losses: tuple[FileLoss, ...] = ()
     """What its command would lose in the workspace, where it is still to be looked whether copies are kept of that."""
     moved: tuple[str, ...] = ()

@@ -11,14 +11,8 @@ from hermes.safety.globs import quote_argv
 from hermes.safety.paths import CONFINED_REASON, is_or_below, read_refusal, write_refusal
 from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleCommand, Verdict
 from hermes.safety.shell.words import word_set
-from hermes.tools.permissions.call_facts import (
-    CHANGING_KINDS,
-    MAX_PATH,
-    PERSISTING_KINDS,
-    CallFacts,
-    PathFacts,
-    list_named_paths,
-)
+from hermes.tools.named_paths import MAX_PATH, list_command_paths, list_targets
+from hermes.tools.permissions.call_facts import PERSISTING_KINDS, CallFacts, PathFacts
 from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.session import ToolContext
 
@@ -44,20 +38,22 @@ def check_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
         if one.judged.verdict is not Verdict.ALLOW:
             yield _finding_from_path(one.use.path, one.judged)
         elif one.use.write:
-            yield from _find_outside_write(one.real, context)
+            yield from _find_outside_write(one, context)
         elif one.hidden:
             yield from _find_hidden_read(one, context)
 
 
-def _find_outside_write(real: str, context: ToolContext) -> Iterator[CommandFinding]:
+def _find_outside_write(path: PathFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for a file outside of the workspace, and for one of the home's dot files."""
-    named = context.backend.to_command_path(real)
+    real, named = path.real, context.backend.to_command_path(path.real)
     if _is_home_dot_file(real, context):
         reason = N_("{named} is a setting of some program", named=named)
         yield CommandFinding(Verdict.ASK, "dot-file", reason, N_("write {real}", real=real))
     elif not context.backend.is_writable(real):
         reason = N_("{named} is outside the workspace", named=named)
-        yield CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{os.path.dirname(real)}/*")))
+        yield CommandFinding(
+            Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{path.kept or os.path.dirname(real)}/*"))
+        )
 
 
 def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[CommandFinding]:
@@ -84,7 +80,7 @@ def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:
 
 def check_dot_files(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each dot file of the home that a command writes."""
-    for target in sorted(facts.list_targets(*CHANGING_KINDS)):
+    for target in sorted(list_targets(facts.judged)):
         if _is_home_dot_file(os.path.normpath(target), context) and "/.cache/" not in target:
             reason = N_("{target} is a setting of some program", target=target)
             yield CommandFinding(Verdict.ASK, "dot-file", reason, quote_argv((">", target)))
@@ -122,8 +118,8 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
     """Yield findings for paths that lead to protected places through links, as they are now: the text shows none."""
     from hermes.safety.path_policy import judge_path
 
-    changed = facts.list_targets(*CHANGING_KINDS)
-    for path in sorted(changed | list_named_paths(facts.judged, context.places))[:_MAX_PATHS]:
+    changed = list_targets(facts.judged)
+    for path in sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]:
         real = _resolve_link(path)
         found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
         if found is not None and found.verdict is not Verdict.ALLOW:
@@ -162,7 +158,7 @@ def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[C
 
 def check_closed_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield refusals for what a sandbox keeps closed, or takes back after a command, whatever a person says."""
-    for target in sorted(one for one in facts.list_targets(*PERSISTING_KINDS) if one[:1] == "/"):
+    for target in sorted(one for one in list_targets(facts.judged, *PERSISTING_KINDS) if one[:1] == "/"):
         real = os.path.realpath(target)
         why = write_refusal(real, context.places)
         if why == OBEYED_REASON or (why and not context.backend.is_writable(real)):

@@ -315,7 +315,8 @@ def _list_refusal_subjects(one: CommandFinding, facts: "CallFacts") -> tuple[str
     """Return the hosts or paths that a question is about, as a no to it is remembered; none where it is about more."""
     if one.rule not in _LASTING_REFUSAL_RULES:
         return ()
-    if one.rule == gate.OUTSIDE and one.subject != facts.subject:  # a file tool's: the question names the folder, too
+    if one.rule == gate.OUTSIDE and not facts.line and one.subject != facts.subject:
+        # A file tool's: the question names the folder, too.
         written = (effect for effect in facts.effects if effect.kind is EffectKind.WRITES)
         return tuple(quote_argv((gate.WRITE, target)) for effect in written for target in effect.targets)
     return (one.subject,)

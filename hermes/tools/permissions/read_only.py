@@ -43,14 +43,15 @@ def is_read_only_line(judged: CommandJudgement) -> bool:
     kept = (one for one in judged.effects if not _is_discarded(one.targets))
     if any(one.kind not in _READ_ONLY_EFFECTS and one.argv[:1] != ("git",) for one in kept):
         return False
-    return all(map(_is_read_only_command, judged.commands))
+    return all(map(is_read_only_command, judged.commands))
 
 
 def _is_discarded(targets: tuple[str, ...]) -> bool:
     return bool(targets) and all(one in _DISCARDING_TARGETS for one in targets)
 
 
-def _is_read_only_command(one: SimpleCommand) -> bool:
+def is_read_only_command(one: SimpleCommand) -> bool:
+    """Return whether one command of a line writes no file, as far as its words tell for sure."""
     name, rest = one.argv[0] if one.argv else "", one.argv[1:]
     if name == ">":
         return _is_discarded(rest)
