@@ -3,9 +3,19 @@
 import gc
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 _LOOP_ROUNDS = 10_000
 """Rounds of the loop that is one unit: about half a millisecond on a machine of 2024."""
+
+
+class Scaling(NamedTuple):
+    """What work of two sizes costs."""
+
+    growth: float
+    units: float
+    """The cost of the large work in units of the fixed loop."""
+    unit_seconds: float
 
 
 def count_cpu_units(
@@ -30,6 +40,13 @@ def measure_growth(make_work: Callable[[int], Callable[[], object]], small: int,
     work is made anew for each try, which is not measured, and what costs less than a fiftieth of the fixed loop counts
     as that: there is no growth between two moments.
     """
+    return measure_scaling(make_work, small, large, tries).growth
+
+
+def measure_scaling(
+    make_work: Callable[[int], Callable[[], object]], small: int, large: int, tries: int = 5
+) -> Scaling:
+    """Return the growth as `measure_growth` has it, with what else the same tries tell."""
     sizes = small, large
     costs = [float("inf"), float("inf")]
     unit = float("inf")
@@ -37,7 +54,7 @@ def measure_growth(make_work: Callable[[int], Callable[[], object]], small: int,
         unit = min(unit, _measure_cpu_seconds(_run_fixed_loop, time.thread_time))
         for index, size in enumerate(sizes):
             costs[index] = min(costs[index], _measure_cpu_seconds(make_work(size), time.thread_time))
-    return max(costs[1], unit / 50) / max(costs[0], unit / 50)
+    return Scaling(max(costs[1], unit / 50) / max(costs[0], unit / 50), costs[1] / unit, unit)
 
 
 def _measure_cpu_seconds(work: Callable[[], object], clock: Callable[[], float]) -> float:

@@ -41,7 +41,9 @@ async def test_a_session_that_leaves_is_freed_at_once_and_goes_on_where_it_was()
 
 
 async def test_heavy_conversations_make_room_but_not_those_that_hold_something() -> None:
-    script = [Say(calls=(Call("terminal", {"command": "cd /tmp"}),)), Say("there"), Say("a long one " * 900_000)]
+    # What a call brings makes a conversation as heavy as an answer does, and is not sent to the chat.
+    heavy = Call("write_file", {"path": "long.txt", "content": "a long one " * 900_000})
+    script = [Say(calls=(Call("terminal", {"command": "cd /tmp"}),)), Say("there"), Say(calls=(heavy,)), Say("done")]
     async with ScriptedServer(script) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=["1001", "1002"], streaming="off") as home:
             async with running(home) as it:
@@ -49,7 +51,7 @@ async def test_heavy_conversations_make_room_but_not_those_that_hold_something()
                 await chat.until(lambda: "there" in chat.text())
                 await chat.say("much", person="1002")
                 async with asyncio.timeout(60):
-                    while len(it.gateway.pool) != 1 or len(server.requests) < 3:  # noqa: ASYNC110
+                    while len(it.gateway.pool) != 1 or len(server.requests) < 4:  # noqa: ASYNC110
                         await asyncio.sleep(0.05)
                 (left,) = it.gateway.pool.live_sessions
                 assert str(it.app.live_session(left.actor).tools.state.cwd) == "/tmp"

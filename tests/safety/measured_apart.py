@@ -5,7 +5,6 @@ What was given up while texts were judged changes how the same process judges la
 The child reads texts from its standard input and prints what they cost, both as JSON.
 """
 
-import functools
 import json
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import CommandJudgement
 from hermes.safety.shell.syntax import AnalysisBudget
-from tests.cpu_cost import count_cpu_units, measure_growth
+from tests.cpu_cost import measure_scaling
 from tests.safety.corpus_score import PLACES
 
 SMALL, LARGE = 4_000, 64_000
@@ -67,26 +66,16 @@ def measure_texts(texts: Sequence[ScaledText]) -> list[TextCost]:
 
 
 def _measure_text(text: ScaledText) -> TextCost:
-    large = text.write(LARGE)
-    judged: list[CommandJudgement] = []
-    growth = measure_growth(lambda size: functools.partial(_judge_text, text.write(size)), SMALL, LARGE, _TRIES)
-    units = count_cpu_units(lambda: judged.append(_judge_text(large)), _TRIES)
-    budget = count_cpu_units(_spend_budget(len(large)), _TRIES)
-    verdicts = tuple(one.overall_verdict(sandboxed=False).value for one in judged)
-    return TextCost(growth, units, budget, verdicts)
+    judged: dict[int, list[CommandJudgement]] = {SMALL: [], LARGE: []}
 
+    def make_work(size: int) -> Callable[[], None]:
+        written = text.write(size)
+        return lambda: judged[size].append(analyze_command(written, PLACES.workspace, PLACES))
 
-def _judge_text(text: str) -> CommandJudgement:
-    return analyze_command(text, PLACES.workspace, PLACES)
-
-
-def _spend_budget(length: int) -> Callable[[], None]:
-    def spin() -> None:
-        ends = AnalysisBudget(length).ends
-        while time.thread_time() < ends:
-            pass
-
-    return spin
+    cost = measure_scaling(make_work, SMALL, LARGE, _TRIES)
+    budget = AnalysisBudget(len(text.write(LARGE))).ends - time.thread_time()
+    verdicts = tuple(one.overall_verdict(sandboxed=False).value for one in judged[LARGE])
+    return TextCost(cost.growth, cost.units, budget / cost.unit_seconds, verdicts)
 
 
 if __name__ == "__main__":
