@@ -56,10 +56,16 @@ def list_targets(judged: CommandJudgement, *kinds: EffectKind) -> set[str]:
     return {one for effect in judged.effects if effect.kind in (kinds or _CHANGING_KINDS) for one in effect.targets}
 
 
-def list_command_paths(commands: Iterable[SimpleCommand], places: Places) -> set[str]:
-    """Return whatever in the words of commands may be a path, from the folder in which each would run."""
-    words = ((simple.cwd, word) for simple in commands for word in simple.argv)
-    known = ((cwd, word) for cwd, word in words if len(word) <= MAX_PATH and "\0" not in word)
-    # A path is the whole of a word, or what follows `=` or `@` in it.
-    parts = ((cwd, part) for cwd, word in known for part in (word, word.partition("=")[2], word.partition("@")[2]))
-    return {places.expand_path(part, cwd) for cwd, part in parts if part}
+def list_command_paths(commands: Iterable[SimpleCommand], places: Places, *, is_slashed: bool = False) -> set[str]:
+    """Return whatever in the words of commands may be a path, from the folder in which each would run; `is_slashed`:
+    only what has a slash, so that it is hardly anything else.
+    """
+    words = ((simple.cwd, part) for simple in commands for word in simple.argv for part in _split_word(word))
+    return {places.expand_path(part, cwd) for cwd, part in words if "/" in part or not is_slashed}
+
+
+def _split_word(word: str) -> list[str]:
+    """Return what may be a path in a word: the whole of it, or what follows `=` or `@`."""
+    if len(word) > MAX_PATH or "\0" in word:
+        return []
+    return [one for one in (word.removeprefix("file://"), word.partition("=")[2], word.partition("@")[2]) if one]

@@ -15,16 +15,14 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath
+from hermes.execution.sandbox.home_rows import find_project_folder
+from hermes.execution.sandbox.policy import find_keys_below
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_home_entry, is_or_below, list_secret_paths
-from hermes.safety.shell.findings import CommandJudgement, EffectKind
-from hermes.tools.named_paths import list_targets
 from hermes.tools.session import ToolContext
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, HeldPath, RefusedPathError, hold_path, open_folder
 
 _HOME = re.compile(r"/home/[^/]+|/root|/Users/[^/]+|/var/root")
-_NO_PLAIN_PATH = re.compile(r"[\s*?\[\]{}()<>$:;|&'\"]")
-"""What makes a word rather a pattern, a text or an address than the name of a file that is to be made."""
 _HIDDEN_REASON = "commands do not see it, and nobody has opened it"
 
 
@@ -59,40 +57,9 @@ class SessionView:
             return False
         return all(self.context.backend.can_open(DeniedPath(one, is_write=False)) for one in trace.hidden)
 
-    def find_kept_folder(self, path: str, *, is_removed: bool = False) -> str:
-        """Return the folder (resolved) that a person has to open before commands can write a path (absolute): the
-        nearest one that exists; `is_removed` tells that the path itself goes. Empty where commands may write there,
-        where nobody can open it, and for what lies neither in the home nor beside the workspace.
-        """
-        if self.layout is None or path[:1] != "/":
-            return ""
-        folder = os.path.realpath(self.context.backend.to_local_path(path))
-        if self.context.backend.is_writable(folder):
-            return ""
-        while is_removed or not os.path.isdir(folder):
-            folder, is_removed = os.path.dirname(folder), False
-        places = self.context.places
-        if not any(is_or_below(folder, one) for one in (places.home, os.path.dirname(places.workspace))):
-            return ""
-        return folder if self.context.backend.can_open(DeniedPath(folder, is_write=True)) else ""
-
     def is_closed(self, real: str) -> bool:
         """Return whether a path is hidden and not opened to the call."""
         return self.is_hidden(real) and not is_allowed(real, self.context)
-
-
-def find_kept_folders(judged: CommandJudgement, named: Iterable[str], view: SessionView) -> dict[str, str]:
-    """Return the paths (absolute) that a command would write and may not, each with the folder that a person has to
-    open before.
-
-    `named` are those in the words of programs that do more than look: what is not there they are about to make.
-    """
-    to_local_path = view.context.backend.to_local_path
-    removed = list_targets(judged, EffectKind.DELETES)
-    made = {one for one in named if not _NO_PLAIN_PATH.search(one) and not os.path.lexists(to_local_path(one))}
-    written = sorted(made | list_targets(judged))
-    found = ((one, view.find_kept_folder(one, is_removed=one in removed)) for one in written)
-    return {path: folder for path, folder in found if folder}
 
 
 class PathTrace(Struct, frozen=True):
@@ -146,9 +113,30 @@ def hold_for_reading(path: str, display_path: str, context: ToolContext) -> Held
 
 
 def name_folder(real: str, context: ToolContext) -> str:
-    """Return what a question about reading a path names: its folder, as a pattern; of a home's own only the path."""
+    """Return what a question about reading a path names: its project or folder, as a pattern; of a home's own only the
+    path.
+    """
     folder = real if os.path.isdir(real) else os.path.dirname(real)
+    folder = find_openable_project(folder, context, is_write=False)
     return real if folder == "/" or _is_home_or_above(folder, context.places.home) else f"{folder}/*"
+
+
+def find_openable_project(path: str, context: ToolContext, *, is_write: bool) -> str:
+    """Return the project that a path (resolved) lies in, where a person can open all of it; else the path itself."""
+    wide = find_project_folder(path, context.places.home)
+    if wide == path or not context.backend.can_open(DeniedPath(wide, is_write=is_write)):
+        return path
+    # What is only read must be looked through for keys: of a very large project only the folder is opened.
+    return wide if is_write or find_keys_below(wide) is not None else path
+
+
+def list_opened_by_yes(real: str, hidden: Sequence[str], context: ToolContext) -> tuple[str, ...]:
+    """Return what of a path, and of what commands do not see on the way, a yes opens to a command: its project; of a
+    path that the person has named nothing but that.
+    """
+    if is_named_by_person(real, hidden, context):
+        return tuple(hidden)
+    return tuple(dict.fromkeys(find_openable_project(one, context, is_write=False) for one in hidden))
 
 
 def is_named_by_person(real: str, hidden: Iterable[str], context: ToolContext) -> bool:

@@ -23,13 +23,15 @@ def outside(one: Scene) -> Path:
     folder = one.home.root / "outside"
     folder.mkdir()
     (folder / "file").write_text("before")
+    # What only a program knows is asked about after it was kept from it.
+    (one.home.cwd / "write.py").write_text(f"import sys\nopen('{folder}/' + sys.argv[1], 'w').write('after')\n")
     return folder
 
 
 async def test_once_opens_a_place_for_one_more_run_of_the_same_command() -> None:
     async with scene(trusted=True) as one:
         folder = outside(one)
-        command = f"echo after > {folder}/file"
+        command = "python3 write.py file"
         said = await one.run(command, says(ONCE))
         (asked,) = one.asked
         assert asked.subject == f"write {folder}/file" and asked.once_covers.endswith(f"may write {folder}/file")
@@ -40,7 +42,7 @@ async def test_once_opens_a_place_for_one_more_run_of_the_same_command() -> None
         await one.run(f"echo other > {folder}/file")
         assert (folder / "file").read_text() == "before"
         assert "exit code 0" in await one.run(command)
-        assert (folder / "file").read_text() == "after\n"
+        assert (folder / "file").read_text() == "after"
         (folder / "file").write_text("before")
         assert "exit code 0" not in await one.run(command)
         assert (folder / "file").read_text() == "before"
@@ -71,7 +73,9 @@ async def test_a_no_to_a_path_is_told_and_holds_for_the_session() -> None:
         assert one.asked[0].no_covers == f"`write {folder}/*`" and "until the session is closed" in format_question(
             one.asked[0]
         )
-        assert f"keeps {folder} from being written (the person said no); do not try again" in said
+        assert "Not allowed" in said and f"That holds for this session: write {folder}/*" in said
+        said = await one.run("python3 write.py new", says(SESSION))
+        assert f"keeps {folder} from being written (the person said no" in said and "do not try again" in said
         said = await one.run(f"touch {folder}/newer", says(SESSION))
         assert "the person said no" in said and len(one.asked) == 1
         said = await one.call("write_file", says(NO), path=str(folder / "file"), content="x")

@@ -9,6 +9,7 @@ import pytest
 from hermes.core.events import Refused
 from hermes.core.outcomes import AnswerScope
 from hermes.safety.layout import PathAccess
+from hermes.testing.script import Call
 from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
 from tests.attack.obedient_scene import SESSION as YES
 
@@ -198,6 +199,91 @@ async def test_a_work_tree_beside_the_workspace_is_asked_about() -> None:
         assert "exit code 0" in await one.run(command, says(YES))
         assert (one.home.cwd.parent / "fix/x").exists()
         assert [asked.session_covers for asked in one.asked] == [f"`write {one.home.cwd.resolve().parent}/*`"]
+
+
+@pytest.mark.needs("git", "bubblewrap")
+@pytest.mark.parametrize("mark", [".git", "pyvenv.cfg"])
+async def test_a_project_is_opened_as_a_whole(mark: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        project = one.home.cwd.parent.resolve() / "other"
+        (project / "deep/er").mkdir(parents=True)
+        (project / mark).touch()
+        (project / "deep/er/b").write_text("mine")
+        (project / "a").write_text("theirs")
+        assert "mine" in await one.run("cat ../other/deep/er/b", says(ONCE))
+        assert "mine" in await one.run("cat ../other/deep/er/b", says(YES))
+        assert "theirs" in await one.run("cat ../other/a", says(NO))
+        await one.run("echo x > ../other/deep/new", says(YES))
+        (one.home.cwd / "write.py").write_text("open('../other/newer', 'w')")
+        assert "exit code 0" in await one.run("python3 write.py", says(NO))
+        read, write = f"`read {project}/*`", f"`write {project}/*`"
+        assert [asked.session_covers for asked in one.asked] == [read, read, write]
+
+
+async def test_a_path_that_the_person_named_opens_no_more_than_itself() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        project = one.home.cwd.parent.resolve() / "other"
+        (project / ".git").mkdir(parents=True)
+        for name in "ab":
+            (project / name).write_text(f"text of {name}")
+        (said,) = await one.turn([Call("terminal", {"command": "cat ../other/*"})], text=f"See {project}/a")
+        assert "text of b" not in said
+        (said,) = await one.turn([Call("terminal", {"command": f"cat {project}/a; ls {project}"})], text="go on")
+        assert "Not allowed" in said
+
+
+@pytest.mark.needs("git", "bubblewrap")
+async def test_a_repository_around_what_was_written_is_asked_about() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        other = one.home.cwd.parent.resolve() / "other"
+        subprocess.run(["git", "init", "-q", str(other)], check=True, env=one.home.environ)
+        (other / "a").touch()
+        command = "cd ../other && git add -A && git -c user.name=a -c user.email=a@b.test commit -qm x"
+        await one.run(command, says(YES))
+        assert "exit code 0" in await one.run(command, says(YES))
+        assert one.asked[-1].session_covers == f"`write {other}/*`"
+        await one.run("cd ../other && echo 'exit 1' > .git/hooks/pre-commit", says(YES))
+        assert not (other / ".git/hooks/pre-commit").exists()
+
+
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize("scope", [ONCE, YES])
+async def test_a_new_folder_in_the_home_is_made_with_a_yes(scope: AnswerScope) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        home = one.home.home.resolve()
+        command = "mkdir -p ~/reports && echo x > ~/reports/a"
+        await one.run(command, says(NO))
+        assert not (home / "reports").exists() and one.asked[0].no_covers == f"`write {home}/reports/*`"
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        home = one.home.home.resolve()
+        assert "exit code 0" in await one.run(command, says(scope))
+        assert (home / "reports/a").read_text() == "x\n"
+        assert ("exit code 0" in await one.run("cat ~/reports/a", says(NO))) is (scope is YES)
+        for other in ("echo x > ~/plain", "mkdir ~/.config2 && touch ~/.config2/x", "mkdir -p ~/.ssh/x"):
+            await one.run(other, says(YES))
+        assert not any((home / name).exists() for name in ("plain", ".config2", ".ssh"))
+
+
+@pytest.mark.needs("git", "bubblewrap")
+async def test_dotfiles_in_the_workspace_are_seen_by_their_links_and_kept() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        home = one.home.home.resolve()
+        (one.home.cwd / "tmux").mkdir()
+        (one.home.cwd / "tmux/tmux.conf").write_text("set a 1\n")
+        (home / ".tmux.conf").symlink_to("code/work/tmux/tmux.conf")
+        (home / ".secret").mkdir()
+        (home / ".notes").symlink_to(".secret")
+        said = await one.run("cat ~/.tmux.conf; ls -A ~", says(NO))
+        assert "set a 1" in said and ".secret" not in said and ".notes" not in said and one.asked == []
+        said = await one.run("sed -i s/1/2/ tmux/tmux.conf", says(YES))
+        assert "tmux/tmux.conf from being written" in said and "a start file in the home leads to it" in said
+        assert (home / ".tmux.conf").read_text() == "set a 1\n"
 
 
 async def test_a_yes_that_would_do_nothing_is_not_asked_for() -> None:

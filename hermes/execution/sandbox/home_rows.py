@@ -145,6 +145,18 @@ def find_program_folder(program: str, homes: Iterable[str], places: Places) -> s
     return above if installed and not any(is_or_below(one, above) for one in homes) else program
 
 
+def find_project_folder(path: str, home: str) -> str:
+    """Return the repository, or the environment of Python's, that a path (resolved) in a home lies in, since a part of
+    one does not work alone; the path itself where there is none.
+    """
+    at = path
+    while at.startswith(f"{home}/"):
+        if any(os.path.lexists(f"{at}/{mark}") for mark in (".git", "pyvenv.cfg")):
+            return at
+        at = os.path.dirname(at)
+    return path
+
+
 def _list_programs(folder: str) -> list[str]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         return sorted(one.path for one in entries)[:_MAX_PROGRAMS]

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
-from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, home_rows
+from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_project_folder, home_rows
 from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
@@ -30,6 +30,7 @@ from hermes.safety.paths import (
     read_refusal,
     write_refusal,
 )
+from hermes.safety.start_links import later_refusal
 
 _SOCKET_FOLDERS = ("/run", "/var/run")
 """The folders where services of the machine listen: sockets that are as good as a way out."""
@@ -129,7 +130,8 @@ def build_layout(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) 
     rows = layout_rows(policy, opened)
     layout = AccessLayout(access_by_path={row.path: row.access for row in rows})
     layout = _simplify_layout(layout, policy.code)
-    named = [*(row.path for row in policy.readable), *_list_links(policy.places.home, _written_roots(policy, opened))]
+    home = policy.places.home
+    named = [*(row.path for row in policy.readable), *_list_links(home), *_list_links(f"{home}/.config")]
     return msgspec.structs.replace(layout, links=tuple(_links_of(named, layout)))
 
 
@@ -381,11 +383,10 @@ def _list_shown_entries(home: str, roots: Iterable[str]) -> list[str]:
     return []
 
 
-def _list_links(home: str, roots: Iterable[str]) -> list[str]:
-    if not any(is_or_below(home, root) for root in roots):
-        return []
-    with contextlib.suppress(OSError), os.scandir(home) as entries:
-        return [one.path for one in entries if not one.name.startswith(".") and one.is_symlink()]
+def _list_links(folder: str) -> list[str]:
+    """Return the links in a folder: of dotfiles that are kept in a project each is one to what commands see."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return [one.path for one in entries if one.is_symlink()]
     return []
 
 
@@ -501,6 +502,10 @@ _NAME_BEFORE_REASON = re.compile(
 )
 
 
+_BUSY = "Device or resource busy"
+_NAME_BEFORE_BUSY = re.compile(rf"([^\s:'\"`‘’]{{1,500}})['’]?: {_BUSY}")
+
+
 _SHELL_PREFIX = re.compile(r"^/[^\s:]{1,500}: (?:line )?\d{1,9}: ")
 """What a shell that was started by its path puts before its complaints: `/usr/bin/bash: line 1: `."""
 
@@ -534,21 +539,23 @@ _HOW_TO_CHANGE_SETTINGS = (
 )
 
 
-def find_unwritable_path(output: str, layout: AccessLayout, cwd: str, refused: Callable[[str], str]) -> str:
-    """Return the path outside of what is writable that a refused write was for; its nearest folder if it does not
-    exist.
+def find_unwritable_path(output: str, layout: AccessLayout, cwd: str, home: str, refused: Callable[[str], str]) -> str:
+    """Return the path outside of what is writable that a refused write was for: in the home its project, else its
+    nearest folder if it does not exist.
 
     Empty when the output names only paths that are `refused` whatever a person says, or when the file could not be
     written without the sandbox either. The last refusal counts: it is what the command ended with.
     """
-    found = (
-        path for path, _ in _find_denied_paths(output, layout, cwd) if os.access(path, os.W_OK) and not refused(path)
-    )
-    return next(found, "")
+    denied = (path for path, _ in _find_denied_paths(output, layout, cwd))
+    found = (one for path in denied for one in (find_project_folder(path, home), path))
+    return next((path for path in found if os.access(path, os.W_OK) and not refused(path)), "")
 
 
 def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: SandboxPolicy) -> str:
     """Explain why the path of a refused write is opened to nobody; empty when the output names no such path."""
+    for path in _find_kept_files(output, layout, cwd):
+        if why := write_refusal(path, policy.places) or later_refusal(path, policy.places):
+            return f"the sandbox keeps {path} from being written and never opens it: {why}; do not try again"
     for path, read_only in _find_denied_paths(output, layout, cwd):
         if read_only and (why := explain_grant_refusal(path, policy)):
             never = "never opens it"
@@ -603,7 +610,19 @@ def find_unseen_path(
     if not path or os.path.realpath(path) != path or "/." in path.removeprefix(home):
         return ""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    return next((one for one in (folder, path) if os.path.exists(one) and not refused(one)), "")
+    found = (find_project_folder(folder, home), folder, path)
+    return next((one for one in found if os.path.exists(one) and not refused(one)), "")
+
+
+def _find_kept_files(output: str, layout: AccessLayout, cwd: str) -> Iterator[str]:
+    """Yield what is kept in the writable folders in which a command could not put a new file in the place of another:
+    the kernel calls that busy, and programs name the new file.
+    """
+    for line in output.splitlines()[-_MAX_LINES:] if _BUSY in output else ():
+        for name in _NAME_BEFORE_BUSY.findall(line):
+            folder = os.path.dirname(os.path.realpath(os.path.join(cwd, name)))
+            kept = (path for path, access in layout.access_by_path.items() if access is PathAccess.READ)
+            yield from (path for path in kept if os.path.dirname(path) == folder)
 
 
 def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[tuple[str, bool]]:

@@ -1,8 +1,10 @@
 """How one session's commands see this machine: its policy, what a person opened, what is fixed in what is writable."""
 
+import contextlib
 import itertools
 import os
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -55,7 +57,10 @@ class SessionLayout:
         return held[2]
 
     def build_unfixed(self, command: ShellCommand) -> AccessLayout:
-        """Return the layout for a command before anything in what is writable is fixed, some seconds old at most."""
+        """Return the layout for a command before anything in what is writable is fixed, some seconds old at most. A
+        folder that a person opened and that is not there is made.
+        """
+        self._make_folders(one for one in command.opened_paths if one.is_write)
         allowed = [one for one in command.opened_paths if self._is_openable_now(one)]
         if not allowed:
             return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
@@ -64,6 +69,12 @@ class SessionLayout:
         opened = self._opened
         alone = OpenedPlaces((*opened.written, *written), (*opened.read, *read), (*opened.keys, *found))
         return build_layout(self._policy, alone)
+
+    def _make_folders(self, opened: Iterable[DeniedPath]) -> None:
+        for one in opened:
+            if not os.path.lexists(one.path) and not self.explain_refusal(one):
+                with contextlib.suppress(OSError):  # the command then fails on it, and says so
+                    os.mkdir(one.path)
 
     def _is_openable_now(self, denied: DeniedPath) -> bool:
         """Return whether a path that was opened still leads where it led, and its keys can be hidden."""
@@ -115,7 +126,8 @@ class SessionLayout:
 
     def _find_denied_in(self, cwd: str, output: str) -> DeniedPath | None:
         layout, policy = self.current_layout(), self._policy
-        path = find_unwritable_path(output, layout, cwd, lambda path: explain_grant_refusal(path, policy))
+        home = policy.places.home
+        path = find_unwritable_path(output, layout, cwd, home, lambda path: explain_grant_refusal(path, policy))
         if path or policy.unreadable:
             return DeniedPath(path, is_write=True) if path else None
         path = find_unseen_path(output, layout, cwd, policy.homes, lambda path: explain_read_refusal(path, policy))

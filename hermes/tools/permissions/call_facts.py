@@ -156,16 +156,16 @@ def _list_closed_paths(judged: CommandJudgement, named: Collection[str], context
     """Yield what a command names and does not see, or may not write, where a person may open it: its run would miss
     that, or stop halfway.
     """
-    from hermes.tools.path_access import SessionView, find_kept_folders
+    from hermes.tools.outside_writes import find_outside_writes
+    from hermes.tools.path_access import SessionView, list_opened_by_yes
 
     view = SessionView(context)
-    if view.layout is None:
-        return
-    changing = list_command_paths((one for one in judged.commands if not is_read_only_command(one)), context.places)
-    kept = find_kept_folders(judged, changing, view)
+    kept = find_outside_writes(judged, (one for one in judged.commands if not is_read_only_command(one)), context)
     yield from (structs.replace(_trace_use(PathUse(one, write=True), context), kept=kept[one]) for one in kept)
     read = (_trace_use(PathUse(one), context) for one in sorted(named) if one not in kept and view.can_be_opened(one))
-    yield from (one for one in read if not any(is_or_below(one.real, folder) for folder in kept.values()))
+    for one in read:
+        if not any(is_or_below(one.real, folder) for folder in kept.values()):
+            yield structs.replace(one, hidden=list_opened_by_yes(one.real, one.hidden, context))
 
 
 def _list_own_effects(tool: Tool, arguments: Arguments, paths: Sequence[PathFacts]) -> Iterator[CommandEffect]:

@@ -74,10 +74,8 @@ def _check_command(facts: CallFacts, context: ToolContext) -> Sequence[CommandFi
 
 def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:
     """Return whether a confined command changes an opened place outside of the workspace: there nothing holds it."""
-    if any(one.kept for one in facts.paths):
-        return True
     once = context.state.one_time_paths.get(facts.subject)
-    if once is not None and any(one.is_write for one in once.paths):
+    if any(one.is_write for one in (*facts.opened, *(once.paths if once is not None else ()))):
         return True
     changed = (os.path.realpath(one.rstrip("*")) for one in list_targets(facts.judged) if one[:1] == "/")
     workspace = os.path.realpath(context.places.workspace)

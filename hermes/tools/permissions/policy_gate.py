@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
-_LASTING_REFUSAL_RULES = (gate.NETWORK, gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN, _EGRESS)
+_PLACE_RULES = (gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN)
+_LASTING_REFUSAL_RULES = (gate.NETWORK, *_PLACE_RULES, _EGRESS)
 """Rules about a host or a path: a person's no to those holds for the session."""
 _MAX_PARTS, _MAX_PART_CHARACTERS = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
@@ -259,9 +260,8 @@ class PolicyGate:
         grants = [one for one in named if covers_subject(one.pattern, finding.subject)]
         if not grants:
             return False
-        led = _hash_places(facts.effects, finding.subject, _collect_variables(facts))
-        bound = ("", _fingerprint_run_files(runs))
-        return any(one.places_hash == led and one.fingerprint in bound for one in grants)
+        led, bound = _bind_grant(finding, facts, _fingerprint_run_files(runs))
+        return any(one.places_hash == led and one.fingerprint in ("", bound) for one in grants)
 
     def _is_line_allowed(self, facts: "CallFacts", asks: Iterable[CommandFinding]) -> bool:
         """Return whether the person allowed this very line, letter by letter; their own stricter rules stand."""
@@ -288,10 +288,19 @@ def _build_grants(
     runs = _list_run_files(facts) if all(one.subject for one in plain) else None
     if runs is None:
         return ()
-    bound, variables = _fingerprint_run_files(runs), _collect_variables(facts)
-    led = {pattern_from_finding(one): _hash_places(facts.effects, one.subject, variables) for one in plain}
-    named = (gate.SessionGrant(pattern=one, fingerprint=bound, places_hash=led[one]) for one in led)
+    code = _fingerprint_run_files(runs)
+    bound = {pattern_from_finding(one): _bind_grant(one, facts, code) for one in plain}
+    named = (gate.SessionGrant(pattern=one, places_hash=bound[one][0], fingerprint=bound[one][1]) for one in bound)
     return (*named, *(gate.SessionGrant(source=one) for one in sources))
+
+
+def _bind_grant(finding: CommandFinding, facts: "CallFacts", code: str) -> tuple[str, str]:
+    """Return what a yes for the session is bound to: where the effects lead, and the code that runs. A place that is
+    opened is open to all commands.
+    """
+    if finding.rule in _PLACE_RULES:
+        return "", ""
+    return _hash_places(facts.effects, finding.subject, _collect_variables(facts)), code
 
 
 @lru_cache(maxsize=256)
@@ -394,8 +403,7 @@ def _pick_pattern(asks: Sequence[CommandFinding], facts: "CallFacts") -> str:
 
 def pattern_from_finding(finding: CommandFinding) -> str:
     """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
-    is_place = finding.rule in (gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN)
-    return _name_below(finding.subject) if is_place else escape_pattern(finding.subject)
+    return _name_below(finding.subject) if finding.rule in _PLACE_RULES else escape_pattern(finding.subject)
 
 
 def _name_below(subject: str) -> str:
