@@ -5,7 +5,7 @@ is asked. The cost is CPU of this process and of all below it, in milliseconds a
 batches, and, for each pair, the ratio of the least. The members of a pair take turns.
 
 read, patch  a small file in the workspace, and one in a folder beside it that was opened to the session
-search       5,000 files, by `search_files` and by ripgrep itself with the same options; wall time, too
+search       5,000 files, by `search_files` and by ripgrep as a person types it, sorted and not; wall time, too
 true         the command `true`, in bubblewrap, by Landlock alone, and by the shell itself
 marks        what changed in 5,000 files costs to be marked, beside untrusted content
 sessions     1,000 sessions in one process, each of which reads a file of a workspace of its own
@@ -14,6 +14,7 @@ sessions     1,000 sessions in one process, each of which reads a file of a work
 import argparse
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
 import resource
@@ -221,23 +222,23 @@ def make_files(folder: Path, count: int = FILES) -> None:
 
 
 async def bench_search(options: argparse.Namespace) -> None:
-    """Search 5,000 files, by the tool and by its engine alone."""
-    from hermes.tools.builtin.search_files import _build_ripgrep_command, _SearchJob
-
+    """Search 5,000 files, by the tool and by ripgrep as a person types it, unsorted and sorted as the tool's."""
     async with open_session(options.backend) as (session, inside, _):
         make_files(inside)
         for pattern in ("function_4711_3", "nowhere_at_all"):
-            job = _SearchJob(pattern, str(inside), 0, "", "", "content", 0, 0)
-            command = _build_ripgrep_command("/usr/bin/rg", job, is_sorted=True)
 
             async def search(pattern: str = pattern) -> None:
                 await session.call("search_files", pattern=pattern)
 
-            async def engine(command: Sequence[str] = command) -> None:
-                _run_program(command, inside)
+            async def by_ripgrep(*chosen: str, pattern: str = pattern) -> None:
+                _run_program(("/usr/bin/rg", *chosen, pattern, "./"), inside)
 
-            found = await measure({"search_files": search, "ripgrep itself": engine}, options.runs, 5)
-            show(f"Searching {FILES:,} files for {pattern}", found)
+            calls: dict[str, Call] = {
+                "search_files": search,
+                "rg": by_ripgrep,
+                "rg --sort=path": functools.partial(by_ripgrep, "--sort=path"),
+            }
+            show(f"Searching {FILES:,} files for {pattern}", await measure(calls, options.runs, 5))
 
 
 async def bench_true(options: argparse.Namespace) -> None:

@@ -177,10 +177,7 @@ def open_visible_parts(
     place: tuple[str, int, str], hidden: Sequence[str], held: ExitStack
 ) -> Iterator[tuple[int, bool]]:
     """Yield handles on what an engine may read of a place (its name, its handle, the one file in it), and whether it
-    may only list names there: all of it, or of a folder with hidden entries what lies beside those. The files by which
-    git ignores come along.
-
-    Raises OSError.
+    may only list names there: all of it, or of a folder with hidden entries what lies beside those. Raises OSError.
     """
     root, folder, name = place
     if name:
@@ -190,14 +187,22 @@ def open_visible_parts(
     else:
         yield folder, True
         yield from ((one, False) for one in _open_beside(root, folder, hidden, held))
+
+
+def open_ignore_files(root: str, held: ExitStack) -> list[tuple[int, bool]]:
+    """Return handles on the files above a folder by which git ignores, as `open_visible_parts` has them."""
+    found: list[tuple[int, bool]] = []
     while root != "/":
         root = os.path.dirname(root)
+        if not os.path.lexists(os.path.join(root, ".gitignore")):
+            continue  # opening each folder on the way takes longer than a look
         with contextlib.suppress(OSError), ExitStack() as above:
             parent = open_folder(root)
             above.callback(os.close, parent)
             rules = _open_by_name(parent, ".gitignore", held)
             if stat.S_ISREG(os.fstat(rules).st_mode):
-                yield rules, False
+                found.append((rules, False))
+    return found
 
 
 def _open_beside(at: str, folder: int, hidden: Sequence[str], held: ExitStack) -> Iterator[int]:

@@ -105,6 +105,62 @@ async def test_the_first_page_of_very_many_lines_is_that_of_the_first_files(tree
     assert counts.split("\n") == [f"many{number:02}.txt:500" for number in range(30)]
 
 
+async def test_what_is_never_searched_is_left_out_at_any_depth(session: Session) -> None:
+    """Of a folder in which none of it is seen, ripgrep is not told what to leave out."""
+    texts = {
+        "a/b/c/.git/config": "needle\n" * 50,
+        "a/b/node_modules/deep/m.js": "needle\n",
+        "a/b/__pycache__": "needle\n",
+    }
+    for name, text in {**texts, "a/b/c/kept": "needle\n"}.items():
+        path = session.cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for engine in ("", session.context.search_path):
+        session.context = replace(session.context, search_path=engine)
+        for made in ("a/other", "repository/.git/x", "node_modules/x"):
+            (session.cwd / made).mkdir(parents=True, exist_ok=True)
+            lines = await session.text("search_files", pattern="needle")
+            assert lines == "a/b/__pycache__:1:needle\na/b/c/kept:1:needle", made
+            assert await session.text("search_files", pattern="*", target="files") == "a/b/__pycache__\na/b/c/kept", (
+                made
+            )
+            inside = await session.text("search_files", pattern="needle", path="a/b/node_modules")
+            assert inside == "a/b/node_modules/deep/m.js:1:needle"
+            counts = await session.text("search_files", pattern="needle", output_mode="count")
+            assert counts == "a/b/__pycache__:1\na/b/c/kept:1"
+
+
+async def test_what_git_ignores_above_the_searched_folder_is_left_out(tree: Session) -> None:
+    assert await tree.text("search_files", pattern="^def", path="b") == (
+        "b/deep/c.py:1:def third():\nb/notes.txt:1:def in notes"
+    )
+    assert await tree.text("search_files", pattern="^def", path="b/deep") == "b/deep/c.py:1:def third():"
+    (tree.cwd / ".gitignore").write_text("*.txt\n")
+    assert await tree.text("search_files", pattern="^def", path="b") == (
+        "b/deep/c.py:1:def third():\nb/skip.py:1:def skipped(): pass"
+    )
+    (tree.cwd / ".gitignore").unlink()
+    assert (await tree.text("search_files", pattern="^def", path="b")).split("\n") == [
+        "b/deep/c.py:1:def third():", "b/notes.txt:1:def in notes", "b/skip.py:1:def skipped(): pass"
+    ]  # fmt: skip
+
+
+@pytest.mark.needs("ripgrep")
+async def test_a_search_that_begins_anew_on_all_processors_shows_each_line_once(session: Session) -> None:
+    for name in ("a", "b/c"):
+        (session.cwd / name).parent.mkdir(exist_ok=True)
+        (session.cwd / name).write_text("один два три цель7\n" + "жук жила " * 200_000 + "\nдва три пять цель8\n")
+    for _ in range(2):  # anew, and at once
+        lines = await session.text("search_files", pattern=r"\b(цель|\w+) \w+ \w+ \w+\d\b")
+        assert lines.split("\n") == [
+            *("a:1:один два три цель7", "a:3:два три пять цель8"),
+            *("b/c:1:один два три цель7", "b/c:3:два три пять цель8"),
+        ]
+    for _ in range(2):  # and on one processor again
+        assert await session.text("search_files", pattern="цель8") == "a:3:два три пять цель8\nb/c:3:два три пять цель8"
+
+
 async def test_files_by_name(tree: Session) -> None:
     assert await tree.text("search_files", pattern="*.py", target="files") == "a.py\nb/deep/c.py\nb.py"
     assert await tree.text("search_files", pattern="*.py", target="files", path="b") == "b/deep/c.py"

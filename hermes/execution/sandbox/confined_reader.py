@@ -31,6 +31,8 @@ _HANDLED = 0b1111
 """To run, write, read and list. The later rights make each opening dearer, and the programs do not cut files short."""
 _LOADER_CACHE = "/etc/ld.so.cache"
 _TRIAL_SECONDS = 5.0
+_PROCESSORS = os.cpu_count() or 1
+"""Counted once: it is read from files, which a confined thread cannot open."""
 _confinable: set[str] = set()
 ReadRule = tuple[int, bool]
 """The handle of a file or folder, and whether only names may be listed there and below."""
@@ -182,13 +184,13 @@ def _start(order: _Order) -> "subprocess.Popen[bytes]":
 def _limit_processor_time(pid: int, seconds: float) -> None:
     """Limit a program to what it can use of all processors in so many seconds; some patterns would keep it for ever."""
     if sys.platform == "linux":
-        limit = int(seconds * (os.cpu_count() or 1)) + 1
+        limit = int(seconds * _PROCESSORS) + 1
         with contextlib.suppress(OSError):
             resource.prlimit(pid, resource.RLIMIT_CPU, (limit, limit))
 
 
 def _confine_thread(readable: Iterable[ReadRule]) -> None:
-    kernel = ctypes.CDLL(None, use_errno=True)
+    kernel = _load_kernel()
     ruleset = _check(kernel.syscall(ctypes.c_long(_CREATE), struct.pack("=Q", _HANDLED), ctypes.c_size_t(8), 0))
     try:
         for handle, is_listed_only in readable:
@@ -200,6 +202,11 @@ def _confine_thread(readable: Iterable[ReadRule]) -> None:
         _check(kernel.syscall(ctypes.c_long(_RESTRICT), ruleset, 0))
     finally:
         os.close(ruleset)
+
+
+@functools.cache
+def _load_kernel() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _check(result: int) -> int:

@@ -7,10 +7,12 @@ nothing but what is searched, and our walker opens everything below the handle o
 
 import asyncio
 import contextlib
+import itertools
 import os
 import shutil
 import stat
 import sys
+import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack
 from typing import IO, Annotated, Literal, cast
@@ -24,6 +26,7 @@ from hermes.execution.sandbox.confined_reader import StartedReader, can_confine,
 from hermes.tools.path_access import SessionView, hold_for_reading
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
+from hermes.tools.walker import SKIPPED
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS
 from hermes.util.globs import PathGlob
 
@@ -57,9 +60,19 @@ _RG_OPTIONS = (
     *("--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot"),
 )
 _MAX_UNSORTED = 4_000
-"""The most records that are taken unsorted, to be sorted here. ripgrep uses all processors only while it need not sort;
-where more is found, a sorted search has its page soon.
+"""The most records that are taken unsorted, to be sorted here. Of more than these, a sorted search has a page soon."""
+_SHORT_SECONDS = 0.15
+"""How long a search has on one processor, where it costs least: threads get in each other's way at each file that they
+open. What takes longer begins anew on all processors, which ripgrep uses only while it need not sort.
 """
+_MAX_SLOW = 1_000
+_slow_folders: set[str] = set()
+"""Where a search took longer: the next one begins on all processors at once."""
+_MAX_LOOKED_AT = 200
+"""The most entries of a folder that are looked at before it is searched."""
+_APART, _HERE = b"--", b"./"
+"""The record between lines that are apart, and how each path begins."""
+_SORTED, _ON_ONE, _ON_ALL = ("--sort=path",), ("--threads=1",), ()
 
 
 class _SearchJob(Struct, frozen=True):
@@ -160,12 +173,12 @@ async def search_files(ctx: ToolContext, args: SearchFilesParams) -> ToolOutput:
 async def _fill_page(page: _ResultPage, job: _SearchJob, ctx: ToolContext) -> None:
     """Add rows until the page is full, or the time is over."""
     shown = ShownRows(job, ctx)
-    found: list[SearchRow | None] = []
+    found: list[bytes] = []
     try:
         async with asyncio.timeout(ctx.search_seconds):
             engine = await _find_ripgrep(job, ctx)
             is_taken = engine and job.most and await _take_unsorted(found, engine, job, ctx)
-            if not is_taken and not await _add_sorted(page, shown, _run_engine(job, ctx, engine, is_sorted=True)):
+            if not is_taken and not await _add_sorted(page, shown, _run_engine(job, ctx, engine, _SORTED)):
                 return
     except TimeoutError:
         page.notes.append(f"stopped after {ctx.search_seconds:.0f} s; narrow the search")
@@ -175,37 +188,55 @@ async def _fill_page(page: _ResultPage, job: _SearchJob, ctx: ToolContext) -> No
         page.add_rows(shown.finish())
 
 
-async def _add_sorted(
-    page: _ResultPage, shown: "ShownRows", rows: AsyncGenerator[list[SearchRow | None], None]
-) -> bool:
-    """Add sorted rows as they come; return False when the page is full and more follow."""
-    async with contextlib.aclosing(rows) as batches:
+async def _add_sorted(page: _ResultPage, shown: "ShownRows", records: AsyncGenerator[list[bytes], None]) -> bool:
+    """Add sorted records as they come; return False when the page is full and more follow."""
+    async with contextlib.aclosing(records) as batches:
         async for batch in batches:
-            if not page.add_rows(shown.select_rows(batch)):
+            if not page.add_rows(shown.select_rows(map(_parse_row, batch))):
                 return False
     return True
 
 
-async def _take_unsorted(found: list[SearchRow | None], engine: str, job: _SearchJob, ctx: ToolContext) -> bool:
-    """Take the rows of a search in the order in which they are found; return False, and take none, for too many."""
-    async with contextlib.aclosing(_run_engine(job, ctx, engine, is_sorted=False)) as batches:
-        async for rows in batches:
-            found += rows
+async def _take_unsorted(found: list[bytes], engine: str, job: _SearchJob, ctx: ToolContext) -> bool:
+    """Take the records of a search in the order in which they are found; return False, and take none, for too many."""
+    if job.root not in _slow_folders:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SHORT_SECONDS):
+                return await _take_records(found, _run_engine(job, ctx, engine, _ON_ONE))
+        found.clear()
+        if len(_slow_folders) >= _MAX_SLOW:
+            _slow_folders.clear()
+        _slow_folders.add(job.root)
+    start = time.monotonic()
+    is_taken = await _take_records(found, _run_engine(job, ctx, engine, _ON_ALL))
+    if time.monotonic() - start < _SHORT_SECONDS / 2:
+        _slow_folders.discard(job.root)
+    return is_taken
+
+
+async def _take_records(found: list[bytes], records: AsyncGenerator[list[bytes], None]) -> bool:
+    async with contextlib.aclosing(records) as batches:
+        async for batch in batches:
+            found += batch
             if len(found) > _MAX_UNSORTED:
                 found.clear()
                 return False
     return True
 
 
-def _sort_rows(rows: Iterable[SearchRow | None]) -> Iterator[SearchRow | None]:
-    """Yield rows in the order of their paths, name by name as `rg --sort=path` has it."""
-    groups: dict[str, list[SearchRow | None]] = {}
-    path = ""
-    for row in rows:
-        path = row.path if row is not None else path
-        groups.setdefault(path, []).append(row)
-    for name in sorted(groups, key=lambda one: os.fsencode(one).split(b"/")):
-        yield from groups[name]
+def _sort_rows(records: Iterable[bytes]) -> Iterator[SearchRow | None]:
+    """Yield the rows of records in the order of their paths, name by name as `rg --sort=path` has it.
+
+    A record becomes a row only when it is asked for: a page ends long before the last of thousands. No name holds what
+    stands for the slash here, which sorts before all that may follow a name.
+    """
+    groups: dict[bytes, list[bytes]] = {}
+    path = b""
+    for record in records:
+        path = record.partition(b"\0")[0] if record != _APART else path
+        groups.setdefault(path, []).append(record)
+    for name in sorted(groups, key=lambda one: one.removeprefix(_HERE).replace(b"/", b"\0")):
+        yield from map(_parse_row, groups[name])
 
 
 def _open_job(args: SearchFilesParams, ctx: ToolContext, held: ExitStack) -> _SearchJob:
@@ -267,6 +298,8 @@ class ShownRows:
         self._matches = 0
 
     def _is_wanted(self, path: str) -> bool:
+        if not SKIPPED.isdisjoint(path.split("/")[:-1]):
+            return False  # ripgrep was not told to leave these out
         if self._names is not None and not self._names.is_match(path):
             return False
         return self._glob is None or bool(self._job.name) or self._glob.is_match(path)
@@ -284,12 +317,8 @@ class ShownRows:
         return not hard_link_refusal(status, self._ctx.places)
 
 
-def _build_ripgrep_command(engine: str, job: _SearchJob, *, is_sorted: bool) -> list[str]:
-    from hermes.tools.walker import SKIPPED
-
-    command = [engine, *_RG_OPTIONS, *(["--sort=path"] if is_sorted else [])]
-    for folder in sorted(SKIPPED):
-        command += ["--glob", f"!{folder}/"]  # by its name: a pattern for what is in it is tried on each path
+def _build_ripgrep_command(engine: str, job: _SearchJob, options: Iterable[str]) -> list[str]:
+    command = [engine, *_RG_OPTIONS, *options]
     if job.glob and "/" not in job.glob and job.glob[0] != "!":
         # A type narrows what is searched; a glob would also bring back what git ignores.
         command += ["--type-add", f"wanted:{job.glob}", "--type", "wanted"]
@@ -307,6 +336,26 @@ def _build_ripgrep_command(engine: str, job: _SearchJob, *, is_sorted: bool) -> 
         *([f"--max-count={job.most}"] if job.most else []),
     ]
     return [*command, *lines, "--regexp", job.pattern, "--", where]
+
+
+def _list_left_out() -> list[str]:
+    """Return the options by which ripgrep leaves out what is never searched."""
+    # By its name: a pattern for what is in it is tried on each path.
+    return [option for name in sorted(SKIPPED) for option in ("--glob", f"!{name}/")]
+
+
+def _is_plain(folder: int) -> bool:
+    """Return whether an open folder has few entries, and none of what is never searched is seen in it.
+
+    A first pattern is tried on each path and costs as much as all; what is found deeper is left out of the rows.
+    """
+    with os.scandir(folder) as listed:
+        entries = [*itertools.islice(listed, _MAX_LOOKED_AT + 1)]
+    names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    if len(entries) > _MAX_LOOKED_AT or not SKIPPED.isdisjoint(names):
+        return False
+    # A folder of repositories: nothing else leaves their .git out.
+    return not any(os.access(f"{name}/.git", os.F_OK, dir_fd=folder, follow_symlinks=False) for name in names)
 
 
 def _build_walker_command(job: _SearchJob, hidden: Iterable[str]) -> list[str]:
@@ -347,25 +396,29 @@ async def _find_ripgrep(job: _SearchJob, ctx: ToolContext) -> str:
     return engine if is_known_confinable(engine) or await asyncio.to_thread(can_confine, engine) else ""
 
 
-async def _start_engine(job: _SearchJob, ctx: ToolContext, engine: str, *, is_sorted: bool) -> StartedReader:
+async def _start_engine(job: _SearchJob, ctx: ToolContext, engine: str, options: tuple[str, ...]) -> StartedReader:
     """Start ripgrep, confined to what is searched, where it is given and can be started; else our walker."""
-    from hermes.tools.path_access import find_hidden_below, open_visible_parts
+    from hermes.tools.path_access import find_hidden_below, open_ignore_files, open_visible_parts
 
     hidden = find_hidden_below(job.root, ctx)
     if engine:
         with contextlib.suppress(OSError), ExitStack() as held:
-            readable = open_visible_parts((job.root, job.folder, job.name), hidden, held)
-            command = _build_ripgrep_command(engine, job, is_sorted=is_sorted)
+            ignoring = open_ignore_files(job.root, held)
+            readable = [*open_visible_parts((job.root, job.folder, job.name), hidden, held), *ignoring]
+            # Where no folder above says what git ignores, ripgrep need not make each path whole to ask them.
+            above = () if ignoring else ("--no-ignore-parent",)
+            left_out = () if options == _ON_ONE and (job.name or _is_plain(job.folder)) else _list_left_out()
+            command = _build_ripgrep_command(engine, job, (*options, *above, *left_out))
             return await start_reader(command, job.folder, readable, seconds=ctx.search_seconds)
     command = _build_walker_command(job, hidden)
     return await start_reader(command, job.folder, given=(job.folder,), seconds=ctx.search_seconds)
 
 
 async def _run_engine(
-    job: _SearchJob, ctx: ToolContext, engine: str, *, is_sorted: bool
-) -> AsyncGenerator[list[SearchRow | None], None]:
-    """Start an engine and read its rows, as they come. Leaving early, or a cancellation, kills it."""
-    started = await _start_engine(job, ctx, engine, is_sorted=is_sorted)
+    job: _SearchJob, ctx: ToolContext, engine: str, options: tuple[str, ...]
+) -> AsyncGenerator[list[bytes], None]:
+    """Start an engine and read its records, as they come. Leaving early, or a cancellation, kills it."""
+    started = await _start_engine(job, ctx, engine, options)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     with ExitStack() as undo:
@@ -378,7 +431,7 @@ async def _run_engine(
         held = b""
         while chunk := await reader.read(_CHUNK):
             *records, held = (held + chunk).split(end)
-            yield [_parse_row(record) for record in records]
+            yield records
         if await started.ended == 2:
             said = await asyncio.to_thread(cast("IO[bytes]", started.process.stderr).read, _CHUNK)
             text = said.decode("utf-8", "replace")
@@ -387,7 +440,7 @@ async def _run_engine(
 
 
 def _parse_row(record: bytes) -> SearchRow | None:
-    if record == b"--":
+    if record == _APART:
         return None
     path, _, rest = record.partition(b"\0")
-    return SearchRow(os.fsdecode(path.removeprefix(b"./")), rest.decode("utf-8", "replace").rstrip("\r"))
+    return SearchRow(os.fsdecode(path.removeprefix(_HERE)), rest.decode("utf-8", "replace").rstrip("\r"))
