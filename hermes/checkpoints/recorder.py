@@ -213,7 +213,7 @@ class CheckpointRecorder:
             listing, base = turn.base, ""
             if anything:
                 listing, base = await self._run_in_thread(lambda: self._scan_workspace(self._load_last_listing(digest)))
-            states = await self._run_in_thread(lambda: self._read_before(wanted, listing))
+            states = await self._run_in_thread(lambda: self._read_before(wanted, listing)) if wanted else {}
             changes = [FileChange(path, state) for path, state in states.items()]
             whole = listing.whole if listing is not None else True
             if turn.checkpoint_id:
@@ -246,7 +246,7 @@ class CheckpointRecorder:
                 changes = await self._run_in_thread(lambda: self._find_changes(turn, before, after))
             elif known:
                 unseen = [path for path in turn.paths if path not in turn.recorded]
-                changes = await self._run_in_thread(lambda: self._read_current(turn, unseen))
+                changes = await self._run_in_thread(lambda: self._read_current(turn, unseen)) if unseen else []
             if not known:
                 changes = [FileChange(one.path, one.before) for one in changes if one.path not in turn.paths]
             self.last_changes = changes
