@@ -1,6 +1,6 @@
 """Takes a checkpoint before the first write of each turn, and records at the turn's end what was left.
 
-Everything that touches files runs in a thread. A failure holds nothing up: the person is told, once.
+What may take long runs in a thread. A failure holds nothing up: the person is told, once.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import PROGRAM, TextPart
 from hermes.i18n.messages import tr
 from hermes.safety.paths import Places, is_or_below
+from hermes.util.file_handles import find_real_path
 
 if TYPE_CHECKING:
     from hermes.checkpoints.path_states import StateReader
@@ -29,6 +30,12 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 _IGNORED_ENTRIES = 5_000
 """The most files and folders that are copied of what git ignores and nothing makes again."""
+
+_MAX_INLINE_FILES = 8
+_MAX_INLINE_BYTES = 64 * 1024
+"""The files, and their bytes together, that are read on the event loop after a tool has written them: they are in
+memory.
+"""
 
 
 class CheckpointDeps(Struct, frozen=True, kw_only=True):
@@ -106,14 +113,15 @@ class CheckpointRecorder:
         turn = self._turn
         if turn is None or not turn.checkpoint_id or turn.turn_id != self._turn_id():
             return
-        named = {one for path in paths for one in _list_targets(path)}
-        known = [path for path in turn.paths if path in named or any(is_or_below(one, path) for one in named)]
+        known = _list_known(turn, paths)
         try:
-            changes = await self._run_in_thread(lambda: self._read_current(turn, known))
+            if _are_quickly_read(known):
+                changes = self._read_current(turn, known)
+            else:
+                changes = await self._run_in_thread(lambda: self._read_current(turn, known))
             if changes:
                 turn.recorded.update(known)
-                extended = self.deps.ledger.extend(turn.checkpoint_id, changes)
-                self._pending_writes.append(asyncio.create_task(extended, name="note what was written"))
+                self._pending_writes.append(_note_changes(self.deps.ledger, turn.checkpoint_id, changes))
         except OSError as error:
             _LOG.warning("what was written could not be looked at: %s", error)
 
@@ -205,7 +213,7 @@ class CheckpointRecorder:
             listing, base = turn.base, ""
             if anything:
                 listing, base = await self._run_in_thread(lambda: self._scan_workspace(self._load_last_listing(digest)))
-            states = await self._run_in_thread(lambda: self._read_before(wanted, listing))
+            states = await self._run_in_thread(lambda: self._read_before(wanted, listing)) if wanted else {}
             changes = [FileChange(path, state) for path, state in states.items()]
             whole = listing.whole if listing is not None else True
             if turn.checkpoint_id:
@@ -238,7 +246,7 @@ class CheckpointRecorder:
                 changes = await self._run_in_thread(lambda: self._find_changes(turn, before, after))
             elif known:
                 unseen = [path for path in turn.paths if path not in turn.recorded]
-                changes = await self._run_in_thread(lambda: self._read_current(turn, unseen))
+                changes = await self._run_in_thread(lambda: self._read_current(turn, unseen)) if unseen else []
             if not known:
                 changes = [FileChange(one.path, one.before) for one in changes if one.path not in turn.paths]
             self.last_changes = changes
@@ -371,11 +379,39 @@ def _load_listing(objects: ObjectStore, digest: str) -> "FolderListing | None":
     return decode_listing(objects.get(digest))
 
 
+def _list_known(turn: _TurnCheckpoint, paths: Sequence[str]) -> list[str]:
+    """Return which of a turn's paths lie at these paths, or above them."""
+    named = {one for path in paths for one in _list_targets(path)}
+    return [path for path in turn.paths if path in named or any(is_or_below(one, path) for one in named)]
+
+
+def _note_changes(
+    ledger: CheckpointLedger, checkpoint_id: int, changes: Sequence[FileChange]
+) -> Future[None] | asyncio.Task[None]:
+    """Have changes noted before the call's result is: both then are one write."""
+    try:
+        return ledger.submit_changes(checkpoint_id, changes)
+    except HermesError:  # too much waits; what else there is to say is said to whoever waits for the write
+        return asyncio.create_task(ledger.extend(checkpoint_id, changes), name="note what was written")
+
+
+def _are_quickly_read(paths: Sequence[str]) -> bool:
+    """Return whether files are so few and small that to read them takes less time than to hand them to a thread."""
+    if len(paths) > _MAX_INLINE_FILES:
+        return False
+    left = _MAX_INLINE_BYTES
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            left -= os.lstat(path).st_size
+    return left >= 0
+
+
 def _list_targets(path: str) -> list[str]:
     """Return the file that a path leads to, and the name itself where that is a link: a tool may change either."""
+    real = find_real_path(path)
     folder, name = os.path.split(path)
-    if name in ("", ".", ".."):
-        return [os.path.realpath(path)]
+    if real == path or name in ("", ".", ".."):
+        return [real]
     named = os.path.join(os.path.realpath(folder), name)
     return [named, os.path.realpath(named)] if os.path.islink(named) else [named]
 

@@ -1,5 +1,6 @@
 """Checkpoints of files as values, and the ledger that stores them."""
 
+from asyncio import Future
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
@@ -128,6 +129,12 @@ class CheckpointLedger(Protocol):
     ) -> None:
         """Add files; those that are there already keep their earlier state. With `base`, also store the folder's
         listing.
+        """
+        ...
+
+    def submit_changes(self, checkpoint_id: int, changes: Sequence[FileChange]) -> Future[None]:
+        """Add files as `extend` does, before all that is written later, and return at once; the future is done when
+        that is durable. Raises `BusyError` where too much waits.
         """
         ...
 

@@ -25,6 +25,7 @@ from hermes.safety.paths import (
 )
 from hermes.safety.shell.findings import Verdict
 from hermes.safety.start_links import later_refusal
+from hermes.util.file_handles import find_real_path
 
 Operation = Literal["read", "write"]
 
@@ -117,7 +118,7 @@ def _expand_tilde(path: str, places: Places) -> str:
 def resolve_real_path(named: str) -> str:
     """Return where a path leads, all links followed; empty where that cannot be told."""
     try:
-        return os.path.realpath(named)
+        return find_real_path(named)
     except (OSError, ValueError):
         return ""
 
@@ -194,8 +195,13 @@ def _mount_refusal(folder: str, places: Places) -> str:
     there = folder
     above: set[tuple[int, int]] = set()
     while True:
-        above.update(_file_identity(folder))
-        parent = os.path.dirname(folder)
+        try:
+            status = os.stat(folder)
+        except OSError:
+            pass
+        else:
+            above.add((status.st_dev, status.st_ino))
+        parent = folder.rpartition("/")[0] or "/"
         if parent == folder:
             break
         folder = parent

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, NewCheckpoint
-from hermes.store.repository import Repository, Transaction, reads, writes
+from hermes.store.repository import Repository, Transaction, queues, reads, writes
 
 _FIELDS = "session_id, turn_id, folder, place, purpose, base, whole, id, at, open"
 _ROW = tuple[bytes, bytes, bytes | None]
 _STATE = msgspec.msgpack.Decoder(FileState)
-_UPSERT = (
-    "INSERT INTO checkpoint_files (checkpoint_id, path, before, after) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (checkpoint_id, path) DO UPDATE SET after = coalesce(excluded.after, after)"
+_ON_CONFLICT = " ON CONFLICT (checkpoint_id, path) DO UPDATE SET after = coalesce(excluded.after, after)"
+_UPSERT = f"INSERT INTO checkpoint_files (checkpoint_id, path, before, after) VALUES (?, ?, ?, ?){_ON_CONFLICT}"
+_UPSERT_WHERE_KNOWN = (
+    "INSERT INTO checkpoint_files (checkpoint_id, path, before, after)"
+    f" SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM checkpoints WHERE id = ?1){_ON_CONFLICT}"
 )
+"""Adds nothing to a checkpoint that was forgotten with its session, in one statement."""
 
 
 class CheckpointRepository(Repository):
@@ -77,6 +80,11 @@ class CheckpointRepository(Repository):
         _upsert_changes(tx, checkpoint_id, changes)
         if base is not None:
             tx.execute("UPDATE checkpoints SET base = ?, whole = ? WHERE id = ?", (base, whole, checkpoint_id))
+
+    @queues
+    def submit_changes(self, tx: Transaction, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
+        """Add files as `extend` does."""
+        tx.executemany(_UPSERT_WHERE_KNOWN, _list_rows(checkpoint_id, changes))
 
     @writes
     def settle(self, tx: Transaction, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
@@ -151,10 +159,11 @@ class CheckpointRepository(Repository):
 
 
 def _upsert_changes(tx: Transaction, number: int, changes: Iterable[FileChange]) -> None:
-    tx.executemany(
-        _UPSERT,
-        [(number, os.fsencode(one.path), _encode_state(one.before), _encode_state(one.after)) for one in changes],
-    )
+    tx.executemany(_UPSERT, _list_rows(number, changes))
+
+
+def _list_rows(number: int, changes: Iterable[FileChange]) -> list[tuple[int, bytes, bytes | None, bytes | None]]:
+    return [(number, os.fsencode(one.path), _encode_state(one.before), _encode_state(one.after)) for one in changes]
 
 
 def _encode_state(state: FileState | None) -> bytes | None:

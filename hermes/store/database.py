@@ -342,14 +342,13 @@ class _WriterThread(_ConnectionThread):
         try:
             connection.execute("BEGIN IMMEDIATE")
             deadline = time.monotonic() + GROUP_SECONDS
-            while True:
-                self._run_in_savepoint(connection, group[-1], outcomes)
-                if self._queue.empty() or len(group) >= GROUP_OPS or time.monotonic() >= deadline:
-                    break
+            self._run_first(connection, job, outcomes)
+            while not self._queue.empty() and len(group) < GROUP_OPS and time.monotonic() < deadline:
                 following, ended = self._take_next()
                 if following is None:
                     break
                 group.append(following)
+                self._run_in_savepoint(connection, following, outcomes)
             connection.execute("COMMIT")
         except apsw.Error as error:
             failure = self._roll_back(connection, error, outcomes)
@@ -368,6 +367,17 @@ class _WriterThread(_ConnectionThread):
         elif outcomes and outcomes[-1].error is not None:  # SQLite itself has rolled back: no room, I/O error
             failure = outcomes[-1].error
         return failure
+
+    def _run_first(
+        self, connection: apsw.Connection, job: WorkerJob[apsw.Connection], outcomes: list[WorkerOutcome]
+    ) -> None:
+        """Run the first job of a group, which is mostly the only one: nothing stands before it, so it needs no
+        savepoint to fail alone. Raises `apsw.Error` when the whole group has failed.
+        """
+        outcomes.append(self.attempt_job(connection, job))
+        if outcomes[-1].error is not None:
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")
 
     def _run_in_savepoint(
         self, connection: apsw.Connection, job: WorkerJob[apsw.Connection], outcomes: list[WorkerOutcome]

@@ -33,10 +33,13 @@ _SPECIAL_KINDS = (
 
 
 class OpenedFile(NamedTuple):
-    """A regular file that is open, and its path without links, by which a session knows what it has seen."""
+    """A regular file that is open, its path without links, by which a session knows what it has seen, and its state
+    when it was opened.
+    """
 
     file: BinaryIO
     real: str
+    status: os.stat_result
 
 
 class TextFile(Struct, frozen=True, kw_only=True):
@@ -61,24 +64,33 @@ def open_regular(path: Path, display_path: str, context: ToolContext) -> OpenedF
     try:
         with hold_for_reading(str(path), display_path, context) as held:
             try:
-                status = held.read_status()
-            except FileNotFoundError:
-                raise ToolError(_format_missing(held, display_path, context.backend), quotes=True) from None
-            if stat.S_ISDIR(status.st_mode):
-                raise ToolError(_format_folder(held.list_names(), display_path), quotes=True)
-            if not stat.S_ISREG(status.st_mode):
-                kind = next((name for test, name in _SPECIAL_KINDS if test(status.st_mode)), "no regular file")
-                raise ToolError(f"{display_path} is {kind}. Only regular files are read.")
-            handle, real = held.open_read(), held.real
+                handle, real = held.open_read(), held.real
+            except OSError:
+                _require_regular(held, display_path, context)
+                raise
     except FileNotFoundError:
         raise ToolError(f"{display_path} does not exist.") from None
     except OSError as error:
         raise ToolError(f"{display_path} cannot be read: {error.strerror}.") from None
-    file = os.fdopen(handle, "rb")
-    if why := hard_link_refusal(os.fstat(handle), context.places):
+    file = os.fdopen(handle, "rb", buffering=0)  # whoever reads it reads much at a time
+    status = os.fstat(handle)
+    if why := hard_link_refusal(status, context.places):
         file.close()
         raise ToolError(f"{display_path} is not open to tools: {why}.")
-    return OpenedFile(file, real)
+    return OpenedFile(file, real, status)
+
+
+def _require_regular(held: HeldPath, display_path: str, context: ToolContext) -> None:
+    """Raise `ToolError` that says what is at a path, unless it is a regular file; OSError where that cannot be told."""
+    try:
+        status = held.read_status()
+    except FileNotFoundError:
+        raise ToolError(_format_missing(held, display_path, context.backend), quotes=True) from None
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(_format_folder(held.list_names(), display_path), quotes=True)
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((name for test, name in _SPECIAL_KINDS if test(status.st_mode)), "no regular file")
+        raise ToolError(f"{display_path} is {kind}. Only regular files are read.")
 
 
 def get_file_kind(path: Path, display_path: str, context: ToolContext) -> str:
@@ -111,9 +123,8 @@ def load_text_file(path: Path, display_path: str, context: ToolContext) -> TextF
 
     Raises `ToolError`, also when it changed since this session saw it.
     """
-    file, real = open_regular(path, display_path, context)
+    file, real, status = open_regular(path, display_path, context)
     with file:
-        status = os.fstat(file.fileno())
         check_unchanged(real, display_path, context.state, status)
         if status.st_size > EDIT_LIMIT:
             raise ToolError(

@@ -9,6 +9,7 @@ from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.permissions.egress import EGRESS_KINDS, host_from_target
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import name_source, provenance_from_sources
+from hermes.util.file_handles import find_real_path
 
 _LOCAL_REMOTE_VERBS = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",), ("get-url",))
 
@@ -28,21 +29,27 @@ def find_provenance(
     """
     named = (os.path.realpath(one) for effect in effects if effect.kind is EffectKind.READS for one in effect.targets)
     files = (*paths, *named)
-    processes = context.state.processes
-    seen_hosts = (
-        processes.list_contacted_hosts()
-        if runs
-        else set().union(*(processes.list_contacted_hosts(_get_change_time(one)) for one in files))
-    )
     hosts = [
         *(_list_named_hosts(effects) if contacted_hosts is None else ()),
-        *sorted(seen_hosts.union(contacted_hosts or ())),
+        *sorted(_list_process_hosts(context, files, runs=runs).union(contacted_hosts or ())),
     ]
     sources = dict.fromkeys(f"{Source.WEB}:{host}" for host in hosts)
-    spill = f"{os.path.realpath(context.spill_folder)}/" if files else ""
+    spill = f"{find_real_path(str(context.spill_folder))}/" if files else ""
     for path in files:
         sources |= dict.fromkeys(_list_file_sources(path, context, spill))
     return provenance_from_sources(sources)
+
+
+def _list_process_hosts(context: ToolContext, files: Iterable[str], *, runs: bool) -> set[str]:
+    """Return the hosts from which something came to processes: all of them where a program made the text, else those
+    that began before one of the files was changed.
+    """
+    processes = context.state.started_processes
+    if processes is None:
+        return set()  # to ask for them would say that there may be some, and the whole workspace is saved then
+    if runs:
+        return processes.list_contacted_hosts()
+    return set().union(*(processes.list_contacted_hosts(_get_change_time(one)) for one in files))
 
 
 def _list_named_hosts(effects: Iterable[CommandEffect]) -> Iterator[str]:

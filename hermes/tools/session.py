@@ -1,6 +1,5 @@
 """The context of tools: the session's state, the folders, the terminal, the web, the person."""
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.taint import Taint, TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
 from hermes.util.clock import Clock
+from hermes.util.file_handles import find_real_path
 from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
@@ -270,14 +270,17 @@ class ToolContext(Struct, frozen=True, kw_only=True):
         """Return `path` as the person means it: `~` is their home, relative means from the current folder. Not
         normalized.
         """
-        return Path(self.backend.to_local_path(self.places.expand_path(path, str(self.state.cwd))))
+        return Path(self._find_local_path(path))
 
     def resolve_real_path(self, path: str) -> str | None:
         """Return the resolved path with every symlink followed, as it is now, or None when that cannot be told."""
         try:
-            return os.path.realpath(self.resolve_path(path))
+            return find_real_path(self._find_local_path(path))
         except (OSError, ValueError):
             return None
+
+    def _find_local_path(self, path: str) -> str:
+        return self.backend.to_local_path(self.places.expand_path(path, str(self.state.cwd)))
 
 
 __getattr__ = renamed_names(__name__)

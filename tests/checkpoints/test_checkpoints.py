@@ -266,6 +266,44 @@ async def test_old_checkpoints_go_and_their_contents_with_them(tmp_path: Path) -
         await store.close()
 
 
+async def test_what_was_written_is_noted_small_or_large_and_even_when_the_session_is_gone(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "h", ManualClock())
+    try:
+        await store.sessions.create(NewSession(id="s"))
+        deps = CheckpointDeps(
+            session_id="s",
+            places=places(tmp_path),
+            backend_name="local",
+            objects=ObjectStore(tmp_path / "store"),
+            ledger=store.checkpoints,
+            limit=1_000_000,
+            total=1_000_000,
+        )
+        keeper = CheckpointRecorder(deps, lambda: "turn_1")
+        small, large = tmp_path / "small", tmp_path / "large"
+        for path in (small, large):
+            path.write_text("before")
+        await keeper.save_before([str(small), str(large)], anything=False)
+        small.write_text("after")
+        large.write_text("after" * 100_000)
+        await keeper.record_after([str(small)])
+        await keeper.record_after([str(large)])
+        await keeper.close()
+        (checkpoint,) = await store.checkpoints.list_of_session("s")
+        noted = {Path(one.path).name: one.after for one in await store.checkpoints.list_changes(checkpoint.id)}
+        sizes = {"small": 5, "large": 500_000}
+        assert noted == {
+            name: FileState(Kind.FILE, 0o644, digest_content((tmp_path / name).read_bytes()), size)
+            for name, size in sizes.items()
+        }
+        await store.erasure.delete_session("s")
+        await keeper.record_after([str(small)])
+        await keeper.close()
+        assert not await store.check_integrity()
+    finally:
+        await store.close()
+
+
 async def test_what_cannot_be_kept_is_said_once_and_holds_nothing_up(tmp_path: Path, work: Path) -> None:
     told: list[str] = []
     store = await Store.open(tmp_path / "h", ManualClock())

@@ -87,6 +87,22 @@ async def test_an_op_that_raises_fails_alone(database: Database) -> None:
     assert await numbers(database) == [1, 2]
 
 
+async def test_the_first_op_of_a_group_fails_alone(database: Database) -> None:
+    def half(connection: apsw.Connection) -> None:
+        insert(connection, "half")
+        raise ZeroDivisionError("mine")
+
+    for behind in (2, 0):
+        go = await held(database)
+        wrong = database.submit(half)
+        futures = [database.submit(lambda connection, x=x: insert(connection, x)) for x in range(behind)]  # type: ignore[misc]
+        go.set()
+        with pytest.raises(ZeroDivisionError):
+            await wrong
+        await asyncio.gather(*futures)
+    assert await numbers(database) == [0, 1]
+
+
 async def test_a_cancelled_waiter_does_not_undo_its_write(database: Database) -> None:
     go = await held(database)
     waiting = asyncio.create_task(database.write(lambda connection: insert(connection, "kept")))

@@ -1,10 +1,13 @@
 """Replacements and patches: exact first, then with small differences, all or nothing."""
 
+import random
+
 import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
 from hermes.tools import edits
+from hermes.tools.builtin.patch import _build_diff
 from tests.tools.tool_session import Session
 
 CODE = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\n"
@@ -15,6 +18,33 @@ async def test_an_exact_replacement_gives_a_short_diff(session: Session) -> None
     text = await session.text("patch", path="a.py", old_string="x50 = 50", new_string="x50 = 51")
     assert text == "Changed a.py.\n@@ -49,5 +49,5 @@\n x48 = 48\n x49 = 49\n-x50 = 50\n+x50 = 51\n x51 = 51\n x52 = 52"
     assert "x50 = 51\n" in (session.cwd / "a.py").read_text()
+
+
+def test_a_diff_is_the_same_as_one_of_all_lines() -> None:
+    chosen = random.Random(7)
+    for _ in range(2_000):
+        before = "".join(chosen.choice("ab\n\n-+@ ") for _ in range(chosen.randint(0, 40)))
+        at, gone = chosen.randint(0, len(before)), chosen.randint(0, 4)
+        after = before[:at] + "".join(chosen.choice("ab\n") for _ in range(chosen.randint(0, 4))) + before[at + gone :]
+        assert _apply_diff(before, _build_diff(before, after)) == after.removesuffix("\n").split("\n")
+
+
+def _apply_diff(before: str, diff: str) -> list[str]:
+    """Return the lines that a unified diff makes of a text, whose lines it must name as they are."""
+    lines, done, made = before.removesuffix("\n").split("\n"), 0, list[str]()
+    for line in diff.split("\n") if diff else ():
+        if line.startswith("@@ "):
+            first, _, count = line.split(" ")[1][1:].partition(",")
+            start = int(first) - (count != "0")
+            made += lines[done:start]
+            done = start
+        elif line[0] == "+":
+            made.append(line[1:])
+        else:
+            assert lines[done] == line[1:]
+            made += [line[1:]] if line[0] == " " else []
+            done += 1
+    return made + lines[done:]
 
 
 async def test_more_than_one_place_needs_more_lines_or_replace_all(session: Session) -> None:

@@ -21,6 +21,13 @@ async def test_lines_are_numbered_and_windows_go_on(session: Session) -> None:
     assert "has 10 lines; line 11 is after its end" in await session.text("read_file", path="a.txt", offset=11)
 
 
+async def test_to_read_a_file_is_not_to_ask_for_processes(session: Session) -> None:
+    # Where there may be some, beside untrusted content, the whole workspace is saved in each turn.
+    (session.cwd / "a.txt").write_text("one\n")
+    await session.text("read_file", path="a.txt")
+    assert session.state.started_processes is None
+
+
 @pytest.mark.parametrize(
     ("data", "shown"),
     [

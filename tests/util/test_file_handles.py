@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.util.file_handles import HeldPath, RefusedPathError, hold_path, open_folder, walk_path
+from hermes.util.file_handles import HeldPath, RefusedPathError, find_real_path, hold_path, open_folder, walk_path
 
 Hold = Callable[..., HeldPath]
 
@@ -208,3 +208,30 @@ def test_a_kill_leaves_no_half_written_file(tree: Path) -> None:
         writer.kill()
         writer.communicate()
         assert path.read_bytes() in (b"a" * 300_000, b"b" * 300_000)
+
+
+@pytest.mark.parametrize(
+    "path",
+    str.split(
+        "a/b/file a/b a/b/none a/none/below a/b/file/below link link/b/file a/up a/up/other/file a/b/leaf a/b/loop gone"
+        " gone/below a/../a/b//file a/b/. a/b/.. link/.. link/../other ../{name}/a /proc/self/cwd / //etc"
+    ),
+)
+def test_a_real_path_is_what_python_says(tree: Path, path: str) -> None:
+    (tree / "link").symlink_to("a")
+    (tree / "a/up").symlink_to("..")
+    (tree / "a/b/leaf").symlink_to("file")
+    (tree / "a/b/loop").symlink_to("loop")
+    (tree / "gone").symlink_to("nowhere/at/all")
+    named = os.path.join(tree, path.format(name=tree.name))
+    assert find_real_path(named) == os.path.realpath(named)
+
+
+def test_no_part_of_a_path_with_a_null_character_is_looked_at(tree: Path) -> None:
+    for path in (f"{tree}/a\0/file", f"{tree}/a/b\0c"):
+        with pytest.raises(ValueError, match="null"):
+            find_real_path(path)
+        with pytest.raises(ValueError, match="null"):
+            hold_path(path)
+    with pytest.raises(ValueError, match="null"):
+        open_folder(f"{tree}/a\0b")

@@ -5,6 +5,7 @@ Applies edits to files: every file is worked out first, so that a patch that fai
 
 import asyncio
 import difflib
+import itertools
 import os
 from typing import Annotated, Literal
 
@@ -61,6 +62,10 @@ _MAX_DIFF = 4_000
 
 
 _MAX_DIFF_LINES = 3_000
+
+
+_CONTEXT_LINES = 2
+"""The lines of a diff above and below what has changed."""
 
 
 class _FileEdit(Struct, frozen=True):
@@ -178,19 +183,42 @@ def _build_diff(before: str, after: str) -> str:
     """Return a short unified diff. Lines that both begin and end with are set aside
     first, since comparing is costly.
     """
-    old, new = before.removesuffix("\n").split("\n"), after.removesuffix("\n").split("\n")
-    shared = min(len(old), len(new))
-    head = next((at for at in range(shared) if old[at] != new[at]), shared)
-    tail = next((at for at in range(shared - head) if old[-1 - at] != new[-1 - at]), shared - head)
-    if len(old) + len(new) - 2 * (head + tail) > _MAX_DIFF_LINES:
-        return f"{len(old) - head - tail} lines from line {head + 1} on became {len(new) - head - tail}."
-    start, after_tail = max(0, head - 2), max(0, tail - 2)
-    parts = difflib.unified_diff(
-        old[start : len(old) - after_tail], new[start : len(new) - after_tail], n=2, lineterm=""
-    )
-    shown = [_shift_header(line, start) for line in parts if not line.startswith(("---", "+++"))]
+    old, new = (text if text.endswith("\n") else f"{text}\n" for text in (before, after))
+    start = old.rfind("\n", 0, _count_shared_start(old, new)) + 1
+    # Of what both end with behind that, the lines are whole that a newline comes before.
+    rest = f"\n{old[start:]}"
+    tail = rest[len(rest) - _count_shared_end(rest, f"\n{new[start:]}") :].partition("\n")[2]
+    removed, added = (text.count("\n", start, len(text) - len(tail)) for text in (old, new))
+    if removed + added > _MAX_DIFF_LINES:
+        return f"{removed} lines from line {old.count(chr(10), 0, start) + 1} on became {added}."
+    for _ in range(_CONTEXT_LINES):
+        start = old.rfind("\n", 0, max(0, start - 1)) + 1
+    context = "".join(line + "\n" for line in tail.split("\n", _CONTEXT_LINES)[: min(_CONTEXT_LINES, tail.count("\n"))])
+    gone, come = ((text[start : len(text) - len(tail)] + context).split("\n")[:-1] for text in (old, new))
+    parts = difflib.unified_diff(gone, come, n=_CONTEXT_LINES, lineterm="")
+    above = old.count("\n", 0, start)
+    shown = [_shift_header(line, above) for line in itertools.islice(parts, 2, None)]  # two lines name the files
     text = "\n".join(shown)
     return text if len(text) <= _MAX_DIFF else f"{text[:_MAX_DIFF]}\n[diff cut]"
+
+
+def _count_shared_start(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike; parts are compared as a whole, of half the size each."""
+    low, high = 0, min(len(one), len(other)) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle)
+    return low
+
+
+def _count_shared_end(one: str, other: str) -> int:
+    """Return how many characters two texts end with alike."""
+    low, high = 0, min(len(one), len(other)) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        alike = one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]
+        low, high = (middle, high) if alike else (low, middle)
+    return low
 
 
 def _shift_header(line: str, by: int) -> str:

@@ -1,7 +1,6 @@
 """`read_file`: reads text with line numbers, of any size, a window at a time."""
 
 import asyncio
-import os
 from typing import Annotated, BinaryIO
 
 from msgspec import Struct
@@ -51,9 +50,8 @@ async def read_file(
     """Read a text file as numbered lines. For a large file use offset and limit, or search_files first."""
     target = ctx.resolve_path(path)
     first, count = max(1, offset), max(1, min(limit, MAX_LINES))
-    file, real = open_regular(target, path, ctx)
+    file, real, status = open_regular(target, path, ctx)
     with file:
-        status = os.fstat(file.fileno())
         stamp = stamp_from_status(status)
         if status.st_size <= _MAX_INLINE_BYTES:
             window = _read_window(file, first, count, stamp)

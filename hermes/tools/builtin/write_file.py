@@ -1,7 +1,6 @@
 """`write_file`: writes a whole file, atomically, in the encoding and line ends that it had."""
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -63,9 +62,8 @@ def _read_existing(target: Path, display_path: str, ctx: ToolContext) -> tuple[T
         return plain, False
     if kind == "other":
         raise ToolError(f"{display_path} is no regular file, so it is not written.")
-    file, real = files.open_regular(target, display_path, ctx)
+    file, real, status = files.open_regular(target, display_path, ctx)
     with file:
-        status = os.fstat(file.fileno())
         files.check_unchanged(real, display_path, ctx.state, status)
         found = files.decode_text_file(file.read()) if status.st_size <= files.EDIT_LIMIT else None
     # Latin-1 is only a guess for bytes that are not UTF-8; new text is not forced into it.
