@@ -195,13 +195,8 @@ def _mount_refusal(folder: str, places: Places) -> str:
     there = folder
     above: set[tuple[int, int]] = set()
     while True:
-        try:
-            status = os.stat(folder)
-        except OSError:
-            pass
-        else:
-            above.add((status.st_dev, status.st_ino))
-        parent = folder.rpartition("/")[0] or "/"
+        above.update(_file_identity(folder))
+        parent = os.path.dirname(folder)
         if parent == folder:
             break
         folder = parent

@@ -12,7 +12,6 @@ import os
 import shutil
 import stat
 import sys
-import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack
 from typing import IO, Annotated, Literal, cast
@@ -62,12 +61,11 @@ _RG_OPTIONS = (
 _MAX_UNSORTED = 4_000
 """The most records that are taken unsorted, to be sorted here. Of more than these, a sorted search has a page soon."""
 _SHORT_SECONDS = 0.15
-"""How long a search has on one processor, where it costs least: threads get in each other's way at each file that they
-open. What takes longer begins anew on all processors, which ripgrep uses only while it need not sort.
+_MAX_QUICK = 1_000
+_quick_folders: set[str] = set()
+"""Where the last search took a short time: the next one runs on one processor, where it costs least, since threads get
+in each other's way at each file that they open. ripgrep uses more than one only while it need not sort.
 """
-_MAX_SLOW = 1_000
-_slow_folders: set[str] = set()
-"""Where a search took longer: the next one begins on all processors at once."""
 _MAX_LOOKED_AT = 200
 """The most entries of a folder that are looked at before it is searched."""
 _APART, _HERE = b"--", b"./"
@@ -199,18 +197,14 @@ async def _add_sorted(page: _ResultPage, shown: "ShownRows", records: AsyncGener
 
 async def _take_unsorted(found: list[bytes], engine: str, job: _SearchJob, ctx: ToolContext) -> bool:
     """Take the records of a search in the order in which they are found; return False, and take none, for too many."""
-    if job.root not in _slow_folders:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SHORT_SECONDS):
-                return await _take_records(found, _run_engine(job, ctx, engine, _ON_ONE))
-        found.clear()
-        if len(_slow_folders) >= _MAX_SLOW:
-            _slow_folders.clear()
-        _slow_folders.add(job.root)
-    start = time.monotonic()
-    is_taken = await _take_records(found, _run_engine(job, ctx, engine, _ON_ALL))
-    if time.monotonic() - start < _SHORT_SECONDS / 2:
-        _slow_folders.discard(job.root)
+    started = ctx.clock.monotonic()
+    is_quick = job.root in _quick_folders
+    _quick_folders.discard(job.root)
+    is_taken = await _take_records(found, _run_engine(job, ctx, engine, _ON_ONE if is_quick else _ON_ALL))
+    if ctx.clock.monotonic() - started < _SHORT_SECONDS:
+        _quick_folders.add(job.root)
+        if len(_quick_folders) > _MAX_QUICK:
+            _quick_folders.pop()
     return is_taken
 
 
