@@ -133,7 +133,7 @@ class CheckpointLedger(Protocol):
         ...
 
     def submit_changes(self, checkpoint_id: int, changes: Sequence[FileChange]) -> Future[None]:
-        """Add files as `extend` does, before all that is written later, and return at once; the future is done when
+        """Add files as `extend` does, together with what is written next, and return at once; the future is done when
         that is durable. Raises `BusyError` where too much waits.
         """
         ...

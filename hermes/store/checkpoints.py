@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, NewCheckpoint
-from hermes.store.repository import Repository, Transaction, queues, reads, writes
+from hermes.store.repository import Repository, Transaction, joins_next, reads, writes
 
 _FIELDS = "session_id, turn_id, folder, place, purpose, base, whole, id, at, open"
 _ROW = tuple[bytes, bytes, bytes | None]
@@ -81,7 +81,7 @@ class CheckpointRepository(Repository):
         if base is not None:
             tx.execute("UPDATE checkpoints SET base = ?, whole = ? WHERE id = ?", (base, whole, checkpoint_id))
 
-    @queues
+    @joins_next
     def submit_changes(self, tx: Transaction, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
         """Add files as `extend` does."""
         tx.executemany(_UPSERT_WHERE_KNOWN, _list_rows(checkpoint_id, changes))

@@ -143,6 +143,8 @@ class ThreadWorker(Generic[R]):
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[WorkerJob[R] | None] = SimpleQueue()
+        self._held: list[WorkerJob[R]] = []
+        self._hold_timer: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._room: asyncio.Event = asyncio.Event()
         self._closed = False
@@ -153,6 +155,22 @@ class ThreadWorker(Generic[R]):
 
     def submit(self, work: Callable[[R], T], *, alone: bool = False) -> asyncio.Future[T]:
         """Queue `work` behind what is queued already. Raises `BusyError` when the queue is full."""
+        job = self._make_job(work, alone)
+        self._release_held()
+        self._queue.put(job)
+        return cast("asyncio.Future[T]", job.future)
+
+    def hold(self, work: Callable[[R], T]) -> asyncio.Future[T]:
+        """Queue `work` together with the next job, or after `GROUP_SECONDS` at the latest: by then nothing more comes
+        that it could share a transaction with. Raises `BusyError` when the queue is full.
+        """
+        job = self._make_job(work, alone=False)
+        self._held.append(job)
+        if self._hold_timer is None:
+            self._hold_timer = self._loop.call_later(GROUP_SECONDS, self._release_held)
+        return cast("asyncio.Future[T]", job.future)
+
+    def _make_job(self, work: Callable[[R], object], alone: bool) -> WorkerJob[R]:
         if self._closed:
             raise StoreError("The store is closed.")
         if self._waiting >= CAPACITY:
@@ -161,9 +179,15 @@ class ThreadWorker(Generic[R]):
             self._started = True
             self._thread.start()
         self._waiting += 1
-        future: asyncio.Future[object] = self._loop.create_future()
-        self._queue.put(WorkerJob(work, future, alone))
-        return cast("asyncio.Future[T]", future)
+        return WorkerJob(work, self._loop.create_future(), alone)
+
+    def _release_held(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+            for job in self._held:
+                self._queue.put(job)
+            self._held.clear()
 
     async def run(self, work: Callable[[R], T], *, alone: bool = False) -> T:
         """Queue `work` as soon as there is room, and return its result."""
@@ -179,6 +203,7 @@ class ThreadWorker(Generic[R]):
 
     async def close(self) -> None:
         """Finish what is queued, then release the resource. Can be called more than once."""
+        self._release_held()
         self._closed = True
         self._room.set()
         if self._started and not self._ended.is_set():
@@ -450,6 +475,12 @@ class Database:
         raises fails alone; where the commit fails, the whole group does. Raises `BusyError` when the queue is full.
         """
         return self._writer.submit(op)
+
+    def submit_with_next(self, op: DatabaseOp[T]) -> Future[T]:
+        """Queue a write as `submit` does, to be made in one transaction with the next one, or alone when none follows
+        within `GROUP_SECONDS`.
+        """
+        return self._writer.hold(op)
 
     async def write(self, op: DatabaseOp[T]) -> T:
         """Run a write and wait until it is on disk. Cancelling the wait does not undo it."""

@@ -115,6 +115,21 @@ def queues(
     return submit
 
 
+def joins_next(
+    method: Callable[Concatenate[AnyRepository, Transaction, P], T],
+) -> Callable[Concatenate[AnyRepository, P], Future[T]]:
+    """Queue a method as `queues` does, together with the next write: for what need not be on disk before that is."""
+
+    @wraps(method)
+    def submit(self: AnyRepository, /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        now = self._clock.now()
+        return self._database.submit_with_next(
+            lambda connection: method(self, Transaction(connection, now), *args, **kwargs)
+        )
+
+    return submit
+
+
 def as_method(
     function: Callable[Concatenate[Transaction, P], T],
 ) -> Callable[Concatenate[Repository, Transaction, P], T]:

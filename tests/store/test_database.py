@@ -68,6 +68,26 @@ async def test_what_is_queued_together_is_one_transaction(database: Database) ->
     assert after == before + 1
 
 
+async def test_what_joins_the_next_write_is_in_its_transaction_and_before_it(database: Database) -> None:
+    before = await database.read(lambda connection: connection.pragma("data_version"))
+    joining = [database.submit_with_next(lambda connection, x=x: insert(connection, x)) for x in "ab"]  # type: ignore[misc]
+    await database.write(lambda connection: insert(connection, "c"))
+    assert [one.done() for one in joining] == [True, True]
+    assert await numbers(database) == ["a", "b", "c"]
+    after = await database.read(lambda connection: connection.pragma("data_version"))
+    assert after == before + 1
+
+
+async def test_what_joins_the_next_write_is_written_where_none_follows(tmp_path: Path) -> None:
+    database = await Database.open(tmp_path / "n.db", NUMBERS)
+    assert await database.submit_with_next(lambda connection: insert(connection, "a")) == 1
+    closing = database.submit_with_next(lambda connection: insert(connection, "b"))
+    await database.close()
+    assert await closing == 2
+    with pytest.raises(StoreError):
+        database.submit_with_next(lambda connection: insert(connection, "c"))
+
+
 async def test_an_op_that_raises_fails_alone(database: Database) -> None:
     def half(connection: apsw.Connection) -> None:
         insert(connection, "half")
