@@ -69,9 +69,12 @@ async def test_what_is_queued_together_is_one_transaction(database: Database) ->
 
 
 async def test_what_joins_the_next_write_is_in_its_transaction_and_before_it(database: Database) -> None:
+    go = await held(database)
     before = await database.read(lambda connection: connection.pragma("data_version"))
     joining = [database.submit_with_next(lambda connection, x=x: insert(connection, x)) for x in "ab"]  # type: ignore[misc]
-    await database.write(lambda connection: insert(connection, "c"))
+    last = database.submit(lambda connection: insert(connection, "c"))
+    go.set()
+    await last
     assert [one.done() for one in joining] == [True, True]
     assert await numbers(database) == ["a", "b", "c"]
     after = await database.read(lambda connection: connection.pragma("data_version"))
