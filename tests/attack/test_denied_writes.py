@@ -249,6 +249,16 @@ async def test_a_repository_around_what_was_written_is_asked_about() -> None:
         assert not (other / ".git/hooks/pre-commit").exists()
 
 
+@pytest.mark.parametrize("command", ["cat ~/Documents/b", "echo theirs > ~/Documents/b", "mkdir -p ~/new/x"])
+async def test_where_no_command_is_asked_about_places_are(command: str) -> None:
+    async with scene(trusted=True, config={"approvals": {"mode": "off", "off_in": "sandbox"}}) as one:
+        folder = fill_documents(one)
+        assert "Not allowed" in await one.run(command)
+        assert "Not allowed" in await one.run(command, says(NO)) and len(one.asked) == 1
+        assert (folder / "b").read_text() == "mine" and not (one.home.home / "new").exists()
+        assert "exit code 0" in await one.run("touch a && git status; rm a", says(NO)) and len(one.asked) == 1
+
+
 @pytest.mark.needs("bubblewrap")
 @pytest.mark.parametrize("scope", [ONCE, YES])
 async def test_a_new_folder_in_the_home_is_made_with_a_yes(scope: AnswerScope) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 from hermes.core.errors import ToolError
 from hermes.core.messages import Source
 from hermes.core.outcomes import AnswerScope
-from hermes.execution.base import DeniedPath
+from hermes.execution.base import DeniedPath, TerminalBackend
 from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
@@ -189,7 +189,9 @@ class PolicyGate:
         asks = self.list_objections(facts)
         if asks and asks[0].verdict is Verdict.DENY:
             return structs.replace(base, verdict=Verdict.DENY, rule=asks[0].rule, reason=asks[0].reason)
-        if not asks or self._is_asking_off(context, command=bool(facts.line)):
+        if facts.line and self._is_off_in(context.backend):
+            asks = [one for one in asks if one.rule in _PLACE_RULES]
+        if not asks or self.session_grants.yolo:
             return base
         named = ((one.rule, subject) for one in asks for subject in _list_refusal_subjects(one, facts))
         for rule, subject in named:
@@ -273,12 +275,9 @@ class PolicyGate:
         granted = (one.pattern for one in plain if one.places_hash == led)
         return facts.line in lines or escape_pattern(facts.line) in (*lines, *granted)
 
-    def _is_asking_off(self, context: ToolContext, *, command: bool) -> bool:
-        if self.session_grants.yolo:
-            return True
-        backend = context.backend
-        # What a backend holds back is its commands: other tools, and connections, are asked about all the same.
-        return command and bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
+    def _is_off_in(self, backend: TerminalBackend) -> bool:
+        # What a backend holds back is its commands: other tools, connections and places are asked about all the same.
+        return bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
 
 
 def _build_grants(
