@@ -51,9 +51,10 @@ def _makes_folders(command: SimpleCommand) -> bool:
 
 def _find_folder(path: str, context: ToolContext, *, is_folder: bool) -> str:
     """Return the folder that a person has to open before a path (resolved) can be written: its project, or the nearest
-    that exists. A home is never opened itself, but a folder that is to be made in it, without a dot before its name
-    or for tool chains.
-    Empty where nobody can open it.
+    that exists; empty where nobody can open it.
+
+    A home is never opened itself. A folder that is to be made in it is, if it is for tool chains or has no dot before
+    its name.
     """
     missing, folder, home = "", path, context.places.home
     while not os.path.isdir(folder):
