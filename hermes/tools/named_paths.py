@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from hermes.safety.paths import Places
-from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
+from hermes.safety.shell.findings import CommandEffect, EffectKind, SimpleCommand
 from hermes.safety.shell.words import MADE_HERE
 from hermes.util.localizable import change_text
 
@@ -51,9 +51,9 @@ def write_as_typed(text: str) -> str:
     return _SPECIAL_PARAMETER.sub(r"$\1", text.replace(MADE_HERE, _RANDOM_NAME))
 
 
-def list_targets(judged: CommandJudgement, *kinds: EffectKind) -> set[str]:
-    """Return the targets of a command's effects of these kinds, or of all that change something."""
-    return {one for effect in judged.effects if effect.kind in (kinds or _CHANGING_KINDS) for one in effect.targets}
+def list_targets(effects: Iterable[CommandEffect], *kinds: EffectKind) -> set[str]:
+    """Return the targets of the effects of these kinds, or of all that change something."""
+    return {one for effect in effects if effect.kind in (kinds or _CHANGING_KINDS) for one in effect.targets}
 
 
 def list_command_paths(commands: Iterable[SimpleCommand], places: Places, *, is_slashed: bool = False) -> set[str]:

@@ -27,11 +27,11 @@ def find_outside_writes(
     `changing` are those of its programs that do more than look: a path in their words at which nothing is they are
     about to make. Only what lies in the home or beside the workspace is looked at, and what can be opened.
     """
-    removed = list_targets(judged, EffectKind.DELETES)
+    removed = list_targets(judged.effects, EffectKind.DELETES)
     named = set(filter(_is_plain, list_command_paths(changing, context.places, is_slashed=True)))
     missing = {one for one in removed | named if not os.path.lexists(context.backend.to_local_path(one))}
     folders = list_command_paths(filter(_makes_folders, judged.commands), context.places)
-    written = (list_targets(judged) - removed) | (named & missing) | (removed - missing)
+    written = (list_targets(judged.effects) - removed) | (named & missing) | (removed - missing)
     found: dict[str, str] = {}
     for path in sorted(one for one in written if one[:1] == "/"):
         real = os.path.realpath(context.backend.to_local_path(path))

@@ -12,6 +12,9 @@ IN_THE_KERNEL = pytest.mark.skipif(
 )
 
 
+AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@b.test")
+
+
 def repository(one: Scene) -> Path:
     """The workspace as a repository with a setting of the person's own that lets git run a program."""
     subprocess.run(["git", "init", "-q", str(one.home.cwd)], check=True, env=one.home.environ)
@@ -41,6 +44,38 @@ async def test_harmless_settings_work_after_a_yes(command: str) -> None:
         assert len(one.asked) == 1 and "settings of the repository" in one.asked[0].reason
         assert HARMLESS[command] in config.read_text() and config.read_text().startswith(before.rstrip("\n"))
         assert list((one.home.cwd / ".git").glob("*.held")) == []
+
+
+@pytest.mark.needs("git")
+async def test_a_submodule_is_added_and_updated_after_a_yes() -> None:
+    allow = "-c protocol.file.allow=always"
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        config = repository(one)
+        library = one.home.cwd.parent.resolve() / "lib"
+        for words in (
+            ("init", "-q", str(library)),
+            ("-C", str(library), *AUTHOR, "commit", "-q", "--allow-empty", "-mx"),
+        ):
+            subprocess.run(["git", *words], check=True, env=one.home.environ)
+        assert "exit code 0" in await one.run(f"git {allow} submodule add -q ../lib parts/lib", says(ONCE))
+        assert "read" in one.asked[0].session_covers and "settings of the repository" in one.asked[0].reason
+        assert '[submodule "parts/lib"]' in config.read_text()
+        assert "exit code 0" in await one.run(f"git {allow} submodule update --init", says(ONCE))
+        assert "exit code 0" in await one.run("git submodule status", says(NO))
+        assert len(one.asked) == 2
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("option", ["-c core.fsmonitor=./evil", "-c alias.x=!./evil"])
+async def test_options_of_a_call_that_run_programs_change_no_settings(option: str) -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        (one.home.cwd / "evil").write_text("#!/bin/sh\ngit config core.pager ./evil\n")
+        (one.home.cwd / "evil").chmod(0o755)
+        before = config.read_text()
+        await one.run(f"git {option} submodule init; git {option} status", says(ONCE))
+        assert config.read_text() == before and one.asked == []
 
 
 @pytest.mark.needs("git")

@@ -215,7 +215,7 @@ def _find_read_files(judged: CommandJudgement, named: Collection[str], home: str
     Not the interpreter that runs it: that prints what it is given.
     """
     programs = {os.path.join(one.cwd, one.argv[0]) for one in judged.commands if one.argv and is_interpreter(one)}
-    made = list_targets(judged)
+    made = list_targets(judged.effects)
     there = tuple(sorted(path for path in named if path not in programs and _is_read(path, made, home)))
     if there:
         yield CommandEffect(EffectKind.READS, (), there)

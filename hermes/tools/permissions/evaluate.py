@@ -77,7 +77,7 @@ def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:
     once = context.state.one_time_paths.get(facts.subject)
     if any(one.is_write for one in (*facts.opened, *(once.paths if once is not None else ()))):
         return True
-    changed = (os.path.realpath(one.rstrip("*")) for one in list_targets(facts.judged) if one[:1] == "/")
+    changed = (os.path.realpath(one.rstrip("*")) for one in list_targets(facts.judged.effects) if one[:1] == "/")
     workspace = os.path.realpath(context.places.workspace)
     return any(not is_or_below(one, workspace) and context.backend.is_writable(one) for one in changed)
 

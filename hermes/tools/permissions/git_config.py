@@ -3,6 +3,7 @@ only after a person's approval.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 from hermes.execution.git_programs import find_config_file, list_programs_of_command, list_repository_programs
@@ -29,8 +30,10 @@ _READ_OPTIONS = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list
 _OTHER_SCOPE_OPTIONS = ("--global", "--system", "--file", "-f", "--blob", "--worktree", "--edit", "-e", "edit")
 _REMOVAL_OPTIONS = ("--unset", "--unset-all", "--remove-section", "unset", "remove-section")
 _SETTING_WORDS = ("set", "--add", "--replace-all", "--local")
-_REMOTE_VERBS = ("add", "set-url", "rename", "remove", "rm", "set-branches")
-_UPSTREAM_OPTIONS = ("-u", "--set-upstream-to", "--unset-upstream")
+_CHANGES = re.compile(
+    r"remote (add|set-url|rename|remove|rm|set-branches)\b|branch (.* )?(-u|--set-upstream-to|--unset-upstream)\b"
+    r"|submodule ((add|init|sync|deinit|set-url)\b|update .*--init\b)"
+)
 _NEUTRAL_COMMANDS = ("echo", "true", "cd", "pwd")
 _NEUTRAL_VERBS, _RECORDING_VERBS = ("config", "remote", "status"), ("add", "commit", "log", "diff", "init")
 _NEVER_CHANGED = "settings that let git run programs are not changed from the sandbox: the person does that"
@@ -55,29 +58,36 @@ def judge_changed_settings(judged: CommandJudgement) -> Sequence[CommandFinding]
     return [one for one in findings if one.verdict is Verdict.DENY] or findings
 
 
+def _split_call(one: SimpleCommand) -> tuple[str, tuple[str, ...]]:
+    """Return what git is asked to do, with its words; empty for other programs.
+
+    Settings of the one call that let git run nothing are left out; with others the call is none that is known here.
+    """
+    words = one.argv[1:] if one.argv[:1] == ("git",) else ()
+    while words[:1] == ("-c",) and "".join(words[1:2]).startswith(("protocol.", "user.")):
+        words = words[2:]
+    return "".join(words[:1]), words[1:]
+
+
 def _is_config_change(one: SimpleCommand) -> bool:
-    verb, rest = one.argv[1:2], one.argv[2:]
-    if one.argv[:1] != ("git",) or not rest:
-        return False
-    if verb == ("config",):
+    verb, rest = _split_call(one)
+    if verb == "config":
         return len(_list_operands(rest)) > 1 or any(word in _REMOVAL_OPTIONS for word in rest)
-    if verb == ("remote",):
-        return rest[0] in _REMOTE_VERBS
-    return verb == ("branch",) and any(word.partition("=")[0] in _UPSTREAM_OPTIONS for word in rest)
+    return _CHANGES.match(" ".join((verb, *rest))) is not None
 
 
 def _is_neutral_command(one: SimpleCommand) -> bool:
     """Return whether a command beside a change can have no effect of its own that matters here."""
     if one.argv[:1] != ("git",):
         return one.argv[0] in _NEUTRAL_COMMANDS
-    verb = "".join(one.argv[1:2])
+    verb, _ = _split_call(one)
     # What records changes is harmless in a repository in which nothing but git itself runs by that.
     return verb in _NEUTRAL_VERBS or (verb in _RECORDING_VERBS and list_repository_programs(one.cwd) == [])
 
 
 def _is_undecidable(one: SimpleCommand) -> bool:
     """Return whether a change is of other settings than the repository's, or is only known when it runs."""
-    return any("$" in word or word.partition("=")[0] in _OTHER_SCOPE_OPTIONS for word in one.argv[2:])
+    return any("$" in word or word.partition("=")[0] in _OTHER_SCOPE_OPTIONS for word in _split_call(one)[1])
 
 
 def _list_operands(rest: Sequence[str]) -> list[str]:
@@ -98,10 +108,10 @@ def _judge_change(one: SimpleCommand) -> CommandFinding:
 
 
 def _list_assignments(one: SimpleCommand) -> Iterator[tuple[str, str]]:
-    rest = one.argv[2:]
-    if one.argv[1] == "config" and not any(word in _REMOVAL_OPTIONS for word in rest):
+    verb, rest = _split_call(one)
+    if verb == "config" and not any(word in _REMOVAL_OPTIONS for word in rest):
         name, *values = _list_operands(rest)
         yield name, values[0] if values else ""
-    elif one.argv[1] == "remote" and rest[0] in ("add", "set-url"):
+    elif verb == "remote" and rest[0] in ("add", "set-url"):
         named = [word for word in rest[1:] if not word.startswith("-")]
         yield f"remote.{named[0] if named else ''}.url", named[-1] if named else ""

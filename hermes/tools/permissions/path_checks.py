@@ -28,10 +28,6 @@ _FOLDER_READERS = word_set(
 _MAX_PATHS = 2_000
 
 
-_MIN_LINKS = 2
-"""The number of a file's names from which on another of them may be a protected one."""
-
-
 def check_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield what speaks against the paths that a tool names by itself."""
     for one in facts.paths:
@@ -80,7 +76,7 @@ def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:
 
 def check_dot_files(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each dot file of the home that a command writes."""
-    for target in sorted(list_targets(facts.judged)):
+    for target in sorted(list_targets(facts.judged.effects)):
         if _is_home_dot_file(os.path.normpath(target), context) and "/.cache/" not in target:
             reason = N_("{target} is a setting of some program", target=target)
             yield CommandFinding(Verdict.ASK, "dot-file", reason, quote_argv((">", target)))
@@ -118,7 +114,7 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
     """Yield findings for paths that lead to protected places through links, as they are now: the text shows none."""
     from hermes.safety.path_policy import judge_path
 
-    changed = list_targets(facts.judged)
+    changed = list_targets(facts.judged.effects)
     for path in sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]:
         real = _resolve_link(path)
         found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
@@ -137,7 +133,7 @@ def _resolve_link(path: str) -> str:
     if real != os.path.normpath(path):
         return real
     status = os.lstat(real)
-    return real if stat.S_ISREG(status.st_mode) and status.st_nlink >= _MIN_LINKS else ""
+    return real if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else ""
 
 
 def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
@@ -158,7 +154,7 @@ def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[C
 
 def check_closed_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield refusals for what a sandbox keeps closed, or takes back after a command, whatever a person says."""
-    for target in sorted(one for one in list_targets(facts.judged, *PERSISTING_KINDS) if one[:1] == "/"):
+    for target in sorted(one for one in list_targets(facts.judged.effects, *PERSISTING_KINDS) if one[:1] == "/"):
         real = os.path.realpath(target)
         why = write_refusal(real, context.places)
         if why == OBEYED_REASON or (why and not context.backend.is_writable(real)):

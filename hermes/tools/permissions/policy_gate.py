@@ -21,6 +21,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
+from hermes.tools.named_paths import list_targets
 from hermes.tools.permissions import gate
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -189,9 +190,8 @@ class PolicyGate:
         asks = self.list_objections(facts)
         if asks and asks[0].verdict is Verdict.DENY:
             return structs.replace(base, verdict=Verdict.DENY, rule=asks[0].rule, reason=asks[0].reason)
-        if facts.line and self._is_off_in(context.backend):
-            asks = [one for one in asks if one.rule in _PLACE_RULES]
-        if not asks or self.session_grants.yolo:
+        asks = self._list_asked(asks, facts, context.backend)
+        if not asks:
             return base
         named = ((one.rule, subject) for one in asks for subject in _list_refusal_subjects(one, facts))
         for rule, subject in named:
@@ -260,8 +260,6 @@ class PolicyGate:
             return True
         named = (one for one in self.session_grants.grants if one.pattern)
         grants = [one for one in named if covers_subject(one.pattern, finding.subject)]
-        if not grants:
-            return False
         led, bound = _bind_grant(finding, facts, _fingerprint_run_files(runs))
         return any(one.places_hash == led and one.fingerprint in ("", bound) for one in grants)
 
@@ -275,9 +273,14 @@ class PolicyGate:
         granted = (one.pattern for one in plain if one.places_hash == led)
         return facts.line in lines or escape_pattern(facts.line) in (*lines, *granted)
 
-    def _is_off_in(self, backend: TerminalBackend) -> bool:
-        # What a backend holds back is its commands: other tools, connections and places are asked about all the same.
-        return bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
+    def _list_asked(
+        self, asks: list[CommandFinding], facts: "CallFacts", backend: TerminalBackend
+    ) -> list[CommandFinding]:
+        """Return the questions that are put: none where the person wants none in this session, and of a command that
+        is not asked about where it runs those about places, connections being decided when they are made.
+        """
+        is_off = facts.line and self.policy.off_in == backend.name and backend.contained
+        return [one for one in asks if (one.rule in _PLACE_RULES or not is_off) and not self.session_grants.yolo]
 
 
 def _build_grants(
@@ -299,7 +302,9 @@ def _bind_grant(finding: CommandFinding, facts: "CallFacts", code: str) -> tuple
     """
     if finding.rule in _PLACE_RULES:
         return "", ""
-    return _hash_places(facts.effects, finding.subject, _collect_variables(facts)), code
+    # What steers a call's programs besides their words counts: earlier exports, and what the line assigns.
+    steering = {**facts.exported, "": " ".join(_find_assignments(facts.line))}
+    return _hash_places(facts.effects, finding.subject, steering), code
 
 
 @lru_cache(maxsize=256)
@@ -325,8 +330,7 @@ def _list_refusal_subjects(one: CommandFinding, facts: "CallFacts") -> tuple[str
         return ()
     if one.rule == gate.OUTSIDE and not facts.line and one.subject != facts.subject:
         # A file tool's: the question names the folder, too.
-        written = (effect for effect in facts.effects if effect.kind is EffectKind.WRITES)
-        return tuple(quote_argv((gate.WRITE, target)) for effect in written for target in effect.targets)
+        return tuple(quote_argv((gate.WRITE, one)) for one in sorted(list_targets(facts.effects, EffectKind.WRITES)))
     return (one.subject,)
 
 
@@ -354,9 +358,8 @@ def _list_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterato
 
 def _quote_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
     for one in asks:
-        words = one.subject if one.subject != facts.subject else ""
-        shown = truncate_middle(words, _MAX_PART_CHARACTERS)
-        yield N_("{reason} (`{words}`)", reason=one.reason, words=shown) if words else one.reason
+        words = truncate_middle(one.subject, _MAX_PART_CHARACTERS) if one.subject != facts.subject else ""
+        yield N_("{reason} (`{words}`)", reason=one.reason, words=words) if words else one.reason
     if any(one.rule in _UNJUDGED_RULES for one in asks):
         yield "not all of it could be judged: read all of it before you say yes"
     if not all(one.subject for one in asks):
@@ -368,11 +371,6 @@ def _quote_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterat
 def _find_assignments(line: str) -> list[str]:
     """Return the assignments in a line that programs may see, in the order of the line."""
     return re.findall(_ASSIGNMENT, line) if "=" in line else []
-
-
-def _collect_variables(facts: "CallFacts") -> Mapping[str, str]:
-    """Return what steers a call's programs besides their words: earlier exports, and what the line assigns."""
-    return {**facts.exported, "": " ".join(_find_assignments(facts.line))}
 
 
 def _hash_places(effects: Iterable[CommandEffect], subject: str, variables: Mapping[str, str]) -> str:
