@@ -181,9 +181,9 @@ def list_obeyed(before: dict[str, bytes], after: dict[str, bytes], home: Path) -
     found = []
     for path in changed:
         row = find_obeyed_row(path)
-        if path.endswith(HELD_SUFFIX):
+        if path.endswith((HELD_SUFFIX, ".sample")):
             continue  # a name that nothing obeys
-        hook = "/.git/hooks/" in path and not path.endswith(".sample")
+        hook = "/.git/hooks/" in path
         starts = Path(path).parent == home and path.endswith(start_files)
         if hook or starts or (row is not None and row.tainted is WriteRule.REFUSED):
             found.append(path)
