@@ -212,6 +212,10 @@ class TerminalBackend(Protocol):
         """Return whether a person may open a path (resolved) to commands that they do not see, or may not write."""
         ...
 
+    def list_opened(self) -> Sequence[DeniedPath]:
+        """Return the places outside of the workspace that a person has opened to all commands of the session."""
+        ...
+
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain what a command did not get here, judging by its text and output: paths that are opened to nobody,
         settings that are kept, variables. A line for each; of what may come again only the first time.
@@ -278,6 +282,10 @@ class UnconfinedBackend:
     def can_open(self, denied: DeniedPath) -> bool:
         """Return False: nothing is kept from commands, so nothing can be opened."""
         return False
+
+    def list_opened(self) -> Sequence[DeniedPath]:
+        """Return nothing: there is no wall in which something could be opened."""
+        return ()
 
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain which variables a command used that commands do not get; no place is closed here."""

@@ -44,7 +44,7 @@ class AccessLayout(Struct, frozen=True, kw_only=True):
 
     def access_of(self, path: str) -> PathAccess:
         """Return how a path (absolute, resolved) appears."""
-        while path not in self.access_by_path and len(path) > 1:
+        while path not in self.access_by_path and path not in ("/", "//", ""):  # each has no folder but itself
             path = os.path.dirname(path)
         return self.access_by_path.get(path, PathAccess.READ)
 

@@ -49,7 +49,7 @@ class Places(Struct, frozen=True, kw_only=True):
         """Return an absolute path: `~` is the person's home, relative means below `cwd`. `..` is left standing."""
         if path == "~" or path.startswith("~/"):
             path = self.home + path[1:]
-        return os.path.join(cwd, path)
+        return os.path.join(cwd, path if path[:2] != "//" else f"/{path.lstrip('/')}")
 
 
 _SYSTEM = str.split("""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from msgspec import structs
 
 from hermes.core.checkpoints import WorkspaceChanges
+from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import is_autorun_file, is_instruction_file
 from hermes.safety.layout import PathAccess
@@ -48,11 +49,12 @@ class EffectMarks:
         approved: Collection[str],
         *,
         anything: bool,
+        opened: Collection[DeniedPath] = (),
     ) -> list[str]:
         """Mark what a call has changed with the sources that were in the conversation, or came by its result.
 
         `named` are the files that it wrote by itself; `approved` those that a person has allowed by their names: what
-        runs later is not marked then. Return lines for the person and the model.
+        runs later is not marked then. `opened` is what was open to it alone. Return lines for the person and the model.
         """
         self._running_calls -= 1
         if not sources:
@@ -61,7 +63,7 @@ class EffectMarks:
         if own:
             digests = await asyncio.to_thread(lambda: {one: digest_file(one) for one in own})
             context.taint_marks.mark_digests(digests, sources)
-        changes = await _list_changes(context) if anything or self._window_sources else _NO_CHANGES
+        changes = await _list_changes(context, opened) if anything or self._window_sources else _NO_CHANGES
         states = {path: state for path, state in changes.files.items() if path not in named}
         return await self._mark_changes(context, structs.replace(changes, files=states), sources, own)
 
@@ -69,7 +71,7 @@ class EffectMarks:
         """Mark what was changed since the last call, at the end of a turn or of the session."""
         self._running_calls = 0  # those that were stopped are over
         if self._window_sources:
-            await self._mark_changes(context, await _list_changes(context), self._window_sources, ())
+            await self._mark_changes(context, await _list_changes(context, ()), self._window_sources, ())
 
     async def _mark_changes(
         self, context: ToolContext, changes: WorkspaceChanges, sources: Sequence[str], named: Sequence[str]
@@ -114,11 +116,11 @@ def _is_running(context: ToolContext) -> bool:
     return processes is not None and processes.has_running()
 
 
-async def _list_changes(context: ToolContext) -> WorkspaceChanges:
-    safeguard = context.safeguard
-    return (
-        await safeguard.list_changes(_list_opened(context), running=_is_running(context)) if safeguard else _NO_CHANGES
-    )
+async def _list_changes(context: ToolContext, opened: Collection[DeniedPath]) -> WorkspaceChanges:
+    if context.safeguard is None:
+        return _NO_CHANGES
+    others = dict.fromkeys((*_list_opened(context), *(one.path for one in opened if one.is_write)))
+    return await context.safeguard.list_changes(list(others), running=_is_running(context))
 
 
 def _list_opened(context: ToolContext) -> list[str]:

@@ -6,7 +6,7 @@ Plans which calls of a batch run side by side.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, field, structs
 
@@ -14,11 +14,12 @@ from hermes.core.errors import ToolError
 from hermes.core.events import ApprovalAsked, Event, Level, Notice, Refused, ToolEnded, ToolStarted
 from hermes.core.messages import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
+from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.tools.effect_marks import EffectMarks
-from hermes.tools.named_paths import rename_paths
+from hermes.tools.named_paths import MAX_PATH, list_targets, rename_paths
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
@@ -312,7 +313,7 @@ class _BatchRun:
                 raise
             result = self._build_result(item, output, await self._locate_provenance(item, output))
             self._record_outcome(noted, result)
-            result = await self._mark_effects(item, noted, result)
+            result = await self._mark_effects(item, noted, result, output.opened_paths)
             if written and self._context.safeguard is not None:
                 await self._context.safeguard.record_after(written)
             if output.failed:
@@ -454,7 +455,7 @@ class _BatchRun:
                 wrote[path] = "\n".join(dict.fromkeys([*known, *sources_from_provenance(origin)]))
 
     async def _mark_effects(
-        self, item: _PreparedCall, written: "_WrittenFiles", result: ToolResultPart
+        self, item: _PreparedCall, written: "_WrittenFiles", result: ToolResultPart, opened: Sequence[DeniedPath]
     ) -> ToolResultPart:
         """Mark what the call has changed, and look again at what still runs; add to the result what there is to say."""
         context, wrote = self._context, self._context.state.written_files
@@ -465,7 +466,9 @@ class _BatchRun:
             origin = result.provenance
             reached = sources_from_provenance(origin) if origin is not None and origin.is_untrusted else ()
             sources = tuple(dict.fromkeys((*context.state.taint.list_sources(), *reached)))
-            lines += await self._marks.end_call(context, sources, named, approved, anything=_changes_anything(item))
+            lines += await self._marks.end_call(
+                context, sources, named, approved, anything=_changes_anything(item), opened=opened
+            )
         for line in lines:
             self._emit(Notice(Level.WARNING, line))
         if context.backend_handle.backend is not None:
@@ -479,15 +482,19 @@ class _BatchRun:
         if (output.is_own_text and not runs) or (said is not None and said.source is not Source.FILE):
             return said
         paths = [use.path for use in item.paths if not use.write]
-        if runs:  # what a program prints may be of any file: of its folder's, the workspace's, or what is open to it
-            folder = item.decision.cwd or str(self._context.state.cwd)
-            paths += map(os.path.realpath, (folder, self._context.places.workspace, *output.opened_paths))
+        paths += self._list_program_places(item, output) if runs else ()
         from hermes.tools.result_provenance import find_provenance
 
         # What came to a process in the background may come out of any command, and out of its files.
         seen_hosts = self._find_contacted_hosts(item, output)
         found = find_provenance(item.decision.effects, paths, self._context, seen_hosts, runs=runs)
         return found or (said and structs.replace(said, vouched=True))
+
+    def _list_program_places(self, item: _PreparedCall, output: ToolOutput) -> Iterator[str]:
+        """Yield the places whose files a program may print: its folder, the workspace, and what is open to it."""
+        yield os.path.realpath(item.decision.cwd or str(self._context.state.cwd))
+        yield os.path.realpath(self._context.places.workspace)
+        yield from (os.path.realpath(one.path) for one in output.opened_paths)
 
     def _find_contacted_hosts(self, item: _PreparedCall, output: ToolOutput) -> frozenset[str] | None:
         """Return the hosts that something came from, or None for those that the call names."""
@@ -548,9 +555,9 @@ def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> l
     """
     from hermes.tools.permissions.losses import list_matches  # loaded with the first command
 
-    kinds = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
-    targets = {one for effect in decision.effects if effect.kind in kinds for one in effect.targets if one[:1] == "/"}
-    named = (path for one in targets for path in list_matches(context.backend.to_local_path(one)))
+    targets = list_targets(decision.effects, EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
+    known = (one for one in targets if one[:1] == "/" and len(one) <= MAX_PATH)  # the kernel knows no longer ones
+    named = (path for one in known for path in list_matches(context.backend.to_local_path(one)))
     inside = context.places.workspace
     return sorted(one for one in named if os.path.isfile(one) or not (is_or_below(one, inside) or os.path.isdir(one)))
 

@@ -9,7 +9,7 @@ from hermes.safety.shell.words import MADE_HERE
 from hermes.util.localizable import change_text
 
 MAX_PATH = 4_096
-_CHANGING_KINDS = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
+CHANGING_KINDS = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which paths are looked for."""
 _MAX_PATHS = 200
@@ -53,7 +53,7 @@ def write_as_typed(text: str) -> str:
 
 def list_targets(effects: Iterable[CommandEffect], *kinds: EffectKind) -> set[str]:
     """Return the targets of the effects of these kinds, or of all that change something."""
-    return {one for effect in effects if effect.kind in (kinds or _CHANGING_KINDS) for one in effect.targets}
+    return {one for effect in effects if effect.kind in (kinds or CHANGING_KINDS) for one in effect.targets}
 
 
 def list_command_paths(commands: Iterable[SimpleCommand], places: Places, *, is_slashed: bool = False) -> set[str]:

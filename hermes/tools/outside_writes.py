@@ -4,14 +4,15 @@ halfway.
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 
 from hermes.execution.base import DeniedPath
 from hermes.safety.home_places import TOOL_CHAINS
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
-from hermes.tools.named_paths import list_command_paths, list_targets
-from hermes.tools.path_access import find_openable_project
+from hermes.tools.named_paths import CHANGING_KINDS, MAX_PATH, list_command_paths, list_targets
+from hermes.tools.path_access import find_openable_project, trace_path
 from hermes.tools.session import ToolContext
 
 _NO_PLAIN_PATH = re.compile(r"[\s*?\[\]{}()<>$:;|&'\"]")
@@ -22,23 +23,62 @@ def find_outside_writes(
     judged: CommandJudgement, changing: Iterable[SimpleCommand], context: ToolContext
 ) -> dict[str, str]:
     """Return the paths (absolute) that a command would write and may not, each with the folder (resolved) that a person
-    has to open before.
+    has to open before; the home stands for a folder in it that would go as a whole, which nobody can allow.
 
-    `changing` are those of its programs that do more than look: a path in their words at which nothing is they are
-    about to make. Only what lies in the home or beside the workspace is looked at, and what can be opened.
+    `changing` are those of its programs that do more than look. Where nothing else is known of what one of them writes,
+    a path in its words at which nothing is counts as what it is about to make. Only what lies in the home or beside the
+    workspace is looked at, and what can be opened.
     """
     removed = list_targets(judged.effects, EffectKind.DELETES)
-    named = set(filter(_is_plain, list_command_paths(changing, context.places, is_slashed=True)))
-    missing = {one for one in removed | named if not os.path.lexists(context.backend.to_local_path(one))}
+    written = list_targets(judged.effects) - removed | _list_made(judged, changing, context)
     folders = list_command_paths(filter(_makes_folders, judged.commands), context.places)
-    written = (list_targets(judged.effects) - removed) | (named & missing) | (removed - missing)
+    folders |= {one.rstrip("/") for one in list_command_paths(judged.commands, context.places) if one[-1:] == "/"}
+    find_folder = cache(partial(_find_folder, context))
     found: dict[str, str] = {}
-    for path in sorted(one for one in written if one[:1] == "/"):
-        real = os.path.realpath(context.backend.to_local_path(path))
-        folder = _find_folder(os.path.dirname(real) if path in removed else real, context, is_folder=path in folders)
-        if folder and not context.backend.is_writable(real):
-            found[path] = folder
-    return found
+    for path in filter(_is_usable, sorted(written | removed)):
+        if path in removed:
+            found[path] = _find_folder_around(path, context, find_folder)
+        elif (real := _resolve(path, context)) and not context.backend.is_writable(real):
+            found[path] = find_folder(*_find_way(real), is_made=path.rstrip("/") in folders)
+    return {path: folder for path, folder in found.items() if folder}
+
+
+def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[..., str]) -> str:
+    """Return the folder that has to be opened so that a path can be removed from it."""
+    folder = _resolve(os.path.dirname(path), context)
+    is_there = os.path.lexists(context.backend.to_local_path(path))
+    if not folder or not is_there or context.backend.is_writable(folder):
+        return ""
+    whole = folder == context.places.home and os.path.isdir(path)
+    return folder if whole else find_folder(*_find_way(folder), is_made=False)
+
+
+def _list_made(judged: CommandJudgement, changing: Iterable[SimpleCommand], context: ToolContext) -> set[str]:
+    """Return what programs are given a path of at which nothing is, where what they write is not known otherwise."""
+    known = {one.argv for one in judged.effects if one.kind in CHANGING_KINDS}
+    guessed = (SimpleCommand(one.argv[1:], one.cwd) for one in changing if one.argv not in known)
+    named = filter(_is_plain, list_command_paths(guessed, context.places, is_slashed=True))
+    return {one for one in named if _is_usable(one) and not os.path.lexists(context.backend.to_local_path(one))}
+
+
+def _is_usable(path: str) -> bool:
+    return path[:1] == "/" and len(path) <= MAX_PATH
+
+
+def _resolve(path: str, context: ToolContext) -> str:
+    """Return where a path leads in the eyes of commands, to which some folders are their own; empty where nobody can
+    tell.
+    """
+    trace = trace_path(context.backend.to_local_path(path), context)
+    return trace.real if trace is not None else ""
+
+
+def _find_way(path: str) -> tuple[str, str, bool]:
+    """Return the nearest folder that exists, what is missing in it, and whether more is missing below that."""
+    missing, folder = "", path
+    while not os.path.isdir(folder):
+        missing, folder = folder, os.path.dirname(folder)
+    return folder, missing, missing != path
 
 
 def _is_plain(word: str) -> bool:
@@ -49,20 +89,18 @@ def _makes_folders(command: SimpleCommand) -> bool:
     return command.argv[:1] == ("mkdir",)
 
 
-def _find_folder(path: str, context: ToolContext, *, is_folder: bool) -> str:
-    """Return the folder that a person has to open before a path (resolved) can be written: its project, or the nearest
-    that exists; empty where nobody can open it.
+def _find_folder(context: ToolContext, folder: str, missing: str, is_deep: bool, *, is_made: bool) -> str:
+    """Return the folder that a person has to open before what is missing in a folder can be made: its project, or the
+    folder itself; empty where nobody can open it.
 
     A home is never opened itself. A folder that is to be made in it is, if it is for tool chains or has no dot before
     its name.
     """
-    missing, folder, home = "", path, context.places.home
-    while not os.path.isdir(folder):
-        missing, folder = folder, os.path.dirname(folder)
+    home = context.places.home
     if not any(is_or_below(folder, one) for one in (home, os.path.dirname(context.places.workspace))):
         return ""
     is_ordinary = not missing.startswith(f"{home}/.") or missing.removeprefix(f"{home}/") in TOOL_CHAINS
-    if folder == home and (missing != path or is_folder) and is_ordinary:
-        folder = missing or folder
+    if folder == home and missing and (is_deep or is_made) and is_ordinary:
+        folder = missing
     folder = find_openable_project(folder, context, is_write=True)
     return folder if context.backend.can_open(DeniedPath(folder, is_write=True)) else ""

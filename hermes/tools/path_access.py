@@ -8,8 +8,10 @@ import contextlib
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -23,6 +25,8 @@ from hermes.tools.session import ToolContext
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, HeldPath, RefusedPathError, hold_path, open_folder
 
 _HOME = re.compile(r"/home/[^/]+|/root|/Users/[^/]+|/var/root")
+_LOOK_SECONDS = 2.0
+"""Seconds for which a folder counts as large, or not, as it did: a call names many files of one."""
 _HIDDEN_REASON = "commands do not see it, and nobody has opened it"
 
 
@@ -126,8 +130,13 @@ def find_openable_project(path: str, context: ToolContext, *, is_write: bool) ->
     wide = find_project_folder(path, context.places.home)
     if wide == path or not context.backend.can_open(DeniedPath(wide, is_write=is_write)):
         return path
-    # What is only read must be looked through for keys: of a very large project only the folder is opened.
-    return wide if is_write or find_keys_below(wide) is not None else path
+    return wide if _can_hide_keys(wide, int(time.monotonic() / _LOOK_SECONDS)) else path
+
+
+@lru_cache(maxsize=64)
+def _can_hide_keys(folder: str, _age: int) -> bool:
+    """Return whether a folder can be looked through for keys, which are hidden in it when it is opened."""
+    return find_keys_below(folder) is not None
 
 
 def list_opened_by_yes(real: str, hidden: Sequence[str], context: ToolContext) -> tuple[str, ...]:
@@ -147,7 +156,7 @@ def is_named_by_person(real: str, hidden: Iterable[str], context: ToolContext) -
     cwd = str(context.state.cwd)
     for words in context.state.taint.list_named_paths():
         path = os.path.normpath(context.places.expand_path(words, cwd))
-        if (path == real or path in hidden) and os.path.realpath(path) == real and not os.path.isdir(real):
+        if path == real and os.path.realpath(path) == real and not os.path.isdir(real):
             return SessionView(context).is_hidden(path)
     return False
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import ImagePart, Provenance, ToolStatus
+from hermes.execution.base import DeniedPath
 from hermes.safety.shell.findings import CommandFinding
 from hermes.tools.schema import Arguments, ParameterSet, parameters_from_function
 from hermes.tools.session import ToolContext
@@ -60,7 +61,7 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     """The exit code of a program that failed; negative for a signal."""
     contacted_hosts: frozenset[str] | None = None
     """The hosts from which anything came; None: nobody saw that, so the hosts that the call names count."""
-    opened_paths: tuple[str, ...] = ()
+    opened_paths: tuple[DeniedPath, ...] = ()
     """The places that were opened to its command, so that what it prints may be of them."""
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None

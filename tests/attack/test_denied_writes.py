@@ -142,7 +142,6 @@ WRITES = (
     "sqlite3 ~/Documents/x.db 'create table t (a)' || touch ~/Documents/x.db",
     "gcc --output=../home/Documents/copy a || touch ../home/Documents/copy",
     "mv ~/Documents/b .",
-    "rm ~/Documents/b",
 )
 
 
@@ -171,7 +170,6 @@ async def test_a_yes_to_what_a_command_writes_comes_before_it_runs(command: str,
 @pytest.mark.parametrize(
     "command",
     [
-        "ls ../missing",
         "test -d ../missing || echo none",
         "echo ../missing/x",
         "grep -r ../missing .",

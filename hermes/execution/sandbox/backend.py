@@ -134,6 +134,8 @@ class SandboxBackend:
         self._tmpdir: SandboxTmpdir | None = None
         self._settings_copies = SettingsCopies(policy.places.home, environment)
         self._layouts = SessionLayout(self._policy, self._settings_copies, self._probe.mounts)
+        self.list_opened = self._layouts.list_opened
+        """Return the places outside of the workspace that a person has opened to all commands of the session."""
         self._commands: list[SandboxedCommand] = []
         self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
         self._loopback_lock = asyncio.Lock()

@@ -231,6 +231,6 @@ def _is_home(path: str, homes: Iterable[str]) -> bool:
 
 
 def _is_covered(path: str, opened: set[str]) -> bool:
-    while path not in opened and len(path) > 1:
+    while path not in opened and path not in ("/", "//", ""):
         path = os.path.dirname(path)
     return path in opened

@@ -19,6 +19,7 @@ from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.settings_copies import settings_variables
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
 from hermes.safety.layout import AccessLayout, PathAccess
+from hermes.safety.paths import is_or_below
 
 _EXEC_PROGRAM = "import sys; sys.path.append(sys.argv.pop()); import landlock_exec; landlock_exec.main()"
 _READ_RIGHTS = 1 | 1 << 2 | 1 << 3
@@ -53,6 +54,7 @@ class LandlockSandbox:
         self._abi = abi
         self._layout = layout
         self._tmp = tmpdir.tmp
+        self._cwd = os.path.realpath(command.cwd)
         self._terminal: tuple[str, ...] = ()
         self._network = network
         self._request_file = create_memory_file("order")
@@ -102,8 +104,13 @@ class LandlockSandbox:
         yield "/dev", 1 << 3  # names alone
         yield self._settings_folder, _READ_RIGHTS
         yield from ((path, _READ_RIGHTS) for path in _readable_paths(self._layout))
+        apart = (*self._layout.code, *self._layout.paths_with(PathAccess.HIDDEN))
         for root in (self._tmp, *self._layout.paths_with(PathAccess.WRITE)):
-            yield from ((path, write) for path in _paths_without_code(root, self._layout.code))
+            # Only what holds the folder of the command, and its /tmp, may be linked into one another: a second name of
+            # a file in another place could be written later.
+            rights = write if root == self._tmp or is_or_below(self._cwd, root) else write & ~_REFER
+            yield root, 1 << 3
+            yield from ((path, rights) for path in _paths_without_code(root, apart))
         yield from (
             (path, _READ_RIGHTS | 1 << 1 | _TRUNCATE | _IOCTL)
             for path in (*_HARMLESS_DEVICES, *_TERMINAL_DEVICES, *self._terminal)

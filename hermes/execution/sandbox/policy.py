@@ -30,7 +30,7 @@ from hermes.safety.paths import (
     read_refusal,
     write_refusal,
 )
-from hermes.safety.start_links import later_refusal
+from hermes.safety.start_links import find_start_targets, later_refusal
 
 _SOCKET_FOLDERS = ("/run", "/var/run")
 """The folders where services of the machine listen: sockets that are as good as a way out."""
@@ -131,7 +131,8 @@ def build_layout(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) 
     layout = AccessLayout(access_by_path={row.path: row.access for row in rows})
     layout = _simplify_layout(layout, policy.code)
     home = policy.places.home
-    named = [*(row.path for row in policy.readable), *_list_links(home), *_list_links(f"{home}/.config")]
+    own = () if policy.places.confined else (home, f"{home}/.config")
+    named = [*(row.path for row in policy.readable), *(link for folder in own for link in _list_links(folder))]
     return msgspec.structs.replace(layout, links=tuple(_links_of(named, layout)))
 
 
@@ -253,6 +254,8 @@ def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
         return "keys, or Hermes' own, are in it"
     if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
         return "it belongs to the system"
+    if any(is_or_below(path, one) for one in find_start_targets(places.home)):
+        return "a start file in the home leads to it"
     return write_refusal(path, places) or (
         "start files of programs are in it" if has_start_files_below(path, places) else ""
     )
@@ -386,7 +389,7 @@ def _list_shown_entries(home: str, roots: Iterable[str]) -> list[str]:
 def _list_links(folder: str) -> list[str]:
     """Return the links in a folder: of dotfiles that are kept in a project each is one to what commands see."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return [one.path for one in entries if one.is_symlink()]
+        return sorted(one.path for one in entries if one.is_symlink())[:_MAX_HOME_ENTRIES]
     return []
 
 
@@ -548,7 +551,8 @@ def find_unwritable_path(output: str, layout: AccessLayout, cwd: str, home: str,
     """
     denied = (path for path, _ in _find_denied_paths(output, layout, cwd))
     found = (one for path in denied for one in (find_project_folder(path, home), path))
-    return next((path for path in found if os.access(path, os.W_OK) and not refused(path)), "")
+    outside = (path for path in found if layout.access_of(path) is not PathAccess.WRITE)
+    return next((path for path in outside if os.access(path, os.W_OK) and not refused(path)), "")
 
 
 def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: SandboxPolicy) -> str:

@@ -80,7 +80,7 @@ class SessionLayout:
         """Return whether a path that was opened still leads where it led, and its keys can be hidden."""
         if os.path.realpath(denied.path) != denied.path or self.explain_refusal(denied):
             return False
-        return denied.is_write or find_keys_below(denied.path) is not None
+        return find_keys_below(denied.path) is not None
 
     def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
@@ -105,6 +105,11 @@ class SessionLayout:
         self._note_keys(path, explain_read_refusal(path, self._policy))
         self._opened = msgspec.structs.replace(self._opened, read=(*self._opened.read, path))
         self._cache.discard()
+
+    def list_opened(self) -> tuple[DeniedPath, ...]:
+        """Return what a person has opened to all commands of the session."""
+        read, written = self._opened.read, self._opened.written
+        return tuple(DeniedPath(one, is_write=way) for way, paths in ((False, read), (True, written)) for one in paths)
 
     def is_open(self, path: str) -> bool:
         """Return whether a path lies in a folder that commands see, and may write, as this machine does."""

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
-from hermes.execution.base import CommandExit, NetworkMode, RunningCommand, ShellCommand, StopOutcome
+from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.i18n.messages import N_
 from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import HeadTailBuffer, truncate_text
@@ -67,12 +67,13 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
     return ToolOutput(
         text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.",
         contacted_hosts=process.contacted_hosts,
-        opened_paths=_list_opened(command),
+        opened_paths=_list_opened(ctx, command),
     )
 
 
-def _list_opened(command: ShellCommand) -> tuple[str, ...]:
-    return tuple(one.path for one in command.opened_paths)
+def _list_opened(ctx: ToolContext, command: ShellCommand) -> tuple[DeniedPath, ...]:
+    """Return what is open to a command alone, and what a person has opened to all of the session's."""
+    return (*command.opened_paths, *ctx.backend.list_opened())
 
 
 def _fingerprint_code(ctx: ToolContext) -> str:
@@ -114,7 +115,7 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
             text=_append_notes(text, notes),
             status=ToolStatus.ERROR,
             contacted_hosts=running.contacted_hosts,
-            opened_paths=_list_opened(command),
+            opened_paths=_list_opened(ctx, command),
         )
     reached = _find_contacted_hosts(running, ended, command, text)
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
@@ -135,7 +136,7 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
         failed=ended.code != 0,
         code=ended.code,
         contacted_hosts=reached,
-        opened_paths=_list_opened(command),
+        opened_paths=_list_opened(ctx, command),
     )
 
 

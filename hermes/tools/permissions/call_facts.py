@@ -2,16 +2,15 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
-from hermes.safety.paths import is_or_below
 from hermes.safety.policy import policy_subjects
-from hermes.safety.shell.findings import CommandEffect, CommandFinding, CommandJudgement, EffectKind, Verdict
+from hermes.safety.shell.findings import CommandEffect, CommandFinding, CommandJudgement, EffectKind
 from hermes.tools.named_paths import list_command_paths, list_targets
+from hermes.tools.path_facts import PathFacts, list_closed_paths, trace_use
 from hermes.tools.permissions.code_targets import is_interpreter
 from hermes.tools.permissions.egress import name_egress_hosts
 from hermes.tools.permissions.gate import GIT_SETTINGS
@@ -20,23 +19,9 @@ from hermes.tools.permissions.losses import AskedLoss, list_losses
 from hermes.tools.permissions.read_only import is_read_only_command, is_read_only_line
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
-from hermes.tools.tool import PathUse, Tool
-
-if TYPE_CHECKING:
-    from hermes.safety.path_policy import Operation, PathJudgement
+from hermes.tools.tool import Tool
 
 PERSISTING_KINDS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
-
-
-class PathFacts(Struct, frozen=True):
-    """A path that a tool names by itself: where it leads, and what of the way commands do not see."""
-
-    use: PathUse
-    judged: "PathJudgement"
-    real: str
-    hidden: tuple[str, ...] = ()
-    kept: str = ""
-    """The folder that has to be opened before a command can write the path."""
 
 
 class CallFacts(Struct, frozen=True, kw_only=True):
@@ -96,7 +81,7 @@ class CallFacts(Struct, frozen=True, kw_only=True):
 def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> CallFacts:
     """Return the facts about a call. Symlinks are followed as they are now."""
     # A path is looked up once: what is judged is what may be written, whatever is swapped meanwhile.
-    paths = tuple(_trace_use(use, context) for use in tool.paths(arguments))
+    paths = tuple(trace_use(use, context) for use in tool.paths(arguments))
     addresses, sources = tuple(tool.hosts(arguments)), tuple(context.state.taint.list_sources())
     own = tuple(_list_own_effects(tool, arguments, paths))
     named = (tool.name, *(one.use.path for one in paths[:1]), *addresses, tool.shown(arguments))
@@ -117,10 +102,11 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     reached, settings = name_egress_hosts(judged, context), find_changed_settings(judged, context)
     kept = [CommandEffect(EffectKind.PERSISTS, GIT_SETTINGS, (settings,))] if settings else []
     words = list_command_paths(judged.commands, context.places)
+    changing = [one for one in judged.commands if not is_read_only_command(one)]
     effects = (*own, *reached, *kept, *_find_read_files(judged, words, context.places.home))
     return structs.replace(
         facts,
-        paths=(*paths, *_list_closed_paths(judged, words, context)),
+        paths=(*paths, *list_closed_paths(judged, words, changing, context)),
         subject=command,
         subjects=policy_subjects(judged, effects, command),
         cwd=cwd,
@@ -135,37 +121,6 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
         exported=context.state.environment,
         is_read_only=is_read_only_line(judged) and not tool.types_into(arguments),
     )
-
-
-def _trace_use(use: PathUse, context: ToolContext) -> PathFacts:
-    from hermes.safety.path_policy import judge_path
-    from hermes.tools.path_access import trace_path
-
-    path, outside, cwd = use.path, str(context.resolve_path(use.path)), str(context.state.cwd)
-    op: Operation = "write" if use.write else "read"
-    judged = judge_path(outside, op, cwd, context.places)
-    if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
-        judged = judge_path(path, op, cwd, context.places)
-    trace = trace_path(outside, context) if judged.verdict is Verdict.ALLOW else None
-    if trace is None:
-        return PathFacts(use, judged, judged.real)
-    return PathFacts(use, judged, trace.real, trace.hidden)
-
-
-def _list_closed_paths(judged: CommandJudgement, named: Collection[str], context: ToolContext) -> Iterator[PathFacts]:
-    """Yield what a command names and does not see, or may not write, where a person may open it: its run would miss
-    that, or stop halfway.
-    """
-    from hermes.tools.outside_writes import find_outside_writes
-    from hermes.tools.path_access import SessionView, list_opened_by_yes
-
-    view = SessionView(context)
-    kept = find_outside_writes(judged, (one for one in judged.commands if not is_read_only_command(one)), context)
-    yield from (structs.replace(_trace_use(PathUse(one, write=True), context), kept=kept[one]) for one in kept)
-    read = (_trace_use(PathUse(one), context) for one in sorted(named) if one not in kept and view.can_be_opened(one))
-    for one in read:
-        if not any(is_or_below(one.real, folder) for folder in kept.values()):
-            yield structs.replace(one, hidden=list_opened_by_yes(one.real, one.hidden, context))
 
 
 def _list_own_effects(tool: Tool, arguments: Arguments, paths: Sequence[PathFacts]) -> Iterator[CommandEffect]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import OBEYED_REASON
 from hermes.safety.globs import quote_argv
-from hermes.safety.paths import CONFINED_REASON, is_or_below, read_refusal, write_refusal
+from hermes.safety.paths import CONFINED_REASON, is_key_name, is_or_below, read_refusal, write_refusal
 from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleCommand, Verdict
 from hermes.safety.shell.words import word_set
 from hermes.tools.named_paths import MAX_PATH, list_command_paths, list_targets
-from hermes.tools.permissions.call_facts import PERSISTING_KINDS, CallFacts, PathFacts
+from hermes.tools.path_facts import PathFacts
+from hermes.tools.permissions.call_facts import PERSISTING_KINDS, CallFacts
 from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.session import ToolContext
 
@@ -33,23 +34,35 @@ def check_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
     for one in facts.paths:
         if one.judged.verdict is not Verdict.ALLOW:
             yield _finding_from_path(one.use.path, one.judged)
+        if one.kept:
+            yield _ask_about_opening(one, context)
+        elif one.judged.verdict is not Verdict.ALLOW:
+            continue
         elif one.use.write:
-            yield from _find_outside_write(one, context)
+            yield from _find_outside_write(one.real, context)
         elif one.hidden:
             yield from _find_hidden_read(one, context)
 
 
-def _find_outside_write(path: PathFacts, context: ToolContext) -> Iterator[CommandFinding]:
+def _ask_about_opening(path: PathFacts, context: ToolContext) -> CommandFinding:
+    """Return the question, or the refusal, about the folder that a command needs opened to write a path."""
+    named, folder = context.backend.to_command_path(path.use.path), path.kept
+    if folder == context.places.home:
+        reason = N_("{named} lies directly in the home, which is never opened to commands", named=named)
+        return CommandFinding(Verdict.DENY, OUTSIDE, reason)
+    reason = N_("{named} is outside the workspace: a yes lets it write in all of {folder}", named=named, folder=folder)
+    return CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{folder}/*")))
+
+
+def _find_outside_write(real: str, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for a file outside of the workspace, and for one of the home's dot files."""
-    real, named = path.real, context.backend.to_command_path(path.real)
+    named = context.backend.to_command_path(real)
     if _is_home_dot_file(real, context):
         reason = N_("{named} is a setting of some program", named=named)
         yield CommandFinding(Verdict.ASK, "dot-file", reason, N_("write {real}", real=real))
     elif not context.backend.is_writable(real):
         reason = N_("{named} is outside the workspace", named=named)
-        yield CommandFinding(
-            Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{path.kept or os.path.dirname(real)}/*"))
-        )
+        yield CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{os.path.dirname(real)}/*")))
 
 
 def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[CommandFinding]:
@@ -60,9 +73,14 @@ def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[Command
         reason = N_("{path} is not open to tools: {reason}", path=path.use.path, reason=CONFINED_REASON)
         yield CommandFinding(Verdict.DENY, HIDDEN, reason)
     elif not is_named_by_person(path.real, path.hidden, context):
-        reason = N_("{named} is in a place that commands do not see", named=path.real)
-        for subject in dict.fromkeys(name_folder(one, context) for one in path.hidden):
-            yield CommandFinding(Verdict.ASK, HIDDEN, reason, quote_argv((READ, subject)))
+        named = path.real if is_key_name(path.real) or path.use.path[:1] != "/" else path.use.path
+        for one in path.hidden:
+            reason = N_("{named} is in a place that commands do not see", named=named)
+            if os.path.isdir(one) and one != named:
+                reason = N_("{named} is hidden from commands: a yes shows it all of {folder}", named=named, folder=one)
+            # A yes for a folder is none for the keys in it: the words for those fit no pattern of a folder.
+            words = (READ, "key", one) if is_key_name(one) else (READ, name_folder(one, context))
+            yield CommandFinding(Verdict.ASK, HIDDEN, reason, quote_argv(words))
 
 
 def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:

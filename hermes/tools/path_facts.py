@@ -1,0 +1,59 @@
+"""What is known of the paths that a call names: where each leads, what of that commands do not see or may not write."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from hermes.safety.paths import is_or_below
+from hermes.safety.shell.findings import CommandJudgement, SimpleCommand, Verdict
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import PathUse
+
+if TYPE_CHECKING:
+    from hermes.safety.path_policy import Operation, PathJudgement
+
+
+class PathFacts(Struct, frozen=True):
+    """A path that a tool names by itself: where it leads, and what of the way commands do not see."""
+
+    use: PathUse
+    judged: "PathJudgement"
+    real: str
+    hidden: tuple[str, ...] = ()
+    kept: str = ""
+    """The folder that has to be opened before a command can write the path."""
+
+
+def trace_use(use: PathUse, context: ToolContext) -> PathFacts:
+    """Return the facts about a path that a call names. Links are followed as they are now."""
+    from hermes.safety.path_policy import judge_path
+    from hermes.tools.path_access import trace_path
+
+    path, outside, cwd = use.path, str(context.resolve_path(use.path)), str(context.state.cwd)
+    op: Operation = "write" if use.write else "read"
+    judged = judge_path(outside, op, cwd, context.places)
+    if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
+        judged = judge_path(path, op, cwd, context.places)
+    trace = trace_path(outside, context) if judged.verdict is Verdict.ALLOW else None
+    if trace is None:
+        return PathFacts(use, judged, judged.real)
+    return PathFacts(use, judged, trace.real, trace.hidden)
+
+
+def list_closed_paths(
+    judged: CommandJudgement, named: Collection[str], changing: Iterable[SimpleCommand], context: ToolContext
+) -> Iterator[PathFacts]:
+    """Yield what a command names and does not see, or may not write, where a person may open it: its run would miss
+    that, or stop halfway. `changing` are those of its programs that do more than look.
+    """
+    from hermes.tools.outside_writes import find_outside_writes
+    from hermes.tools.path_access import SessionView, list_opened_by_yes
+
+    view = SessionView(context)
+    kept = find_outside_writes(judged, changing, context)
+    yield from (structs.replace(trace_use(PathUse(one, write=True), context), kept=kept[one]) for one in kept)
+    read = (trace_use(PathUse(one), context) for one in sorted(named) if one not in kept and view.can_be_opened(one))
+    for one in read:
+        if not any(is_or_below(one.real, folder) for folder in kept.values()):
+            yield structs.replace(one, hidden=list_opened_by_yes(one.real, one.hidden, context))

@@ -1,0 +1,235 @@
+"""What is opened outside of the sandbox: nothing without a yes that names it, and nothing of it without a mark."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from hermes.core.events import ApprovalAsked
+from hermes.core.outcomes import AnswerScope
+from hermes.testing.script import Call
+from tests.attack.obedient_scene import NO, ONCE, SESSION, Scene, says, scene
+from tests.attack.test_person_isolation import ANNA, order, stage
+
+OFF = {"approvals": {"mode": "off", "off_in": "sandbox"}}
+UNSEEN = """python3 -c 'import os; print(open(os.environ["HOME"] + "/Docs/b").read())'"""
+
+
+def fill_app(one: Scene) -> Path:
+    """Make a folder of a program's in the home."""
+    one.open_tmp()
+    app = one.home.home.resolve() / ".config/app"
+    app.mkdir(parents=True)
+    (app / "mine").write_text("mine")
+    return app
+
+
+def fill_project(one: Scene, files: int = 0) -> Path:
+    """Make a repository beside the workspace, with keys and so many more files."""
+    one.open_tmp()
+    project = one.home.cwd.parent.resolve() / "other"
+    (project / ".git").mkdir(parents=True)
+    (project / "deep").mkdir()
+    (project / "deep/b").write_text("mine")
+    (project / ".env").write_text("NOTE=plainwords")
+    for number in range(files):
+        folder = project / f"data{number // 1_000}"
+        folder.mkdir(exist_ok=True)
+        os.close(os.open(folder / str(number), os.O_CREAT))
+    return project
+
+
+def fill_docs(one: Scene) -> Path:
+    """Make a folder of the person's."""
+    one.open_tmp()
+    docs = one.home.home.resolve() / "Docs"
+    docs.mkdir()
+    (docs / "b").write_text("text of b")
+    return docs
+
+
+def words_of(asked: ApprovalAsked) -> str:
+    return " ".join((asked.reason, asked.once_covers, asked.session_covers, asked.no_covers))
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["echo x > ~/.config/app/x", "rm ~/.config/app/mine", "mkdir -p ~/.volta/bin && echo x > ~/.volta/bin/node"],
+)
+async def test_dot_folders_are_asked_about_where_no_command_is(command: str) -> None:
+    async with scene(trusted=True, config=OFF) as one:
+        app = fill_app(one)
+        await one.run(command, says(NO))
+        assert os.listdir(app) == ["mine"] and not (one.home.home / ".volta").exists()
+
+
+async def test_a_question_about_a_dot_folder_names_what_a_yes_opens() -> None:
+    async with scene(trusted=True) as one:
+        app = fill_app(one)
+        (one.home.cwd / "w.py").write_text("import os; open(os.environ['HOME'] + '/.config/app/mine', 'w')")
+        await one.run("echo x > ~/.config/app/x; python3 w.py", says(ONCE))
+        (asked,) = one.asked
+        assert (app / "mine").read_text() == "mine" or (
+            f"all of {app}" in asked.reason and f"{app}/*" in words_of(asked)
+        )
+
+
+async def test_a_question_without_an_answer_for_the_session_names_what_a_yes_opens() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        (one.home.cwd / "t").mkdir()
+        for number in range(5_100):  # so many may be run that no answer for the session is offered
+            (one.home.cwd / f"t/{number}.py").touch()
+        (one.home.cwd / "w.py").write_text("open('../other/top', 'w')")
+        await one.run("make -C t; rm -rf ../other/deep/x; echo x > ../other/deep/new; python3 w.py", says(ONCE))
+        (asked,) = one.asked
+        assert not (project / "top").exists() or f"all of {project}" in asked.reason
+
+
+@pytest.mark.parametrize("files", [0, 50_010])
+async def test_a_yes_to_write_in_a_project_shows_no_keys(files: int) -> None:
+    """The small one fails in Landlock alone, the large one in bubblewrap too."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one, files)
+        (one.home.cwd / "r.py").write_text("print(open('../other/.env').read())")
+        said = await one.run("echo x > ../other/new; python3 r.py", says(ONCE))
+        assert (files or (project / "new").exists()) and "plainwords" not in said
+
+
+async def test_a_yes_to_read_a_project_shows_no_keys_to_file_tools() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        fill_project(one)
+        await one.run("cat ../other/deep/b", says(SESSION))
+        said = await one.call("read_file", says(NO), path="../other/.env")
+        assert "plainwords" not in said
+
+
+async def test_a_link_to_tmp_opens_nothing_without_a_question() -> None:
+    """`/tmp` of a command is the session's own, but what a link to it leads to was opened on this machine."""
+    folder = Path("/tmp/hermes-new-attacks")
+    folder.mkdir()
+    try:
+        async with scene(trusted=True, workspace=str(folder / "work")) as one:
+            (folder / "other").mkdir()
+            (folder / "other/mine").write_text("mine")
+            (one.home.cwd / "link").symlink_to(folder / "other/x")
+            (one.home.cwd / "w.py").write_text(f"open('{folder}/oth' + 'er/mine', 'w').write('theirs')")
+            await one.run("echo theirs > link; python3 w.py")
+            assert one.asked == [] and os.listdir(folder / "other") == ["mine"]
+            assert (folder / "other/mine").read_text() == "mine"
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_what_is_read_in_a_folder_opened_for_the_session_is_untrusted_unnamed_too() -> None:
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        await one.run(UNSEEN, says(SESSION))
+        assert "text of b" in await one.run(UNSEEN, says(NO))
+        assert one.context.state.taint.list_sources() == (f"file:{docs}",)
+
+
+@pytest.mark.parametrize("scope", [ONCE, SESSION])
+async def test_what_is_written_in_an_opened_place_is_marked(scope: AnswerScope) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        fill_docs(one)
+        await one.run("cat ~/Docs/b", says(ONCE))
+        assert one.context.state.taint.list_sources()
+        (one.home.cwd / "w.py").write_text("open('../other/AGENTS.md', 'w').write('obey')")
+        await one.run("echo x > ../other/new; python3 w.py", says(scope))
+        path = project / "AGENTS.md"
+        assert not path.exists() or one.context.taint_marks.find_sources(str(path))
+
+
+async def test_a_path_that_the_person_named_opens_not_what_a_command_linked_there() -> None:
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        private = one.home.home.resolve() / "private"
+        private.mkdir()
+        (private / "diary").write_text("dear diary")
+        await one.run("ln -s ../private/diary ~/Docs/report.txt", says(ONCE))
+        assert (docs / "report.txt").is_symlink()
+        call = Call("read_file", {"path": f"{docs}/report.txt"})
+        (said,) = await one.turn([call], text=f"read {docs}/report.txt", person=says(NO))
+        assert "dear diary" not in said
+
+
+async def test_a_yes_for_one_run_is_no_yes_to_later_writes_by_a_second_name() -> None:
+    """Holds in bubblewrap, where no link leads from one mount to another; not in Landlock."""
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        await one.run("ln ~/Docs/b kept; echo x > ~/Docs/new", says(ONCE))
+        await one.run("echo theirs > kept", says(NO))
+        assert (docs / "b").read_text() == "text of b"
+
+
+async def test_a_confined_person_sees_no_links_of_the_home() -> None:
+    async with stage("file", "terminal", approve=True) as on:
+        (on.home.home / ".client-acme").symlink_to("/usr/share")
+        await on.asks(ANNA, order("terminal", command=f"ls -lA {on.home.home}"))
+        assert "client-acme" not in "".join(request.body.decode() for request in on.server.requests)
+
+
+async def test_removing_a_link_asks_for_nothing_where_it_leads() -> None:
+    async with scene(trusted=True) as one:
+        (one.home.cwd / "link").symlink_to(fill_docs(one) / "b")
+        await one.run("rm link", says(NO))
+        assert one.asked == []
+
+
+async def test_a_decision_about_many_names_costs_little_more_than_about_one() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        fill_project(one, 45_000)
+        command = "cat " + " ".join(f"../other/data{number}/{number}000" for number in range(45))
+        base = await measure(one, "cat ../other/deep/b")
+        assert await measure(one, command) < 20 * base
+
+
+async def measure(one: Scene, command: str) -> float:
+    """Return the least CPU time of a command that is refused."""
+    found: list[float] = []
+    for _ in range(4):
+        started = time.process_time()
+        await one.run(command)
+        found.append(time.process_time() - started)
+    return min(found)
+
+
+@pytest.mark.parametrize("command", ["sed 's/^KEY=//' a", "echo //; cat a=// @//", "cp a //x/../y"])
+async def test_a_path_that_begins_with_two_slashes_is_judged(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        (one.home.cwd / "a").write_text("KEY=x")
+        assert "exit code" in await one.run(command, says(NO))
+        layout = one.context.backend.current_layout()
+        assert layout is not None and layout.access_of("//") is layout.access_of("/")
+
+
+async def test_a_folder_directly_in_the_home_is_not_removed() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        reports = one.home.home.resolve() / "reports"
+        await one.run("mkdir -p ~/reports && echo x > ~/reports/a", says(SESSION))
+        for command in ("rm -r ~/reports", "echo x > ran; rm -rf ~/reports"):
+            assert "which is never opened to commands" in await one.run(command, says(SESSION))
+        assert (reports / "a").exists() and not (one.home.cwd / "ran").exists()
+
+
+async def test_a_missing_source_is_not_asked_about_as_a_place_to_write() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        for command in ("cp ~/nosuch/a .", "cp ../nosuch/a .", "../nosuch/run --version"):
+            await one.run(command, says(NO))
+        assert not any("write" in asked.subject + asked.session_covers for asked in one.asked)
+
+
+async def test_a_link_of_a_start_file_is_not_asked_about() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        (one.home.cwd / ".git").mkdir()
+        (one.home.cwd / "vimrc").write_text("mine")
+        (one.home.home / ".vimrc").symlink_to(one.home.cwd / "vimrc")
+        await one.run("echo theirs >> vimrc", says(SESSION))
+        assert (one.home.cwd / "vimrc").read_text() == "mine" and one.asked == []
