@@ -136,7 +136,7 @@ def _describe_approvals(settings: Settings, contained: str) -> str:
         return describe_problem(error)
     if mode == "off":
         counts = policy.off_in == contained
-        none = N_("off in {place} (nothing is asked about commands there)", place=policy.off_in)
+        none = N_("off in {place} (only places outside and hosts are asked about there)", place=policy.off_in)
         some = N_("off in {place} (commands run elsewhere, so questions are asked)", place=policy.off_in)
         mode = none if counts else some
     return N_(
