@@ -329,6 +329,9 @@ class Elsewhere:
     def take_notices(self) -> list[str]:
         return []
 
+    def list_opened(self) -> tuple[()]:
+        return ()
+
     def current_layout(self) -> None:
         """Return None: no wall of this machine's stands around its commands."""
 

@@ -292,9 +292,10 @@ class SandboxBackend:
 
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain which path is closed, that git's settings are kept, and which variables commands do not get."""
-        is_closed = failed and self._layouts.find_denied_path(command, cwd, output) is None
+        settings = explain_kept_settings(output)
+        is_closed = failed and not settings and self._layouts.find_denied_path(command, cwd, output) is None
         closed = self._layouts.explain_closed_path(output, cwd) if is_closed else ""
-        denied = [one for one in (closed, explain_kept_settings(output)) if one]
+        denied = [one for one in (closed, settings) if one]
         return [*denied, *self._local.explain_denials(command, cwd, output, failed=failed)]
 
     def grant_write(self, path: str) -> None:

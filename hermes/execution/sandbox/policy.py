@@ -538,7 +538,7 @@ _BRANCH_KEPT = re.compile(r"(?m)^(warning: Update|fatal: [Bb]ranch is renamed, b
 _BRANCH_DONE = "that is done, but for the branch's section in git's settings, which are kept in the sandbox; go on"
 _HOW_TO_CHANGE_SETTINGS = (
     "git's settings are kept in the sandbox: `git config`, `git remote`, `git submodule add` and `update --init`, and "
-    "`git branch -u`, as commands of their own and for this repository, ask the person and then work"
+    "`git branch -u`, as a command of their own and for this repository, ask the person and then work"
 )
 
 
