@@ -104,6 +104,7 @@ async def scene(
     environ: Mapping[str, str] | None = None,
     trusted: bool = False,
     workspace: str = "work",
+    mechanism: str = MECHANISM,
 ) -> AsyncIterator[Scene]:
     """A home, a scripted model and a session in it. `trusted`: the person vouches for the working folder, which is
     `workspace` below the scene's folder.
@@ -119,8 +120,8 @@ async def scene(
             if trusted:
                 set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
-                if MECHANISM:
+                if mechanism:
                     app.services.process_deps.backend_factory._probe = SandboxProbe(
-                        home.environ, (SandboxMechanism(MECHANISM),)
+                        home.environ, (SandboxMechanism(mechanism),)
                     )
                 yield Scene(home, server, app, await app.open_session(), script)

@@ -8,6 +8,7 @@ import pytest
 
 from hermes.core.events import Refused
 from hermes.core.outcomes import AnswerScope
+from hermes.execution.sandbox.support import landlock_version
 from hermes.safety.layout import PathAccess
 from hermes.testing.script import Call
 from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
@@ -143,6 +144,17 @@ WRITES = (
     "gcc --output=../home/Documents/copy a || touch ../home/Documents/copy",
     "mv ~/Documents/b .",
 )
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+@pytest.mark.parametrize("scope", [ONCE, YES])
+async def test_landlock_alone_makes_nothing_beside_a_key_and_says_so(scope: AnswerScope) -> None:
+    async with scene(trusted=True, mechanism="landlock") as one:
+        folder = fill_documents(one)
+        (one.home.cwd / "a").write_text("x")
+        said = await one.run("cp a ~/Documents/copy", says(scope))
+        assert len(one.asked) == 1
+        assert f"commands make nothing new in {folder}, since a key is in it" in said
 
 
 @pytest.mark.needs("bubblewrap")

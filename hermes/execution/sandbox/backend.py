@@ -295,6 +295,8 @@ class SandboxBackend:
         settings = explain_kept_settings(output)
         is_closed = failed and not settings and self._layouts.find_denied_path(command, cwd, output) is None
         closed = self._layouts.explain_closed_path(output, cwd) if is_closed else ""
+        if failed and not closed and self._probe.is_landlock_alone:
+            closed = self._layouts.explain_kept_folder(output, cwd)
         denied = [one for one in (closed, settings) if one]
         return [*denied, *self._local.explain_denials(command, cwd, output, failed=failed)]
 

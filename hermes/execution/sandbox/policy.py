@@ -631,6 +631,17 @@ def _find_kept_files(output: str, layout: AccessLayout, cwd: str) -> Iterator[st
 
 def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[tuple[str, bool]]:
     """Yield the read-only paths that refusals name, the last first, and whether they say that this is the reason."""
+    for path, is_read_only in find_refused_paths(output, cwd):
+        access = layout.access_of(path)
+        # What is hidden cannot be written either: a new file in a folder of which commands see the name alone.
+        if access is PathAccess.READ or (access is PathAccess.HIDDEN and is_read_only):
+            yield path, is_read_only
+
+
+def find_refused_paths(output: str, cwd: str) -> Iterator[tuple[str, bool]]:
+    """Yield the paths that refusals name, or what of them exists, the last first, and whether they say that something
+    is read-only.
+    """
     if _GIT_UNWRITABLE.search(output) and (pushed := _GIT_PUSH_FAILED.findall(output)):
         output += f"\n{pushed[-1]!r}: permission denied"  # git names the other repository in another line
     for line in reversed(output.splitlines()[-_MAX_LINES:]):
@@ -641,7 +652,4 @@ def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[
             path = os.path.realpath(os.path.join(cwd, name.replace("\0", "")))
             while not os.path.lexists(path):
                 path = os.path.dirname(path)
-            access, is_read_only = layout.access_of(path), _READ_ONLY.search(line) is not None
-            # What is hidden cannot be written either: a new file in a folder of which commands see the name alone.
-            if access is PathAccess.READ or (access is PathAccess.HIDDEN and is_read_only):
-                yield path, is_read_only
+            yield path, _READ_ONLY.search(line) is not None

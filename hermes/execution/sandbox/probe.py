@@ -123,6 +123,11 @@ class SandboxProbe:
                     await remove_folders(left)  # what killed processes left: once a process is enough
             return self._support
 
+    @property
+    def is_landlock_alone(self) -> bool:
+        """Whether commands are held by Landlock alone, as far as it was found out."""
+        return self._support is not None and self._support.mechanism is SandboxMechanism.LANDLOCK
+
     async def _try_mechanisms(self) -> SandboxSupport:
         if sys.platform == "darwin":
             return await self._try_seatbelt()

@@ -20,6 +20,7 @@ from hermes.execution.sandbox.policy import (
     explain_grant_refusal,
     explain_read_refusal,
     find_keys_below,
+    find_refused_paths,
     find_unseen_path,
     find_unwritable_path,
     hidden_path,
@@ -154,6 +155,22 @@ class SessionLayout:
             "person, and terminal.sandbox.writable opens a folder for good",
             path=path,
         )
+
+    def explain_kept_folder(self, output: str, cwd: str) -> str:
+        """Explain that a failed command could make nothing new in a folder that keys are in, where Landlock alone holds
+        it; "" when that is not so.
+        """
+        places = self._policy.places
+        for path, _ in find_refused_paths(output, cwd):
+            near = any(is_or_below(path, one) for one in (places.home, os.path.dirname(places.workspace)))
+            is_kept = near and not is_or_below(path, places.workspace)
+            if is_kept and not explain_grant_refusal(path, self._policy) and find_keys_below(path):
+                return N_(
+                    "without bubblewrap commands make nothing new in {path}, since a key is in it or below, whatever a "
+                    "person opens: write_file can",
+                    path=path,
+                )
+        return ""
 
     def _build(self) -> AccessLayout:
         found = (key for path in self._opened.read for key in find_keys_below(path) or ())

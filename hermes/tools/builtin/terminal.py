@@ -11,6 +11,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
 from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.i18n.messages import N_
+from hermes.safety.paths import is_or_below
 from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import HeadTailBuffer, truncate_text
 from hermes.tools.session import OneTimePaths, ToolContext, ToolState
@@ -155,7 +156,7 @@ async def _request_opening(ctx: ToolContext, output: str, command: ShellCommand)
     done.
     """
     denied = ctx.backend.find_denied_path(command.text, command.cwd, output)
-    if denied is None or ctx.permissions is None:
+    if denied is None or ctx.permissions is None or _was_open(denied, command):
         return []
     kept = f"{denied.path} from {'being written' if denied.is_write else 'commands'}"
     permit = await ctx.permissions.open_path(denied)
@@ -167,6 +168,12 @@ async def _request_opening(ctx: ToolContext, output: str, command: ShellCommand)
         return [f"the sandbox kept {kept}; it is open for one more run of this very command"]
     (ctx.backend.grant_write if denied.is_write else ctx.backend.grant_read)(denied.path)
     return [f"the sandbox kept {kept}; it is allowed now: run what is left again"]
+
+
+def _was_open(denied: DeniedPath, command: ShellCommand) -> bool:
+    """Return whether a command failed on a place that was opened to it, so that no answer opens more."""
+    opened = (one for one in command.opened_paths if one.is_write or not denied.is_write)
+    return any(is_or_below(denied.path, one.path) for one in opened)
 
 
 async def _wait_or_stop(
