@@ -86,7 +86,9 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     opened_paths: tuple[DeniedPath, ...] = ()
     """Paths that a person opened to this command alone, in a backend that confines commands."""
     git_settings: tuple[str, ...] = ()
-    """Git settings files that it may change; whatever would let git run programs is reverted afterwards."""
+    """Git settings files that it may change; whatever would let git run programs is reverted afterwards. Give it no
+    variables that other commands have set: they could lead git to a program.
+    """
     stop_patience: StopPatience = StopPatience()
     """For commands on this machine; elsewhere the script that ends a run has its own times."""
 

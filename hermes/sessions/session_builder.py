@@ -370,7 +370,7 @@ class SessionBuilder:
         """Attach what runs before and after turns and at the session's end."""
         services, options = self._services, self._plan.options
         if conversation.messages or conversation.lost_turn is not None:
-            from hermes.tools.permissions.written_files import restore_written_files
+            from hermes.sessions.written_files import restore_written_files
 
             restore_written_files(await _load_messages(conversation, services.store), tools.toolbox, tools.context)
         if options.save_trajectories or services.settings.agent.save_trajectories:

@@ -29,7 +29,7 @@ def find_outside_writes(
     a path in its words at which nothing is counts as what it is about to make. Only what lies in the home or beside the
     workspace is looked at, and what can be opened.
     """
-    removed = list_targets(judged.effects, EffectKind.DELETES)
+    removed = list_targets(judged.effects, EffectKind.DELETES) | _list_gone_work_trees(judged, context)
     written = list_targets(judged.effects) - removed | _list_made(judged, changing, context)
     folders = list_command_paths(filter(_makes_folders, judged.commands), context.places)
     folders |= {one.rstrip("/") for one in list_command_paths(judged.commands, context.places) if one[-1:] == "/"}
@@ -59,6 +59,13 @@ def _list_made(judged: CommandJudgement, changing: Iterable[SimpleCommand], cont
     guessed = (SimpleCommand(one.argv[1:], one.cwd) for one in changing if one.argv not in known)
     named = filter(_is_plain, list_command_paths(guessed, context.places, is_slashed=True))
     return {one for one in named if _is_usable(one) and not os.path.lexists(context.backend.to_local_path(one))}
+
+
+def _list_gone_work_trees(judged: CommandJudgement, context: ToolContext) -> set[str]:
+    """Return the work trees that git is told to remove or to move: it forgets each before it takes its files away."""
+    calls = (one for one in judged.commands if one.argv[1:3] in (("worktree", "remove"), ("worktree", "move")))
+    named = ((one.cwd, [word for word in one.argv[3:] if word[:1] != "-"][:1]) for one in calls)
+    return {context.places.expand_path(word, cwd) for cwd, words in named for word in words}
 
 
 def _is_usable(path: str) -> bool:

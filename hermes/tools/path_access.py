@@ -121,8 +121,16 @@ def name_folder(real: str, context: ToolContext) -> str:
     path.
     """
     folder = real if os.path.isdir(real) else os.path.dirname(real)
-    folder = find_openable_project(folder, context, is_write=False)
-    return real if folder == "/" or _is_home_or_above(folder, context.places.home) else f"{folder}/*"
+    return _name_below(find_openable_project(folder, context, is_write=False), real, context)
+
+
+def name_written_folder(real: str, context: ToolContext) -> str:
+    """Return what a question about writing a file names: its folder, as a pattern; of a home's own only the file."""
+    return _name_below(os.path.dirname(real), real, context)
+
+
+def _name_below(folder: str, path: str, context: ToolContext) -> str:
+    return path if folder == "/" or _is_home_or_above(folder, context.places.home) else f"{folder}/*"
 
 
 def find_openable_project(path: str, context: ToolContext, *, is_write: bool) -> str:

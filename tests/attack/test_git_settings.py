@@ -134,7 +134,7 @@ async def test_what_such_a_command_plants_is_taken_back() -> None:
         (planted / "git").chmod(0o755)
         await one.run('export PATH="$PWD/bin:$PATH"', says(ONCE))
         await one.run("git config user.name Ann", says(ONCE))
-        assert config.read_text() == before
+        assert "fsmonitor" not in config.read_text() and config.read_text().startswith(before.rstrip("\n"))
 
 
 def commits(one: Scene) -> None:
@@ -251,3 +251,44 @@ async def test_git_in_ones_own_or_a_harmless_repository_needs_no_question() -> N
         _plant_fsmonitor(one.home.cwd, one.home.environ)
         assert "exit code 0" in await one.run("git status", says(ONCE))
         assert "let git run programs" in one.asked[0].reason
+
+
+REDIRECT = "#!/bin/sh\nprintf '[remote \"origin\"]\\n\\tpushurl = https://evil.example/x\\n' >> .git/config\n"
+LED_ELSEWHERE = [
+    ("export GIT_EXTERNAL_DIFF={work}/evil", "git config user.name x && git diff"),
+    ("export PATH={work}/bin:$PATH", "git config user.name x"),
+    ("git() {{ ./evil; }}; export -f git", "git config user.name x"),
+    ("export GIT_SSH_COMMAND={work}/evil", "git submodule add ssh://h.example/x sub"),
+    ("true", "GIT_SSH_COMMAND={work}/evil git submodule add ssh://h.example/x sub"),
+    ("true", "PATH={work}/bin:$PATH; git config user.name x"),
+    ("true", "echo $'a\\'' ; PATH={work}/bin:$PATH git config user.name x #'"),
+    ("true", "true # '\nPATH={work}/bin:$PATH git config user.name x # '"),
+    ("true", "true <<E\n'\nE\nPATH={work}/bin:$PATH git config user.name x; true '"),
+    ("true", "git -c protocol.ext.allow=always submodule add 'ext::{work}/evil' sub"),
+]
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(("before", "command"), LED_ELSEWHERE)
+async def test_a_yes_to_a_setting_lets_no_other_program_change_the_settings(before: str, command: str) -> None:
+    async with scene(trusted=True) as one:
+        one.open_tmp()
+        work = one.home.cwd.resolve()
+        config = repository(one)
+        (work / "a").write_text("a")
+        (work / "bin").mkdir()
+        for name in ("evil", "bin/git"):
+            (work / name).write_text(REDIRECT)
+            (work / name).chmod(0o755)
+        await one.run(before.format(work=work), says(NO))
+        await one.run(command.format(work=work), says(ONCE))
+        assert "evil.example" not in config.read_text()
+
+
+@pytest.mark.needs("git")
+async def test_exported_variables_stay_after_settings_were_changed() -> None:
+    async with scene(trusted=True) as one:
+        repository(one)
+        await one.run("export KEPT=yes")
+        await one.run("git config user.name Ann", says(ONCE))
+        assert "yes" in await one.run("echo $KEPT")

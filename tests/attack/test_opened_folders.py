@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import AnswerScope
 from hermes.testing.script import Call
-from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
+from hermes.tools.builtin.terminal import terminal
+from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
+from tests.attack.obedient_scene import ALWAYS, MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 from tests.attack.test_person_isolation import ANNA, order, stage
 
 OFF = {"approvals": {"mode": "off", "off_in": "sandbox"}}
@@ -235,3 +238,114 @@ async def test_a_link_of_a_start_file_is_not_asked_about() -> None:
         (one.home.home / ".vimrc").symlink_to(one.home.cwd / "vimrc")
         await one.run("echo theirs >> vimrc", says(SESSION))
         assert (one.home.cwd / "vimrc").read_text() == "mine" and one.asked == []
+
+
+def fill_repository(one: Scene) -> Path:
+    """Make a real repository beside the workspace, with changes that were not committed."""
+    one.open_tmp()
+    project = one.home.home.resolve() / "code/other"
+    (project / "part").mkdir(parents=True, exist_ok=True)
+    run_git(project, "init", "-q", "-b", "main")
+    (project / "mine").write_text("first")
+    (project / "part/a").write_text("a")
+    run_git(project, "add", ".")
+    run_git(project, "commit", "-qm", "x")
+    (project / "mine").write_text("precious")
+    (project / "untracked").write_text("precious")
+    return project
+
+
+def run_git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.test")
+    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
+
+
+LOSING = [
+    ("work", "rm -rf $(ls -d ../other/*)"),
+    ("work", "ls -d ../other/* | xargs rm -rf"),
+    ("work", "cd ../other && git reset --hard"),
+    ("work", "cd ../other && git clean -fdx"),
+    ("work", "cd ../other && git restore ."),
+    ("work", "cd ../other && git checkout main -- ."),
+    ("work", "cd ../other && git switch --discard-changes main"),
+    ("work", "git --git-dir=../other/.git --work-tree=../other checkout -f ."),
+    ("work", "GIT_DIR=../other/.git GIT_WORK_TREE=../other git reset --hard"),
+    ("other/part", "git reset --hard"),
+    ("other/part", "git checkout -f"),
+    ("other/part", "git restore :/"),
+    ("other/part", "git clean -fdx .."),
+]
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(("work", "command"), LOSING)
+async def test_a_loss_that_may_be_of_an_opened_place_is_asked_about(work: str, command: str) -> None:
+    async with scene(trusted=True, workspace=f"home/code/{work}") as one:
+        project = fill_repository(one)
+        await one.run(f"echo x > {project}/new", says(SESSION))
+        before = len(one.asked)
+        assert "Not allowed" in await one.run(command, says(NO)) and len(one.asked) == before + 1
+        kept = [(project / name).read_text() for name in ("mine", "untracked")]
+        assert kept == ["precious", "precious"]
+
+
+@pytest.mark.needs("git")
+async def test_a_loss_in_the_workspace_is_not_asked_about_beside_an_opened_place() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project, work = fill_repository(one), one.home.cwd
+        run_git(work, "init", "-q", "-b", "main")
+        (work / "a").write_text("a")
+        run_git(work, "add", ".")
+        run_git(work, "commit", "-qm", "x")
+        (work / "build").mkdir()
+        await one.run(f"echo x > {project}/new", says(SESSION))
+        before = len(one.asked)
+        (work / "a").write_text("changed")
+        await one.run("git reset --hard && rm -rf build", says(NO))
+        assert len(one.asked) == before and (work / "a").read_text() == "a"
+
+
+@pytest.mark.needs("git")
+async def test_a_work_tree_is_not_forgotten_before_it_can_be_removed() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        run_git(one.home.cwd, "init", "-q", "-b", "main")
+        run_git(one.home.cwd, "commit", "-q", "--allow-empty", "-mx")
+        run_git(one.home.cwd, "worktree", "add", "-q", "../fix")
+        assert "Not allowed" in await one.run("git worktree remove ../fix", says(NO))
+        listed = subprocess.run(["git", "worktree", "list"], cwd=one.home.cwd, check=True, capture_output=True)
+        assert b"/fix " in listed.stdout
+
+
+@pytest.mark.parametrize("scope", [SESSION, ALWAYS])
+async def test_a_yes_to_one_file_of_the_home_is_none_to_the_rest_of_it(scope: AnswerScope) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        docs, app = fill_docs(one), fill_app(one)
+        await one.call("write_file", says(scope), path="~/note.txt", content="x")
+        await one.run("echo theirs > ~/Docs/b", says(NO))
+        await one.run("echo theirs > ~/.config/app/mine", says(NO))
+        await one.call("write_file", says(NO), path="~/.config/app/other", content="theirs")
+        kept = (docs / "b").read_text(), (app / "mine").read_text(), os.listdir(app)
+        assert kept == ("text of b", "mine", ["mine"])
+        assert (one.home.home / "note.txt").read_text() == "x"
+
+
+async def test_a_yes_to_write_says_that_it_shows_the_folder() -> None:
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        await one.call("write_file", says(SESSION), path="~/Docs/new", content="x")
+        assert f"read and write all of {docs}" in one.asked[0].reason
+        assert "text of b" in await one.run("grep -r . ~/Docs", says(NO))
+
+
+async def test_a_question_that_opens_more_is_another_question() -> None:
+    """By its fingerprint an answer that was given meanwhile is found after a crash."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        (project / ".env").unlink()
+        (project / ".git").rmdir()
+        gate, call = PolicyGate(ApprovalPolicy()), {"command": "cat ../other/deep/b"}
+        before = gate.decide_call(terminal, call, one.context)
+        (project / ".git").mkdir()
+        after = gate.decide_call(terminal, call, one.context)
+        assert before.opened != after.opened and before.fingerprint != after.fingerprint

@@ -43,21 +43,7 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
         raise ToolError("The command is empty.")
     state = ctx.state
     cwd = ctx.places.expand_path(args.workdir, str(state.cwd)) if args.workdir else _get_folder(ctx)
-    opened = state.one_time_paths.pop(args.command, None)
-    is_same = opened is not None and opened.cwd == cwd and opened.code == _fingerprint_code(ctx)
-    command = ShellCommand(
-        text=args.command,
-        cwd=cwd,
-        environment=state.environment,
-        unset=state.unset,
-        interactive=args.background,
-        pty=args.pty,
-        report_state=not args.background,
-        network=_choose_network(ctx),
-        permissions=ctx.permissions,
-        opened_paths=(*ctx.opened, *(opened.paths if opened is not None and is_same else ())),
-        git_settings=ctx.git_settings,
-    )
+    command = _make_command(ctx, args, cwd)
     if not args.background:
         seconds = min(args.timeout if args.timeout > 0 else ctx.limits.command_seconds, MAX_TIMEOUT)
         return await _run_foreground(ctx, command, seconds, keep_folder=bool(args.workdir))
@@ -69,6 +55,27 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
         text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.",
         contacted_hosts=process.contacted_hosts,
         opened_paths=_list_opened(ctx, command),
+    )
+
+
+def _make_command(ctx: ToolContext, args: TerminalParams, cwd: str) -> ShellCommand:
+    state = ctx.state
+    opened = state.one_time_paths.pop(args.command, None)
+    is_same = opened is not None and opened.cwd == cwd and opened.code == _fingerprint_code(ctx)
+    # What may change settings of git is run by the person's own programs, whatever earlier commands exported.
+    is_plain = bool(ctx.git_settings)
+    return ShellCommand(
+        text=args.command,
+        cwd=cwd,
+        environment={} if is_plain else state.environment,
+        unset=frozenset() if is_plain else state.unset,
+        interactive=args.background,
+        pty=args.pty,
+        report_state=not args.background,
+        network=_choose_network(ctx),
+        permissions=ctx.permissions,
+        opened_paths=(*ctx.opened, *(opened.paths if opened is not None and is_same else ())),
+        git_settings=ctx.git_settings,
     )
 
 
@@ -200,8 +207,9 @@ def _carry_state(state: ToolState, ended: CommandExit, command: ShellCommand, *,
     """Carry the shell's folder and variables over to the next command; return the new folder if it is another."""
     if ended.state is None:
         return ""
-    state.environment = ended.state.environment
-    state.unset = ended.state.unset
+    if not command.git_settings:
+        state.environment = ended.state.environment
+        state.unset = ended.state.unset
     if keep_folder or ended.state.cwd == command.cwd:
         return ""
     state.cwd = Path(ended.state.cwd)

@@ -99,7 +99,7 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     if not command:
         return structs.replace(facts, subjects=policy_subjects(CommandJudgement(), own, facts.subject))
     cwd, line, judged = _analyze_command(command, arguments, context)
-    reached, settings = name_egress_hosts(judged, context), find_changed_settings(judged, context)
+    reached, settings = name_egress_hosts(judged, context), find_changed_settings(command, judged, context)
     kept = [CommandEffect(EffectKind.PERSISTS, GIT_SETTINGS, (settings,))] if settings else []
     words = list_command_paths(judged.commands, context.places)
     changing = [one for one in judged.commands if not is_read_only_command(one)]

@@ -13,7 +13,7 @@ from hermes.tools.named_paths import list_targets
 from hermes.tools.permissions import path_checks, taint_checks
 from hermes.tools.permissions.call_facts import CallFacts, collect_facts
 from hermes.tools.permissions.git_config import find_repository_programs, judge_changed_settings
-from hermes.tools.permissions.losses import is_undoable
+from hermes.tools.permissions.losses import is_undoable, may_lie_outside
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
@@ -69,7 +69,11 @@ def _check_command(facts: CallFacts, context: ToolContext) -> Sequence[CommandFi
     """Return the findings of the analysis that count where the command runs."""
     is_held = context.backend.contained and not _is_changing_opened(facts, context)
     found = facts.judged.relevant_findings(sandboxed=is_held)
-    return [one for one in found if not is_undoable(one, context)] if is_held else found
+    if not is_held:
+        return found
+    undone = [one for one in found if is_undoable(one, context)]
+    kept = [one for one in undone if not may_lie_outside(one, facts.judged, facts.line, context)]
+    return [one for one in found if one not in kept]
 
 
 def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:

@@ -34,22 +34,31 @@ _CHANGES = re.compile(
     r"remote (add|set-url|rename|remove|rm|set-branches)\b|branch (.* )?(-u|--set-upstream-to|--unset-upstream)\b"
     r"|submodule ((add|init|sync|deinit|set-url)\b|update .*--init\b)"
 )
+_HARD_TO_READ = re.compile(r"[\\`#<]|\$\W")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+"""Outside of the quoted parts, which are easily told apart without these signs, an assignment stands as it is."""
+_ASSIGNMENT = re.compile(r"(?:^|[\s;&|({])[A-Za-z_]\w*\+?=")
 _NEUTRAL_COMMANDS = ("echo", "true", "cd", "pwd")
 _NEUTRAL_VERBS, _RECORDING_VERBS = ("config", "remote", "status"), ("add", "commit", "log", "diff", "init")
 _NEVER_CHANGED = "settings that let git run programs are not changed from the sandbox: the person does that"
 
 
-def find_changed_settings(judged: CommandJudgement, context: ToolContext) -> str:
+def find_changed_settings(text: str, judged: CommandJudgement, context: ToolContext) -> str:
     """Return the settings file that a line of nothing but such commands changes when the person says yes; "" for other
-    lines, and where no sandbox keeps the settings.
+    lines, such as those that set variables, and where no sandbox keeps the settings.
     """
     changing = [one for one in judged.commands if _is_config_change(one)]
     if not changing or context.backend.current_layout() is None or any(map(_is_undecidable, changing)):
         return ""
-    if not all(_is_config_change(one) or _is_neutral_command(one) for one in judged.commands):
+    if not all(one in changing or _is_neutral_command(one) for one in judged.commands) or _may_assign(text):
         return ""
     files = {find_config_file(one.cwd, context.places.workspace) for one in changing}
     return files.pop() if len(files) == 1 else ""
+
+
+def _may_assign(text: str) -> bool:
+    """Return whether a line may set a variable."""
+    return bool(_HARD_TO_READ.search(text) or _ASSIGNMENT.search(_QUOTED.sub("''", text)))
 
 
 def judge_changed_settings(judged: CommandJudgement) -> Sequence[CommandFinding]:
@@ -64,7 +73,7 @@ def _split_call(one: SimpleCommand) -> tuple[str, tuple[str, ...]]:
     Settings of the one call that let git run nothing are left out; with others the call is none that is known here.
     """
     words = one.argv[1:] if one.argv[:1] == ("git",) else ()
-    while words[:1] == ("-c",) and "".join(words[1:2]).startswith(("protocol.", "user.")):
+    while words[:1] == ("-c",) and "".join(words[1:2]).startswith(("protocol.file.", "user.")):
         words = words[2:]
     return "".join(words[:1]), words[1:]
 

@@ -3,14 +3,16 @@
 import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 
 from msgspec import Struct, structs
 
 from hermes.core.checkpoints import FileLoss
+from hermes.execution.git_programs import find_config_file
 from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
+from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import (
     FILE_LOSS_RULES,
@@ -27,6 +29,9 @@ _MAX_MATCHES = 500
 """The most files that a pattern is resolved to; beyond it all of the folder counts."""
 _NUMBER = re.compile(r"\$\{(?:[$!?#]|RANDOM|SECONDS)\}|\$[$!?#]")
 """Values of the shell that are numbers, whatever they are: a name with one in it leads nowhere else."""
+_LOSING = (EffectKind.DELETES, EffectKind.OVERWRITES, EffectKind.DESTROYS)
+_OTHER_REPOSITORY = re.compile(r"GIT_|--git-dir|--work-tree|core\.worktree", re.IGNORECASE)
+"""What tells git that its files are elsewhere than where it runs."""
 _LINKERS = ("ln", "gln", "link", "mount")
 _SEARCHES = (("find",), ("gfind",))
 
@@ -41,6 +46,34 @@ class AskedLoss(Struct, frozen=True):
 def is_undoable(finding: CommandFinding, context: ToolContext) -> bool:
     """Return whether a finding is about nothing but files that a checkpoint may bring back."""
     return finding.rule in FILE_LOSS_RULES and finding.verdict is Verdict.ASK and _keeps_copies(context)
+
+
+def may_lie_outside(finding: CommandFinding, judged: CommandJudgement, line: str, context: ToolContext) -> bool:
+    """Return whether a loss may be of a place outside of the workspace that commands may write, too: no copy is kept of
+    that. What is not known may be anywhere.
+    """
+    layout, workspace = context.backend.current_layout(), context.places.workspace
+    if layout is None or all(is_or_below(one, workspace) for one in layout.paths_with(PathAccess.WRITE)):
+        return False
+    causes = [one for one in judged.effects if one.kind in _LOSING and finding.subject.endswith(quote_argv(one.argv))]
+    by_git = finding.rule.startswith("git-")
+    lost = _list_repositories(causes, line, context) if by_git else _list_real_places(causes, context)
+    return not lost or not all(is_or_below(one, workspace) for one in lost)
+
+
+def _list_repositories(causes: Iterable[CommandEffect], line: str, context: ToolContext) -> list[str]:
+    """Return the settings files of the repositories that git works in; none where something leads it elsewhere."""
+    if any(one.startswith("GIT_") for one in context.state.environment) or _OTHER_REPOSITORY.search(line):
+        return []
+    return [find_config_file(target, context.places.workspace) for one in causes for target in one.targets]
+
+
+def _list_real_places(causes: Iterable[CommandEffect], context: ToolContext) -> list[str]:
+    """Return where the targets of effects lead as it is now; none where only the run knows one."""
+    named = [(target, one) for one in causes for target in one.targets]
+    if any(target[:1] != "/" or "$" in target for target, _ in named):
+        return []
+    return [os.path.realpath(place) for target, one in named for place in _list_named(target, one, context)]
 
 
 def _keeps_copies(context: ToolContext) -> bool:

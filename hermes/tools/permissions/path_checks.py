@@ -2,9 +2,10 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import OBEYED_REASON
 from hermes.safety.globs import quote_argv
@@ -29,8 +30,15 @@ _FOLDER_READERS = word_set(
 _MAX_PATHS = 2_000
 
 
-def check_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
-    """Yield what speaks against the paths that a tool names by itself."""
+def check_paths(facts: CallFacts, context: ToolContext) -> Iterable[CommandFinding]:
+    """Return what speaks against the paths that a call names: of several in one place, about the first."""
+    found: dict[tuple[str, str], CommandFinding] = {}
+    for one in _judge_paths(facts, context):
+        found.setdefault((one.rule, one.subject or one.reason), one)
+    return found.values()
+
+
+def _judge_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     for one in facts.paths:
         if one.judged.verdict is not Verdict.ALLOW:
             yield _finding_from_path(one.use.path, one.judged)
@@ -46,23 +54,39 @@ def check_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
 
 def _ask_about_opening(path: PathFacts, context: ToolContext) -> CommandFinding:
     """Return the question, or the refusal, about the folder that a command needs opened to write a path."""
-    named, folder = context.backend.to_command_path(path.use.path), path.kept
+    named, folder = context.backend.to_command_path(_name_path(path)), path.kept
     if folder == context.places.home:
         reason = N_("{named} lies directly in the home, which is never opened to commands", named=named)
         return CommandFinding(Verdict.DENY, OUTSIDE, reason)
-    reason = N_("{named} is outside the workspace: a yes lets it write in all of {folder}", named=named, folder=folder)
+    reason = N_(
+        "{named} is outside the workspace: a yes lets it read and write all of {folder}", named=named, folder=folder
+    )
     return CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{folder}/*")))
+
+
+def _name_path(path: PathFacts) -> str:
+    """Return a path as it was typed; where it meets no link, without what is gone back."""
+    return path.real if os.path.normpath(path.use.path) == path.real else path.use.path
 
 
 def _find_outside_write(real: str, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for a file outside of the workspace, and for one of the home's dot files."""
+    from hermes.tools.path_access import name_written_folder
+
     named = context.backend.to_command_path(real)
     if _is_home_dot_file(real, context):
         reason = N_("{named} is a setting of some program", named=named)
         yield CommandFinding(Verdict.ASK, "dot-file", reason, N_("write {real}", real=real))
     elif not context.backend.is_writable(real):
+        folder = os.path.dirname(real)
         reason = N_("{named} is outside the workspace", named=named)
-        yield CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, f"{os.path.dirname(real)}/*")))
+        if context.backend.can_open(DeniedPath(folder, is_write=True)):
+            reason = N_(
+                "{named} is outside the workspace: a yes for the session lets commands read and write all of {folder}",
+                named=named,
+                folder=folder,
+            )
+        yield CommandFinding(Verdict.ASK, OUTSIDE, reason, quote_argv((WRITE, name_written_folder(real, context))))
 
 
 def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[CommandFinding]:
@@ -73,7 +97,7 @@ def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[Command
         reason = N_("{path} is not open to tools: {reason}", path=path.use.path, reason=CONFINED_REASON)
         yield CommandFinding(Verdict.DENY, HIDDEN, reason)
     elif not is_named_by_person(path.real, path.hidden, context):
-        named = path.real if is_key_name(path.real) or path.use.path[:1] != "/" else path.use.path
+        named = path.real if is_key_name(path.real) or path.use.path[:1] != "/" else _name_path(path)
         for one in path.hidden:
             reason = N_("{named} is in a place that commands do not see", named=named)
             if os.path.isdir(one) and one != named:

@@ -233,6 +233,8 @@ class PolicyGate:
         from hermes.tools.permissions.fingerprint import fingerprint_call
 
         state, cwd = context.state, facts.cwd or str(context.state.cwd)
+        # What a yes opens is part of the question: an answer to another one is none to this.
+        what = " ".join((facts.tool, facts.subject, *(f"{one.is_write} {one.path}" for one in facts.opened)))
         plain = [one for one in asks if not one.rule.startswith(_TAINTED)]
         taints = state.taint.list_sources() if len(plain) < len(asks) else ()
         wider = _build_grants(plain, taints, facts)
@@ -246,7 +248,7 @@ class PolicyGate:
             grants=wider,
             always=tuple(one.pattern for one in wider) if is_lasting else (),
             pattern=_pick_pattern(() if taints else plain, facts),
-            fingerprint=fingerprint_call(f"{facts.tool} {facts.subject}", cwd, state, facts.effects),
+            fingerprint=fingerprint_call(what, cwd, state, facts.effects),
             lasting_refusals=_list_lasting_refusals(asks, facts),
             hint=_build_hint(taints),
         )
