@@ -30,7 +30,11 @@ def fill_app(one: Scene) -> Path:
 
 
 def fill_project(one: Scene, files: int = 0) -> Path:
-    """Make a repository beside the workspace, with keys and so many more files."""
+    """Make a repository beside the workspace, with keys and so many more names of files.
+
+    The first five of each thousand are files of their own. The rest are second names, which are looked at as files are
+    and made and removed many times faster; the files made after thousands were removed are slow, too.
+    """
     one.open_tmp()
     project = one.home.cwd.parent.resolve() / "other"
     (project / ".git").mkdir(parents=True)
@@ -38,9 +42,13 @@ def fill_project(one: Scene, files: int = 0) -> Path:
     (project / "deep/b").write_text("mine")
     (project / ".env").write_text("NOTE=plainwords")
     for number in range(files):
-        folder = project / f"data{number // 1_000}"
-        folder.mkdir(exist_ok=True)
-        os.close(os.open(folder / str(number), os.O_CREAT))
+        folder, place = f"{project}/data{number // 1_000}", number % 1_000
+        if place == 0:
+            os.mkdir(folder)
+        if place < 5:
+            os.close(os.open(f"{folder}/{number}", os.O_CREAT))
+        else:
+            os.link(f"{folder}/{number - place}", f"{folder}/{number}")
     return project
 
 
