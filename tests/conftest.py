@@ -2,7 +2,9 @@
 
 import gc
 import ipaddress
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -42,6 +44,22 @@ def _refuse_the_network(event: str, arguments: tuple[object, ...]) -> None:
         raise RuntimeError(f"a test tried to reach {host}")
 
 
+def _find_the_interpreter_first() -> None:
+    """Make `python3` of the commands under test the interpreter itself where PATH has a version manager's script.
+
+    Such a script starts two dozen processes before the interpreter, and tests run `python3` a thousand times.
+    """
+    found = shutil.which("python3")
+    if found is None:
+        return
+    with open(found, "rb") as file:
+        is_script = file.read(2) == b"#!"
+    folder = Path(sys.executable).resolve().parent
+    if is_script and (folder / "python3").exists():
+        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+_find_the_interpreter_first()
 sys.addaudithook(_refuse_the_network)
 # Nothing that is collected becomes garbage: the collector looks at none of it, now or between tests.
 gc.disable()
