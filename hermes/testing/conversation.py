@@ -16,6 +16,9 @@ class StepRole(StrEnum):
     TOOL = "tool"
 
 
+_ROLES = {**{role.value: role for role in StepRole}, "developer": StepRole.SYSTEM}
+
+
 class SentCall(Struct, frozen=True):
     """A tool call as the request repeats it to the model."""
 
@@ -66,9 +69,7 @@ def read_conversation(wire: str, body: Mapping[str, object]) -> list[Step]:
 
 
 def _parse_role(name: object) -> StepRole:
-    if name == "developer":
-        return StepRole.SYSTEM
-    return next((role for role in StepRole if role == name), StepRole.USER)
+    return _ROLES.get(name, StepRole.USER) if isinstance(name, str) else StepRole.USER
 
 
 def _read_chat(body: Mapping[str, object]) -> Iterable[Step]:

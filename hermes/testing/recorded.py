@@ -107,7 +107,7 @@ class RecordedRequest:
         tools: list[JsonObject] = self.json.get("tools") or []
         return tools
 
-    @property
+    @cached_property
     def tool_names(self) -> list[str]:
         """The names of the offered tools, in order."""
         inner = [as_object(tool.get("function") or tool) for tool in self.tools]
