@@ -54,8 +54,12 @@ def iter_code_lines(source: str) -> Iterator[tuple[int, str]]:
 def find_phrases(lines: Iterator[tuple[int, str]]) -> list[str]:
     """Return a message for each line that holds one of the phrases outside of the contexts where it is fine."""
     found = []
-    for number, line in lines:
-        for pattern, (better, contexts) in PHRASES.items():
+    numbered = list(lines)
+    # No pattern reaches over the end of a line: what is nowhere in all lines is in none.
+    text = "\n".join(line for _, line in numbered)
+    phrases = {one: told for one, told in PHRASES.items() if re.search(one, text, re.IGNORECASE)}
+    for number, line in numbered:
+        for pattern, (better, contexts) in phrases.items():
             if not re.search(pattern, line, re.IGNORECASE):
                 continue
             if not any(re.fullmatch(one, line.strip()) for one in contexts):
