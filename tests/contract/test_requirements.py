@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ CI = (ROOT / ".ci" / "run").read_text("utf-8")
 
 def list_needs(tree: ast.Module) -> Iterator[ast.expr]:
     """Yield what is asked for by marks and by `require`."""
-    for call in CALLS[tree]:
+    for call in list_calls(tree):
         if ast.unparse(call.func) in ("pytest.mark.needs", "require"):
             yield from call.args
 
@@ -30,10 +31,13 @@ def is_slow_file(tree: ast.Module) -> bool:
     return any("pytest.mark.slow" in ast.unparse(one) for one in marks)
 
 
+@cache
 def read_trees() -> dict[Path, ast.Module]:
+    """Read the tests when the first test asks: a worker that runs none of these reads nothing."""
     return {path: ast.parse(path.read_text("utf-8")) for path in sorted(TESTS.rglob("*.py"))}
 
 
+@cache
 def list_calls(tree: ast.Module) -> list[ast.Call]:
     """Return the calls of what is named `needs`, `require` or `skip`, of which the tests look at the whole name."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
@@ -46,13 +50,9 @@ def get_last_name(function: ast.expr) -> str:
     )
 
 
-TREES = read_trees()
-CALLS = {tree: list_calls(tree) for tree in TREES.values()}
-
-
 def test_every_need_names_a_program_that_is_known_and_every_program_is_needed() -> None:
     named = set()
-    for path, tree in TREES.items():
+    for path, tree in read_trees().items():
         if path.name in ("requirements.py", Path(__file__).name):
             continue
         for argument in list_needs(tree):
@@ -64,8 +64,8 @@ def test_every_need_names_a_program_that_is_known_and_every_program_is_needed() 
 
 
 def test_programs_are_looked_for_in_one_place() -> None:
-    for path, tree in TREES.items():
-        for call in CALLS[tree]:
+    for path, tree in read_trees().items():
+        for call in list_calls(tree):
             if ast.unparse(call.func) == "pytest.skip":
                 assert "installed" not in ast.unparse(call) or path.name == "requirements.py", path
 
@@ -107,7 +107,7 @@ def test_what_was_not_run_is_counted_by_program() -> None:
 
 def test_the_fast_tests_reach_every_folder() -> None:
     reached = set()
-    for path, tree in TREES.items():
+    for path, tree in read_trees().items():
         is_fast = path.name.startswith("test_") and path.relative_to(TESTS).parts[0] not in SLOW_FOLDERS
         if is_fast and not is_slow_file(tree):
             modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

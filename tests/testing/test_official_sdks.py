@@ -1,15 +1,18 @@
 """The official SDKs as judges: what the scripted server sends is what they parse, on every wire, streamed and whole."""
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
-from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI, BadRequestError, RateLimitError
 
 from hermes.core.usage import Usage
 from hermes.testing.script import Call, Fail, ReplyDelivery, Say, ScriptedModel, StreamError
 from hermes.testing.server import ScriptedServer
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +30,13 @@ CHAT_TOOLS = [
 ]
 
 
+def make_anthropic(server: ScriptedServer, **settings: int) -> "AsyncAnthropic":
+    """Import the package where it is needed: it takes a second, in every worker, of which one runs these tests."""
+    from anthropic import AsyncAnthropic
+
+    return AsyncAnthropic(base_url=server.url.removesuffix("/v1"), api_key="x", **settings)
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[ScriptedServer]:
     async with ScriptedServer(ScriptedModel(lambda _: FULL)) as running:
@@ -40,8 +50,8 @@ async def openai(server: ScriptedServer) -> AsyncIterator[AsyncOpenAI]:
 
 
 @pytest.fixture
-async def anthropic(server: ScriptedServer) -> AsyncIterator[AsyncAnthropic]:
-    async with AsyncAnthropic(base_url=server.url.removesuffix("/v1"), api_key="x", max_retries=0) as client:
+async def anthropic(server: ScriptedServer) -> AsyncIterator["AsyncAnthropic"]:
+    async with make_anthropic(server, max_retries=0) as client:
         yield client
 
 
@@ -105,7 +115,7 @@ async def test_responses_encrypts_only_when_asked(openai: AsyncOpenAI) -> None:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_anthropic(anthropic: AsyncAnthropic, streamed: bool) -> None:
+async def test_anthropic(anthropic: "AsyncAnthropic", streamed: bool) -> None:
     ask = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}]}
     if streamed:
         async with anthropic.messages.stream(**ask) as stream:
@@ -128,7 +138,7 @@ async def test_anthropic(anthropic: AsyncAnthropic, streamed: bool) -> None:
 
 
 async def test_a_conversation_with_results_is_read_alike_on_every_wire(
-    server: ScriptedServer, openai: AsyncOpenAI, anthropic: AsyncAnthropic
+    server: ScriptedServer, openai: AsyncOpenAI, anthropic: "AsyncAnthropic"
 ) -> None:
     function = {"name": "t", "arguments": "{}"}
     await openai.chat.completions.create(
@@ -175,7 +185,7 @@ async def test_a_conversation_with_results_is_read_alike_on_every_wire(
         assert request.result_count == 1
 
 
-async def test_models(openai: AsyncOpenAI, anthropic: AsyncAnthropic, server: ScriptedServer) -> None:
+async def test_models(openai: AsyncOpenAI, anthropic: "AsyncAnthropic", server: ScriptedServer) -> None:
     assert [model.id for model in (await openai.models.list()).data] == ["mock-model"]
     assert [model.id for model in (await anthropic.models.list()).data] == ["mock-model"]
     assert server.requests == [] and len(server.others) == 2
@@ -201,7 +211,7 @@ async def test_an_error_inside_the_stream_reaches_the_sdk(wire: str) -> None:
     error = StreamError(message="we are full", type="overloaded_error")
     async with ScriptedServer([Say(TEXT, delivery=ReplyDelivery(error=error, error_at=4))]) as server:
         client = AsyncOpenAI(base_url=server.url, api_key="x", max_retries=0)
-        claude = AsyncAnthropic(base_url=server.url.removesuffix("/v1"), api_key="x", max_retries=0)
+        claude = make_anthropic(server, max_retries=0)
         messages = [{"role": "user", "content": "hi"}]
         async with client, claude:
             with pytest.raises(Exception, match="we are full"):
@@ -227,7 +237,7 @@ async def test_an_error_inside_the_stream_reaches_the_sdk(wire: str) -> None:
 async def test_finish_reasons(finish: str, chat: str, status: str, anthropic: str) -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Say("a", finish=finish))) as server:
         client = AsyncOpenAI(base_url=server.url, api_key="x")
-        claude = AsyncAnthropic(base_url=server.url.removesuffix("/v1"), api_key="x")
+        claude = make_anthropic(server)
         messages = [{"role": "user", "content": "hi"}]
         async with client, claude:
             completion = await client.chat.completions.create(model="m", messages=messages)
