@@ -12,6 +12,7 @@ message that is cut, and prose in cli/ that is not said through the catalogue.
 """
 
 import ast
+import gc
 import json
 import re
 import string
@@ -481,6 +482,7 @@ def problems(found: Found) -> list[str]:
 
 def main() -> int:
     """Print what is wrong; with `missing` what has no translation."""
+    gc.disable()  # the trees stay until the end: the collector would look through them again and again
     found = scan()
     if "missing" in sys.argv[1:]:
         known = table()
