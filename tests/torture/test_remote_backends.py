@@ -85,12 +85,11 @@ class Scene:
         return sum(self.tag.encode() in line for _, line in processes())
 
     def containers(self) -> list[str]:
-        """What the engine knows of containers that a Hermes made."""
+        """What the engine knows of containers that this home's Hermes made: other tests have theirs meanwhile."""
         if not self.engine:
             return []
-        listed = subprocess.run(
-            [*self.engine, "ps", "--all", "--quiet", "--filter", "label=hermes.owner"], capture_output=True, check=True
-        )
+        of_this = ("--filter", "label=hermes.owner", "--filter", f"volume={self.home.cwd.resolve()}")
+        listed = subprocess.run([*self.engine, "ps", "--all", "--quiet", *of_this], capture_output=True, check=True)
         return listed.stdout.decode().split()
 
     async def rest(self) -> None:
@@ -212,6 +211,7 @@ async def test_a_kill_in_the_middle_of_a_command(scene: Scene, background: bool)
     scene.script += [Say("never", delivery=LATE)] * background
     async with hermes(scene.home, "-z", "go") as running:
         await scene.begun()
+        assert bool(scene.containers()) is bool(scene.engine)
         kill(running)
         await running.wait()
     await until(lambda: not scene.left(), 60)

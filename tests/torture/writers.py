@@ -143,7 +143,7 @@ async def listen(process: asyncio.subprocess.Process, acknowledged: Acknowledged
 async def campaign(
     *, processes: int, seconds: float, kills: int, seed: int, pace: float
 ) -> tuple[Acknowledged, list[str]]:
-    """Let them write, kill some, and compare."""
+    """Let them write for so many seconds, and until a turn has ended; kill some, and compare."""
     chance = random.Random(seed)
     known = Acknowledged()
     with TempHome() as home:
@@ -166,6 +166,9 @@ async def campaign(
             alive.pop(chance.randrange(len(alive))).kill()
             await start()
         await asyncio.sleep(max(0.0, end - time.monotonic()))
+        async with asyncio.timeout(60):
+            while "ended" not in known.waits:  # noqa: ASYNC110 - the processes tell in their own time
+                await asyncio.sleep(0.05)
         for process in alive:
             process.kill()
         await asyncio.gather(*listeners)
