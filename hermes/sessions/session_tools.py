@@ -27,7 +27,7 @@ from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import MCP_TOOLSET, without_mcp_toolsets
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
-from hermes.util.text import to_one_line
+from hermes.util.text import clean_surrogates, to_one_line
 
 APPROVAL_MODES = ("ask", "smart", "off")
 
@@ -141,10 +141,22 @@ class SessionTools(Struct, frozen=True):
     """Selects tools again, by other settings. Raises ConfigError when none is left."""
 
     def take_process_notices(self) -> list[TextPart]:
-        """Return the news of background processes for the model, each once."""
+        """Return the news of background processes for the model, each once; a line that one has printed is as
+        untrusted as the rest of its output.
+        """
         started = self.state.started_processes
         lines = started.take_notices() if started is not None else ()
-        return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in lines]
+        if not lines:
+            return []
+        from hermes.safety.fencing import fence_untrusted_text
+        from hermes.tools.result_provenance import find_provenance, list_program_places
+
+        places = list_program_places(self.context, str(self.state.cwd), ())
+        origin = find_provenance((), places, self.context, frozenset(), runs=True)
+        texts = [clean_surrogates(f"[{self.context.redact(line)}]") for line in lines]
+        if origin is None:
+            return [TextPart(text=one, provenance=PROGRAM) for one in texts]
+        return [TextPart(text=fence_untrusted_text(one, origin), provenance=origin) for one in texts]
 
     def describe_running(self) -> str:
         """Describe the background processes that `close` would end; empty when there are none."""

@@ -180,7 +180,8 @@ def replace_text(text: str, old: str, new: str, *, everywhere: bool, display_pat
     found = find_block(lines, block)
     if not found.starts:
         hint = describe_nearest(lines, block)
-        raise ToolError(f"old_string is not in {display_path}. Nothing was changed. {hint}".strip())
+        why = f"old_string is not in {display_path}. Nothing was changed. {hint}"
+        raise ToolError(why.strip(), quotes=bool(hint))
     if len(found.starts) > 1 and not everywhere:
         raise ToolError(_format_ambiguity([at + 1 for at in found.starts], display_path))
     return "\n".join(
@@ -217,16 +218,18 @@ def parse_patch(patch: str) -> list[PatchSection]:
     return sections
 
 
-def find_patch_paths(patch: str) -> list[str]:
-    """Return every path that a patch names, whether or not the rest of it can be understood."""
-    named: list[str] = []
+def find_patch_paths(patch: str) -> list[tuple[str, PatchAction]]:
+    """Return every path that a patch names, and for what; whether or not the rest of it can be understood."""
+    named: list[tuple[str, PatchAction]] = []
     for line in patch.split("\n"):
         header = _HEADER.match(line.rstrip("\r"))
         move = _MOVE_TO.match(line.rstrip("\r"))
         if header:
-            named += [part.strip() for part in header[2].split(" -> ")] if header[1] == "Move" else [header[2]]
+            action = PatchAction.UPDATE if header[1] == "Move" else PatchAction(header[1].lower())
+            parts = header[2].split(" -> ") if header[1] == "Move" else [header[2]]
+            named += [(part.strip(), action) for part in parts]
         elif move:
-            named.append(move[1])
+            named.append((move[1], PatchAction.UPDATE))
     return named
 
 
@@ -340,7 +343,8 @@ def _locate_hunk(lines: Sequence[str], hunk: Hunk, cursor: int, what: str, displ
         found = find_block(lines, hunk.old, max(0, cursor - 1))
     if not found.starts:
         hint = describe_nearest(lines, hunk.old)
-        raise ToolError(f"{what} of {display_path} has no place in the file. Nothing was changed. {hint}".strip())
+        why = f"{what} of {display_path} has no place in the file. Nothing was changed. {hint}"
+        raise ToolError(why.strip(), quotes=bool(hint))
     if hunk.at_end:
         return BlockMatch(found.starts[-1:], found.difference)
     if len(found.starts) > 1 and not hunk.below:

@@ -37,9 +37,12 @@ class EffectMarks:
         self._running_calls += 1
         sources = context.state.taint.list_sources()
         if sources and (anything or _is_running(context)):
-            self._window_sources = sources
-            context.taint_marks.open_window(context.places.workspace, context.session_id, sources)
+            self._open_window(context, sources)
             await context.taint_marks.flush()
+
+    def _open_window(self, context: ToolContext, sources: Sequence[str]) -> None:
+        self._window_sources = tuple(dict.fromkeys((*self._window_sources, *sources)))
+        context.taint_marks.open_window(context.places.workspace, context.session_id, self._window_sources)
 
     async def end_call(
         self,
@@ -59,11 +62,12 @@ class EffectMarks:
         self._running_calls -= 1
         if not sources:
             return []
-        own = [one for one in named if not (one in approved and is_autorun_file(one))]
-        if own:
-            digests = await asyncio.to_thread(lambda: {one: digest_file(one) for one in own})
-            context.taint_marks.mark_digests(digests, sources)
-        changes = await _list_changes(context, opened) if anything or self._window_sources else _NO_CHANGES
+        if _is_running(context) and not set(sources).issubset(self._window_sources):
+            self._open_window(context, sources)
+        own = await _mark_named(context.taint_marks, named, approved, sources)
+        changes = _NO_CHANGES
+        if anything or self._window_sources:
+            changes = await _list_changes(context, (*opened, *self._list_kept_open(context)))
         states = {path: state for path, state in changes.files.items() if path not in named}
         return await self._mark_changes(context, structs.replace(changes, files=states), sources, own)
 
@@ -71,7 +75,13 @@ class EffectMarks:
         """Mark what was changed since the last call, at the end of a turn or of the session."""
         self._running_calls = 0  # those that were stopped are over
         if self._window_sources:
-            await self._mark_changes(context, await _list_changes(context, ()), self._window_sources, ())
+            changes = await _list_changes(context, self._list_kept_open(context))
+            await self._mark_changes(context, changes, self._window_sources, ())
+
+    def _list_kept_open(self, context: ToolContext) -> Collection[DeniedPath]:
+        """Return what is open to processes that go on, or have done so up to now."""
+        processes = context.state.started_processes
+        return processes.list_opened() if self._window_sources and processes is not None else ()
 
     async def _mark_changes(
         self, context: ToolContext, changes: WorkspaceChanges, sources: Sequence[str], named: Sequence[str]
@@ -109,6 +119,19 @@ def _describe_instructions(path: str, marks: TaintMarks) -> str:
         sources=sources,
         folder=os.path.dirname(path),
     )
+
+
+async def _mark_named(
+    marks: TaintMarks, named: Sequence[str], approved: Collection[str], sources: Sequence[str]
+) -> list[str]:
+    """Mark the files that a call wrote by itself; return those that are marked."""
+    # A person who allows a write sees what is put into a file, not what was marked there before.
+    own = [one for one in named if not (one in approved and is_autorun_file(one)) or marks.get_known_sources(one)]
+    if not own:
+        return []
+    digests = await asyncio.to_thread(lambda: {one: digest_file(one) for one in own})
+    marks.mark_digests(digests, sources)
+    return [one for one in own if digests[one]]
 
 
 def _is_running(context: ToolContext) -> bool:

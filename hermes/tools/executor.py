@@ -6,7 +6,7 @@ Plans which calls of a batch run side by side.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field, structs
 
@@ -83,6 +83,7 @@ def has_path_overlap(one: str, other: str) -> bool:
 Emit = Callable[[Event], None]
 
 MAX_PARALLEL_CALLS = 8
+_CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
 _LOG = logging.getLogger(__name__)
 _PREVIEW_LINES = 16
 _PREVIEW_CHARACTERS = 2_000
@@ -147,10 +148,13 @@ class _PreparedCall(Struct):
 
 
 class _WrittenFiles(Struct, frozen=True):
-    """The files that a call may write: by the tool itself, with stamp and origin before; and by a command."""
+    """The files that a call may write: by the tool itself, with stamp and origin before; and by a command. `earlier`
+    are the sources of text that was there before the call and may still be, in whichever of them.
+    """
 
     own: dict[str, tuple[tuple[int, int] | None, str | None]]
     by_command: tuple[str, ...]
+    earlier: Sequence[str] = ()
 
 
 class _UnusableCallError(Exception):
@@ -254,7 +258,8 @@ class _BatchRun:
             return None
         decision = outcome.decision
         paths = tuple(
-            PathUse(self._context.resolve_real_path(use.path) or use.path, use.write) for use in tool.paths(arguments)
+            structs.replace(use, path=self._context.resolve_real_path(use.path) or use.path)
+            for use in tool.paths(arguments)
         )
         return _PreparedCall(index, call, tool, arguments, raw, decision, outcome.asked, paths)
 
@@ -302,7 +307,7 @@ class _BatchRun:
             written = await self._save_before_change(item)
             started = self._context.clock.monotonic()
             self._batch.mark_started(item.index)
-            noted = self._record_writes(item)
+            noted = self._record_writes(item, await _list_sources_before(item, self._context))
             if self._marks is not None:
                 await self._marks.begin_call(self._context, anything=_changes_anything(item))
             self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.format_line(item.arguments)))
@@ -311,7 +316,7 @@ class _BatchRun:
             except asyncio.CancelledError:
                 self._emit_ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
                 raise
-            result = self._build_result(item, output, await self._locate_provenance(item, output))
+            result = self._build_result(item, output, await self._locate_provenance(item, output, noted.earlier))
             self._record_outcome(noted, result)
             result = await self._mark_effects(item, noted, result, output.opened_paths)
             if written and self._context.safeguard is not None:
@@ -424,17 +429,20 @@ class _BatchRun:
             git_settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
         )
 
-    def _record_writes(self, item: _PreparedCall) -> "_WrittenFiles":
-        """Record what the call writes, and whose text was in the conversation when it did."""
+    def _record_writes(self, item: _PreparedCall, earlier: Sequence[str]) -> "_WrittenFiles":
+        """Record what the call writes, and whose text was in the conversation, or there already, when it did."""
         state = self._context.state
         state.moved_paths.update(item.decision.moved)
         written = [use.path for use in item.paths if use.write]
         own = {path: (_stamp_file(path), state.written_files.get(path)) for path in written}
-        named = _list_written_targets(item.decision)
-        written += [self._context.resolve_real_path(one) or one for one in named if one not in own]
-        if written:
-            state.written_files |= dict.fromkeys(written, "\n".join(state.taint.list_sources()))
-        return _WrittenFiles(own, tuple(one for one in written if one not in own))
+        named = _list_known_targets(item.decision, EffectKind.WRITES, EffectKind.OVERWRITES)
+        by_command = tuple(self._context.resolve_real_path(one) or one for one in named if one not in own)
+        if own or by_command:
+            sources = state.taint.list_sources()
+            kept = (*(use.path for use in item.paths if use.keeps_text), *by_command)
+            state.written_files |= dict.fromkeys(own, "\n".join(sources))
+            state.written_files |= dict.fromkeys(kept, "\n".join(dict.fromkeys((*sources, *earlier))))
+        return _WrittenFiles(own, by_command, earlier)
 
     def _record_outcome(self, written: "_WrittenFiles", result: ToolResultPart) -> None:
         """Correct the record of writes after the call.
@@ -475,37 +483,35 @@ class _BatchRun:
             lines += await context.backend_handle.backend.look_again()
         return structs.replace(result, text="\n".join((result.text, *(f"[{one}]" for one in lines))))
 
-    def _find_provenance(self, item: _PreparedCall, output: ToolOutput) -> Provenance | None:
-        """Return the provenance of a result."""
+    def _find_provenance(self, item: _PreparedCall, output: ToolOutput, earlier: Sequence[str]) -> Provenance | None:
+        """Return the provenance of a result; `earlier` are the sources of what the call found and changed."""
         said = output.provenance
         runs = item.tool.polls or bool(item.tool.command(item.arguments))
         if (output.is_own_text and not runs) or (said is not None and said.source is not Source.FILE):
             return said
         paths = [use.path for use in item.paths if not use.write]
-        paths += self._list_program_places(item, output) if runs else ()
-        from hermes.tools.result_provenance import find_provenance
+        from hermes.tools.result_provenance import find_provenance, list_program_places
 
+        cwd = item.decision.cwd or str(self._context.state.cwd)
+        paths += list_program_places(self._context, cwd, output.opened_paths) if runs else ()
         # What came to a process in the background may come out of any command, and out of its files.
         seen_hosts = self._find_contacted_hosts(item, output)
-        found = find_provenance(item.decision.effects, paths, self._context, seen_hosts, runs=runs)
+        effects = item.decision.effects
+        found = find_provenance(effects, paths, self._context, seen_hosts, runs=runs, earlier=earlier)
         return found or (said and structs.replace(said, vouched=True))
-
-    def _list_program_places(self, item: _PreparedCall, output: ToolOutput) -> Iterator[str]:
-        """Yield the places whose files a program may print: its folder, the workspace, and what is open to it."""
-        yield os.path.realpath(item.decision.cwd or str(self._context.state.cwd))
-        yield os.path.realpath(self._context.places.workspace)
-        yield from (os.path.realpath(one.path) for one in output.opened_paths)
 
     def _find_contacted_hosts(self, item: _PreparedCall, output: ToolOutput) -> frozenset[str] | None:
         """Return the hosts that something came from, or None for those that the call names."""
         cut_off = item.decision.offline and self._context.backend.contained
         return frozenset() if cut_off else output.contacted_hosts
 
-    async def _locate_provenance(self, item: _PreparedCall, output: ToolOutput) -> Provenance | None:
+    async def _locate_provenance(
+        self, item: _PreparedCall, output: ToolOutput, earlier: Sequence[str]
+    ) -> Provenance | None:
         """Return the provenance of a result; marked files are read for it, in a thread."""
         if self._context.taint_marks.is_empty:
-            return self._find_provenance(item, output)
-        return await asyncio.to_thread(self._find_provenance, item, output)
+            return self._find_provenance(item, output, earlier)
+        return await asyncio.to_thread(self._find_provenance, item, output, earlier)
 
     def _build_result(self, item: _PreparedCall, output: ToolOutput, provenance: Provenance | None) -> ToolResultPart:
         text = self._context.redact(clean_surrogates(output.text))
@@ -543,10 +549,30 @@ def _changes_anything(item: _PreparedCall) -> bool:
     return bool(item.tool.command(item.arguments)) and not item.decision.is_read_only
 
 
-def _list_written_targets(decision: PermissionDecision) -> list[str]:
-    """Return the files that a call is known to write, by their absolute paths."""
-    kinds = (EffectKind.WRITES, EffectKind.OVERWRITES)
-    return [one for effect in decision.effects if effect.kind in kinds for one in effect.targets if one[:1] == "/"]
+async def _list_sources_before(item: _PreparedCall, context: ToolContext) -> Sequence[str]:
+    """Return the sources of text that a call may keep where it writes; marked files are read for it, in a thread."""
+    kept = [use.path for use in item.paths if use.keeps_text]
+    marks = context.taint_marks
+    runs = not marks.is_empty and bool(item.tool.command(item.arguments))
+    if not kept and not runs:
+        return ()
+    from hermes.tools.result_provenance import list_program_places, list_sources_before
+
+    changed: list[str] = []
+    if runs:
+        opened = (*item.decision.opened, *context.backend.list_opened())
+        changed += list_program_places(context, item.decision.cwd or str(context.state.cwd), opened)
+        known = _list_known_targets(item.decision, *_CHANGES)
+        changed += (context.resolve_real_path(one) or one for one in known)
+    if runs or any(map(marks.get_known_sources, kept)):
+        return await asyncio.to_thread(list_sources_before, kept, changed, context)
+    return list_sources_before(kept, changed, context)
+
+
+def _list_known_targets(decision: PermissionDecision, *kinds: EffectKind) -> list[str]:
+    """Return the absolute paths of what a command is known to have such an effect on."""
+    targets = list_targets(decision.effects, *kinds)
+    return sorted(one for one in targets if one[:1] == "/" and len(one) <= MAX_PATH)  # the kernel knows no longer ones
 
 
 def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> list[str]:
@@ -555,8 +581,7 @@ def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> l
     """
     from hermes.tools.permissions.losses import list_matches  # loaded with the first command
 
-    targets = list_targets(decision.effects, EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
-    known = (one for one in targets if one[:1] == "/" and len(one) <= MAX_PATH)  # the kernel knows no longer ones
+    known = _list_known_targets(decision, *_CHANGES)
     named = (path for one in known for path in list_matches(context.backend.to_local_path(one)))
     inside = context.places.workspace
     return sorted(one for one in named if os.path.isfile(one) or not (is_or_below(one, inside) or os.path.isdir(one)))

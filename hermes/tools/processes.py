@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import CommandExit, RunningCommand, ShellCommand, StopOutcome, TerminalBackend
+from hermes.execution.base import CommandExit, DeniedPath, RunningCommand, ShellCommand, StopOutcome, TerminalBackend
 from hermes.tools.output import RollingBuffer
 
 MAX_PROCESSES = 64
@@ -39,6 +39,8 @@ class BackgroundProcess(Struct, eq=False):
     waiter: asyncio.Task[None] | None = None
     partial_line: bytes = b""
     """The last line as far as it has come, searched for patterns."""
+    opened_paths: tuple[DeniedPath, ...] = ()
+    """The folder that it began in and what was opened to it: what it prints or writes may be of these."""
 
     @property
     def contacted_hosts(self) -> frozenset[str] | None:
@@ -74,6 +76,8 @@ class ProcessTable:
         self._notices: deque[str] = deque(maxlen=_MAX_NOTICES)
         self._contacted_hosts: set[str] = set()
         """The hosts contacted by processes that are no longer kept."""
+        self._opened_paths: set[DeniedPath] = set()
+        """The places that were opened to processes that are no longer kept."""
 
     async def start(
         self,
@@ -93,6 +97,7 @@ class ProcessTable:
             started=started,
             notify=notify,
             patterns=tuple(patterns),
+            opened_paths=(DeniedPath(command.cwd, False), *command.opened_paths, *backend.list_opened()),
         )
         running = await backend.start(command, lambda data: self._take_output(process, data))
         process.running = running
@@ -129,7 +134,13 @@ class ProcessTable:
             self._make_room()
         process_id = self._new_id()
         self._processes[process_id] = BackgroundProcess(
-            process_id, command.text, command.cwd, started, exit=exit, running=running
+            process_id,
+            command.text,
+            command.cwd,
+            started,
+            exit=exit,
+            running=running,
+            opened_paths=(DeniedPath(command.cwd, False), *command.opened_paths),
         )
 
     async def kill(self, process: BackgroundProcess) -> StopOutcome:
@@ -160,6 +171,10 @@ class ProcessTable:
         known = (one.contacted_hosts for one in self._processes.values() if one.started <= until)
         return self._contacted_hosts.union(*(one for one in known if one is not None))
 
+    def list_opened(self) -> set[DeniedPath]:
+        """Return the places that processes began in or that were opened to them."""
+        return self._opened_paths.union(*(one.opened_paths for one in self._processes.values()))
+
     def add_notice(self, line: str) -> None:
         """Add a line for the model to the next notices."""
         self._notices.append(line)
@@ -189,6 +204,7 @@ class ProcessTable:
             if ended is None:
                 raise ToolError(f"{MAX_PROCESSES} background processes are running already. Kill one first.")
             self._contacted_hosts |= ended.contacted_hosts or frozenset()
+            self._opened_paths |= set(ended.opened_paths)
             del self._processes[ended.process_id]
 
     async def _watch_end(self, process: BackgroundProcess, running: RunningCommand) -> None:

@@ -5,6 +5,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from hermes.core.messages import Provenance, Source
+from hermes.execution.base import DeniedPath
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.permissions.egress import EGRESS_KINDS, host_from_target
 from hermes.tools.session import ToolContext
@@ -21,11 +22,13 @@ def find_provenance(
     contacted_hosts: Collection[str] | None,
     *,
     runs: bool,
+    earlier: Iterable[str] = (),
 ) -> Provenance | None:
     """Return where the text that a call returns is from, when it is untrusted; None when it can be trusted.
 
     Something came from the hosts in `contacted_hosts`; None: nobody saw that, and the text of the call is all there is.
-    `runs`: a program made the text, which may hold whatever background processes have received.
+    `runs`: a program made the text, which may hold whatever background processes have received. `earlier` are the
+    sources of what it has changed or moved since.
     """
     named = (os.path.realpath(one) for effect in effects if effect.kind is EffectKind.READS for one in effect.targets)
     files = (*paths, *named)
@@ -33,11 +36,36 @@ def find_provenance(
         *(_list_named_hosts(effects) if contacted_hosts is None else ()),
         *sorted(_list_process_hosts(context, files, runs=runs).union(contacted_hosts or ())),
     ]
+    return provenance_from_sources(_join_sources(hosts, files, context) | dict.fromkeys(earlier))
+
+
+def list_sources_before(kept: Iterable[str], changed: Iterable[str], context: ToolContext) -> list[str]:
+    """Return the sources of what a call keeps while it changes it: they are found as long as it is what they stand for.
+
+    `kept` are the files that it is known to keep text of, `changed` what it may move or change in whatever way.
+    """
+    files = [one for one in kept if os.path.lexists(one)]
+    found = _join_sources(sorted(_list_process_hosts(context, files, runs=False)), files, context)
+    for place in changed:
+        found |= dict.fromkeys(context.taint_marks.find_sources(place))
+    return list(found)
+
+
+def list_program_places(context: ToolContext, cwd: str, opened: Iterable[DeniedPath]) -> Iterator[str]:
+    """Yield the places whose files a program may print: its folder, the workspace, and what is open to it or was to a
+    process in the background.
+    """
+    processes = context.state.started_processes
+    more = processes.list_opened() if processes is not None else ()
+    yield from map(os.path.realpath, (cwd, context.places.workspace, *(one.path for one in (*opened, *more))))
+
+
+def _join_sources(hosts: Iterable[str], files: Sequence[str], context: ToolContext) -> dict[str, None]:
     sources = dict.fromkeys(f"{Source.WEB}:{host}" for host in hosts)
     spill = f"{find_real_path(str(context.spill_folder))}/" if files else ""
     for path in files:
         sources |= dict.fromkeys(_list_file_sources(path, context, spill))
-    return provenance_from_sources(sources)
+    return sources
 
 
 def _list_process_hosts(context: ToolContext, files: Iterable[str], *, runs: bool) -> set[str]:
@@ -82,9 +110,9 @@ def _list_file_sources(path: str, context: ToolContext, spill: str) -> Sequence[
         # A result that was too long for the conversation is as strange as what stands in it.
         return context.state.taint.list_sources()
     made = context.state.written_files.get(path)
-    if made:
-        return made.split("\n")
-    if made is None and (marked := context.taint_marks.find_sources(path)):
-        return marked
-    folder = context.trust.find_untrusted_folder(path, context.places.workspace) if made is None else ""
+    # What the session made itself, others may have changed since: a mark holds for the content that is there.
+    known = (*(made.split("\n") if made else ()), *context.taint_marks.find_sources(path))
+    if known or made is not None:
+        return known
+    folder = context.trust.find_untrusted_folder(path, context.places.workspace)
     return (name_source(Source.FILE, folder),) if folder else ()

@@ -37,6 +37,8 @@ class PathUse(Struct, frozen=True):
 
     path: str
     write: bool = False
+    keeps_text: bool = False
+    """Whether a write leaves text that was in the call's files before, in this one or in another of them."""
 
 
 class Redirect(Struct, frozen=True):

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from hermes.core.events import ApprovalAsked
+from hermes.core.messages import TextPart
 from hermes.core.outcomes import AnswerScope
 from hermes.testing.script import Call
 from hermes.tools.builtin.terminal import terminal
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
+from hermes.tools.processes import BackgroundProcess
 from tests.attack.obedient_scene import ALWAYS, MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 from tests.attack.test_person_isolation import ANNA, order, stage
 
@@ -357,3 +359,59 @@ async def test_a_question_that_opens_more_is_another_question() -> None:
         (project / ".git").mkdir()
         after = gate.decide_call(terminal, call, one.context)
         assert before.opened != after.opened and before.fingerprint != after.fingerprint
+
+
+WAITS = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
+
+
+async def start_reader(one: Scene, program: str, **more: object) -> BackgroundProcess:
+    """Start a process that may read ~/Docs, and works once its turn is over."""
+    fill_docs(one)
+    (one.home.cwd / "w.py").write_text(WAITS + program)
+    await one.call("terminal", says(ONCE), command="python3 w.py ~/Docs/b", background=True, **more)
+    (process,) = one.context.state.processes.list_all()
+    assert process.exit is None
+    return process
+
+
+async def let_end(one: Scene, process: BackgroundProcess) -> None:
+    (one.home.cwd / "go").write_text("")
+    assert await process.wait_for_end(20)
+
+
+@pytest.mark.parametrize("ends", ["a call", "the session"])
+async def test_what_a_process_writes_later_beside_what_it_read_is_marked(ends: str) -> None:
+    async with scene(trusted=True) as one:
+        process = await start_reader(one, "import sys; open('AGENTS.md', 'w').write(open(sys.argv[1]).read())")
+        marks, path = one.context.taint_marks, one.home.cwd.resolve() / "AGENTS.md"
+        assert marks.find_sources(str(path))  # whatever happens to Hermes meanwhile
+        await let_end(one, process)
+        if ends == "a call":
+            await one.call("todo", says(NO), todos=[])
+        else:
+            await one.actor.close()
+        assert path.read_text() == "text of b" and marks.find_sources(str(path))
+        assert ends != "a call" or not marks.find_sources(str(path.with_name("w.py")))
+
+
+@pytest.mark.parametrize("action", ["log", "poll", "wait"])
+async def test_what_a_process_prints_later_of_an_opened_place_is_untrusted(action: str) -> None:
+    async with scene(trusted=True) as one:
+        process = await start_reader(one, "import sys; print(open(sys.argv[1]).read())")
+        one.context.state.taint.restart_from([])
+        await let_end(one, process)
+        said = await one.call("process", says(NO), action=action, session_id=process.process_id)
+        assert "text of b" in said and "<untrusted" in said
+
+
+async def test_what_a_process_is_watched_for_is_as_untrusted_as_its_output() -> None:
+    async with scene(trusted=True) as one:
+        program = "import sys; print(open(sys.argv[1]).read())"
+        process = await start_reader(one, program, watch_patterns=["text of"], notify_on_complete=True)
+        await let_end(one, process)
+        await one.turn()
+        rows = await one.app.services.store.messages.read(one.actor.session_id)
+        parts = (part for row in rows for part in row.message.parts)
+        (said,) = (one for one in parts if isinstance(one, TextPart) and "printed: text of b" in one.text)
+        assert "<untrusted" in said.text
+        assert said.provenance is not None and said.provenance.is_untrusted

@@ -25,8 +25,9 @@ def _list_paths(args: Arguments) -> list[PathUse]:
     if args["mode"] == "patch":
         from hermes.tools.edits import find_patch_paths  # its patterns are read when there is a patch
 
-        return [PathUse(path, write=True) for path in find_patch_paths(str(args["patch"] or ""))]
-    return [PathUse(str(args["path"]), write=True)] if args["path"] else []
+        named = find_patch_paths(str(args["patch"] or ""))
+        return [PathUse(path, write=True, keeps_text=action is PatchAction.UPDATE) for path, action in named]
+    return [PathUse(str(args["path"]), write=True, keeps_text=True)] if args["path"] else []
 
 
 def _format_summary(args: Arguments) -> str:
