@@ -2,6 +2,8 @@
 that remember their template (`hermes.util.localizable`); here these become plain English strings.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -9,13 +11,31 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.util.localizable import Localizable, get_wording, restore_wording
+from hermes.util.text import escape_surrogates
 
 T = TypeVar("T")
+StructT = TypeVar("StructT", bound=Struct)
 
 
 def to_json(value: object, *, is_sorted: bool = False) -> bytes:
     """Return the value as JSON, compact, with sorted keys if asked. Raises TypeError for what JSON cannot hold."""
     return (_SORTED_ENCODER if is_sorted else _ENCODER).encode(value)
+
+
+def hash_value(value: object) -> str:
+    """Return the hash of a value. Names of files in it may hold bytes that are not UTF-8, which JSON takes escaped."""
+    try:
+        body = to_json(value)
+    except UnicodeEncodeError:
+        body = json.dumps(to_plain(value)).encode()
+    return hashlib.sha256(body).hexdigest()
+
+
+def escape_fields(value: StructT) -> StructT:
+    """Return the struct with lone surrogates escaped in its texts, so that it can be sent and stored."""
+    texts = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    changed = {name: escape_surrogates(one) for name, one in texts if isinstance(one, str) and not one.isascii()}
+    return structs.replace(value, **changed) if changed else value
 
 
 def to_json_with_wordings(value: object) -> tuple[bytes, dict[str, list[object]]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from hermes.core.encoding import escape_fields
 from hermes.core.errors import StoreError
 from hermes.core.outcomes import AnswerScope
 from hermes.store.store import Store
@@ -49,6 +50,7 @@ class SessionApprovals:
 
     async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> ApprovalAnswer:
         """Wait for the answer; it is no when nobody can be asked or nobody answers in time."""
+        request = escape_fields(request)
         known = await self._store.approvals.find_open(self._turn(), request.call_id, request.fingerprint)
         if not (self.can_ask or self.guests) and not (known and await self._store.approvals.has_answer(known)):
             self.unasked += 1

@@ -27,7 +27,7 @@ from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import MCP_TOOLSET, without_mcp_toolsets
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
-from hermes.util.text import clean_surrogates, to_one_line
+from hermes.util.text import clean_surrogates, escape_surrogates, to_one_line
 
 APPROVAL_MODES = ("ask", "smart", "off")
 
@@ -85,7 +85,8 @@ def build_session_gate(home: HermesHome, settings: Settings, options: SessionOpt
         home.ensure_exists()
         from hermes.config.yaml_edit import add_to_list
 
-        add_to_list(home.config_file, ALLOWLIST, patterns)
+        # A name that is not UTF-8 cannot stand in settings: for it the answer holds until the session ends.
+        add_to_list(home.config_file, ALLOWLIST, [one for one in patterns if escape_surrogates(one) == one])
 
     watched = TrustFile(home.trust_file)
     return PolicyGate(build_policy(settings, options), remember=remember, is_trusted=watched.is_trusted_folder)

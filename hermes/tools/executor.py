@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field, structs
 
+from hermes.core.encoding import escape_fields
 from hermes.core.errors import ToolError
 from hermes.core.events import ApprovalAsked, Event, Level, Notice, Refused, ToolEnded, ToolStarted
 from hermes.core.messages import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
@@ -228,10 +229,13 @@ class _BatchRun:
         self._batch = batch
         self._context = context
         self._journal = journal
-        self._emit = emit
+        self._send_event = emit
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
         self._has_asked = False
         self._marks = marks
+
+    def _emit(self, event: Event) -> None:
+        self._send_event(escape_fields(event))
 
     async def prepare_call(self, index: int, call: ToolCallPart, reviewer: CallReviewer | None) -> _PreparedCall | None:
         """Resolve, validate and gate one call; return None when it already has its result."""

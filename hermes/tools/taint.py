@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from hermes.core.messages import ImagePart, Message, Provenance, Role, Source, TextPart, ToolResultPart
+from hermes.util.text import escape_surrogates
 
 # Texts, which are compiled when there is a text to look through.
 _HOST = r"(?<![\w.@-])((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![\w-])"
@@ -31,6 +32,7 @@ _MAX_CHARACTERS = 200_000
 
 def name_source(kind: Source, label: str) -> str:
     """Return the name of a source, which is one line: a folder's name may have line breaks."""
+    label = escape_surrogates(label)
     return f"{kind}:{label.replace(_ESCAPE, 2 * _ESCAPE).replace(_LINE_BREAK, f'{_ESCAPE}n')}"
 
 

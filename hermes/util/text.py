@@ -27,6 +27,13 @@ def clean_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", joined)
 
 
+def escape_surrogates(text: str) -> str:
+    """Escape lone surrogates, which stand for bytes of a name that are not UTF-8, so that it can be sent and stored."""
+    if not _SURROGATE.search(text):
+        return text
+    return change_text(text, lambda one: one.encode("utf-8", "backslashreplace").decode())
+
+
 def truncate_middle(text: str, limit: int, *, head_share: float = 0.7) -> str:
     """Cut `text` to about `limit` characters, keeping its beginning and its end and stating how much was left out."""
     if len(text) <= limit:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.core.encoding import to_json
 from hermes.core.events import ApprovalAsked
 from hermes.core.messages import TextPart
 from hermes.core.outcomes import AnswerScope
@@ -415,3 +416,35 @@ async def test_what_a_process_is_watched_for_is_as_untrusted_as_its_output() -> 
         (said,) = (one for one in parts if isinstance(one, TextPart) and "printed: text of b" in one.text)
         assert "<untrusted" in said.text
         assert said.provenance is not None and said.provenance.is_untrusted
+
+
+async def test_a_session_stays_in_no_folder_that_its_next_command_does_not_see() -> None:
+    async with scene(trusted=True) as one:
+        fill_docs(one)
+        said = await one.run("cd ~/Docs && ls", says(ONCE))
+        assert "is hidden from it" in said
+        assert str(one.home.cwd.resolve()) in await one.run("pwd", says(NO))
+        await one.run("cd ~/Docs && ls", says(SESSION))
+        assert "Docs" in await one.run("pwd", says(NO))
+
+
+@pytest.mark.parametrize("scope", [NO, ONCE, SESSION, ALWAYS])
+async def test_a_name_that_is_no_text_ends_no_turn(scope: AnswerScope) -> None:
+    async with scene(trusted=True) as one:
+        docs = os.fsencode(fill_docs(one))
+        folder, inside = docs + b"/\xff", os.fsencode(one.home.cwd) + b"/\xff"
+        os.mkdir(folder)
+        os.mkdir(inside)
+        (one.home.cwd / "link").symlink_to(os.fsdecode(folder))
+        (one.home.cwd / "inside").symlink_to(os.fsdecode(inside))
+        Path(os.fsdecode(folder), "odd").write_text("title\nodd")
+        said = [
+            await one.call("read_file", says(scope), path="link/odd"),
+            await one.call("patch", says(scope), path="link/odd", old_string="title", new_string="titel"),
+            await one.call("write_file", says(scope), path="link/new", content="x"),
+            await one.run("cat link/odd; echo x > link/more", says(scope)),
+        ]
+        assert (scope is NO) == ("Not allowed" in said[0]) and "could not judge" not in "".join(said)
+        assert "Created" in await one.call("write_file", says(NO), path="inside/new", content="x")
+        assert "new" in await one.run("echo x > inside/more; cd inside && ls", says(NO))
+        assert to_json(one.events)

@@ -1,10 +1,9 @@
 """Fingerprints of what a decision was made on: an approval is for exactly that."""
 
-import hashlib
 import os
 from collections.abc import Iterable
 
-from hermes.core.encoding import to_json
+from hermes.core.encoding import hash_value
 from hermes.safety.autorun_files import is_autorun_file
 from hermes.safety.path_policy import resolve_real_path
 from hermes.safety.shell.findings import CommandEffect, EffectKind
@@ -31,13 +30,13 @@ def fingerprint_call(what: str, cwd: str, state: ToolState, effects: Iterable[Co
         paths = (one for one in effect.targets if one[:1] == "/")
         marks += ((path, resolve_real_path(path), stamp_path(path) if runs else ()) for path in paths)
     body = (what, resolve_real_path(cwd), sorted(state.environment.items()), sorted(state.unset), sorted(set(marks)))
-    return hashlib.sha256(to_json(body)).hexdigest()
+    return hash_value(body)
 
 
 def fingerprint_files(paths: Iterable[str]) -> str:
     """Return the hash of these files as they are now; of folders only that they are the same folders."""
     marks = sorted((path, resolve_real_path(path), () if os.path.isdir(path) else stamp_path(path)) for path in paths)
-    return hashlib.sha256(to_json(marks)).hexdigest()
+    return hash_value(marks)
 
 
 def list_run_files(paths: Iterable[str]) -> list[str] | None:
@@ -81,4 +80,4 @@ def stamp_path(path: str) -> tuple[int, ...]:
 
 def fingerprint_texts(*texts: str) -> str:
     """Return the hash of these texts."""
-    return hashlib.sha256(to_json(texts)).hexdigest()
+    return hash_value(texts)
