@@ -11,6 +11,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
 from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.i18n.messages import N_
+from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import HeadTailBuffer, truncate_text
@@ -130,9 +131,8 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
     took = ctx.clock.monotonic() - started
     if took >= 5:
         notes.append(f"{took:.0f} s")
-    moved = _carry_state(ctx.state, ended, command, keep_folder=keep_folder)
-    if moved:
-        notes.append(f"now in {moved}")
+    moved = _carry_state(ctx, ended, command, keep_folder=keep_folder)
+    notes += [moved] if moved else []
     if ended.left_running:
         ctx.state.processes.adopt(command, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
@@ -203,17 +203,30 @@ async def _wait_or_stop(
         raise
 
 
-def _carry_state(state: ToolState, ended: CommandExit, command: ShellCommand, *, keep_folder: bool) -> str:
-    """Carry the shell's folder and variables over to the next command; return the new folder if it is another."""
+def _carry_state(ctx: ToolContext, ended: CommandExit, command: ShellCommand, *, keep_folder: bool) -> str:
+    """Carry the shell's folder and variables over to the next command; return in words where that is, if elsewhere."""
     if ended.state is None:
         return ""
     if not command.git_settings:
-        state.environment = ended.state.environment
-        state.unset = ended.state.unset
-    if keep_folder or ended.state.cwd == command.cwd:
+        ctx.state.environment = ended.state.environment
+        ctx.state.unset = ended.state.unset
+    folder = ended.state.cwd
+    if keep_folder or folder == command.cwd:
         return ""
-    state.cwd = Path(ended.state.cwd)
-    return ended.state.cwd
+    if _is_hidden_folder(ctx, folder):
+        return f"the next command is in {ctx.state.cwd} again: {folder} is hidden from it"
+    ctx.state.cwd = Path(folder)
+    return f"now in {folder}"
+
+
+def _is_hidden_folder(ctx: ToolContext, folder: str) -> bool:
+    """Return whether a command to which nothing more is opened sees neither a folder nor anything in it."""
+    layout = ctx.backend.current_layout()
+    if layout is None:
+        return False
+    real = os.path.realpath(ctx.backend.to_local_path(folder))
+    is_hidden = layout.access_of(real) is PathAccess.HIDDEN
+    return is_hidden and not any(is_or_below(one, real) for one in layout.access_by_path)
 
 
 def _get_folder(ctx: ToolContext) -> str:
