@@ -85,7 +85,7 @@ _SECRET_BELOW = frozenset(SECRET_PLACES)
 HOME_FOLDERS = re.compile(r"^(/home/[^/]+|/root|/Users/[^/]+|/var/root)(?=/|$)")
 _TOOL_CHAINS = frozenset(TOOL_CHAINS)
 _START_PLACES = frozenset((*START_FILES, *START_FOLDERS))
-_COPY_SIGNS = re.compile(r"^\.|[ ._~-]*\b(?:backup|bak|copy|old|orig|saved?)\b.*$", re.IGNORECASE)
+COPY_SIGN = re.compile(r"[\W_]+(?:backup|bak|copy|old|orig|saved?)\d*\b|~+$", re.IGNORECASE)
 _KEY_NAMES = frozenset(place.rpartition("/")[2].lstrip(".").lower() for place in KEY_FOLDERS)
 _BY_NAME = (
     (_SECRET_NAME, "it is a private key"),
@@ -184,7 +184,7 @@ def _below_home(path: str, places: Places) -> str:
 
 def _is_program_name(name: str) -> bool:
     """Return whether an entry of a home is a program's: it has a dot, is a folder of theirs, or a copy of one."""
-    copied = _COPY_SIGNS.sub("", name).lower()
+    copied = COPY_SIGN.split(name)[0].lower()
     return name.startswith(".") or name in PROGRAM_FOLDERS or (copied in _KEY_NAMES and len(copied) < len(name))
 
 

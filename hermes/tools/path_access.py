@@ -8,25 +8,21 @@ import contextlib
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import lru_cache
 
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath
 from hermes.execution.sandbox.home_rows import find_project_folder
-from hermes.execution.sandbox.policy import find_keys_below
+from hermes.execution.sandbox.opened_keys import find_keys_below, is_kept_key
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_home_entry, is_or_below, list_secret_paths
 from hermes.tools.session import ToolContext
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, HeldPath, RefusedPathError, hold_path, open_folder
 
 _HOME = re.compile(r"/home/[^/]+|/root|/Users/[^/]+|/var/root")
-_LOOK_SECONDS = 2.0
-"""Seconds for which a folder counts as large, or not, as it did: a call names many files of one."""
 _HIDDEN_REASON = "commands do not see it, and nobody has opened it"
 
 
@@ -36,6 +32,7 @@ class SessionView:
     def __init__(self, context: ToolContext) -> None:
         self.context = context
         self.layout = context.backend.current_layout()
+        self._opened = [one.path for one in context.backend.list_opened()]
 
     def is_hidden(self, real: str) -> bool:
         """Return whether commands do not see a path (absolute, without links); where no wall hides anything, whether it
@@ -50,7 +47,19 @@ class SessionView:
         if access is PathAccess.PRIVATE:
             # Another program's: the session has a folder of its own.
             return self.context.backend.to_command_path(real) == real
-        return access is PathAccess.HIDDEN and not any(is_or_below(real, name) for name, _ in layout.links)
+        if access is PathAccess.HIDDEN:
+            return not any(is_or_below(real, name) for name, _ in layout.links)
+        # The layout does not know the keys that were made since: they are known by their names.
+        return self._is_opened(real) and is_kept_key(real)
+
+    def is_key(self, real: str) -> bool:
+        """Return whether what is hidden is a key, by its name, or because it stays hidden in what is opened."""
+        return is_kept_key(real) or self._is_opened(real)
+
+    def _is_opened(self, real: str) -> bool:
+        """Return whether a path lies in what a person opened outside of the workspace."""
+        inside = any(is_or_below(real, one) for one in self._opened)
+        return inside and not is_or_below(real, self.context.places.workspace)
 
     def can_be_opened(self, path: str) -> bool:
         """Return whether commands do not see what is at a path (absolute), and a person may open it to them."""
@@ -136,15 +145,7 @@ def _name_below(folder: str, path: str, context: ToolContext) -> str:
 def find_openable_project(path: str, context: ToolContext, *, is_write: bool) -> str:
     """Return the project that a path (resolved) lies in, where a person can open all of it; else the path itself."""
     wide = find_project_folder(path, context.places.home)
-    if wide == path or not context.backend.can_open(DeniedPath(wide, is_write=is_write)):
-        return path
-    return wide if _can_hide_keys(wide, int(time.monotonic() / _LOOK_SECONDS)) else path
-
-
-@lru_cache(maxsize=64)
-def _can_hide_keys(folder: str, _age: int) -> bool:
-    """Return whether a folder can be looked through for keys, which are hidden in it when it is opened."""
-    return find_keys_below(folder) is not None
+    return wide if wide == path or context.backend.can_open(DeniedPath(wide, is_write=is_write)) else path
 
 
 def list_opened_by_yes(real: str, hidden: Sequence[str], context: ToolContext) -> tuple[str, ...]:
@@ -170,15 +171,17 @@ def is_named_by_person(real: str, hidden: Iterable[str], context: ToolContext) -
 
 
 def is_allowed(real: str, context: ToolContext) -> bool:
-    """Return whether the person has opened this path to the call."""
-    return any(is_or_below(real, one) for one in (*(opened.path for opened in context.opened), *context.allowed_writes))
+    """Return whether the person has opened this path to the call: a folder is opened but for the keys in it."""
+    opened = (*(one.path for one in context.opened), *context.allowed_writes)
+    return real in opened or (any(is_or_below(real, one) for one in opened) and not is_kept_key(real))
 
 
 def find_hidden_below(root: str, context: ToolContext) -> list[str]:
     """Return what lies below a folder (resolved) and is hidden, or refused: folders and files that exist."""
     layout = context.backend.current_layout()
-    secret = dict.fromkeys(list_secret_paths(context.places))
-    found = dict(secret)
+    keys = find_keys_below(root) if is_allowed(root, context) else ()
+    kept = dict.fromkeys((*list_secret_paths(context.places), *keys))
+    found = dict(kept)
     if layout is not None:
         found |= dict.fromkeys(
             path
@@ -187,7 +190,7 @@ def find_hidden_below(root: str, context: ToolContext) -> list[str]:
         )
     start = root.rstrip("/") + "/"  # hundreds of places are compared with it
     below = (path for path in found if path.startswith(start) and path != root and os.path.lexists(path))
-    return [path for path in below if path in secret or not is_allowed(path, context)]
+    return [path for path in below if path in kept or not is_allowed(path, context)]
 
 
 def open_visible_parts(

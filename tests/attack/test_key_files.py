@@ -1,12 +1,22 @@
-"""Files that hold keys, by tools and by commands alike: a project's are asked about, Hermes' own are closed."""
+"""Files that hold keys, by tools and by commands alike: a project's are asked about, Hermes' own are closed, and those
+in what is opened stay hidden, whatever they are called.
+"""
 
+import asyncio
 import json
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from hermes.core.outcomes import AnswerScope
+from hermes.execution.sandbox.opened_keys import is_kept_key
 from hermes.testing.script import Call
-from tests.attack.obedient_scene import NO, ONCE, says, scene
+from tests.attack.obedient_scene import NO, ONCE, SESSION, Scene, says, scene
+from tests.attack.test_opened_folders import UNSEEN, fill_docs, fill_project
+
+WORDS = "plainwords"
 
 
 @pytest.mark.parametrize("backend", ["local", "sandbox"])
@@ -44,3 +54,124 @@ async def test_commands_read_no_more_of_hermes_own_than_tools_do() -> None:
         lines = "".join(json.dumps({"cmd": command}) + "\n" for command in commands)
         done = await one.home.run(sys.executable, "-m", "hermes", "guard", "command", "--jsonl", stdin=lines.encode())
         assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["deny"] * 3
+
+
+def write_key(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"NOTE={WORDS}\nend\n")
+
+
+@pytest.mark.parametrize("scope", [ONCE, SESSION])
+@pytest.mark.parametrize("target", ["content", "files"])
+@pytest.mark.parametrize("name", [".env", "server.pem", ".ssh/work", ".ENV"])
+async def test_a_search_in_a_folder_that_a_yes_opens_shows_no_keys(name: str, target: str, scope: AnswerScope) -> None:
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        write_key(docs / "deep" / name)
+        pattern = "plain" if target == "content" else Path(name).name
+        said = await one.call("search_files", says(scope), pattern=pattern, path=str(docs), target=target)
+        assert "No matches" in said
+        assert "text of b" in await one.call("search_files", says(scope), pattern="text", path=str(docs))
+
+
+@pytest.mark.parametrize("command", ["cat ../other/deep/b", "echo x > ../other/deep/new"])
+async def test_a_key_made_later_in_an_opened_folder_is_hidden_from_file_tools_at_once(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        await one.run(command, says(SESSION))
+        for name in ("deep/.env", "deep/.ssh/work", "deep/.npmrc"):
+            write_key(project / name)
+            assert WORDS not in await one.call("read_file", says(NO), path=str(project / name))
+            said = await one.call("patch", says(NO), path=str(project / name), old_string="end", new_string="e")
+            assert WORDS not in said and (project / name).read_text().endswith("end\n")
+        assert "No matches" in await one.call("search_files", says(NO), pattern=WORDS, path=str(project))
+
+
+async def test_a_key_made_later_in_an_opened_folder_is_hidden_from_commands() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        await one.run("echo x > ../other/deep/new", says(SESSION))
+        write_key(project / "deep/.env")
+        (one.home.cwd / "r.py").write_text("print(open('../other/deep/.env').read())")
+        async with asyncio.timeout(20):  # not all folders are watched: it takes seconds
+            while WORDS in await one.run("python3 r.py", says(NO)):
+                pass
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "link in a folder of keys"])
+async def test_a_key_by_a_second_name_is_hidden(kind: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        (project / ".env").unlink()
+        target = project / "shared/production"
+        write_key(target)
+        if kind == "link":
+            (project / ".env").symlink_to("shared/production")
+        elif kind == "hard link":
+            os.link(target, project / ".env")
+        else:
+            (project / ".ssh").mkdir()
+            (project / ".ssh/work").symlink_to("../shared/production")
+        assert WORDS not in await one.run("grep -r NOTE= ../other/shared", says(ONCE))
+        assert "No matches" in await one.call("search_files", says(ONCE), pattern=WORDS, path=str(project))
+        await one.run("cat ../other/deep/b", says(SESSION))
+        one.asked.clear()
+        assert WORDS in await one.call("read_file", says(ONCE), path=str(target))
+        assert [asked.subject for asked in one.asked] == [f"read_file {target}"]
+        assert WORDS not in await one.call("read_file", says(NO), path=str(target))
+
+
+@pytest.mark.parametrize("name", [".env~", ".ENV", "id_rsa.bak", "server.PEM", ".ssh/work", ".kube/config", ".npmrc"])
+async def test_copies_of_keys_and_of_key_folders_are_hidden(name: str) -> None:
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        write_key(docs / name)
+        assert WORDS not in await one.run("grep -r . ~/Docs", says(ONCE))
+
+
+async def test_what_is_called_like_a_key_and_holds_none_is_shown() -> None:
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        names = (".env.example", ".env.sample", "id_rsa.pub", ".ssh/id_rsa.pub", ".env/lib/a.py", "token", "app/config")
+        for name in names:
+            assert not is_kept_key(str(docs / name))
+        for name in ("a/.env.example", "a/.env.sample", "a/id_rsa.pub", ".ssh/id_rsa.pub", "token", "app/config"):
+            write_key(docs / name)
+        write_key(docs / ".ssh/work")
+        await one.run(UNSEEN, says(SESSION))
+        assert (await one.run("grep -r . ~/Docs/a ~/Docs/app ~/Docs/token", says(NO))).count(":end") == 5
+        assert WORDS in await one.run("cat ~/Docs/.ssh/id_rsa.pub", says(NO))
+        assert WORDS not in await one.run("cat ~/Docs/.ssh/work", says(NO))
+        assert WORDS in await one.call("read_file", says(NO), path=str(docs / ".ssh/id_rsa.pub"))
+
+
+async def test_a_key_of_the_workspace_stays_open_when_its_repository_is_opened() -> None:
+    async with scene(trusted=True, workspace="home/code/other/part") as one:
+        project = one.home.cwd.parent.resolve()
+        one.open_tmp()
+        (project / ".git").mkdir()
+        (project / "mine").write_text("mine")
+        write_key(one.home.cwd / ".env")
+        (one.home.cwd / "r.py").write_text("print(open('.env').read())")
+        for command in ("true", f"cat {project}/mine"):
+            await one.run(command, says(SESSION))
+            assert WORDS in await one.run("python3 r.py", says(NO))
+            assert WORDS in await one.call("read_file", says(NO), path=".env")
+
+
+def fill_past_the_limit(one: Scene) -> Path:
+    docs = fill_docs(one)
+    for number in range(50_010):
+        folder = docs / f"d{number // 1_000}"
+        folder.mkdir(exist_ok=True)
+        os.close(os.open(folder / str(number), os.O_CREAT))
+    return docs
+
+
+async def test_a_folder_that_is_too_large_is_not_asked_about() -> None:
+    async with scene(trusted=True) as one:
+        docs = fill_past_the_limit(one)
+        said = await one.run("echo ran first; " + UNSEEN, says(SESSION))
+        assert "ran first" in said
+        assert [asked.subject for asked in one.asked] == [f"read {docs}/b"]
+        assert "text of b" in await one.run(UNSEEN, says(NO))

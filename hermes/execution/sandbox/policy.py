@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_project_folder, home_rows
+from hermes.execution.sandbox.opened_keys import can_hide_keys, is_kept_key
 from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
     Places,
     has_start_files_below,
-    is_key_name,
     is_or_below,
     is_root_like,
     is_ssh_public,
@@ -44,8 +44,6 @@ _NEEDED_PATHS = (
 )
 """The paths in those folders that programs read."""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
-_MAX_OPENED_ENTRIES = 50_000
-"""The most entries of an opened folder that are looked through for keys."""
 _MAX_HOOKS = 2_000
 """The most entries of a folder of hooks that are looked at."""
 _MAX_HOME_ENTRIES = 2_000
@@ -158,7 +156,8 @@ def layout_rows(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -
     rows += _readable_rows(policy, homes, hidden)
     rows += [LayoutRow(one, PathAccess.HIDDEN, N_("keys, or other people's words")) for one in hidden]
     rows += _rows_of(_SOCKET_FOLDERS, PathAccess.HIDDEN, N_("services of the machine listen there"))
-    needed = (*_NEEDED_PATHS, *list_readable_paths(places), *_find_ssh_public_files(places), *policy.code)
+    public = _find_ssh_public_files(places.home, *opened.keys)
+    needed = (*_NEEDED_PATHS, *list_readable_paths(places), *public, *policy.code)
     rows += _rows_of(needed, PathAccess.READ, N_("commands need it, and no key is in it"))
     for root in filter(_is_real, roots):
         reason = N_("the workspace") if root == places.workspace else N_("opened, or the workspace's own git folder")
@@ -256,41 +255,27 @@ def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
         return "it belongs to the system"
     if any(is_or_below(path, one) for one in find_start_targets(places.home)):
         return "a start file in the home leads to it"
-    return write_refusal(path, places) or (
-        "start files of programs are in it" if has_start_files_below(path, places) else ""
-    )
+    starts = "start files of programs are in it" if has_start_files_below(path, places) else ""
+    return write_refusal(path, places) or starts or _explain_keys(path)
 
 
 def explain_read_refusal(path: str, policy: SandboxPolicy) -> str:
     """Explain why `path` (resolved) cannot be shown to commands, whatever a person says; empty when it can."""
     if is_root_like(path, policy.places) or any(is_or_below(one, path) for one in policy.homes):
         return "a home is opened by its folders, never as a whole"
-    if any(is_or_below(path, one) for one in find_hidden_paths(policy)) or is_key_name(path):
+    if any(is_or_below(path, one) for one in find_hidden_paths(policy)):
         return "keys, or Hermes' own, are in it"
     if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
         return "it belongs to the system"
-    return read_refusal(path, policy.places)
+    return read_refusal(path, policy.places) or _explain_keys(path)
 
 
-def find_keys_below(folder: str) -> tuple[str, ...] | None:
-    """Return the files in an opened folder that hold keys, by their names; None where it has too many to look through.
-
-    The kernel hides what is named to it, so they have to be found first.
-    """
-    found: list[str] = []
-    queue = [folder]
-    left = _MAX_OPENED_ENTRIES
-    for path in queue:
-        with contextlib.suppress(OSError), os.scandir(path) as entries:
-            for entry in entries:
-                left -= 1
-                if entry.is_dir(follow_symlinks=False):
-                    queue.append(entry.path)
-                elif is_key_name(entry.path) and not entry.is_symlink():
-                    found.append(entry.path)
-        if left < 0:
-            return None
-    return tuple(found)
+def _explain_keys(path: str) -> str:
+    """Explain why a path cannot be opened without its keys."""
+    if is_kept_key(path):
+        return "keys, or Hermes' own, are in it"
+    too_many = N_("it holds too many files to look for keys in all of them; a folder in it can be opened")
+    return "" if can_hide_keys(path) else too_many
 
 
 def find_own_git_folders(places: Places) -> tuple[str, ...]:
@@ -347,11 +332,14 @@ def _existing_paths(paths: Iterable[str]) -> Iterator[str]:
             yield real
 
 
-def _find_ssh_public_files(places: Places) -> list[str]:
-    folder = f"{places.home}/.ssh"
-    with contextlib.suppress(OSError):
-        return [one for name in os.listdir(folder) if is_ssh_public(one := f"{folder}/{name}") and _is_plain_file(one)]
-    return []
+def _find_ssh_public_files(home: str, *keys: str) -> list[str]:
+    """Return the files that hold no key in the `.ssh` of a home, and in the copies of one among opened keys."""
+    found: list[str] = []
+    for folder in (f"{home}/.ssh", *(one for one in keys if one.endswith("/.ssh"))):
+        with contextlib.suppress(OSError):
+            paths = (f"{folder}/{name}" for name in os.listdir(folder))
+            found += [one for one in paths if is_ssh_public(one) and _is_plain_file(one)]
+    return found
 
 
 def _is_plain_file(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath, ShellCommand
 from hermes.execution.sandbox.layout_cache import LayoutCache, MountWatch
+from hermes.execution.sandbox.opened_keys import find_keys_below
 from hermes.execution.sandbox.policy import (
     OpenedPlaces,
     SandboxPolicy,
@@ -19,7 +21,6 @@ from hermes.execution.sandbox.policy import (
     explain_closed_path,
     explain_grant_refusal,
     explain_read_refusal,
-    find_keys_below,
     find_refused_paths,
     find_unseen_path,
     find_unwritable_path,
@@ -52,7 +53,9 @@ class SessionLayout:
 
     def current_layout(self) -> AccessLayout:
         """Return the layout as it is now, but for sockets, which only commands could reach."""
-        unfixed, paths, held = self._cache.get_layout(), self._fixed_paths, self._fixed
+        # A key may be made anywhere in what is opened, and not all folders are watched.
+        seconds = _MAX_LAYOUT_SECONDS if self.list_opened() else math.inf
+        unfixed, paths, held = self._cache.get_layout(seconds), self._fixed_paths, self._fixed
         if held is None or held[0] is not unfixed or held[1] is not paths:
             self._fixed = held = unfixed, paths, add_fixed_paths(unfixed, paths)
         return held[2]
@@ -66,10 +69,8 @@ class SessionLayout:
         if not allowed:
             return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
         written, read = ([one.path for one in allowed if one.is_write is way] for way in (True, False))
-        found = (key for one in allowed for key in find_keys_below(one.path) or ())
-        opened = self._opened
-        alone = OpenedPlaces((*opened.written, *written), (*opened.read, *read), (*opened.keys, *found))
-        return build_layout(self._policy, alone)
+        alone = OpenedPlaces((*self._opened.written, *written), (*self._opened.read, *read))
+        return build_layout(self._policy, self._find_keys(alone))
 
     def _make_folders(self, opened: Iterable[DeniedPath]) -> None:
         for one in opened:
@@ -79,9 +80,7 @@ class SessionLayout:
 
     def _is_openable_now(self, denied: DeniedPath) -> bool:
         """Return whether a path that was opened still leads where it led, and its keys can be hidden."""
-        if os.path.realpath(denied.path) != denied.path or self.explain_refusal(denied):
-            return False
-        return find_keys_below(denied.path) is not None
+        return os.path.realpath(denied.path) == denied.path and not self.explain_refusal(denied)
 
     def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
@@ -97,13 +96,13 @@ class SessionLayout:
 
     def open_to_write(self, path: str) -> None:
         """Let commands write a path (resolved). Raises `ToolError` for what is protected."""
-        self._note_keys(path, explain_grant_refusal(path, self._policy))
+        self._require_openable(DeniedPath(path, is_write=True))
         self._opened = msgspec.structs.replace(self._opened, written=(*self._opened.written, path))
         self._cache.discard()
 
     def open_to_read(self, path: str) -> None:
         """Let commands read a path (resolved), but for keys in it. Raises `ToolError` for what is never opened."""
-        self._note_keys(path, explain_read_refusal(path, self._policy))
+        self._require_openable(DeniedPath(path, is_write=False))
         self._opened = msgspec.structs.replace(self._opened, read=(*self._opened.read, path))
         self._cache.discard()
 
@@ -119,6 +118,8 @@ class SessionLayout:
 
     def explain_refusal(self, denied: DeniedPath) -> str:
         """Explain why a path (resolved) is never opened to commands; empty when a person may open it."""
+        if denied.path in self._opened.keys:
+            return "keys, or Hermes' own, are in it"
         return (explain_grant_refusal if denied.is_write else explain_read_refusal)(denied.path, self._policy)
 
     def find_denied_path(self, command: str, cwd: str, output: str) -> DeniedPath | None:
@@ -137,7 +138,9 @@ class SessionLayout:
         if path or policy.unreadable:
             return DeniedPath(path, is_write=True) if path else None
         path = find_unseen_path(output, layout, cwd, policy.homes, lambda path: explain_read_refusal(path, policy))
-        return DeniedPath(path, is_write=False) if path else None
+        # What is not seen in a place that is open already is a key.
+        is_open = any(is_or_below(path, one.path) for one in self.list_opened())
+        return DeniedPath(path, is_write=False) if path and not is_open else None
 
     def explain_closed_path(self, output: str, cwd: str) -> str:
         """Explain which path a failed command was kept from, and who could open it; "" when there is none."""
@@ -173,23 +176,25 @@ class SessionLayout:
         return ""
 
     def _build(self) -> AccessLayout:
-        found = (key for path in self._opened.read for key in find_keys_below(path) or ())
-        self._opened = msgspec.structs.replace(self._opened, keys=tuple(dict.fromkeys((*self._opened.keys, *found))))
+        keys = self._find_keys(self._opened).keys  # another place may be opened meanwhile
+        self._opened = msgspec.structs.replace(self._opened, keys=keys)
         return build_layout(self._policy, self._opened)
 
     def _list_watched(self) -> tuple[str, ...]:
         """Return the folders of whose entries the layout says something each: what is to be hidden or shown in them."""
-        return (self._policy.places.home, *self._opened.read)
+        return (self._policy.places.home, *self._opened.read, *self._opened.written)
 
-    def _note_keys(self, path: str, reason: str) -> None:
-        """Note which keys lie in what is opened. Raises `ToolError` where it cannot be opened, for the reason given."""
-        keys = None if reason else find_keys_below(path)
-        if not reason and not os.path.exists(path):
+    def _require_openable(self, denied: DeniedPath) -> None:
+        """Raise `ToolError` where a path cannot be opened."""
+        reason = self.explain_refusal(denied)
+        if not reason and not os.path.exists(denied.path):
             reason = N_("it does not exist")
-        if not reason and keys is None:
-            reason = N_("it holds too many files to look for keys in all of them; a folder in it can be opened")
         if reason:
-            raise ToolError(f"{path} is not opened to commands: {reason}.")
-        self._opened = msgspec.structs.replace(
-            self._opened, keys=tuple(dict.fromkeys((*self._opened.keys, *(keys or ()))))
-        )
+            raise ToolError(f"{denied.path} is not opened to commands: {reason}.")
+
+    def _find_keys(self, opened: OpenedPlaces) -> OpenedPlaces:
+        """Return what is opened with the keys in it. It may hold the workspace, whose own are as open as before."""
+        own = (self._policy.places.workspace, *self._policy.writable, *self._policy.git_folders)
+        found = find_keys_below(*opened.read, *opened.written)
+        keys = (one for one in found if not any(is_or_below(one, root) for root in own))
+        return msgspec.structs.replace(opened, keys=tuple(dict.fromkeys((*self._opened.keys, *keys))))

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hermes.execution.base import DeniedPath
+from hermes.execution.sandbox.opened_keys import is_kept_key
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import OBEYED_REASON
 from hermes.safety.globs import quote_argv
-from hermes.safety.paths import CONFINED_REASON, is_key_name, is_or_below, read_refusal, write_refusal
+from hermes.safety.paths import CONFINED_REASON, is_or_below, read_refusal, write_refusal
 from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleCommand, Verdict
 from hermes.safety.shell.words import word_set
 from hermes.tools.named_paths import MAX_PATH, list_command_paths, list_targets
@@ -46,10 +47,10 @@ def _judge_paths(facts: CallFacts, context: ToolContext) -> Iterator[CommandFind
             yield _ask_about_opening(one, context)
         elif one.judged.verdict is not Verdict.ALLOW:
             continue
-        elif one.use.write:
+        elif one.use.write and not (one.hidden and context.backend.is_writable(one.real)):
             yield from _find_outside_write(one.real, context)
         elif one.hidden:
-            yield from _find_hidden_read(one, context)
+            yield from _find_hidden_read(one, context)  # a change shows what is beside it
 
 
 def _ask_about_opening(path: PathFacts, context: ToolContext) -> CommandFinding:
@@ -91,19 +92,20 @@ def _find_outside_write(real: str, context: ToolContext) -> Iterator[CommandFind
 
 def _find_hidden_read(path: PathFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield what speaks against reading what commands do not see: nothing where the person has named the file."""
-    from hermes.tools.path_access import is_named_by_person, name_folder
+    from hermes.tools.path_access import SessionView, is_named_by_person, name_folder
 
+    view = SessionView(context)
     if context.places.confined:
         reason = N_("{path} is not open to tools: {reason}", path=path.use.path, reason=CONFINED_REASON)
         yield CommandFinding(Verdict.DENY, HIDDEN, reason)
     elif not is_named_by_person(path.real, path.hidden, context):
-        named = path.real if is_key_name(path.real) or path.use.path[:1] != "/" else _name_path(path)
+        named = path.real if is_kept_key(path.real) or path.use.path[:1] != "/" else _name_path(path)
         for one in path.hidden:
             reason = N_("{named} is in a place that commands do not see", named=named)
             if os.path.isdir(one) and one != named:
                 reason = N_("{named} is hidden from commands: a yes shows it all of {folder}", named=named, folder=one)
             # A yes for a folder is none for the keys in it: the words for those fit no pattern of a folder.
-            words = (READ, "key", one) if is_key_name(one) else (READ, name_folder(one, context))
+            words = (READ, "key", one) if view.is_key(one) else (READ, name_folder(one, context))
             yield CommandFinding(Verdict.ASK, HIDDEN, reason, quote_argv(words))
 
 
