@@ -173,7 +173,10 @@ async def _request_opening(ctx: ToolContext, output: str, command: ShellCommand)
         paths = dict.fromkeys((*command.opened_paths, denied))
         ctx.state.one_time_paths[command.text] = OneTimePaths(command.cwd, tuple(paths), _fingerprint_code(ctx))
         return [f"the sandbox kept {kept}; it is open for one more run of this very command"]
-    (ctx.backend.grant_write if denied.is_write else ctx.backend.grant_read)(denied.path)
+    try:
+        (ctx.backend.grant_write if denied.is_write else ctx.backend.grant_read)(denied.path)
+    except ToolError as error:  # it is another than it was; what the command did is told all the same
+        return [f"the sandbox kept {kept}: {error}"]
     return [f"the sandbox kept {kept}; it is allowed now: run what is left again"]
 
 
