@@ -54,7 +54,8 @@ class SessionLayout:
     def current_layout(self) -> AccessLayout:
         """Return the layout as it is now, but for sockets, which only commands could reach."""
         # A key may be made anywhere in what is opened, and not all folders are watched.
-        seconds = _MAX_LAYOUT_SECONDS if self.list_opened() else math.inf
+        is_opened = self._opened.read or self._opened.written
+        seconds = _MAX_LAYOUT_SECONDS if is_opened else math.inf
         unfixed, paths, held = self._cache.get_layout(seconds), self._fixed_paths, self._fixed
         if held is None or held[0] is not unfixed or held[1] is not paths:
             self._fixed = held = unfixed, paths, add_fixed_paths(unfixed, paths)
