@@ -137,6 +137,37 @@ async def test_what_such_a_command_plants_is_taken_back() -> None:
         assert "fsmonitor" not in config.read_text() and config.read_text().startswith(before.rstrip("\n"))
 
 
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("name", [".git/config", ".git/info/attributes", "own-hooks/pre-push"])
+async def test_what_git_obeys_is_as_it_was_after_a_program(name: str) -> None:
+    """Where the kernel does not keep it, it is written back, however harmless the change is."""
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        config.write_text(config.read_text() + "[core]\n\thooksPath = own-hooks\n")
+        for kept in (".git/info/attributes", "own-hooks/pre-push"):
+            (one.home.cwd / kept).parent.mkdir(exist_ok=True)
+            (one.home.cwd / kept).write_text("# mine\n")
+        before = (one.home.cwd / name).read_bytes()
+        text = '[remote "origin"]\n\tpushurl = https://x.test/a\n' if name == ".git/config" else "* text\n"
+        (one.home.cwd / "p.py").write_text(
+            f"for name in ({name!r}, 'own-hooks/post-commit', 'ran'): open(name, 'a').write({text!r})"
+        )
+        await one.run("touch ran; python3 p.py || echo >> ran", says(NO))
+        assert (one.home.cwd / "ran").read_text() and one.asked == []
+        assert (one.home.cwd / name).read_bytes() == before and not (one.home.cwd / "own-hooks/post-commit").exists()
+
+
+@pytest.mark.needs("git")
+async def test_a_setting_that_was_allowed_stays_beside_a_process() -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        await one.call("terminal", says(NO), command="sleep 60", background=True)
+        await one.run("git config user.name Ann", says(ONCE))
+        await one.call("todo", todos=[])
+        await one.run("true", says(NO))
+        assert "name = Ann" in config.read_text()
+
+
 def commits(one: Scene) -> None:
     """The workspace as a repository with a commit in it and nothing but plain settings."""
     for words in (

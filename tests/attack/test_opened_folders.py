@@ -448,3 +448,27 @@ async def test_a_name_that_is_no_text_ends_no_turn(scope: AnswerScope) -> None:
         assert "Created" in await one.call("write_file", says(NO), path="inside/new", content="x")
         assert "new" in await one.run("echo x > inside/more; cd inside && ls", says(NO))
         assert to_json(one.events)
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["alone", "beside a process"])
+@pytest.mark.parametrize(
+    ("link", "target", "name"), [(".bashrc", "bashrc", "bashrc"), (".config/nvim", "nvim", "nvim/lua/a.lua")]
+)
+async def test_what_a_start_file_leads_to_is_kept_in_what_is_opened(
+    link: str, target: str, name: str, *, busy: bool
+) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        home = one.home.home.resolve()
+        dotfiles = home / "dotfiles"
+        (dotfiles / name).parent.mkdir(parents=True)
+        (dotfiles / name).write_text("mine")
+        (home / link).parent.mkdir(exist_ok=True)
+        (home / link).symlink_to(dotfiles / target)
+        (one.home.cwd / "w.py").write_text(
+            f"at = '../../dot' + 'files/'\nopen(at + 'new', 'w').write('x')\nopen(at + '{name}', 'w').write('theirs')"
+        )
+        if busy:
+            await one.call("terminal", says(NO), command="sleep 60", background=True)
+        await one.run("echo x > ~/dotfiles/a; python3 w.py", says(ONCE))
+        assert (dotfiles / "new").exists() and (dotfiles / name).read_text() == "mine"

@@ -81,6 +81,66 @@ def test_a_second_session_takes_nothing_of_the_first_ones_commands_for_the_perso
     assert not (tmp_path / "home" / "baselines").exists()
 
 
+@pytest.mark.parametrize("way", ["at first", "meanwhile", "by another session"])
+def test_what_a_killed_session_left_in_an_opened_place_is_not_the_persons(tmp_path: Path, work: Path, way: str) -> None:
+    other, third = tmp_path / "other", tmp_path / "third"
+    for folder in (other, third):
+        folder.mkdir()
+    files = BaselineFile(str(tmp_path / "home" / "baselines"), str(work))
+    (tmp_path / "home").mkdir()
+    first, second = PlantedFiles(files), opened(tmp_path)
+    first.record_baseline([str(work), str(other)] if way == "at first" else [str(work)])
+    if way == "by another session":
+        second.record_baseline([str(work), str(other)])
+    first.record_opened([str(work), str(third), *([str(other)] if way == "meanwhile" else [])])
+    for folder in (other, third):
+        (folder / ".envrc").write_text("theirs")
+    for stored in (files, second._stored):
+        if stored is not None and stored._lock >= 0:
+            os.close(stored._lock)  # as the kernel does when a process is killed
+    assert len(opened(tmp_path).record_baseline([str(work)])) == 2
+    assert not (other / ".envrc").exists() and not (third / ".envrc").exists()
+
+
+def test_what_a_process_made_before_a_folder_around_it_is_opened_is_not_the_persons(tmp_path: Path, work: Path) -> None:
+    plants = opened(tmp_path)
+    plants.record_baseline([str(work)])
+    (work / ".mcp.json").write_text("theirs")
+    (tmp_path / ".mcp.json").write_text("mine")
+    assert plants.record_opened([str(tmp_path), str(work)]) == [str(tmp_path)]
+    assert len(plants.quarantine_new([str(tmp_path)], lambda path: False)) == 1
+    assert not (work / ".mcp.json").exists() and (tmp_path / ".mcp.json").exists()
+
+
+def test_what_a_link_on_the_way_to_a_kept_file_brings_is_moved_aside(tmp_path: Path, work: Path) -> None:
+    for folder in ("shell", "theirs"):
+        (work / folder).mkdir()
+        (work / folder / "bashrc").write_text(folder)
+    plants = opened(tmp_path)
+    plants.record_baseline([str(work)], [str(work / "shell/bashrc")])
+    (work / "shell").rename(work / "away")
+    (work / "shell").symlink_to("theirs")
+    assert plants.quarantine_new([str(work)], lambda path: False)
+    assert not (work / "shell/bashrc").exists()
+
+
+def test_settings_of_git_are_written_back_where_the_kernel_does_not_keep_them(tmp_path: Path, work: Path) -> None:
+    first, config = opened(tmp_path), work / ".git/config"
+    first.is_enforced = False
+    first.record_baseline([str(work)])
+    before = config.read_bytes()
+    changed = before + b"[user]\n\tname = x\n"
+    config.write_bytes(changed)
+    first.quarantine_new([str(work)], lambda path: True)
+    assert config.read_bytes() == before
+    config.write_bytes(changed)
+    first.quarantine_new([str(work)], lambda path: False)
+    assert config.read_bytes() == changed
+    assert not first.record_baseline([str(work)]), "what was allowed is not taken back by another look"
+    config.write_bytes(before)
+    assert len(first.record_baseline([str(work)])) == 1 and config.read_bytes() != before
+
+
 def test_the_baseline_is_for_its_owner_alone(tmp_path: Path, work: Path) -> None:
     opened(tmp_path).record_baseline([str(work)])
     assert {one.stat().st_mode & 0o777 for one in (tmp_path / "home" / "baselines").iterdir()} == {0o600}

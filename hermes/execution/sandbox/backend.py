@@ -215,9 +215,14 @@ class SandboxBackend:
         """Quarantine files that programs would obey, after a command that could have made them; return a line for each
         thing.
         """
-        support = await self.require_support()
-        fixed = _is_never_fixed if support.mechanism is SandboxMechanism.LANDLOCK else make_fixed_check(layout)
-        notes = await self._planted.look(layout, fixed, lambda: all(one.is_over for one in self._commands))
+        # What one of them may change is not fixed, whichever ends first.
+        others = (one.layout for one in self._commands if not (one.is_settled and one.is_over))
+        checks = [make_fixed_check(one) for one in (layout, *others)]
+        notes = await self._planted.look(
+            layout,
+            lambda path: all(fixed(path) for fixed in checks),
+            lambda: all(one.is_over for one in self._commands),
+        )
         return [*notes, *self._planted.describe_size()]
 
     async def look_again(self) -> Sequence[str]:
@@ -332,6 +337,8 @@ class SandboxBackend:
 
         With no command running, the files that exist are the person's own.
         """
+        support = await self.require_support()
+        self._planted.note_enforcement(is_enforced=support.mechanism is not SandboxMechanism.LANDLOCK)
         for one in self._commands:
             await one.settle_if_over()
         finished = [one for one in self._commands if one.is_over]
@@ -416,7 +423,8 @@ class SandboxedCommand:
         self.layout = layout
         self._resources = resources
         self._settle_lock = asyncio.Lock()
-        self._is_settled = False
+        self.is_settled = False
+        """Whether what it left was looked at."""
         self.network = NetworkMode.ON
         self.proxy: EgressProxy | None = None
         self.closing_notes: list[bytes] = []
@@ -494,10 +502,10 @@ class SandboxedCommand:
 
     async def _check_leftovers(self) -> None:
         async with self._settle_lock:
-            if not self._is_settled:
+            if not self.is_settled:
                 for note in await self._backend.quarantine_planted(self.layout):
                     self._sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
-                self._is_settled = True
+                self.is_settled = True
             if self.is_over:
                 await self.release()
 
@@ -527,7 +535,3 @@ def _make_refusal_printer(sink: OutputSink) -> Callable[[str], None]:
 def make_fixed_check(layout: AccessLayout) -> Callable[[str], bool]:
     """Return a test whether commands in this layout could not change a file, where mounts protect it."""
     return lambda path: layout.access_of(path) is not PathAccess.WRITE
-
-
-def _is_never_fixed(path: str) -> bool:
-    return False

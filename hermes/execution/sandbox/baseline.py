@@ -34,11 +34,14 @@ class SavedFile(Struct, frozen=True, array_like=True):
 
 
 class Baseline(Struct, frozen=True, array_like=True):
-    """The repositories and the files that programs obey below some folders, by their paths as the system has them."""
+    """The repositories and the files that programs obey below some folders, by their paths as the system has them; of
+    what is `kept` everything is obeyed.
+    """
 
-    roots: tuple[bytes, ...]
-    repositories: tuple[bytes, ...]
+    roots: frozenset[bytes]
+    repositories: frozenset[bytes]
     files: dict[bytes, SavedFile]
+    kept: frozenset[bytes] = frozenset()
 
 
 class BaselineFile:
@@ -69,8 +72,19 @@ class BaselineFile:
             os.close(self._lock)
             self._lock = -1
 
-    def save(self, baseline: Baseline) -> None:
-        """Write the baseline to the disk, and let other sessions share it."""
+    def save(self, baseline: Baseline, *, is_shared: bool) -> None:
+        """Write the baseline to the disk, and let other sessions share it; beside what they have written where it is
+        shared. Nothing is written while no commands run.
+        """
+        if self._lock < 0:
+            return
+        if is_shared and (left := self._load()) is not None:
+            baseline = Baseline(
+                left.roots | baseline.roots,
+                left.repositories | baseline.repositories,
+                left.files | baseline.files,
+                left.kept | baseline.kept,
+            )
         write_atomic(self._file, msgspec.msgpack.encode(baseline), mode=0o600)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 

@@ -20,7 +20,7 @@ from hermes.execution.sandbox.baseline import Baseline, BaselineFile, EntryStamp
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import find_settings, is_git_shaped, is_setting
 from hermes.safety.paths import is_or_below
-from hermes.safety.start_links import list_linked_names
+from hermes.safety.start_links import list_linked_names, list_names
 from hermes.util.file_handles import open_folder
 
 _MAX_FOLDERS = 50_000
@@ -36,15 +36,20 @@ _MAX_FIXED = 200
 """The most files in deeper folders that the kernel is asked to fix; the look takes care of more."""
 _MAX_STORED_BYTES = 8_000_000
 _RACE_NS = 50_000_000
-_GIT_TEXTS = frozenset(("config", "config.worktree", "git-rebase-todo", "todo", "strategy"))
+_NOTHING = SavedFile(EntryStamp(0, 0), 0o600)
+_GIT_SETTINGS = ("config", "config.worktree")
+_GIT_TEXTS = frozenset((*_GIT_SETTINGS, "git-rebase-todo", "todo", "strategy"))
 _GIT_FILES = (
-    *("config", "config.worktree", "rebase-merge/git-rebase-todo", "rebase-merge/strategy"),
+    *(*_GIT_SETTINGS, "info/attributes", "rebase-merge/git-rebase-todo", "rebase-merge/strategy"),
     *("rebase-apply/git-rebase-todo", "sequencer/todo"),
 )
 """The files of a repository by which git runs programs: its settings, and the steps of a command that has stopped."""
+_FIXED_PARTS = ("hooks", *_GIT_SETTINGS, "info/attributes", "commondir")
+"""What of a repository commands never change while they run."""
 _STEP_THAT_RUNS = re.compile(r"\s*(?:(?:exec|x)(?:\s|$)|!)")
 _OWN_STRATEGIES = frozenset(("ort", "recursive", "resolve", "octopus", "ours", "subtree"))
 """git's own ways to merge; any other name is that of a program."""
+_HOOKS_PATH = re.compile(r"(?im)^\s*hookspath\s*=\s*\"?([^\"\n]+)")
 HELD_SUFFIX = ".held"
 _SECTION_LINE = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)(?:\s+\"(?:[^\"\\\n]|\\.)*\")?\s*\]\s*(?:[#;].*)?$")
 _ENTRY_LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
@@ -138,6 +143,7 @@ class PlantedFiles:
         self._files: dict[str, SavedFile] = {}
         """The files that are obeyed as they were before the commands that run now, or at a later look."""
         self._kept: tuple[str, ...] = ()
+        """Files and folders of which all is obeyed: what start files lead to, and hooks that lie outside of git's."""
         self._new_repositories: set[str] = set()
         self._known: set[str] = set()
         """Folders that were there before a command made a repository in them: a person may work there."""
@@ -148,51 +154,72 @@ class PlantedFiles:
         """
         self.is_complete = True
         """Whether the last look saw every folder."""
+        self.is_enforced = True
+        """Whether the kernel keeps commands from changing what is fixed; else that is written back after them."""
 
-    def list_git_dirs(self) -> list[str]:
+    def _list_git_dirs(self) -> list[str]:
         """Return the repositories that were found, except those that commands made: these may go again."""
         return sorted(
             path for path, seen in self._folders.items() if seen.is_git and path not in self._new_repositories
         )
 
-    def list_settings(self) -> list[str]:
-        """Return the files that were found which programs obey, except what repositories that commands made brought,
-        and what start files that are links lead to.
+    def list_obeyed(self) -> list[str]:
+        """Return the files and folders that were found which programs obey, except what repositories that commands
+        made brought.
         """
         listed = (f"{folder}/{name}" for folder, names in self._list_own_settings() for name in names)
-        return [*self._kept, *itertools.islice(listed, _MAX_FIXED)]
+        parts = (f"{folder}/{name}" for folder in self._list_git_dirs() for name in _FIXED_PARTS)
+        return [*self._kept, *itertools.islice(listed, _MAX_FIXED), *parts]
 
-    def record_baseline(self, roots: Sequence[str], kept: Iterable[str] = ()) -> list[str]:
-        """Take what is below `roots` as the person's own, before a command and while none runs; `kept` as well.
+    def record_baseline(self, roots: Sequence[str], kept: Collection[str] = ()) -> list[str]:
+        """Take what is below `roots` as the person's own, before a command and while none runs; of `kept`, which start
+        files lead to, everything there is obeyed.
 
         What another session's commands, or those of one that was killed, have made meanwhile is not: it is moved aside.
         Return a line for each.
         """
-        self._kept = tuple(one for one in kept if any(is_or_below(one, root) for root in roots))
         alone, left = True, None
         notes: list[str] = []
         with contextlib.suppress(OSError):  # a home that cannot be written: there is no baseline but this one
             alone, left = self._stored.open() if self._stored is not None else (True, None)
         if left is not None:
-            self._adopt_baseline(left, roots)
-            notes = self.quarantine_new(roots, lambda path: False)
+            self._adopt_baseline(left, roots, kept)
+            # Which commands ran, and what a person allowed them, is not known any more.
+            notes = self.quarantine_new(
+                roots, lambda path: not self.is_enforced and os.path.basename(path) in _GIT_SETTINGS
+            )
         if alone or left is None:
-            self._scan_folders(roots)
-            self._follow_links(roots)
-            self._files = self._read_files(self._find_obeyed_files())
-            self._roots = set(roots)
-            self._store_baseline()
+            self._roots, self._files, known = set(), {}, self._files
+            self._kept = ()
+            self._add_roots(roots, kept, known)
+        self._store_baseline(is_shared=not alone)
         return notes
 
-    def record_opened(self, roots: Sequence[str]) -> Sequence[str]:
+    def record_opened(self, roots: Sequence[str], kept: Collection[str] = ()) -> Sequence[str]:
         """Take what is below those of the roots that have been opened since as the person's own; return those."""
         opened = [one for one in roots if one not in self._roots]
         if opened:
-            self._scan_folders([*self._roots, *opened])
-            self._follow_links([*self._roots, *opened])
-            self._files |= self._read_files(one for one in self._find_obeyed_files() if _is_below_any(one, opened))
-            self._roots |= set(opened)
+            self._note_new_repositories(())
+            self._add_roots(opened, kept, self._files)
+            self._store_baseline(is_shared=True)
         return opened
+
+    def _add_roots(self, opened: Collection[str], kept: Collection[str], known: dict[str, SavedFile]) -> None:
+        """Take what is below these as the person's own, but for what was looked at already: commands may have changed
+        that since. Of files that have not changed since they were `known` nothing is read.
+        """
+        roots = self._roots.copy()
+
+        def is_added(path: str) -> bool:
+            return _is_below_any(path, opened) and not _is_below_any(path, roots)
+
+        self._roots.update(opened)
+        self._scan_folders(self._roots)
+        self._follow_links(self._roots)
+        hooks = (one for folder in self._list_git_dirs() for one in _find_other_hooks(folder))
+        added = filter(is_added, map(os.path.realpath, (*kept, *hooks)))
+        self._kept = tuple(dict.fromkeys((*self._kept, *added)))
+        self._files = self._files | _read_files(filter(is_added, self._find_obeyed_files()), known)
 
     def _follow_links(self, roots: Collection[str]) -> None:
         """Look at what the person's own links in the place of settings lead to as at what stands there."""
@@ -215,50 +242,47 @@ class PlantedFiles:
         """
         self._note_new_repositories(roots)
         notes: list[str] = []
-        for path in self._find_obeyed_files():
+        known = self._files.copy()
+        for path in sorted({*_list_plain(self._files), *self._find_obeyed_files()}):
             stamp = _read_stamp(path)
-            before = self._files.get(path)
-            if stamp is None or (before is not None and before.stamp == stamp) or fixed(path):
+            before = self._files.get(path, _NOTHING)
+            if stamp is None or before.stamp == stamp:
+                continue
+            if (is_fixed := fixed(path)) and self.is_enforced:
                 continue
             now = _save_file(path, stamp)
             if not _has_same_content(before, now) and not self._leads_to_repository(path):
-                if (note := self._neutralize_file(path)) and len(notes) < _MAX_NOTES:
+                if (note := self._neutralize_file(path, is_fixed)) and len(notes) < _MAX_NOTES:
                     notes.append(note)
                 if (stamp := _read_stamp(path)) is None:
                     continue
                 now = _save_file(path, stamp)
             self._files[path] = now
+        if self._files != known:  # what may stay is nothing that another look has to take back
+            self._store_baseline(is_shared=True)
         return notes
 
-    def _adopt_baseline(self, left: Baseline, roots: Sequence[str]) -> None:
+    def _adopt_baseline(self, left: Baseline, roots: Sequence[str], kept: Collection[str]) -> None:
         """Go on from what was the person's own when the commands began that run, or ran when Hermes was killed."""
         self._files = {os.fsdecode(path): saved for path, saved in left.files.items()}
-        self._roots = set(map(os.fsdecode, left.roots))
-        self.record_opened(roots)
-        self._scan_folders(roots)
+        self._roots, self._kept = set(map(os.fsdecode, left.roots)), tuple(map(os.fsdecode, left.kept))
+        self._add_roots([one for one in roots if one not in self._roots], kept, self._files)
         own = set(map(os.fsdecode, left.repositories))
         self._known |= self._folders.keys()  # which of them commands have made is not known: none is
         self._new_repositories = {path for path, seen in self._folders.items() if seen.is_git and path not in own}
 
-    def _store_baseline(self) -> None:
+    def _store_baseline(self, *, is_shared: bool) -> None:
         room = _MAX_STORED_BYTES
         files: dict[bytes, SavedFile] = {}
         for path, saved in self._files.items():
             room -= len(saved.data or b"")
             files[os.fsencode(path)] = saved if room >= 0 else SavedFile(saved.stamp, saved.mode)
-        roots, repositories = (tuple(map(os.fsencode, one)) for one in (self._roots, self.list_git_dirs()))
+        roots, repositories, kept = (
+            frozenset(map(os.fsencode, one)) for one in (self._roots, self._list_git_dirs(), self._kept)
+        )
         if self._stored is not None:
             with contextlib.suppress(OSError):
-                self._stored.save(Baseline(roots, repositories, files))
-
-    def _read_files(self, paths: Iterable[str]) -> dict[str, SavedFile]:
-        """Return the files as they are now; of one that has not changed nothing is read."""
-        found: dict[str, SavedFile] = {}
-        for path in paths:
-            if (stamp := _read_stamp(path)) is not None:
-                known = self._files.get(path)
-                found[path] = known if known is not None and known.stamp == stamp else _save_file(path, stamp)
-        return found
+                self._stored.save(Baseline(roots, repositories, files, kept), is_shared=is_shared)
 
     def _note_new_repositories(self, roots: Sequence[str]) -> None:
         before = self._folders
@@ -268,26 +292,26 @@ class PlantedFiles:
         there = {path for path, seen in self._folders.items() if seen.is_git}
         self._new_repositories = {path for path in there if path in self._new_repositories or path not in before}
 
-    def _neutralize_file(self, path: str) -> str:
+    def _neutralize_file(self, path: str, is_fixed: bool) -> str:
         name = os.path.basename(path)
-        before = self._files.get(path)
-        was = (before.data or b"").decode("utf-8", "replace") if before is not None else ""
+        before = self._files.get(path, _NOTHING)
+        was = (before.data or b"").decode("utf-8", "replace")
+        is_text = name in _GIT_TEXTS and not is_setting(path) and not (is_fixed and before.data is not None)
         try:
             with _open_parent(path) as (folder, entry):
-                if name in _GIT_TEXTS and not is_setting(path) and (text := _read_text(entry, folder)) is not None:
+                if is_text and (text := _read_text(entry, folder)) is not None:
                     clean = _clean_git_text(name, text, was)
                     if clean == text:
                         return ""
                     held = _move_aside(entry, folder)
-                    mode = before.mode if before is not None and clean == was else 0o600
-                    _write_new(entry, folder, clean.encode(), mode)
+                    _write_new(entry, folder, clean.encode(), before.mode if clean == was else _NOTHING.mode)
                     return N_(
                         "What would let git run programs was taken out of {path}; all of it is in {held}.",
                         path=path,
                         held=held,
                     )
                 held = _move_aside(entry, folder)
-                if before is not None and before.data is not None:
+                if before.data is not None:
                     _write_new(entry, folder, before.data, before.mode)
                     return N_(
                         "{path} was changed by a command and is as it was again; the change is in {held}.",
@@ -311,8 +335,22 @@ class PlantedFiles:
         found = _find_repository(path) if os.path.basename(path) == ".git" else ""
         return _is_below_any(found, self._roots) and not is_or_below(found, self.unseen_folder or "/proc")
 
+    def _find_kept_files(self) -> Iterator[str]:
+        """Yield what lies in the kept folders at any depth, but for the person's repositories there, which are looked
+        at as such. A link that was put in the place of one of them, or on the way to it, is yielded itself.
+        """
+        queue = [*self._kept]
+        for path in queue:
+            seen = self._folders.get(path)
+            if seen is None:
+                steps = itertools.accumulate(path.split("/"), lambda above, name: f"{above}/{name}")
+                yield from _list_plain([next(filter(os.path.islink, steps), path)])
+            elif not (seen.is_git and path.endswith("/.git") and path not in self._new_repositories):
+                queue += seen.folders
+                yield from _list_plain(f"{path}/{name}" for name in list_names(path) if not name.endswith(HELD_SUFFIX))
+
     def _find_obeyed_files(self) -> Iterator[str]:
-        yield from _list_files(self._kept)
+        yield from self._find_kept_files()
         for folder, names in self._list_own_settings():
             yield from _list_files(f"{folder}/{name}" for name in names)
         for folder, seen in self._folders.items():
@@ -357,7 +395,7 @@ class PlantedFiles:
 
 def _clean_git_text(name: str, text: str, was: str) -> str:
     """Return what a file of git's may say, which commands have changed: nothing new that makes git run a program."""
-    if name in ("config", "config.worktree"):
+    if name in _GIT_SETTINGS:
         if _has_no_new_risk(text, was):
             return text
         # The person's own settings may be among what was there.
@@ -437,6 +475,16 @@ def _read_stamp(path: str) -> EntryStamp | None:
     return EntryStamp(found.st_ino, found.st_ctime_ns if now - found.st_ctime_ns > _RACE_NS else -now)
 
 
+def _read_files(paths: Iterable[str], known: dict[str, SavedFile]) -> dict[str, SavedFile]:
+    """Return the files as they are now; of one that has not changed since it was known nothing is read."""
+    found: dict[str, SavedFile] = {}
+    for path in paths:
+        if (stamp := _read_stamp(path)) is not None:
+            was = known.get(path)
+            found[path] = was if was is not None and was.stamp == stamp else _save_file(path, stamp)
+    return found
+
+
 def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
     """Return a file as it is, with its content where that is a plain file's and not too long, or where a link leads."""
     with contextlib.suppress(OSError), _open_parent(path) as (folder, entry):
@@ -447,8 +495,8 @@ def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
     return SavedFile(stamp)
 
 
-def _has_same_content(before: SavedFile | None, now: SavedFile) -> bool:
-    return before is not None and now.data is not None and (now.mode, now.data) == (before.mode, before.data)
+def _has_same_content(before: SavedFile, now: SavedFile) -> bool:
+    return now.data is not None and (now.mode, now.data) == (before.mode, before.data)
 
 
 def _is_below_any(path: str, folders: Iterable[str]) -> bool:
@@ -499,6 +547,20 @@ def _leads_below(link: str, unseen: str) -> bool:
     return bool(unseen) and is_or_below(os.path.realpath(link), unseen)
 
 
+def _find_other_hooks(git_dir: str) -> Iterator[str]:
+    """Yield what a repository runs as hooks from elsewhere: the folder that its settings name, in its work tree, and
+    what links among its hooks lead to.
+    """
+    configured: list[str] = []
+    with contextlib.suppress(OSError), _open_parent(f"{git_dir}/config") as (handle, entry):
+        named = _HOOKS_PATH.findall(_read_text(entry, handle) or "")
+        configured = [os.path.normpath(os.path.join(os.path.dirname(git_dir), one.strip())) for one in named]
+    # A folder around the repository is looked at for other things: all that a command makes would be a hook.
+    yield from (one for one in configured if not is_or_below(git_dir, one))
+    for folder in (f"{git_dir}/hooks", *configured):
+        yield from filter(os.path.islink, _list_files([folder]))
+
+
 def _find_repository(pointer: str) -> str:
     """Return the folder (absolute, without links on the way) that a `.git` other than a folder leads to; empty when
     that could change while it stays as it is.
@@ -514,6 +576,14 @@ def _find_repository(pointer: str) -> str:
         return ""
     path = os.path.normpath(os.path.join(folder, named))
     return path if named and os.path.realpath(path) == path else ""
+
+
+def _list_plain(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that are there and are no folders: of a folder what lies in it counts."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                yield path
 
 
 def _list_files(paths: Iterable[str], except_suffix: str = "\0") -> Iterator[str]:

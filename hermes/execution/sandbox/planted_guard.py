@@ -46,6 +46,10 @@ class PlantedGuard:
         """Note a folder that commands may write and that is not looked at: nothing of theirs may lead there."""
         self._files.unseen_folder = folder
 
+    def note_enforcement(self, *, is_enforced: bool) -> None:
+        """Note whether the kernel keeps commands from changing what is fixed, inside of what they may write."""
+        self._files.is_enforced = is_enforced
+
     async def prepare_command(
         self,
         build_layout: Callable[[], AccessLayout],
@@ -99,12 +103,13 @@ class PlantedGuard:
     def _record_baseline(self, layout: AccessLayout, *, is_alone: bool) -> None:
         roots, files = layout.paths_with(PathAccess.WRITE), self._files
         opened: Sequence[str] = ()
+        kept = find_start_targets(self._policy.places.home)
         if is_alone:
-            self._notices += files.record_baseline(roots, find_start_targets(self._policy.places.home))
+            self._notices += files.record_baseline(roots, kept)
         else:
-            opened = files.record_opened(roots)
+            opened = files.record_opened(roots, kept)
         if is_alone or opened:
-            found = find_fixed_paths(layout, files.list_git_dirs(), files.list_settings())
+            found = find_fixed_paths(layout, files.list_obeyed())
             new = (one for one in found if any(is_or_below(one, root) for root in opened))
             self.fixed_paths = found if is_alone else tuple(dict.fromkeys([*self.fixed_paths, *new]))
         if not files.is_complete and _TOO_MANY_FOLDERS not in self._notices:

@@ -3,7 +3,6 @@ kept from writing, judged by what it printed.
 """
 
 import contextlib
-import itertools
 import os
 import re
 import stat
@@ -44,8 +43,6 @@ _NEEDED_PATHS = (
 )
 """The paths in those folders that programs read."""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
-_MAX_HOOKS = 2_000
-"""The most entries of a folder of hooks that are looked at."""
 _MAX_HOME_ENTRIES = 2_000
 """The most entries of a home that are made writable one by one."""
 
@@ -224,18 +221,12 @@ def add_fixed_paths(layout: AccessLayout, fixed: Iterable[str]) -> AccessLayout:
     return msgspec.structs.replace(made, pinned=_find_pinned(made))
 
 
-def find_fixed_paths(layout: AccessLayout, git_dirs: Iterable[str], settings: Iterable[str]) -> tuple[str, ...]:
-    """Return what programs run or obey without being asked, inside what is writable. `git_dirs` are
-    repositories there, `settings` files of other programs.
+def find_fixed_paths(layout: AccessLayout, obeyed: Iterable[str]) -> tuple[str, ...]:
+    """Return what programs run or obey without being asked, inside what is writable.
 
     Call it while no command runs: one could put a link in the place of what was found.
     """
-    found = [*settings]
-    for folder in git_dirs:
-        found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes", "commondir")]
-        found += (configured := _find_configured_hooks(folder))
-        found += (one for hooks in (f"{folder}/hooks", *configured) for one in _list_linked_files(hooks))
-    return tuple(one for one in _existing_paths(found) if layout.access_of(one) is PathAccess.WRITE)
+    return tuple(one for one in _existing_paths(obeyed) if layout.access_of(one) is PathAccess.WRITE)
 
 
 def find_hidden_paths(policy: SandboxPolicy) -> list[str]:
@@ -378,22 +369,6 @@ def _list_links(folder: str) -> list[str]:
     """Return the links in a folder: of dotfiles that are kept in a project each is one to what commands see."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         return sorted(one.path for one in entries if one.is_symlink())[:_MAX_HOME_ENTRIES]
-    return []
-
-
-def _find_configured_hooks(git_dir: str) -> list[str]:
-    """Return the folder of hooks that a repository's configuration names, where that lies in its work tree."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        text = Path(git_dir, "config").read_text("utf-8")[:65_536]
-        named = re.findall(r"(?im)^\s*hookspath\s*=\s*\"?([^\"\n]+)", text)
-        return [os.path.normpath(os.path.join(os.path.dirname(git_dir), one.strip())) for one in named]
-    return []
-
-
-def _list_linked_files(folder: str) -> list[str]:
-    """Return the links in a folder of hooks: what they lead to is run as what lies there is."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return [one.path for one in itertools.islice(entries, _MAX_HOOKS) if one.is_symlink()]
     return []
 
 
