@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hermes.execution.sandbox.backend import SandboxBackend
-from tests.attack.obedient_scene import Scene, scene
+from hermes.execution.sandbox.policy import find_own_git_folders
+from tests.attack.obedient_scene import NO, ONCE, SESSION, Scene, says, scene
 
 
 async def run_program(one: Scene, text: str) -> str:
@@ -142,3 +143,62 @@ async def test_settings_in_a_repository_that_loses_its_git_are_moved_aside(steps
             said = await run_program(one, text)
         assert "was made by a command" in said
         assert not (one.home.cwd / "d/.claude/settings.json").exists() and not (one.home.cwd / "d/.mcp.json").exists()
+
+
+TREE = """
+at = f'{other}/.git/worktrees/w'
+os.makedirs(at)
+for name, said in ('gitdir', f'{work}/.git'), ('commondir', '../..'), ('HEAD', 'ref: refs/heads/w'):
+    open(f'{at}/{name}', 'w').write(said + '\\n')
+"""
+LEADS = {
+    "as git does": "open('.git', 'w').write(f'gitdir: {at}\\n')",
+    "with more spaces": "open('.git', 'w').write(f'gitdir:  {at}\\n')",
+    "by two lines": "os.mkdir('x'); open('.git', 'w').write(f'gitdir:{at}\\ngitdir: x')",
+    "by a link": "os.symlink(at, 'x'); open('.git', 'w').write('gitdir: x')",
+    "by what is a link later": "os.mkdir('x'); open('.git', 'w').write('gitdir: x')",
+    "by what is no path": "open('.git', 'w').write(f'gitdir: x\\0{at}')",
+    "by the person's own file": "",
+}
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("way", LEADS)
+async def test_a_yes_for_once_opens_no_repository_to_later_sessions(way: str) -> None:
+    """A program makes the workspace a work tree of a repository that is opened to its command alone."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        work = one.home.cwd.resolve()
+        other = work.parent / "other"
+        subprocess.run(["git", "init", "-q", str(other)], check=True, env=one.home.environ)
+        if not LEADS[way]:
+            (work / ".git").write_text(f"gitdir: {other}/.git/worktrees/w\n")
+        parts = "'../oth' + 'er'"
+        (work / "w.py").write_text(
+            f"import os\nwork, other = os.getcwd(), os.path.abspath({parts})\n"
+            f"open(other + '/by_program', 'w')\n{TREE}{LEADS[way]}\n"
+        )
+        await one.run("echo x > ../other/new; python3 w.py", says(ONCE))
+        if way == "by what is a link later":
+            (work / "v.py").write_text(f"import os; os.rmdir('x'); os.symlink({parts} + '/.git/worktrees/w', 'x')")
+            await one.run("python3 v.py", says(NO))
+            assert (work / "x").is_symlink()
+        assert (other / "by_program").exists() and find_own_git_folders(one.context.places) == ()
+
+
+@pytest.mark.needs("git")
+async def test_a_submodule_in_what_is_opened_stays() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        code = one.home.cwd.resolve().parent
+        git = "git -c user.name=a -c user.email=a@b -c protocol.file.allow=always"
+        for words in (
+            "init -q lib",
+            "-C lib commit -q --allow-empty -m x",
+            "init -q app",
+            "-C app submodule add ../lib sub",
+        ):
+            subprocess.run([*git.split(), *words.split()], cwd=code, check=True, capture_output=True)
+        subprocess.run([*git.split(), "-C", "app", "commit", "-qm", "x"], cwd=code, check=True, capture_output=True)
+        said = await one.run(f"{git} clone -q --recurse-submodules ../app ../other/app", says(SESSION))
+        assert "exit code 0" in said and (code / "other/app/sub/.git").is_file(), said

@@ -13,6 +13,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -41,9 +42,11 @@ _GIT_SETTINGS = ("config", "config.worktree")
 _GIT_TEXTS = frozenset((*_GIT_SETTINGS, "git-rebase-todo", "todo", "strategy"))
 _GIT_FILES = (
     *(*_GIT_SETTINGS, "info/attributes", "rebase-merge/git-rebase-todo", "rebase-merge/strategy"),
-    *("rebase-apply/git-rebase-todo", "sequencer/todo"),
+    *("rebase-apply/git-rebase-todo", "sequencer/todo", "gitdir"),
 )
-"""The files of a repository by which git runs programs: its settings, and the steps of a command that has stopped."""
+"""The files of a repository by which git runs programs: its settings, the steps of a command that has stopped, and what
+names its work tree.
+"""
 _FIXED_PARTS = ("hooks", *_GIT_SETTINGS, "info/attributes", "commondir")
 """What of a repository commands never change while they run."""
 _STEP_THAT_RUNS = re.compile(r"\s*(?:(?:exec|x)(?:\s|$)|!)")
@@ -133,11 +136,13 @@ class LookBudget:
 class PlantedFiles:
     """Tracks repositories and files that programs obey below some folders. Used by one thread at a time.
 
-    `stored` keeps on disk what is the person's own while commands run.
+    `stored` keeps on disk what is the person's own while commands run. `own` are the folders whose repositories a new
+    work tree or submodule may belong to: what is only opened for a time is none of them.
     """
 
-    def __init__(self, stored: BaselineFile | None = None) -> None:
+    def __init__(self, stored: BaselineFile | None = None, own: Collection[str] = ("/",)) -> None:
         self._stored = stored
+        self._own = own
         self._folders: dict[str, _SeenFolder] = {}
         self._roots: set[str] = set()
         self._files: dict[str, SavedFile] = {}
@@ -251,7 +256,7 @@ class PlantedFiles:
             if (is_fixed := fixed(path)) and self.is_enforced:
                 continue
             now = _save_file(path, stamp)
-            if not _has_same_content(before, now) and not self._leads_to_repository(path):
+            if not _has_same_content(before, now) and not self._is_own_connection(path):
                 if (note := self._neutralize_file(path, is_fixed)) and len(notes) < _MAX_NOTES:
                     notes.append(note)
                 if (stamp := _read_stamp(path)) is None:
@@ -330,10 +335,20 @@ class PlantedFiles:
                 strerror=error.strerror,
             )
 
-    def _leads_to_repository(self, path: str) -> bool:
-        """Return whether this is a pointer to a repository that is looked at: nothing there makes git run programs."""
-        found = _find_repository(path) if os.path.basename(path) == ".git" else ""
-        return _is_below_any(found, self._roots) and not is_or_below(found, self.unseen_folder or "/proc")
+    def _is_own_connection(self, path: str) -> bool:
+        """Return whether this connects a folder with a repository, as git does by a file at each end, and may stand:
+        commands of later sessions in that folder write the repository. So it is one of the session's own, or that of
+        a submodule in what is around it; and it is looked at, so that nothing there makes git run programs.
+        """
+        folder, name = os.path.split(path)
+        found, own = "", [*self._own]
+        if name == ".git":
+            found = find_repository(path)
+            own += [f"{one}/.git/modules" for one in Path(folder).parents]
+        elif name == "gitdir" and not is_setting(path):
+            found = folder
+        is_seen = _is_below_any(found, self._roots) and not is_or_below(found, self.unseen_folder or "/proc")
+        return is_seen and _is_below_any(found, own)
 
     def _find_kept_files(self) -> Iterator[str]:
         """Yield what lies in the kept folders at any depth, but for the person's repositories there, which are looked
@@ -561,9 +576,9 @@ def _find_other_hooks(git_dir: str) -> Iterator[str]:
         yield from filter(os.path.islink, _list_files([folder]))
 
 
-def _find_repository(pointer: str) -> str:
-    """Return the folder (absolute, without links on the way) that a `.git` other than a folder leads to; empty when
-    that could change while it stays as it is.
+def find_repository(pointer: str) -> str:
+    """Return the folder (absolute, without links on the way) that a `.git` other than a folder leads to, as git reads
+    it; empty when that could change while it stays as it is.
     """
     folder = os.path.dirname(pointer)
     try:
@@ -571,11 +586,12 @@ def _find_repository(pointer: str) -> str:
             named = os.readlink(pointer) if os.path.isdir(pointer) else ""
         else:
             with _open_parent(pointer) as (handle, name):
-                named = (_read_text(name, handle) or "").rstrip("\r\n").partition("gitdir: ")[2]
+                text = _read_text(name, handle) or ""
+                named = text.rstrip("\r\n").removeprefix("gitdir: ") if text.startswith("gitdir: ") else ""
     except OSError:
         return ""
     path = os.path.normpath(os.path.join(folder, named))
-    return path if named and os.path.realpath(path) == path else ""
+    return path if named and "\0" not in named and os.path.realpath(path) == path else ""
 
 
 def _list_plain(paths: Iterable[str]) -> Iterator[str]:

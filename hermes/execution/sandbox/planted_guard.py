@@ -25,7 +25,8 @@ class PlantedGuard:
 
     def __init__(self, policy: SandboxPolicy, workspace: str, notices: list[str]) -> None:
         self._policy = policy
-        self._files = PlantedFiles(BaselineFile(f"{policy.places.hermes}/baselines", workspace))
+        own = (workspace, *policy.writable, *policy.git_folders)
+        self._files = PlantedFiles(BaselineFile(f"{policy.places.hermes}/baselines", workspace), own)
         self._lock = asyncio.Lock()
         self._starting = 0
         """The commands that have a layout already and do not run yet."""

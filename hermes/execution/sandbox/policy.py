@@ -16,7 +16,9 @@ from msgspec import Struct
 from hermes.execution.base import NetworkMode
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_project_folder, home_rows
 from hermes.execution.sandbox.opened_keys import can_hide_keys, is_kept_key
+from hermes.execution.sandbox.planted_files import find_repository
 from hermes.i18n.messages import N_
+from hermes.safety.autorun_files import is_git_shaped
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
     Places,
@@ -29,7 +31,7 @@ from hermes.safety.paths import (
     read_refusal,
     write_refusal,
 )
-from hermes.safety.start_links import find_start_targets, later_refusal
+from hermes.safety.start_links import find_start_targets, later_refusal, list_names
 
 _SOCKET_FOLDERS = ("/run", "/var/run")
 """The folders where services of the machine listen: sockets that are as good as a way out."""
@@ -275,12 +277,13 @@ def find_own_git_folders(places: Places) -> tuple[str, ...]:
     The file `.git` that names one comes with the workspace, so the folder must name the workspace in its turn.
     """
     workspace = places.workspace
-    named = _read_line(f"{workspace}/.git").removeprefix("gitdir:").strip()
-    folder = os.path.realpath(os.path.join(workspace, named))
-    if not named or is_or_below(folder, workspace) or read_refusal(folder, places):
+    # It is read as it is after commands, and what is accepted is what is looked at there.
+    folder = "" if os.path.islink(f"{workspace}/.git") else find_repository(f"{workspace}/.git")
+    if not folder or is_or_below(folder, workspace) or read_refusal(folder, places):
         return ()
     common = os.path.realpath(os.path.join(folder, _read_line(f"{folder}/commondir") or "."))
     is_repository = all(os.path.isdir(f"{common}/{name}") for name in ("objects", "refs"))
+    is_repository = is_repository and is_git_shaped(list_names(folder))
     is_too_much = is_root_like(common, places) or is_or_below(workspace, common)
     return (common,) if is_repository and not is_too_much and _names_workspace(folder, common, workspace) else ()
 
