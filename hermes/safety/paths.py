@@ -60,8 +60,8 @@ _SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a rule names it
 _HARMLESS_DEVICES = str.split("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
 _PROJECT_SECRET = re.compile(
     r"/(\.env(\.(?!(?:[\w-]+\.)?(?:example|sample|template|tmpl|dist|defaults?|schema|vault)$)[\w.-]+)?"
-    r"|terraform\.tfstate(\.[\w.]+)?|[^/]+\.tfstate(\.backup)?|\.netrc|\.pgpass|\.git-credentials|\.pypirc|\.htpasswd"
-    r"|[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
+    r"|terraform\.tfstate(\.[\w.]+)?|[^/]+\.tfstate(\.backup)?|\.netrc|\.pgpass|\.git-credentials|\.pypirc"
+    r"|\.htpasswd|(?!cacert\.)[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
 )
 _SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts)$")
 _OPEN_HERMES = str.split("SOUL.md skills memories plugins media")

@@ -132,14 +132,31 @@ async def test_copies_of_keys_and_of_key_folders_are_hidden(name: str) -> None:
 async def test_what_is_called_like_a_key_and_holds_none_is_shown() -> None:
     async with scene(trusted=True) as one:
         docs = fill_docs(one)
-        names = (".env.example", ".env.sample", "id_rsa.pub", ".ssh/id_rsa.pub", ".env/lib/a.py", "token", "app/config")
+        names = (
+            ".env.example",
+            ".env.sample",
+            "id_rsa.pub",
+            ".ssh/id_rsa.pub",
+            ".env/lib/a.py",
+            "token",
+            "app/config",
+            "cacert.pem",
+        )
         for name in names:
             assert not is_kept_key(str(docs / name))
-        for name in ("a/.env.example", "a/.env.sample", "a/id_rsa.pub", ".ssh/id_rsa.pub", "token", "app/config"):
+        for name in (
+            "a/.env.example",
+            "a/.env.sample",
+            "a/id_rsa.pub",
+            ".ssh/id_rsa.pub",
+            "token",
+            "app/config",
+            "a/cacert.pem",
+        ):
             write_key(docs / name)
         write_key(docs / ".ssh/work")
         await one.run(UNSEEN, says(SESSION))
-        assert (await one.run("grep -r . ~/Docs/a ~/Docs/app ~/Docs/token", says(NO))).count(":end") == 5
+        assert (await one.run("grep -r . ~/Docs/a ~/Docs/app ~/Docs/token", says(NO))).count(":end") == 6
         assert WORDS in await one.run("cat ~/Docs/.ssh/id_rsa.pub", says(NO))
         assert WORDS not in await one.run("cat ~/Docs/.ssh/work", says(NO))
         assert WORDS in await one.call("read_file", says(NO), path=str(docs / ".ssh/id_rsa.pub"))
