@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -36,8 +37,10 @@ def checked(checks: list[DoctorCheck]) -> dict[str, DoctorCheck]:
     return {check.name: check for check in checks}
 
 
-async def test_a_home_in_order_is_called_so_and_nothing_changes() -> None:
+async def test_a_home_in_order_is_called_so_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     with TempHome({}) as home:
+        # Other tests, which kill what they start, leave temporary folders in the machine's own.
+        monkeypatch.setattr(tempfile, "tempdir", str(home.root / "tmp"))
         await say_in(home, "s1", "hello")
         home.hermes.chmod(0o700)
         (home.hermes / "config.yaml").chmod(0o600)
