@@ -18,7 +18,7 @@ EXIT_INTERRUPTED = 130
 YES_ANSWERS = ("y", "yes", "是", "好")
 """Answers that count as a yes."""
 NO_ANSWERS = ("n", "no", "否", "不")
-_WORD_PATTERN = re.compile(r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+")
+_WORD_PATTERN = r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+"
 _INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
 
 
@@ -72,7 +72,7 @@ class StreamingWrapper:
     def feed_text(self, text: str) -> str:
         """Add text and return what can be written now."""
         shown = ""
-        pieces = _WORD_PATTERN.findall(self._word + text)
+        pieces = re.findall(_WORD_PATTERN, self._word + text)
         self._word = pieces.pop() if pieces and _INCOMPLETE_WORD.fullmatch(pieces[-1]) else ""
         for piece in pieces:
             shown += self._place_word(piece)
