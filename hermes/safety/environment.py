@@ -58,8 +58,8 @@ _COMMAND_NAMES = str.split("""
     RAY_ADDRESS SLURM_* GIT_AUTHOR_* GIT_COMMITTER_* GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM GIT_EDITOR
     GIT_CEILING_DIRECTORIES GIT_PAGER BROWSER KUBECONFIG TEXINPUTS TEXMFHOME ZDOTDIR
 """)
-"""Names of variables that commands get, and how names begin: the locale, PATH, the machine, and tool chains."""
-_COMMAND_PREFIXES = tuple(one[:-1] for one in _COMMAND_NAMES if one[-1] == "*")
+"""Names of variables that commands get, patterns among them: the locale, PATH, the machine, and tool chains."""
+_SHIPPED = re.compile("|".join(fnmatch.translate(one) for one in _COMMAND_NAMES if "*" in one))
 _MAX_TOLD = 5
 _USER_INFO = re.compile(r"://[^/\s@]+@")
 
@@ -82,7 +82,7 @@ def find_named_variables(environment: Mapping[str, str], passed: Collection[str]
 
 
 def _is_shipped(name: str) -> bool:
-    if name in _HARMLESS_NAMES or not (name in _COMMAND_NAMES or name.startswith(_COMMAND_PREFIXES)):
+    if name in _HARMLESS_NAMES or not (name in _COMMAND_NAMES or _SHIPPED.match(name)):
         return name in _HARMLESS_NAMES
     return not (is_secret_variable(name) or _SECRET_WORD.search(name.upper()))
 

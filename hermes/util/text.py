@@ -163,7 +163,10 @@ _SYMBOLS = "\xa9\xae\u2010-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000
 _JOINED = re.compile(f"[\u0600-\u109f\u1700-\u1cff\ua800-\uabff\ufb50-\ufdff\U00010800-\U00011fff{_SYMBOLS}]")
 """Letters of scripts that are written joined or stacked, and emoji; elsewhere a joiner changes nothing that is seen."""
 _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_VARIED = f"[\u1000-\u109f\u1800-\u18af\u2e80-\u33ff\ua840-\ua87f{_HAN}{_SYMBOLS}][\u180b-\ufe0f]|[{_HAN}][\U000e0100-\U000e01ef]"
+_VARIED = (
+    f"[\u1000-\u109f\u1800-\u18af\u2e80-\u33ff\ua840-\ua87f{_HAN}{_SYMBOLS}][\u180b-\ufe0f]"
+    f"|[{_HAN}][\U000e0100-\U000e01ef]"
+)
 """A character and a selector by which Unicode defines a variant of it: emoji, other symbols, letters of few scripts."""
 _FLAG_OR_UNSEEN = re.compile(
     f"\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{{2,6}}\U000e007f|{_UNSEEN.pattern}"

@@ -38,3 +38,8 @@ def test_a_name_that_a_command_uses_is_told_once() -> None:
     assert dropped.explain_use("MY_NAME=here make; echo $PATH $OTHER; X_MY_NAME") == []
     assert "handed to commands: GH_TOKEN, MY_NAME;" in dropped.explain_use("curl -H $GH_TOKEN ${MY_NAME}")[0]
     assert dropped.explain_use("echo $GH_TOKEN") == []
+
+
+def test_names_are_found_by_patterns_wherever_the_star_stands() -> None:
+    given = dict.fromkeys(("DBUS_A_BUS_ADDRESS", "NEXT_TELEMETRY_DISABLED", "A_OPTOUT", "LC_TIME", "LCTIME"), "x")
+    assert select_command_variables(given).keys() == given.keys() - {"LCTIME"}
