@@ -1,11 +1,12 @@
 """20,000 turns of a gateway, and what is left of them in its memory.
 
-    python -m bench.gateway_turns [--turns 20000] [--chats 50] [--rounds 1] [--window 8] [--read inside|outside]
+    python -m bench.gateway_turns [--turns 20000] [--chats 50] [--rounds 1] [--window 8] [--read inside|outside|both]
 
 People in so many direct chats write one after the other; a scripted model answers, behind so many calls of a tool. The
 gateway is a process of its own. Printed: its resident memory and open handles as the turns go on, and its CPU: of all
 turns, and of the last ones. With `--read` the people are owners, commands run in the sandbox, and the tool reads a file
-of the workspace, or one beside it.
+of the workspace, or one beside it; with `both` they take turns, a batch each, in one gateway, and the medians of the
+batches are printed.
 """
 
 import argparse
@@ -13,9 +14,11 @@ import asyncio
 import os
 import re
 import shutil
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bench.measure import ROOT
@@ -37,12 +40,13 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def answering(rounds: int, read: str = "") -> ScriptedModel:
-    """A model that calls a tool so many times in each turn, then answers; it reads the file at `read`, if any."""
-    arguments = {"path": read} if read else {"pattern": "*.md", "target": "files"}
-    call = Call("read_file" if read else "search_files", arguments)
+def answering(rounds: int, read: Callable[[], str] = str) -> ScriptedModel:
+    """A model that calls a tool so many times in each turn, then answers; `read` names the file to be read, if any."""
 
     def reply(request: RecordedRequest) -> Reply:
+        path = read()
+        arguments = {"path": path} if path else {"pattern": "*.md", "target": "files"}
+        call = Call("read_file" if path else "search_files", arguments)
         done = 0
         for message in reversed(request.messages):
             if message["role"] == "user":
@@ -59,8 +63,13 @@ async def run(turns: int, chats: int, rounds: int, window: int, read: str) -> No
     """Run them."""
     people = [str(5000 + number) for number in range(chats)]
     place = Path(tempfile.mkdtemp(dir=ROOT / "build")) if read else Path()
-    file = str(place / read / "notes.txt") if read else ""
-    async with ScriptedServer(answering(rounds, file), keep=0) as server, Fake() as chat:
+    ways = ("inside", "outside") if read == "both" else (read,)
+    batch = 0
+
+    def find_file() -> str:
+        return str(place / ways[batch % len(ways)] / "notes.txt") if read else ""
+
+    async with ScriptedServer(answering(rounds, find_file), keep=0) as server, Fake() as chat:
         account = {**chat.options(), "allow": people, "batch_seconds": 0, "streaming": "off", "busy": "queue"}
         roles = {"user": {"toolsets": ["file"]}}
         more: dict[str, object] = {"platforms": {"telegram": account}, "gateway": {"roles": roles}}
@@ -78,8 +87,10 @@ async def run(turns: int, chats: int, rounds: int, window: int, read: str) -> No
             )  # fmt: skip
             began, said, told = time.monotonic(), 0, 0
             used, counted = 0.0, 0
+            costs: dict[str, list[float]] = {way: [] for way in ways}
+            goals = range(100, turns + 1, 100) if read == "both" else {200, *range(1000, turns + 1, 1000), turns}
             try:
-                for goal in sorted({200, *range(1000, turns + 1, 1000), turns}):
+                for batch, goal in enumerate(sorted(goals)):
                     while told < goal:
                         while said < min(goal, told + window):
                             await chat.say(f"message {said}", person=people[said % chats])
@@ -100,7 +111,10 @@ async def run(turns: int, chats: int, rounds: int, window: int, read: str) -> No
                         f"  {time.monotonic() - began:5.0f} s",
                         flush=True,
                     )
+                    costs[ways[batch % len(ways)]].append(1000 * (cpu(process.pid) - used) / (told - counted))
                     used, counted = cpu(process.pid), told
+                for way, found in costs.items() if read == "both" else ():
+                    print(f"{way:8} {statistics.median(found[1:]):5.2f} ms CPU a turn, {min(found[1:]):5.2f} at least")
             finally:
                 process.terminate()
                 await process.wait()
@@ -114,6 +128,6 @@ if __name__ == "__main__":
     parser.add_argument("--chats", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--window", type=int, default=8, help="messages under way at the same time")
-    parser.add_argument("--read", choices=["inside", "outside"], default="")
+    parser.add_argument("--read", choices=["inside", "outside", "both"], default="")
     given = parser.parse_args()
     asyncio.run(run(given.turns, given.chats, given.rounds, given.window, given.read))
