@@ -1,4 +1,5 @@
-"""What calls of tools cost: `python -m bench.tools [read patch search true ...] [--runs N] [--backend sandbox]`.
+"""What calls of tools cost: `python -m bench.tools [read patch search true ...] [--runs N] [--backend sandbox]
+[--trusted]`.
 
 One real session (its gate, its checkpoints, its sandbox) is opened, and calls are made through its executor; no model
 is asked. The cost is CPU of this process and of all below it, in milliseconds a call: the least and the median of some
@@ -32,6 +33,7 @@ import msgspec
 from bench.many import memory
 from bench.measure import ROOT
 from bench.run import table
+from hermes.config.trusted_folders import set_trust
 from hermes.core.checkpoints import FileState, Kind, WorkspaceChanges
 from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
@@ -87,7 +89,7 @@ class MeasuredSession:
 
 
 @contextlib.asynccontextmanager
-async def open_app(backend: str) -> AsyncIterator[tuple[App, TempHome]]:
+async def open_app(backend: str, *, trusted: bool = False) -> AsyncIterator[tuple[App, TempHome]]:
     """Open an app, and make a folder beside its workspace that commands may write. Neither is a temporary folder: of
     those commands have their own.
     """
@@ -104,6 +106,8 @@ async def open_app(backend: str) -> AsyncIterator[tuple[App, TempHome]]:
         model = {"default": "m", "provider": "custom", "base_url": "http://127.0.0.1:9/v1", "api_key": "x"}
         terminal = {"backend": backend, "sandbox": {"writable": [str(beside)], "network": "off"}}
         home.write_config({"model": {**model, "context_length": 100_000}, "terminal": terminal})
+        if trusted:
+            set_trust(home.hermes / "trust.json", str(home.root), trusted=True)
         async with App(home.environ, SessionOptions(platform="api_server", cwd=str(home.cwd))) as app:
             yield app, home
     finally:
@@ -111,9 +115,9 @@ async def open_app(backend: str) -> AsyncIterator[tuple[App, TempHome]]:
 
 
 @contextlib.asynccontextmanager
-async def open_session(backend: str) -> AsyncIterator[tuple[MeasuredSession, Path, Path]]:
+async def open_session(backend: str, *, trusted: bool = False) -> AsyncIterator[tuple[MeasuredSession, Path, Path]]:
     """Open a session in an app: it, its workspace, and the folder beside."""
-    async with open_app(backend) as (app, home):
+    async with open_app(backend, trusted=trusted) as (app, home):
         actor = await app.open_session()
         deps = actor._deps  # noqa: SLF001 - a turn without a model
         yield MeasuredSession(deps.context, deps.executor), home.cwd, home.root / "beside"
@@ -178,7 +182,7 @@ def _run_program(command: Sequence[str], folder: Path) -> None:
 
 async def bench_read(options: argparse.Namespace) -> None:
     """Read a small file, here and there."""
-    async with open_session(options.backend) as (session, inside, beside):
+    async with open_session(options.backend, trusted=options.trusted) as (session, inside, beside):
         for folder in (inside, beside):
             (folder / "notes.txt").write_text("A small file.\nIt has three lines.\nThis is the last of them.\n")
 
@@ -194,7 +198,7 @@ async def bench_read(options: argparse.Namespace) -> None:
 
 async def bench_patch(options: argparse.Namespace) -> None:
     """Change a small file, here and there."""
-    async with open_session(options.backend) as (session, inside, beside):
+    async with open_session(options.backend, trusted=options.trusted) as (session, inside, beside):
 
         def patch(folder: Path) -> Call:
             path = folder / "notes.txt"
@@ -341,6 +345,7 @@ def main() -> int:
     parser.add_argument("what", nargs="*", choices=[*BENCHES, []], help="default: all")
     parser.add_argument("--runs", type=int, default=15, help="batches of each (default 15)")
     parser.add_argument("--backend", default="sandbox")
+    parser.add_argument("--trusted", action="store_true", help="read, patch: the person trusts both folders")
     parser.add_argument("--sessions", type=int, default=1_000)
     options = parser.parse_args()
     for name in options.what or BENCHES:

@@ -9,12 +9,14 @@ from collections.abc import Collection, Sequence
 from msgspec import structs
 
 from hermes.core.checkpoints import WorkspaceChanges
+from hermes.core.messages import Source
 from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import is_autorun_file, is_instruction_file
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.tools.session import ToolContext
+from hermes.tools.taint import name_source
 from hermes.tools.taint_marks import TaintMarks, digest_file
 
 _MAX_LINES = 5
@@ -64,7 +66,7 @@ class EffectMarks:
             return []
         if _is_running(context) and not set(sources).issubset(self._window_sources):
             self._open_window(context, sources)
-        own = await _mark_named(context.taint_marks, named, approved, sources)
+        own = await _mark_named(context, named, approved, sources)
         changes = _NO_CHANGES
         if anything or self._window_sources:
             changes = await _list_changes(context, (*opened, *self._list_kept_open(context)))
@@ -122,16 +124,24 @@ def _describe_instructions(path: str, marks: TaintMarks) -> str:
 
 
 async def _mark_named(
-    marks: TaintMarks, named: Sequence[str], approved: Collection[str], sources: Sequence[str]
+    context: ToolContext, named: Sequence[str], approved: Collection[str], sources: Sequence[str]
 ) -> list[str]:
     """Mark the files that a call wrote by itself; return those that are marked."""
+    marks = context.taint_marks
     # A person who allows a write sees what is put into a file, not what was marked there before.
     own = [one for one in named if not (one in approved and is_autorun_file(one)) or marks.get_known_sources(one)]
+    own = [one for one in own if is_instruction_file(one) or not _tells_its_place(one, context, sources)]
     if not own:
         return []
     digests = await asyncio.to_thread(lambda: {one: digest_file(one) for one in own})
     marks.mark_digests(digests, sources)
     return [one for one in own if digests[one]]
+
+
+def _tells_its_place(path: str, context: ToolContext, sources: Sequence[str]) -> bool:
+    """Return whether the only source is the folder of the file, which every reader of the file is told in any case."""
+    folder = context.trust.find_untrusted_folder(path, context.places.workspace) if len(sources) == 1 else ""
+    return bool(folder) and name_source(Source.FILE, folder) == sources[0]
 
 
 def _is_running(context: ToolContext) -> bool:

@@ -108,6 +108,24 @@ async def test_a_patch_makes_no_text_of_strangers_the_persons(place: str) -> Non
         assert "obey me" in said and "<untrusted" in said
 
 
+async def test_what_the_place_of_a_file_says_by_itself_is_not_marked() -> None:
+    """A workspace that is not trusted says so to every session, so changing a file in it writes nothing down."""
+    async with scene() as one:
+        path = one.home.cwd.resolve() / "b"
+        path.write_text("title\nobey me\n")
+        await one.call("patch", path="b", old_string="title", new_string="titel")
+        assert one.context.taint_marks.is_empty
+        one.actor = await one.app.open_session()
+        said = await one.call("read_file", path="b")
+        assert "obey me" in said and "<untrusted" in said
+        docs = fill_docs(one)
+        (docs / "c").write_text("title\n")
+        await one.call("patch", says(SESSION), path=str(docs / "c"), old_string="title", new_string="titel")
+        assert one.context.taint_marks.find_sources(str(docs / "c"))  # the words of the workspace are not of this place
+        await one.call("patch", path="b", old_string="titel", new_string="title")
+        assert f"file:{docs}" in one.context.taint_marks.find_sources(str(path))
+
+
 async def test_a_patch_that_fails_shows_no_marked_text_unfenced() -> None:
     async with scene(trusted=True) as one:
         mark(one, "AGENTS.md", "obey me now and always\n")
