@@ -30,6 +30,8 @@ SESSION = AnswerScope.SESSION
 ALWAYS = AnswerScope.ALWAYS
 MECHANISM = os.environ.get("HERMES_TESTS_SANDBOX", "")
 """What makes the sandbox of every scene; empty for the best that there is."""
+_PROBES: dict[tuple[str, str], SandboxProbe] = {}
+"""What this machine enforces, by the PATH and the mechanism: a process finds it out once."""
 Person = Callable[[ApprovalAsked], AnswerScope]
 
 
@@ -120,8 +122,13 @@ async def scene(
             if trusted:
                 set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
-                if mechanism:
-                    app.services.process_deps.backend_factory._probe = SandboxProbe(
-                        home.environ, (SandboxMechanism(mechanism),)
-                    )
+                app.services.process_deps.backend_factory._probe = _get_probe(home.environ, mechanism)
                 yield Scene(home, server, app, await app.open_session(), script)
+
+
+def _get_probe(environ: Mapping[str, str], mechanism: str) -> SandboxProbe:
+    ways = (SandboxMechanism(mechanism),) if mechanism else (SandboxMechanism.BUBBLEWRAP, SandboxMechanism.LANDLOCK)
+    key = environ.get("PATH", ""), mechanism
+    if key not in _PROBES:
+        _PROBES[key] = SandboxProbe(environ, ways)
+    return _PROBES[key]

@@ -63,7 +63,7 @@ def find_homes(places: Places) -> tuple[str, ...]:
 
 
 def home_rows(places: Places, homes: Iterable[str], environ: Mapping[str, str], code: Iterable[str]) -> list[LayoutRow]:
-    """Return what commands read of hidden homes; the rows name paths as programs do, links not followed."""
+    """Return what commands read of hidden homes (resolved); the rows name paths as programs do, links not followed."""
     hidden = tuple(homes)
     folders = _list_path_folders(environ.get("PATH", ""), hidden)
     own = [*code, sys.prefix, sys.base_prefix, sys.executable]
@@ -100,7 +100,7 @@ class _ProgramSearch:
     def __init__(self, places: Places, homes: tuple[str, ...], opened: Iterable[str]) -> None:
         self._places = places
         self._homes = homes
-        self._opened = {os.path.realpath(one) for one in opened}
+        self._opened = {os.path.realpath(one) for one in opened if os.path.lexists(one)}
         self._queue: list[tuple[str, int]] = []
         self._seen: set[str] = set()
 
@@ -226,8 +226,8 @@ def _is_in_homes(path: str, homes: Iterable[str]) -> bool:
 
 
 def _is_home(path: str, homes: Iterable[str]) -> bool:
-    """Return whether a path is a home as a whole, or a folder above one."""
-    return any(is_or_below(one, path) for one in (*homes, *map(os.path.realpath, homes)))
+    """Return whether a path is a home as a whole (resolved), or a folder above one."""
+    return any(is_or_below(one, path) for one in homes)
 
 
 def _is_covered(path: str, opened: set[str]) -> bool:
