@@ -85,7 +85,7 @@ _SECRET_BELOW = frozenset(SECRET_PLACES)
 HOME_FOLDERS = re.compile(r"^(/home/[^/]+|/root|/Users/[^/]+|/var/root)(?=/|$)")
 _TOOL_CHAINS = frozenset(TOOL_CHAINS)
 _START_PLACES = frozenset((*START_FILES, *START_FOLDERS))
-COPY_SIGN = re.compile(r"[\W_]+(?:backup|bak|copy|old|orig|saved?)\d*\b|~+$", re.IGNORECASE)
+COPY_SIGN = re.compile(r"(?<![\W_])[\W_]+(?:backup|bak|copy|old|orig|saved?)\d*\b|(?<!~)~+$", re.IGNORECASE)
 _KEY_NAMES = frozenset(place.rpartition("/")[2].lstrip(".").lower() for place in KEY_FOLDERS)
 _BY_NAME = (
     (_SECRET_NAME, "it is a private key"),

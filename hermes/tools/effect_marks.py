@@ -152,11 +152,11 @@ def _is_running(context: ToolContext) -> bool:
 async def _list_changes(context: ToolContext, opened: Collection[DeniedPath]) -> WorkspaceChanges:
     if context.safeguard is None:
         return _NO_CHANGES
-    others = dict.fromkeys((*_list_opened(context), *(one.path for one in opened if one.is_write)))
+    others = dict.fromkeys((*list_written_folders(context), *(one.path for one in opened if one.is_write)))
     return await context.safeguard.list_changes(list(others), running=_is_running(context))
 
 
-def _list_opened(context: ToolContext) -> list[str]:
+def list_written_folders(context: ToolContext) -> list[str]:
     """Return the folders outside of the workspace that commands may write."""
     backend = context.backend_handle.backend
     layout = backend.current_layout() if backend is not None else None

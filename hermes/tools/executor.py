@@ -19,7 +19,7 @@ from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.tools.effect_marks import EffectMarks
+from hermes.tools.effect_marks import EffectMarks, list_written_folders
 from hermes.tools.named_paths import MAX_PATH, list_targets, rename_paths
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.permissions.gate import (
@@ -474,7 +474,9 @@ class _BatchRun:
         lines: list[str] = []
         if self._marks is not None:
             named = [path for path in (*written.own, *written.by_command) if wrote.get(path)]
-            approved = [one for effect in item.decision.effects for one in effect.targets] if item.asked else ()
+            # A question shows the text that stands in the call; what was in a file before, nobody has seen.
+            is_shown = item.asked and not written.earlier
+            approved = [one for effect in item.decision.effects for one in effect.targets] if is_shown else ()
             origin = result.provenance
             reached = sources_from_provenance(origin) if origin is not None and origin.is_untrusted else ()
             sources = tuple(dict.fromkeys((*context.state.taint.list_sources(), *reached)))
@@ -566,6 +568,7 @@ async def _list_sources_before(item: _PreparedCall, context: ToolContext) -> Seq
     if runs:
         opened = (*item.decision.opened, *context.backend.list_opened())
         changed += list_program_places(context, item.decision.cwd or str(context.state.cwd), opened)
+        changed += list_written_folders(context)
         known = _list_known_targets(item.decision, *_CHANGES)
         changed += (context.resolve_real_path(one) or one for one in known)
     if runs or any(map(marks.get_known_sources, kept)):

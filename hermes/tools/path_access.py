@@ -16,7 +16,7 @@ from msgspec import Struct
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath
 from hermes.execution.sandbox.home_rows import find_project_folder
-from hermes.execution.sandbox.opened_keys import find_keys_below, is_kept_key
+from hermes.execution.sandbox.opened_keys import is_kept_key, look_for_keys
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_home_entry, is_or_below, list_secret_paths
 from hermes.tools.session import ToolContext
@@ -179,7 +179,7 @@ def is_allowed(real: str, context: ToolContext) -> bool:
 def find_hidden_below(root: str, context: ToolContext) -> list[str]:
     """Return what lies below a folder (resolved) and is hidden, or refused: folders and files that exist."""
     layout = context.backend.current_layout()
-    keys = find_keys_below(root) if is_allowed(root, context) else ()
+    keys = look_for_keys(root).keys if is_allowed(root, context) else ()
     kept = dict.fromkeys((*list_secret_paths(context.places), *keys))
     found = dict(kept)
     if layout is not None:

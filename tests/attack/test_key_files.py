@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from hermes.core.outcomes import AnswerScope
 from hermes.execution.sandbox.opened_keys import is_kept_key
 from hermes.testing.script import Call
-from tests.attack.obedient_scene import NO, ONCE, SESSION, Scene, says, scene
+from tests.attack.four_ways import run_as_user
+from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 from tests.attack.test_opened_folders import UNSEEN, fill_docs, fill_project
 
 WORDS = "plainwords"
@@ -192,3 +194,84 @@ async def test_a_folder_that_is_too_large_is_not_asked_about() -> None:
         assert "ran first" in said
         assert [asked.subject for asked in one.asked] == [f"read {docs}/b"]
         assert "text of b" in await one.run(UNSEEN, says(NO))
+
+
+def write_program(one: Scene, name: str, text: str) -> None:
+    """A program of the workspace: the gate does not see what it does."""
+    (one.home.cwd / name).write_text(text)
+
+
+async def test_a_key_stays_hidden_beside_links_that_lead_in_a_circle() -> None:
+    """Links with a key's name that cannot be followed end no look: what comes after them is found."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        plant = "import os; os.chdir('../other'); [os.symlink(f'{n}.pem', f'{n}.pem') for n in range(900)]"
+        write_program(one, "plant.py", plant)
+        write_program(one, "read.py", "print(open('../other/.env').read())")
+        assert WORDS not in await one.run("touch ../other/new; python3 read.py", says(ONCE))
+        await one.run("touch ../other/new; python3 plant.py", says(ONCE))
+        if MECHANISM == "landlock":  # nothing new is made beside a key there: such links are the person's own
+            for number in range(900):
+                (project / f"{number}.pem").symlink_to(f"{number}.pem")
+        assert WORDS not in await one.run("touch ../other/new; python3 read.py", says(ONCE))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser lists every folder: see the next test")
+async def test_a_key_in_a_folder_that_nobody_may_list_stays_hidden() -> None:
+    """A command takes the right to list a folder away, and the next one knows the name of the key in it."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        (project / "deep/.env").write_text(f"NOTE={WORDS}")
+        write_program(one, "close.py", "import os; os.chmod('../other/deep', 0o300)")
+        write_program(one, "read.py", "print(open('../other/deep/.env').read())")
+        try:
+            await one.run("touch ../other/new; python3 close.py", says(ONCE))
+            said = await one.run("touch ../other/new; python3 read.py", says(ONCE))
+        finally:
+            (project / "deep").chmod(0o755)
+        assert WORDS not in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the test before is run itself")
+def test_an_ordinary_user_s_key_in_a_folder_that_nobody_may_list_stays_hidden() -> None:
+    name = "test_a_key_in_a_folder_that_nobody_may_list_stays_hidden"
+    done = run_as_user([f"{os.path.relpath(__file__)}::{name}"], MECHANISM)
+    assert done.returncode == 0, done.stdout[-3_000:]
+
+
+async def test_a_key_made_later_is_hidden_in_a_folder_that_has_grown() -> None:
+    """A command fills an opened folder beyond what is looked through for keys: it is closed then."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        (project / "deep/a/b").mkdir(parents=True)
+        (project / ".env").unlink()
+        fill = "import os; open('../other/a', 'w'); [os.link('../other/a', f'../other/{n}') for n in range(50_000)]"
+        write_program(one, "fill.py", fill)
+        write_program(one, "read.py", "print(open('../other/deep/a/b/.env').read())")
+        await one.run("touch ../other/new; python3 fill.py", says(SESSION))
+        (project / "deep/a/b/.env").write_text(f"NOTE={WORDS}")
+        until = time.monotonic() + 12  # not all folders are watched: it takes seconds
+        while WORDS in (said := await one.run("python3 read.py", says(NO))) and time.monotonic() < until:
+            pass
+        assert WORDS not in said
+
+
+async def test_names_of_many_signs_cost_little() -> None:
+    """1,000 of 50,000 names: the folder around the workspace is looked through for keys before anybody is asked."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        name = ".~" * 120
+        make = f"import os\nos.mkdir('sub')\nopen('a', 'w')\nfor n in range(1_000): os.link('a', f'sub/{name}{{n}}')"
+        write_program(one, "make.py", make)
+        await one.run("python3 make.py")
+        assert len(os.listdir(one.home.cwd / "sub")) == 1_000
+        started = time.process_time()
+        await one.run("touch ../new", says(NO))
+        assert time.process_time() - started < 0.5
+
+
+def test_a_key_is_known_with_a_word_before_it_or_a_number_behind() -> None:
+    kept = ("prod.env", "backup-id_rsa", "Copy of .env", "id_rsa (1)", ".id_rsa.swp", ".env (2)", f"x{'.bak' * 9}")
+    assert [one for one in kept if not is_kept_key(f"/docs/{one}")] == []
+    shown = ("valid_rsa", "id_rsa.py", "environment", "prod.env.example", "notes (1)", "id_rsa.pub")
+    assert [one for one in shown if is_kept_key(f"/docs/{one}")] == []

@@ -472,3 +472,19 @@ async def test_what_a_start_file_leads_to_is_kept_in_what_is_opened(
             await one.call("terminal", says(NO), command="sleep 60", background=True)
         await one.run("echo x > ~/dotfiles/a; python3 w.py", says(ONCE))
         assert (dotfiles / "new").exists() and (dotfiles / name).read_text() == "mine"
+
+
+async def test_a_question_about_a_patch_names_every_file_that_a_yes_changes() -> None:
+    """Of several files in one folder outside of the workspace the first is named alone, and once covers all."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        (project / "deploy.py").write_text("mine\n")
+        patch = f"*** Add File: {project}/a.md\n+x\n*** Update File: {project}/deploy.py\n-mine\n+theirs"
+        await one.turn([Call("patch", {"mode": "patch", "patch": patch})], person=says(ONCE))
+        assert (project / "deploy.py").read_text() == "theirs\n"
+        assert all("deploy.py" in shown_for_a_yes(asked) for asked in one.asked)
+
+
+def shown_for_a_yes(asked: ApprovalAsked) -> str:
+    """What a person reads before a yes; what a no covers is not among it."""
+    return " ".join((asked.subject, asked.reason, asked.once_covers, asked.session_covers))

@@ -1,27 +1,51 @@
 """Finds the keys in what a person opens outside of the workspace: they stay hidden in it, whatever they are called."""
 
-import contextlib
 import itertools
 import os
+import re
 import time
 from collections.abc import Iterator
 from functools import lru_cache
+
+from msgspec import Struct
 
 from hermes.safety.home_places import AGENT_FOLDERS, SECRET_PLACES
 from hermes.safety.paths import COPY_SIGN, is_key_name, is_ssh_public
 
 _MAX_ENTRIES = 50_000
 """The most entries of an opened folder that are looked through for keys."""
-_LOOK_SECONDS = 2.0
+_MAX_SECONDS = 1.0
+"""The seconds of processor time that a look may take: names can be made to cost much."""
+_ENTRIES_A_CHECK = 500
+_MAX_SIGNS = 8
+"""A name with more signs of a copy than this counts as a key's."""
+_CACHE_SECONDS = 2.0
 """Seconds for which a folder counts as too large, or not, as it did: a call names many files of one."""
+_COPY_END = re.compile(r"(?: ?\(\d{1,4}\)|\.sw[a-p])$")
+"""What programs put behind the name of a copy, or of what somebody edits."""
+_KEY_END = re.compile(r"(?:[\W_]id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|.\.env)$")
+"""How names end that stand for a key with a word before it, such as `prod.env`."""
 _ENDS: dict[str, tuple[str, ...]] = {}
 """How paths end at which a home has keys, by the last name. What other agents keep belongs to projects as well."""
 for _place in sorted({*SECRET_PLACES} - {*AGENT_FOLDERS, ".env"}):
     _last = _place.lower().rpartition("/")[2]
     _ENDS[_last] = (*_ENDS.get(_last, ()), f"/{_place.lower()}")
 
-_Found = tuple[os.DirEntry[str], bool, bool]
-"""An entry of a folder, whether it is a key, and whether it is hidden itself: no link, in no folder of keys."""
+
+class _Entry(Struct, frozen=True, gc=False):
+    """Something below an opened folder; `is_own`: it is hidden itself, being no link and in no folder of keys."""
+
+    path: str
+    inode: int
+    is_key: bool
+    is_own: bool
+
+
+class KeyLook(Struct, frozen=True):
+    """The keys in an opened folder, and whether all of it was looked through."""
+
+    keys: tuple[str, ...]
+    is_complete: bool
 
 
 def is_kept_key(path: str) -> bool:
@@ -36,52 +60,90 @@ def is_kept_key(path: str) -> bool:
     return found and not is_ssh_public(path)
 
 
-def find_keys_below(*folders: str) -> tuple[str, ...]:
-    """Return the keys in opened folders, and what other names there lead to the same files. Links are not gone through.
+def look_for_keys(folder: str) -> KeyLook:
+    """Look through an opened folder for keys, and for what other names in it lead to the same files. Links are not gone
+    through; a folder that cannot be looked into counts as a key.
 
     The kernel hides what is named to it, so they have to be found first.
     """
-    looks = (itertools.islice(_look_through(folder), _MAX_ENTRIES) for folder in folders)
-    found = [*itertools.chain.from_iterable(looks)]
-    same = {_identify(entry.path) for entry, is_key, _ in found if is_key}
+    found = [*_look_in_time(folder)]
+    is_complete = len(found) <= _MAX_ENTRIES and found[-1:] != [None]
+    seen = [one for one in found if one is not None]
+    same = {_identify(one.path) for one in seen if one.is_key}
     numbers = {number for _, number in same}
-    named = (entry.path for entry, is_key, is_own in found if is_own and (is_key or entry.inode() in numbers))
-    return tuple(path for path in named if _identify(path) in same)
+    named = (one.path for one in seen if one.is_own and (one.is_key or one.inode in numbers))
+    return KeyLook(tuple(dict.fromkeys(path for path in named if _identify(path) in same)), is_complete)
 
 
 def can_hide_keys(folder: str) -> bool:
     """Return whether all of a folder can be looked through for keys, or could a moment ago."""
-    return _is_small(folder, int(time.monotonic() / _LOOK_SECONDS))
+    return _is_small(folder, int(time.monotonic() / _CACHE_SECONDS))
 
 
 @lru_cache(maxsize=64)
 def _is_small(folder: str, _age: int) -> bool:
-    return next(itertools.islice(_look_through(folder), _MAX_ENTRIES, None), None) is None
+    return look_for_keys(folder).is_complete
 
 
-def _look_through(folder: str) -> Iterator[_Found]:
+def _look_in_time(folder: str) -> Iterator[_Entry | None]:
+    """Yield what lies below a folder, one entry too many where there are too many, and None where it takes too long."""
+    until = time.thread_time() + _MAX_SECONDS
+    for number, entry in enumerate(itertools.islice(_look_through(folder), _MAX_ENTRIES + 1)):
+        yield entry
+        if number % _ENTRIES_A_CHECK == 0 and time.thread_time() >= until:
+            yield None
+            return
+
+
+def _look_through(folder: str) -> Iterator[_Entry]:
     """Yield what lies below a folder, that near to it first."""
     queue = [(folder, False)]
     for path, is_covered in queue:
-        with contextlib.suppress(OSError), os.scandir(path) as entries:
-            for entry in entries:
-                is_key = is_covered or _is_key(path, entry.name, is_file=True)
-                if is_key and entry.is_dir():
-                    is_key = not is_covered and _is_key(path, entry.name, is_file=False)
-                if entry.is_dir(follow_symlinks=False):
-                    queue.append((entry.path, is_covered or is_key))
-                yield entry, is_key and not is_ssh_public(entry.path), not is_covered and not entry.is_symlink()
+        listed = _list_entries(path)
+        if listed is None:  # whoever may change its rights may enter it all the same
+            yield _Entry(path, _identify(path)[1], is_key=True, is_own=not is_covered)
+        for entry in listed or ():
+            is_key = is_covered or _is_key(path, entry.name, is_file=True)
+            if is_key and _is_folder(entry):
+                is_key = not is_covered and _is_key(path, entry.name, is_file=False)
+            if _is_folder(entry, follow_symlinks=False):
+                queue.append((entry.path, is_covered or is_key))
+            is_own = not is_covered and not entry.is_symlink()
+            yield _Entry(entry.path, entry.inode(), is_key and not is_ssh_public(entry.path), is_own)
+
+
+def _list_entries(folder: str) -> list[os.DirEntry[str]] | None:
+    """Return the entries of a folder, None where it cannot be looked into."""
+    try:
+        with os.scandir(folder) as entries:
+            listed = list(itertools.islice(entries, _MAX_ENTRIES + 1))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError:
+        return None
+    return listed if os.access(folder, os.X_OK) else None
+
+
+def _is_folder(entry: os.DirEntry[str], *, follow_symlinks: bool = True) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow_symlinks)
+    except OSError:  # a link that leads in a circle, or where nobody may look
+        return False
 
 
 def _is_key(folder: str, name: str, *, is_file: bool) -> bool:
     """Return whether a name in a folder is a key's, or a copy's of one. A folder is one only where a home has keys: an
     environment of Python's may be called `.env`.
     """
-    for end in (len(name), *(sign.start() for sign in COPY_SIGN.finditer(name, 1))):
-        one = name[:end].lower()
+    plain = _COPY_END.sub("", name)
+    signs = [sign.start() for sign in itertools.islice(COPY_SIGN.finditer(plain, 1), _MAX_SIGNS + 1)]
+    if len(signs) > _MAX_SIGNS:
+        return is_file
+    for end in (len(plain), *signs):
+        one = plain[:end].lower()
         if one in _ENDS and f"{folder.lower()}/{one}".endswith(_ENDS[one]):
             return True
-        if is_file and is_key_name(f"/{one}"):
+        if is_file and (is_key_name(f"/{one}") or _KEY_END.search(one)):
             return True
     return False
 

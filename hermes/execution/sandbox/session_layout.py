@@ -12,7 +12,7 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath, ShellCommand
 from hermes.execution.sandbox.layout_cache import LayoutCache, MountWatch
-from hermes.execution.sandbox.opened_keys import find_keys_below
+from hermes.execution.sandbox.opened_keys import look_for_keys
 from hermes.execution.sandbox.policy import (
     OpenedPlaces,
     SandboxPolicy,
@@ -168,7 +168,7 @@ class SessionLayout:
         for path, _ in find_refused_paths(output, cwd):
             near = any(is_or_below(path, one) for one in (places.home, os.path.dirname(places.workspace)))
             is_kept = near and not is_or_below(path, places.workspace)
-            if is_kept and not explain_grant_refusal(path, self._policy) and find_keys_below(path):
+            if is_kept and not explain_grant_refusal(path, self._policy) and look_for_keys(path).keys:
                 return N_(
                     "without bubblewrap commands make nothing new in {path}, since a key is in it or below, whatever a "
                     "person opens: write_file can",
@@ -177,9 +177,9 @@ class SessionLayout:
         return ""
 
     def _build(self) -> AccessLayout:
-        keys = self._find_keys(self._opened).keys  # another place may be opened meanwhile
-        self._opened = msgspec.structs.replace(self._opened, keys=keys)
-        return build_layout(self._policy, self._opened)
+        shown = self._find_keys(self._opened)  # another place may be opened meanwhile
+        self._opened = msgspec.structs.replace(self._opened, keys=shown.keys)
+        return build_layout(self._policy, shown)
 
     def _list_watched(self) -> tuple[str, ...]:
         """Return the folders of whose entries the layout says something each: what is to be hidden or shown in them."""
@@ -194,8 +194,13 @@ class SessionLayout:
             raise ToolError(f"{denied.path} is not opened to commands: {reason}.")
 
     def _find_keys(self, opened: OpenedPlaces) -> OpenedPlaces:
-        """Return what is opened with the keys in it. It may hold the workspace, whose own are as open as before."""
+        """Return what is opened with the keys in it, but for what is too large by now to be looked through for them.
+
+        It may hold the workspace, whose own keys are as open as before.
+        """
         own = (self._policy.places.workspace, *self._policy.writable, *self._policy.git_folders)
-        found = find_keys_below(*opened.read, *opened.written)
+        looks = {one: look_for_keys(one) for one in (*opened.read, *opened.written)}
+        written, read = (tuple(one for one in way if looks[one].is_complete) for way in (opened.written, opened.read))
+        found = (key for look in looks.values() for key in look.keys)
         keys = (one for one in found if not any(is_or_below(one, root) for root in own))
-        return msgspec.structs.replace(opened, keys=tuple(dict.fromkeys((*self._opened.keys, *keys))))
+        return OpenedPlaces(written, read, tuple(dict.fromkeys((*self._opened.keys, *keys))))

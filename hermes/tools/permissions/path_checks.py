@@ -32,10 +32,10 @@ _MAX_PATHS = 2_000
 
 
 def check_paths(facts: CallFacts, context: ToolContext) -> Iterable[CommandFinding]:
-    """Return what speaks against the paths that a call names: of several in one place, about the first."""
+    """Return what speaks against the paths that a call names: of several of a command in one place, about the first."""
     found: dict[tuple[str, str], CommandFinding] = {}
     for one in _judge_paths(facts, context):
-        found.setdefault((one.rule, one.subject or one.reason), one)
+        found.setdefault((one.rule, (facts.line and one.subject) or one.reason), one)
     return found.values()
 
 
