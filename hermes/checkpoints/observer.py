@@ -119,21 +119,35 @@ def _has_new_content(tree: str, since: int) -> bool:
         if "objects" in names:
             names.remove("objects")
             stores.append(os.path.join(folder, "objects"))
-    return any(os.lstat(folder).st_ctime_ns >= since for one in stores for folder, _, _ in os.walk(one))
+    folders = (folder for one in stores for folder, _, _ in os.walk(one))
+    return any(changed >= since for folder in folders for changed in _list_own_time(folder))
 
 
 def _has_changed_since(tree: str, since: int) -> bool:
-    """Return whether anything in a tree was changed since a time, in nanoseconds; a very large tree counts as that."""
+    """Return whether anything in a tree was changed since a time, in nanoseconds; a very large tree counts as that, and
+    one that cannot be looked into. Of one that is gone there is nothing.
+    """
     until = time.monotonic() + _TREE_SECONDS
-    for number, changed in enumerate(_list_change_times(tree)):
-        if changed >= since or number > _MAX_ENTRIES or time.monotonic() > until:
-            return True
+    try:
+        for number, changed in enumerate(_list_change_times(tree)):
+            if changed >= since or number > _MAX_ENTRIES or time.monotonic() > until:
+                return True
+    except OSError:
+        return os.path.lexists(tree)
     return False
 
 
+def _list_own_time(path: str) -> list[int]:
+    """Return when what is at a path was changed, in nanoseconds; nothing where it is gone."""
+    try:
+        return [os.lstat(path).st_ctime_ns]
+    except OSError:
+        return []
+
+
 def _list_change_times(tree: str) -> Iterator[int]:
-    with contextlib.suppress(OSError):
-        yield os.lstat(tree).st_ctime_ns
+    """Yield when the entries of a tree were changed. Raises OSError for a tree that cannot be looked into."""
+    yield from _list_own_time(tree)
     # What is gone meanwhile is told by its folder.
     for _, names, files, handle in os.fwalk(tree, follow_symlinks=False):
         yield os.fstat(handle).st_ctime_ns

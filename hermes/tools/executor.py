@@ -474,9 +474,7 @@ class _BatchRun:
         lines: list[str] = []
         if self._marks is not None:
             named = [path for path in (*written.own, *written.by_command) if wrote.get(path)]
-            # A question shows the text that stands in the call; what was in a file before, nobody has seen.
-            is_shown = item.asked and not written.earlier
-            approved = [one for effect in item.decision.effects for one in effect.targets] if is_shown else ()
+            approved = _list_approved(item, written)
             origin = result.provenance
             reached = sources_from_provenance(origin) if origin is not None and origin.is_untrusted else ()
             sources = tuple(dict.fromkeys((*context.state.taint.list_sources(), *reached)))
@@ -553,6 +551,14 @@ class _BatchRun:
 def _changes_anything(item: _PreparedCall) -> bool:
     """Return whether a call may change files that it does not name."""
     return bool(item.tool.command(item.arguments)) and not item.decision.is_read_only
+
+
+def _list_approved(item: _PreparedCall, written: _WrittenFiles) -> list[str]:
+    """Return the files that a person has allowed by their names, and whose text they could see: a question shows what
+    stands in the call, and nothing of what was in a file before.
+    """
+    is_shown = item.asked and not written.earlier
+    return [one for effect in item.decision.effects for one in effect.targets] if is_shown else []
 
 
 async def _list_sources_before(item: _PreparedCall, context: ToolContext) -> Sequence[str]:

@@ -488,3 +488,12 @@ async def test_a_question_about_a_patch_names_every_file_that_a_yes_changes() ->
 def shown_for_a_yes(asked: ApprovalAsked) -> str:
     """What a person reads before a yes; what a no covers is not among it."""
     return " ".join((asked.subject, asked.reason, asked.once_covers, asked.session_covers))
+
+
+async def test_a_session_goes_on_when_what_was_opened_is_gone() -> None:
+    async with scene() as one:
+        docs = fill_docs(one)
+        await one.run(f"echo mine > {docs}/new", says(SESSION))
+        shutil.rmtree(docs)
+        assert "here" in await one.run("cat b 2>/dev/null; echo here", says(NO))
+        assert str(docs) in await one.run(f"echo mine > {docs}/new", says(NO))

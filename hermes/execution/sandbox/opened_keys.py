@@ -4,7 +4,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -66,13 +66,21 @@ def look_for_keys(folder: str) -> KeyLook:
 
     The kernel hides what is named to it, so they have to be found first.
     """
-    found = [*_look_in_time(folder)]
-    is_complete = len(found) <= _MAX_ENTRIES and found[-1:] != [None]
-    seen = [one for one in found if one is not None]
-    same = {_identify(one.path) for one in seen if one.is_key}
+    found: list[_Entry] = []
+    until, is_late = time.thread_time() + _MAX_SECONDS, False
+    for number, entry in enumerate(itertools.islice(_look_through(folder), _MAX_ENTRIES + 1)):
+        found.append(entry)
+        if is_late := number % _ENTRIES_A_CHECK == 0 and time.thread_time() >= until:
+            break
+    return KeyLook(_choose_hidden(found), is_complete=not is_late and len(found) <= _MAX_ENTRIES)
+
+
+def _choose_hidden(found: Sequence[_Entry]) -> tuple[str, ...]:
+    """Return the paths of keys, and of what else leads to the same files, that are hidden themselves."""
+    same = {_identify(one.path) for one in found if one.is_key}
     numbers = {number for _, number in same}
-    named = (one.path for one in seen if one.is_own and (one.is_key or one.inode in numbers))
-    return KeyLook(tuple(dict.fromkeys(path for path in named if _identify(path) in same)), is_complete)
+    named = (one.path for one in found if one.is_own and (one.is_key or one.inode in numbers))
+    return tuple(dict.fromkeys(path for path in named if _identify(path) in same))
 
 
 def can_hide_keys(folder: str) -> bool:
@@ -85,16 +93,6 @@ def _is_small(folder: str, _age: int) -> bool:
     return look_for_keys(folder).is_complete
 
 
-def _look_in_time(folder: str) -> Iterator[_Entry | None]:
-    """Yield what lies below a folder, one entry too many where there are too many, and None where it takes too long."""
-    until = time.thread_time() + _MAX_SECONDS
-    for number, entry in enumerate(itertools.islice(_look_through(folder), _MAX_ENTRIES + 1)):
-        yield entry
-        if number % _ENTRIES_A_CHECK == 0 and time.thread_time() >= until:
-            yield None
-            return
-
-
 def _look_through(folder: str) -> Iterator[_Entry]:
     """Yield what lies below a folder, that near to it first."""
     queue = [(folder, False)]
@@ -103,13 +101,19 @@ def _look_through(folder: str) -> Iterator[_Entry]:
         if listed is None:  # whoever may change its rights may enter it all the same
             yield _Entry(path, _identify(path)[1], is_key=True, is_own=not is_covered)
         for entry in listed or ():
-            is_key = is_covered or _is_key(path, entry.name, is_file=True)
-            if is_key and _is_folder(entry):
-                is_key = not is_covered and _is_key(path, entry.name, is_file=False)
+            is_key = _is_key_entry(path, entry, is_covered=is_covered)
             if _is_folder(entry, follow_symlinks=False):
                 queue.append((entry.path, is_covered or is_key))
             is_own = not is_covered and not entry.is_symlink()
             yield _Entry(entry.path, entry.inode(), is_key and not is_ssh_public(entry.path), is_own)
+
+
+def _is_key_entry(folder: str, entry: os.DirEntry[str], *, is_covered: bool) -> bool:
+    """Return whether an entry is a key; in a folder of keys (`is_covered`) all that is no folder is one."""
+    is_key = is_covered or _is_key(folder, entry.name, is_file=True)
+    if is_key and _is_folder(entry):
+        return not is_covered and _is_key(folder, entry.name, is_file=False)
+    return is_key
 
 
 def _list_entries(folder: str) -> list[os.DirEntry[str]] | None:
