@@ -17,7 +17,6 @@ from hermes.core.messages import Provenance, Source, ToolCallPart, ToolResultPar
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
-from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.tools.effect_marks import EffectMarks, list_written_folders
 from hermes.tools.named_paths import MAX_PATH, list_targets, rename_paths
@@ -341,7 +340,11 @@ class _BatchRun:
         goes_on = context.state.started_processes is not None and bool(context.state.taint.list_sources())
         anything = _changes_anything(item) or goes_on
         if written or anything:
-            named = _find_changed_files(item.decision, context) if anything else []
+            named: list[str] = []
+            if anything and item.decision.effects:
+                from hermes.tools.changed_files import find_changed_files  # loaded with the first command
+
+                named = await asyncio.to_thread(find_changed_files, item.decision, context)
             await safeguard.save_before([*written, *named], anything=anything)
         return written
 
@@ -586,18 +589,6 @@ def _list_known_targets(decision: PermissionDecision, *kinds: EffectKind) -> lis
     """Return the absolute paths of what a command is known to have such an effect on."""
     targets = list_targets(decision.effects, *kinds)
     return sorted(one for one in targets if one[:1] == "/" and len(one) <= MAX_PATH)  # the kernel knows no longer ones
-
-
-def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> list[str]:
-    """Return the files that a command is known to change: in the workspace those that exist, since a listing of
-    it may lack what git ignores.
-    """
-    from hermes.tools.permissions.losses import list_matches  # loaded with the first command
-
-    known = _list_known_targets(decision, *_CHANGES)
-    named = (path for one in known for path in list_matches(context.backend.to_local_path(one)))
-    inside = context.places.workspace
-    return sorted(one for one in named if os.path.isfile(one) or not (is_or_below(one, inside) or os.path.isdir(one)))
 
 
 def _stamp_file(path: str) -> tuple[int, int] | None:

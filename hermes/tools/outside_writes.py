@@ -13,6 +13,7 @@ from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
 from hermes.tools.named_paths import CHANGING_KINDS, MAX_PATH, list_command_paths, list_targets
 from hermes.tools.path_access import find_openable_project, trace_path
+from hermes.tools.path_patterns import list_matches
 from hermes.tools.session import ToolContext
 
 _NO_PLAIN_PATH = re.compile(r"[\s*?\[\]{}()<>$:;|&'\"]")
@@ -46,7 +47,7 @@ def find_outside_writes(
 def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[..., str]) -> str:
     """Return the folder that has to be opened so that a path can be removed from it."""
     folder = _resolve(os.path.dirname(path), context)
-    is_there = os.path.lexists(context.backend.to_local_path(path))
+    is_there = any(map(os.path.lexists, list_matches(context.backend.to_local_path(path))))
     if not folder or not is_there or context.backend.is_writable(folder):
         return ""
     whole = folder == context.places.home and os.path.isdir(path)

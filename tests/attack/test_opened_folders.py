@@ -497,3 +497,32 @@ async def test_a_session_goes_on_when_what_was_opened_is_gone() -> None:
         shutil.rmtree(docs)
         assert "here" in await one.run("cat b 2>/dev/null; echo here", says(NO))
         assert str(docs) in await one.run(f"echo mine > {docs}/new", says(NO))
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cp b c {docs}/", "cp *b src/c {docs}", "mv b {docs}; cp src/c {docs}/", "cp -r src/. {docs}", "cp -t {docs} b c"],
+)
+async def test_what_is_copied_into_an_opened_folder_is_undone(command: str) -> None:
+    """The words of a command name the folder alone: what they replace and add in it is theirs all the same."""
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        for path in ("b", "c", "src/b", "src/c"):
+            (one.home.cwd / path).parent.mkdir(exist_ok=True)
+            (one.home.cwd / path).write_text("new")
+        before = {path.name: path.read_text() for path in docs.iterdir() if path.is_file()}
+        await one.run(command.format(docs=docs), says(SESSION))
+        assert (docs / "b").read_text() == (docs / "c").read_text() == "new"
+        await one.app.session_undo(one.actor).undo_turns()
+        assert {path.name: path.read_text() for path in docs.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("command", ["mv {docs}/*.jpg .", "rm {docs}/*.jpg"])
+async def test_what_a_pattern_takes_out_of_a_folder_is_asked_about_once_and_before(command: str) -> None:
+    async with scene(trusted=True) as one:
+        docs = fill_docs(one)
+        for name in ("p1.jpg", "p2.jpg"):
+            (docs / name).write_text(name)
+        said = await one.run(command.format(docs=docs), says(ONCE))
+        assert len(one.asked) == 1 and f"read and write all of {docs}" in words_of(one.asked[0]), said
+        assert [path.name for path in docs.iterdir()] == ["b"], said

@@ -1,10 +1,9 @@
 """Finds the files that a confined command would lose: what a checkpoint can bring back needs no question."""
 
-import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from msgspec import Struct, structs
 
@@ -23,10 +22,9 @@ from hermes.safety.shell.findings import (
     Verdict,
 )
 from hermes.safety.shell.regenerable import is_regenerable_path
+from hermes.tools.path_patterns import list_matches
 from hermes.tools.session import ToolContext
 
-_MAX_MATCHES = 500
-"""The most files that a pattern is resolved to; beyond it all of the folder counts."""
 _NUMBER = re.compile(r"\$\{(?:[$!?#]|RANDOM|SECONDS)\}|\$[$!?#]")
 """Values of the shell that are numbers, whatever they are: a name with one in it leads nowhere else."""
 _LOSING = (EffectKind.DELETES, EffectKind.OVERWRITES, EffectKind.DESTROYS)
@@ -179,21 +177,3 @@ def _list_named(target: str, effect: CommandEffect, context: ToolContext) -> Ite
             folder, name = os.path.split(one)
             yield one
             yield os.path.realpath(one) if enters else os.path.join(os.path.realpath(folder), name)
-
-
-def list_matches(pattern: str) -> Iterator[str]:
-    """Yield the files that a pattern stands for now; for too many, or in unknown folders, the folder that is known.
-
-    A path that is none is yielded itself, and so is a file whose name looks like a pattern.
-    """
-    if not glob.has_magic(pattern) or os.path.lexists(pattern):
-        yield pattern
-    if not glob.has_magic(pattern):
-        return
-    found = list(islice(glob.iglob(pattern, include_hidden=True), _MAX_MATCHES + 1))
-    if len(found) <= _MAX_MATCHES and "{" not in pattern:
-        yield from found
-        return
-    while glob.has_magic(pattern) or "{" in pattern:
-        pattern = os.path.dirname(pattern)
-    yield pattern
