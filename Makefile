@@ -45,10 +45,10 @@ endif
 # The text goes through as it was typed, dollar signs and all.
 override export Q := $(value Q)
 
-# Half of the time tests wait for processes and terminals: three at once keep two cores busy. A worker that is done takes
+# Half of the time tests wait for processes and terminals: four at once keep two cores busy. A worker that is done takes
 # over tests of another, so that all end together.
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 # Slow are whole programs, real terminals and campaigns: SLOW_FOLDERS in tests/conftest.py, and the mark `slow`.
 test-fast: $(VENV)/dev.stamp

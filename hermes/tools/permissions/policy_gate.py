@@ -347,10 +347,11 @@ def _build_hint(sources: Iterable[str]) -> str:
     parted = list(map(split_source, sources))
     folder = next((label for kind, label in parted if kind == Source.FILE), "")
     if not folder:
-        return "`/new` begins a conversation without that text" if parted else ""
+        return N_("`/new` begins a conversation without that text") if parted else ""
     named = quote_argv((folder,))
-    others = ", and `/new` those about the other text" if any(kind != Source.FILE for kind, _ in parted) else ""
-    return f"`hermes trust {named}` stops such questions{others}: its files then count as yours. Do it if you know them"
+    if all(kind == Source.FILE for kind, _ in parted):
+        return N_("`hermes trust {named}` stops such questions, if you know its files: they count as yours", named=named)
+    return N_("`hermes trust {named}`, if you know its files, and `/new` stop such questions", named=named)
 
 
 def _list_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
