@@ -23,16 +23,24 @@ def find_changed_files(decision: PermissionDecision, context: ToolContext) -> li
     """
     found: set[str] = set()
     filled: list[Iterator[str]] = []
-    for effect in decision.effects:
-        targets = effect.targets if effect.kind in _CHANGES else ()
-        for target in (one for one in targets if one[:1] == "/" and len(one) <= MAX_PATH):
-            for path in list_matches(context.backend.to_local_path(target)):
-                is_outside = not is_or_below(path, context.places.workspace)
-                if os.path.isfile(path) or (is_outside and not os.path.isdir(path)):
-                    found.add(path)
-                elif is_outside and effect.kind is EffectKind.OVERWRITES:
-                    filled.append(_list_filled(path, effect, decision.cwd or str(context.state.cwd), context))
+    for path, effect in _list_changed(decision, context):
+        if os.path.isfile(path):
+            found.add(path)
+        elif is_or_below(path, context.places.workspace):
+            continue
+        elif not os.path.isdir(path):
+            found.add(path)
+        elif effect.kind is EffectKind.OVERWRITES:
+            filled.append(_list_filled(path, effect, decision.cwd or str(context.state.cwd), context))
     return sorted(found.union(islice((one for names in filled for one in names), _MAX_FILLED)))
+
+
+def _list_changed(decision: PermissionDecision, context: ToolContext) -> Iterator[tuple[str, CommandEffect]]:
+    """Yield what the effects of a command change by their words, each with the effect."""
+    for effect in decision.effects:
+        for target in effect.targets if effect.kind in _CHANGES else ():
+            if target[:1] == "/" and len(target) <= MAX_PATH:
+                yield from ((path, effect) for path in list_matches(context.backend.to_local_path(target)))
 
 
 def _list_filled(folder: str, effect: CommandEffect, cwd: str, context: ToolContext) -> Iterator[str]:

@@ -32,16 +32,27 @@ def find_outside_writes(
     """
     removed = list_targets(judged.effects, EffectKind.DELETES) | _list_gone_work_trees(judged, context)
     written = list_targets(judged.effects) - removed | _list_made(judged, changing, context)
-    folders = list_command_paths(filter(_makes_folders, judged.commands), context.places)
-    folders |= {one.rstrip("/") for one in list_command_paths(judged.commands, context.places) if one[-1:] == "/"}
+    made = _list_made_folders(judged, context)
     find_folder = cache(partial(_find_folder, context))
     found: dict[str, str] = {}
     for path in filter(_is_usable, sorted(written | removed)):
         if path in removed:
             found[path] = _find_folder_around(path, context, find_folder)
         elif (real := _resolve(path, context)) and not context.backend.is_writable(real):
-            found[path] = find_folder(*_find_way(real), is_made=path.rstrip("/") in folders)
-    return {path: folder for path, folder in found.items() if folder}
+            found[path] = find_folder(*_find_way(real), is_made=os.path.normpath(path) in made)
+    # A folder around others is opened with them, and a command may want to make those itself.
+    folders = sorted(filter(None, found.values()))
+    return {path: next(one for one in folders if is_or_below(folder, one)) for path, folder in found.items() if folder}
+
+
+def _list_made_folders(judged: CommandJudgement, context: ToolContext) -> set[str]:
+    """Return the folders that a line makes and that may as well be there, and those that it makes in the home."""
+    home = context.places.home
+    named = list_command_paths(filter(_takes_empty_folder, judged.commands), context.places)
+    named |= {one for one in list_command_paths(judged.commands, context.places) if one[-1:] == "/"}
+    in_home = list_command_paths((one for one in judged.commands if one.argv[:1] == ("mkdir",)), context.places)
+    named |= {one for one in in_home if os.path.dirname(os.path.normpath(one)) == home}
+    return set(map(os.path.normpath, named))
 
 
 def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[..., str]) -> str:
@@ -93,22 +104,26 @@ def _is_plain(word: str) -> bool:
     return _NO_PLAIN_PATH.search(word) is None
 
 
-def _makes_folders(command: SimpleCommand) -> bool:
-    return command.argv[:1] == ("mkdir",)
+def _takes_empty_folder(command: SimpleCommand) -> bool:
+    """Return whether a program makes a folder, and is as content with an empty one that is there."""
+    program, *words = command.argv
+    if program == "mkdir":
+        return any(one == "--parents" or (one[:1] == "-" and one[:2] != "--" and "p" in one) for one in words)
+    return words[:2] in (["worktree", "add"], ["-m", "venv"]) or (program == "git" and words[:1] == ["clone"])
 
 
 def _find_folder(context: ToolContext, folder: str, missing: str, is_deep: bool, *, is_made: bool) -> str:
     """Return the folder that a person has to open before what is missing in a folder can be made: its project, or the
     folder itself; empty where nobody can open it.
 
-    A home is never opened itself. A folder that is to be made in it is, if it is for tool chains or has no dot before
-    its name.
+    What is to be made is made and opened alone, where the command can do with that; in a home, which is never opened
+    itself, if it is for tool chains or has no dot before its name.
     """
     home = context.places.home
     if not any(is_or_below(folder, one) for one in (home, os.path.dirname(context.places.workspace))):
         return ""
     is_ordinary = not missing.startswith(f"{home}/.") or missing.removeprefix(f"{home}/") in TOOL_CHAINS
-    if folder == home and missing and (is_deep or is_made) and is_ordinary:
+    if missing and (is_deep or is_made) and (folder != home or is_ordinary):
         folder = missing
     folder = find_openable_project(folder, context, is_write=True)
     return folder if context.backend.can_open(DeniedPath(folder, is_write=True)) else ""

@@ -208,7 +208,7 @@ async def test_a_work_tree_beside_the_workspace_is_asked_about() -> None:
         command = "git worktree add -q ../fix && touch ../fix/x"
         assert "exit code 0" in await one.run(command, says(YES))
         assert (one.home.cwd.parent / "fix/x").exists()
-        assert [asked.session_covers for asked in one.asked] == [f"`write {one.home.cwd.resolve().parent}/*`"]
+        assert [asked.session_covers for asked in one.asked] == [f"`write {one.home.cwd.resolve().parent}/fix/*`"]
 
 
 @pytest.mark.needs("git", "bubblewrap")

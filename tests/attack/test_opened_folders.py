@@ -526,3 +526,28 @@ async def test_what_a_pattern_takes_out_of_a_folder_is_asked_about_once_and_befo
         said = await one.run(command.format(docs=docs), says(ONCE))
         assert len(one.asked) == 1 and f"read and write all of {docs}" in words_of(one.asked[0]), said
         assert [path.name for path in docs.iterdir()] == ["b"], said
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git worktree add -q ../fix",
+        "git clone -q . ../fix",
+        "python3 -m venv --without-pip ../fix",
+        "mkdir -p ../fix/a",
+    ],
+)
+async def test_what_makes_a_folder_beside_the_workspace_has_that_folder_alone_opened(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        other = fill_project(one)
+        run_git(one.home.cwd, "init", "-q")
+        run_git(one.home.cwd, "commit", "-q", "--allow-empty", "-m", "x")
+        fix = other.with_name("fix")
+        said = await one.run(command, says(SESSION))
+        assert f"read and write all of {fix}" in words_of(one.asked[0]), said
+        assert len(one.asked) == 1 and os.listdir(fix), said
+        said = await one.run(f"touch {fix}/b && ls -A {fix} && touch {other}/new", says(NO))
+        assert len(one.asked) == 2 and not (other / "new").exists(), said
+        assert "No such" not in await one.run("cd ../fix && touch b", says(NO))
+        assert (fix / "b").exists() and len(one.asked) == 2

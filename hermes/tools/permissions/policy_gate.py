@@ -350,7 +350,9 @@ def _build_hint(sources: Iterable[str]) -> str:
         return N_("`/new` begins a conversation without that text") if parted else ""
     named = quote_argv((folder,))
     if all(kind == Source.FILE for kind, _ in parted):
-        return N_("`hermes trust {named}` stops such questions, if you know its files: they count as yours", named=named)
+        return N_(
+            "`hermes trust {named}` stops such questions, if you know its files: they count as yours", named=named
+        )
     return N_("`hermes trust {named}`, if you know its files, and `/new` stop such questions", named=named)
 
 
