@@ -347,3 +347,10 @@ async def test_what_may_not_be_read_is_no_write() -> None:
     async with scene(trusted=True) as one:
         said = await one.run("echo 'cat: /etc/nobody/x: Permission denied'; exit 1", says(NO))
         assert "being written" not in said and one.asked == []
+
+
+@pytest.mark.needs("bubblewrap")
+async def test_a_command_that_misses_a_process_of_another_one_is_told_what_it_sees() -> None:
+    async with scene(trusted=True, mechanism="bubblewrap") as one:
+        assert "`process` stops" in await one.run("kill 4000000")
+        assert "`process` stops" not in await one.run("kill 4000000 || true")

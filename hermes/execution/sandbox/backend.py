@@ -30,7 +30,12 @@ from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, Res
 from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
 from hermes.execution.sandbox.planted_guard import PlantedGuard
-from hermes.execution.sandbox.policy import SandboxPolicy, explain_kept_settings, find_code_paths
+from hermes.execution.sandbox.policy import (
+    SandboxPolicy,
+    explain_kept_settings,
+    explain_unseen_processes,
+    find_code_paths,
+)
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.session_layout import SessionLayout
@@ -300,8 +305,9 @@ class SandboxBackend:
         settings = explain_kept_settings(output)
         is_closed = failed and not settings and self._layouts.find_denied_path(command, cwd, output) is None
         closed = self._layouts.explain_closed_path(output, cwd) if is_closed else ""
-        if failed and not closed and self._probe.is_landlock_alone:
-            closed = self._layouts.explain_kept_folder(output, cwd)
+        if failed and not closed:
+            is_alone = self._probe.is_landlock_alone
+            closed = self._layouts.explain_kept_folder(output, cwd) if is_alone else explain_unseen_processes(output)
         denied = [one for one in (closed, settings) if one]
         return [*denied, *self._local.explain_denials(command, cwd, output, failed=failed)]
 

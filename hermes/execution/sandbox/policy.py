@@ -501,6 +501,11 @@ _GIT_PUSH_FAILED = re.compile(r"failed to push some refs to '(?:file://)?([^'\n]
 _MAX_LINES = 60
 _SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
 _BRANCH_KEPT = re.compile(r"(?m)^(warning: Update|fatal: [Bb]ranch is renamed, but update) of config-file failed$")
+_NO_PROCESS = re.compile(r"\bkill: .{1,60}No such process|: no process found")
+_UNSEEN_PROCESSES = (
+    "a command in the sandbox sees the processes that it started itself, and no others: `process` stops one that was "
+    "started with `background`, and what other commands left ends with the session"
+)
 _BRANCH_DONE = "that is done, but for the branch's section in git's settings, which are kept in the sandbox; go on"
 _HOW_TO_CHANGE_SETTINGS = (
     "git's settings are kept in the sandbox: `git config`, `git remote`, `git submodule add` and `update --init`, and "
@@ -543,6 +548,11 @@ def _is_open_to_settings(path: str, policy: SandboxPolicy) -> bool:
     return not any(is_or_below(one, path) or is_or_below(path, one) for one in (*precious, *_KERNEL_FOLDERS)) and not (
         write_refusal(path, policy.places)
     )
+
+
+def explain_unseen_processes(output: str) -> str:
+    """Explain which processes a command sees; empty when the output does not say that it missed one."""
+    return _UNSEEN_PROCESSES if _NO_PROCESS.search(output) else ""
 
 
 def explain_kept_settings(output: str) -> str:
