@@ -22,6 +22,7 @@ from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.named_paths import MAX_PATH, list_targets, rename_paths
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
+from hermes.tools.path_patterns import PatternBudget, list_matches
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
     NO_PERSON,
@@ -583,10 +584,8 @@ def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> l
     """Return the files that a command is known to change: in the workspace those that exist, since a listing of
     it may lack what git ignores.
     """
-    from hermes.tools.permissions.losses import list_matches  # loaded with the first command
-
-    known = _list_known_targets(decision, *_CHANGES)
-    named = (path for one in known for path in list_matches(context.backend.to_local_path(one)))
+    known, budget = _list_known_targets(decision, *_CHANGES), PatternBudget()
+    named = (path for one in known for path in list_matches(context.backend.to_local_path(one), budget))
     inside = context.places.workspace
     return sorted(one for one in named if os.path.isfile(one) or not (is_or_below(one, inside) or os.path.isdir(one)))
 
