@@ -8,7 +8,7 @@ from itertools import islice
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.named_paths import MAX_PATH
-from hermes.tools.path_patterns import list_matches
+from hermes.tools.path_patterns import PatternBudget, list_matches
 from hermes.tools.permissions.gate import PermissionDecision
 from hermes.tools.session import ToolContext
 
@@ -23,7 +23,8 @@ def find_changed_files(decision: PermissionDecision, context: ToolContext) -> li
     """
     found: set[str] = set()
     filled: list[Iterator[str]] = []
-    for path, effect in _list_changed(decision, context):
+    budget = PatternBudget()
+    for path, effect in _list_changed(decision, context, budget):
         if os.path.isfile(path):
             found.add(path)
         elif is_or_below(path, context.places.workspace):
@@ -31,29 +32,33 @@ def find_changed_files(decision: PermissionDecision, context: ToolContext) -> li
         elif not os.path.isdir(path):
             found.add(path)
         elif effect.kind is EffectKind.OVERWRITES:
-            filled.append(_list_filled(path, effect, decision.cwd or str(context.state.cwd), context))
+            filled.append(_list_filled(path, effect, decision.cwd or str(context.state.cwd), context, budget))
     return sorted(found.union(islice((one for names in filled for one in names), _MAX_FILLED)))
 
 
-def _list_changed(decision: PermissionDecision, context: ToolContext) -> Iterator[tuple[str, CommandEffect]]:
+def _list_changed(
+    decision: PermissionDecision, context: ToolContext, budget: PatternBudget
+) -> Iterator[tuple[str, CommandEffect]]:
     """Yield what the effects of a command change by their words, each with the effect."""
     for effect in decision.effects:
         for target in effect.targets if effect.kind in _CHANGES else ():
             if target[:1] == "/" and len(target) <= MAX_PATH:
-                yield from ((path, effect) for path in list_matches(context.backend.to_local_path(target)))
+                yield from ((path, effect) for path in list_matches(context.backend.to_local_path(target), budget))
 
 
-def _list_filled(folder: str, effect: CommandEffect, cwd: str, context: ToolContext) -> Iterator[str]:
+def _list_filled(
+    folder: str, effect: CommandEffect, cwd: str, context: ToolContext, budget: PatternBudget
+) -> Iterator[str]:
     """Yield what a command that is given a folder puts into it under the names of its words: what is there by these
     names, and what comes.
     """
     for word in (one for one in effect.argv[1:] if one[:1] != "-" and len(one) <= MAX_PATH):
         name = os.path.basename(word.rstrip("/"))
         name = "*" if name in ("", ".", "..") else name
-        for path in list_matches(f"{glob.escape(folder)}/{name}"):
+        for path in list_matches(f"{glob.escape(folder)}/{name}", budget):
             yield from _list_files(path)
         source = context.backend.to_local_path(context.places.expand_path(word, cwd))
-        for path in filter(os.path.lexists, list_matches(source)):
+        for path in filter(os.path.lexists, list_matches(source, budget)):
             is_whole = name == "*" and os.path.isdir(path)
             start = path if is_whole else os.path.dirname(path.rstrip("/"))
             yield from (os.path.join(folder, os.path.relpath(one, start)) for one in _list_files(path))

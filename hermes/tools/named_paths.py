@@ -1,10 +1,12 @@
 """The paths in texts: in a message of a person's, in a question to them, in the words of a command."""
 
+import os
 import re
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 from hermes.safety.paths import Places
-from hermes.safety.shell.findings import CommandEffect, EffectKind, SimpleCommand
+from hermes.safety.shell.findings import CommandEffect, CommandJudgement, EffectKind, SimpleCommand
 from hermes.safety.shell.words import MADE_HERE
 from hermes.util.localizable import change_text
 
@@ -49,6 +51,45 @@ def rename_paths(text: str, to_command_path: Callable[[str], str]) -> str:
 def write_as_typed(text: str) -> str:
     """Return a path of an analysed command as a person would write it: with `$$`, and the name from `mktemp`."""
     return _SPECIAL_PARAMETER.sub(r"$\1", text.replace(MADE_HERE, _RANDOM_NAME))
+
+
+_OTHER_REPOSITORY = re.compile(r"GIT_|--git-dir|--work-tree|core\.worktree|\binclude\w*\.", re.IGNORECASE)
+"""What tells git that its files are elsewhere than where it runs."""
+_LEADING = re.compile(
+    r"""CDPATH|\bHOME\+?=|BASH_(?:ENV|FUNC)|\$\{!\w+:?=|(?<!\$)\(\s*\)|\bfunction\b
+    |\A(?:source|\.|eval|alias|trap|shopt)\s
+    |\A(?:cd|pushd|chdir|set)\s.*(?:[*?[]|~[^/]|(?<!\S)-\w*P|physical)
+    |\A(?:export|declare|typeset|local|readonly|read|mapfile|readarray|env|printf\s-v)\s(?:.*\s)?[^=\s]*[$*?[]""",
+    re.VERBOSE | re.DOTALL,
+)
+"""What may lead the commands of a line elsewhere: variables that the shell itself reads and functions, which may have a
+program's name; built-ins that run what is not seen, or change how a line is read; folders, and variables, whose names
+are only known when the line runs.
+"""
+
+
+def is_led_away(commands: Iterable[SimpleCommand], line: str, variables: Iterable[str], *, by_git: bool) -> bool:
+    """Return whether commands may run in other folders than it seems, or `by_git` in another repository.
+
+    `variables` are the names of those that the shell has when it starts.
+    """
+    words = (" ".join(one.argv) for one in commands)
+    texts = ("\n" + line.replace("\\\n", ""), *(f"{name}=" for name in variables), *words)
+    return any(_LEADING.search(one) or (by_git and _OTHER_REPOSITORY.search(one)) for one in texts)
+
+
+SEARCHES = (("find",), ("gfind",))
+_LINKERS = ("ln", "gln", "link", "mount")
+
+
+def is_led_by_links(effect: CommandEffect, judged: CommandJudgement) -> bool:
+    """Return whether a deletion may go through links that cannot be looked at: those that its own line makes before,
+    and those that a search finds.
+    """
+    before = takewhile(lambda one: one.argv != effect.argv, judged.commands)
+    if any(one.argv[:1] and os.path.basename(one.argv[0]) in _LINKERS for one in before):
+        return True
+    return effect.argv[:1] in SEARCHES and any(word in ("-L", "-follow") for word in effect.argv)
 
 
 def list_targets(effects: Iterable[CommandEffect], *kinds: EffectKind) -> set[str]:

@@ -13,7 +13,7 @@ from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
 from hermes.tools.named_paths import CHANGING_KINDS, MAX_PATH, list_command_paths, list_targets
 from hermes.tools.path_access import find_openable_project, trace_path
-from hermes.tools.path_patterns import list_matches
+from hermes.tools.path_patterns import PatternBudget, list_matches
 from hermes.tools.session import ToolContext
 
 _NO_PLAIN_PATH = re.compile(r"[\s*?\[\]{}()<>$:;|&'\"]")
@@ -33,11 +33,11 @@ def find_outside_writes(
     removed = list_targets(judged.effects, EffectKind.DELETES) | _list_gone_work_trees(judged, context)
     written = list_targets(judged.effects) - removed | _list_made(judged, changing, context)
     made = _list_made_folders(judged, context)
-    find_folder = cache(partial(_find_folder, context))
+    find_folder, budget = cache(partial(_find_folder, context)), PatternBudget()
     found: dict[str, str] = {}
     for path in filter(_is_usable, sorted(written | removed)):
         if path in removed:
-            found[path] = _find_folder_around(path, context, find_folder)
+            found[path] = _find_folder_around(path, context, find_folder, budget)
         elif (real := _resolve(path, context)) and not context.backend.is_writable(real):
             found[path] = find_folder(*_find_way(real), is_made=os.path.normpath(path) in made)
     # A folder around others is opened with them, and a command may want to make those itself.
@@ -55,10 +55,10 @@ def _list_made_folders(judged: CommandJudgement, context: ToolContext) -> set[st
     return set(map(os.path.normpath, named))
 
 
-def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[..., str]) -> str:
+def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[..., str], budget: PatternBudget) -> str:
     """Return the folder that has to be opened so that a path can be removed from it."""
     folder = _resolve(os.path.dirname(path), context)
-    is_there = any(map(os.path.lexists, list_matches(context.backend.to_local_path(path))))
+    is_there = any(map(os.path.lexists, list_matches(context.backend.to_local_path(path), budget)))
     if not folder or not is_there or context.backend.is_writable(folder):
         return ""
     whole = folder == context.places.home and os.path.isdir(path)

@@ -29,6 +29,8 @@ HARMLESS = {
     "git remote add origin https://x.test/a.git": "url = https://x.test/a.git",
     "git remote add origin git@x.test:a/b.git && git remote -v": "url = git@x.test:a/b.git",
     "cd .git/.. && git config user.name Ann": "name = Ann",
+    "git config user.name 'Ann Lee' 2>&1;\n\ngit config user.email a@x.test || echo no": "name = Ann Lee",
+    "git config user.name Ann | echo done\n": "name = Ann",
 }
 
 
@@ -296,6 +298,16 @@ LED_ELSEWHERE = [
     ("true", "true # '\nPATH={work}/bin:$PATH git config user.name x # '"),
     ("true", "true <<E\n'\nE\nPATH={work}/bin:$PATH git config user.name x; true '"),
     ("true", "git -c protocol.ext.allow=always submodule add 'ext::{work}/evil' sub"),
+    ("true", "for PATH in {work}/bin; do git config user.name x; done"),
+    ("true", "for PATH in {work}/bin:/usr/bin; do true; done; git config user.name x"),
+    ("true", "select PATH in {work}/bin; do git config user.name x; done <<< 1"),
+    ("true", "git() {{ ./evil; }}; git config user.name x"),
+    ("true", "echo ${{PATH::=x}}; : ${{PATH[0]:={work}/bin}}; git config user.name x"),
+    ("true", "echo {work}/bin | {{ read PATH; git config user.name x; }}"),
+    ("true", "printf -v PATH {work}/bin; git config user.name x"),
+    ("true", "PA\\\nTH={work}/bin; git config user.name x"),
+    ("true", "true & PATH={work}/bin git config user.name x"),
+    ("true", "if true; then PATH={work}/bin; fi && git config user.name x"),
 ]
 
 
@@ -314,6 +326,17 @@ async def test_a_yes_to_a_setting_lets_no_other_program_change_the_settings(befo
         await one.run(before.format(work=work), says(NO))
         await one.run(command.format(work=work), says(ONCE))
         assert "evil.example" not in config.read_text()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("pattern", ["ext*", "ext::sh?-c?.e", "ext[:]*"])
+async def test_a_pattern_makes_no_other_address_of_a_file_s_name(pattern: str) -> None:
+    """What a pattern stands for is only known when the command runs: an address that lets git run a program."""
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        (one.home.cwd / "ext::sh -c .e").write_text("")
+        await one.run(f"git remote add x {pattern}", says(ONCE))
+        assert "ext::" not in config.read_text()
 
 
 @pytest.mark.needs("git")

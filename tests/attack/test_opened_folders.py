@@ -300,6 +300,72 @@ async def test_a_loss_that_may_be_of_an_opened_place_is_asked_about(work: str, c
         assert kept == ["precious", "precious"]
 
 
+LED = [
+    "cd ../ot* && rm -rf part",
+    "pushd ../ot* && rm -rf part",
+    "rm -rf ../ot*/part",
+    "CDPATH=..; cd other && rm -rf part",
+    "CDPATH=..; cd other; git reset --hard",
+    'read C"D"PATH <<< ..; cd other && rm -rf part',
+    "HOME=..; cd ~/other && rm -rf part",
+    "OLDPWD=../other; cd ~- && rm -rf part",
+    "cd -P link/.. && rm -rf other/part",
+    "shopt -s cdable_vars; other=../other; cd other && rm -rf part",
+    "X=1 cd ../other; git reset --hard",
+    "X=1 pushd ../other; rm -rf part",
+    "time cd ../other; git reset --hard",
+    "cd() { builtin cd ../other; }; cd .; git reset --hard",
+    "if false; then cd() { :; }; fi; cd ../other; rm -rf part",
+    "bash -c 'if false; then function cd { :; }; fi; cd ../other; git reset --hard'",
+    "trap 'cd ../other' DEBUG; true; git reset --hard",
+    "source e.sh; git reset --hard",
+    ". ./e.sh; git reset --hard",
+    'export "G"IT_DIR=../other/.git "G"IT_WORK_TREE=../other; git reset --hard',
+    'env "G"IT_DIR=../other/.git "G"IT_WORK_TREE=../other git reset --hard',
+    "GIT\\\n_DIR=../other/.git GIT_WORK\\\n_TREE=../other git reset --hard",
+    "ln -s ../other here; rm -rf here/part",
+    "git -C l* reset --hard",
+]
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("command", LED)
+async def test_a_loss_in_an_opened_place_is_asked_about_however_it_is_reached(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project, work = fill_repository(one), one.home.cwd
+        run_git(work, "init", "-q", "-b", "main")
+        (work / "e.sh").write_text("export GIT_DIR=../other/.git GIT_WORK_TREE=../other")
+        (work / "link").symlink_to("../other/part" if "-P" in command else "../other")
+        run_git(work, "add", ".")
+        run_git(work, "commit", "-qm", "x")
+        await one.run(f"echo x > {project}/new", says(SESSION))
+        assert "Not allowed" in await one.run(command, says(NO))
+        assert (project / "mine").read_text() == "precious" and (project / "part").exists()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "source e.sh && rm -rf made",
+        "cd ma* && rm -rf a",
+        "f() { rm -rf made; }; f; git reset --hard",
+        "X=1 cd made; git clean -fd",
+    ],
+)
+async def test_a_loss_in_an_unknown_folder_needs_no_question_where_nothing_was_opened(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        work = one.home.cwd
+        (work / "made/a").mkdir(parents=True)
+        (work / "made/a/b").write_text("a")
+        (work / "e.sh").write_text("true")
+        run_git(work, "init", "-q", "-b", "main")
+        run_git(work, "commit", "-q", "--allow-empty", "-mx")
+        await one.run(command, says(NO))
+        assert one.asked == [] and not (work / "made/a/b").exists()
+
+
 @pytest.mark.needs("git")
 async def test_a_loss_in_the_workspace_is_not_asked_about_beside_an_opened_place() -> None:
     async with scene(trusted=True, workspace="home/code/work") as one:
@@ -314,6 +380,10 @@ async def test_a_loss_in_the_workspace_is_not_asked_about_beside_an_opened_place
         (work / "a").write_text("changed")
         await one.run("git reset --hard && rm -rf build", says(NO))
         assert len(one.asked) == before and (work / "a").read_text() == "a"
+        (work / "build").mkdir()
+        line = 'export CI=1 && echo "$(date)" && cd build && rm -rf ../bu* && rm -rf /tmp/nosuch'
+        await one.run(line, says(NO))
+        assert len(one.asked) == before and not (work / "build").exists()
 
 
 @pytest.mark.needs("git")

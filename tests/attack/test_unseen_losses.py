@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -113,6 +114,17 @@ async def test_what_no_rule_sees_comes_back(one: Scene, command: str) -> None:
     assert lost >= LOSING[command], (lost, said)
     await one.app.session_undo(one.actor).undo_turns()
     assert read(work) == FILES
+
+
+@pytest.mark.parametrize("command", ["rm -f d/*/*/*/*/*/*/nosuch", "rm -f " + "d/*/*/*/*/*/*/a? " * 40])
+async def test_patterns_over_links_in_a_circle_cost_little(one: Scene, command: str) -> None:
+    """Eight links to their own folder, and six stars: each star more would take eight times as long, in the gate."""
+    (one.home.cwd / "d").mkdir()
+    for number in range(8):
+        (one.home.cwd / f"d/{number}").symlink_to(".")
+    started = time.process_time()
+    await _run(one, command)
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,34 @@ def test_folders_are_followed() -> None:
     assert verdict("cd /tmp; rm -rf x") is Verdict.ASK
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "X=1 cd ../other; git reset --hard",
+        "X=1 builtin cd ../other; git reset --hard",
+        "cd() { builtin cd ../other; }; cd .; git reset --hard",
+        "f() { cd ../other; }; X=1 f; git reset --hard",
+    ],
+)
+def test_a_change_of_folder_stays_whatever_stands_before_it(command: str) -> None:
+    assert analyze_command(command, PLACES.workspace, PLACES).commands[-1].cwd == "/home/ann/other"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_certain"),
+    [
+        ("cd a && cd b && cd .. && make", True),
+        ("cd a; make", True),
+        ("cd ../other || cd ../proj; make", False),
+        ("cd a; cd b; make", False),
+        ("popd && make", False),
+        ('cd "$X" && make', False),
+    ],
+)
+def test_a_command_says_whether_its_folder_is_certain(command: str, *, is_certain: bool) -> None:
+    assert analyze_command(command, PLACES.workspace, PLACES).commands[-1].is_certain == is_certain
+
+
 def test_a_finding_names_the_simple_command() -> None:
     (finding,) = judge("echo hi && git push   --force origin", "/home/ann/proj", PLACES)
     assert finding.subject == "git push --force origin" and finding.rule == "git-push"

@@ -23,7 +23,7 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes.i18n.messages import N_
-from hermes.safety.secrets.patterns import find_secret_patterns, merge_spans
+from hermes.safety.secrets.patterns import Span, find_secret_patterns, merge_spans
 from hermes.safety.secrets.placeholders import is_common_password
 from hermes.util.text import IGNORABLES, find_each
 
@@ -363,8 +363,6 @@ _CACHED_TEXTS = 128
 _MAX_CACHED_TEXT = 8192
 """Characters of the longest text whose spans are remembered."""
 _CUT_FORMS = ("", "hex", "base64", "reversed")
-
-Span = tuple[int, int, str]
 
 
 class PlaceholderRefusal(Struct, frozen=True):

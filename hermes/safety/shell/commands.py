@@ -16,7 +16,7 @@ Subscripts are evaluated wherever a number or a variable's name is wanted (`$((X
 import fnmatch
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 from tree_sitter import Node
@@ -37,7 +37,7 @@ from hermes.safety.shell.findings import (
 )
 from hermes.safety.shell.parameters import find_arithmetic_assignments
 from hermes.safety.shell.program_rules import DANGEROUS, judged, may_download
-from hermes.safety.shell.statements import MAX_WORDS, STATEMENT_HANDLERS
+from hermes.safety.shell.statements import MAX_WORDS, STATEMENT_HANDLERS, WILDCARD
 from hermes.safety.shell.syntax import AnalysisBudget, join_continued_lines, parse_shell, rewrite_unreadable
 from hermes.safety.shell.variables import judge_initial_variables
 from hermes.safety.shell.words import (
@@ -93,9 +93,6 @@ _WORD_NODES = word_set("word string number concatenation variable_name raw_strin
 """Kinds of nodes that are no statements, though they may stand where one is."""
 
 
-_WILDCARD = re.compile(r"[*?\[]")
-
-
 _TOO_DEEP = "the command is nested too deeply to be read"
 
 
@@ -147,7 +144,9 @@ class ShellWalk:
     def add_command(self, argv: tuple[str, ...], state: AnalysisState) -> None:
         """Add a simple command to the list of commands."""
         if self.budget.spend_words(len(argv)):
-            self.commands.append(SimpleCommand(argv, state.where.current))
+            where = state.where
+            is_certain = where.is_known and (where.is_chained or where.subject(".") != "")
+            self.commands.append(SimpleCommand(argv, where.current, is_certain))
         else:
             self.add_unclear("the command has too many words to be judged")
 
@@ -306,7 +305,7 @@ class ShellWalk:
         self.add_command(tuple([word.text for word in words]), state)
         if text == "!" and len(words) > 1:
             return self.judge_command(words[1:], state, stdin)
-        if head.dynamic or (_WILDCARD.search(text) and text not in ("[", "[[")):
+        if head.dynamic or (WILDCARD.search(text) and text not in ("[", "[[")):
             return self._judge_unknown(words, state, stdin)
         ProgramCall(text, words[1:], state, stdin, self).ask_about_origin(head.labels)
         body = state.functions.get(text)
@@ -412,13 +411,10 @@ _UNSEEN = word_set("unknown-command evaluated-late program-text nested-program r
 _REASON = "the shell evaluates a text at run time, so what it runs is only known then"
 
 
-def find_late_evaluation(text: str, commands: Iterable[SimpleCommand]) -> Iterator[CommandFinding | CommandEffect]:
-    """Yield findings and effects of late evaluation; none for nearly all lines."""
-    if any(sign in text and pattern.search(text) for pattern, sign in _TEXT_PATTERNS) or _has_late_program(
-        text, commands
-    ):
-        yield CommandFinding(Verdict.ASK, "evaluated-late", _REASON, "", contained=True)
-        yield CommandEffect(EffectKind.UNKNOWN)
+def _is_evaluated_late(text: str, commands: Iterable[SimpleCommand]) -> bool:
+    """Return whether something of a line is evaluated late; nearly nothing is."""
+    found = any(sign in text and pattern.search(text) for pattern, sign in _TEXT_PATTERNS)
+    return found or _has_late_program(text, commands)
 
 
 def _has_late_program(text: str, commands: Iterable[SimpleCommand]) -> bool:
@@ -477,9 +473,9 @@ def analyze_command(
         walk.findings.update(other.findings)
         walk.effects.update(other.effects)
         walk.commands.extend(other.commands)
-    late = tuple(find_late_evaluation(text, walk.commands))
-    walk.findings |= dict.fromkeys(one for one in late if isinstance(one, CommandFinding))
-    walk.effects |= dict.fromkeys(one for one in late if isinstance(one, CommandEffect))
+    if _is_evaluated_late(text, walk.commands):
+        walk.add_finding(Verdict.ASK, "evaluated-late", _REASON, "", contained=True)
+        walk.effects[CommandEffect(EffectKind.UNKNOWN)] = None
     findings, effects = _count_unseen(walk), tuple(walk.effects)
     return CommandJudgement(findings, effects, tuple(walk.commands), tuple(sorted(state.moved - before)))
 

@@ -97,6 +97,8 @@ class SimpleCommand(Struct, frozen=True, gc=False):
 
     argv: tuple[str, ...]
     cwd: str
+    is_certain: bool = True
+    """Whether it runs in that folder or not at all, or else in the session's, as far as the text tells."""
 
 
 class CommandJudgement(Struct, frozen=True):

@@ -70,10 +70,12 @@ def _run_command(
         walker.add_unclear("the command has too many words to be judged")
         del nodes[MAX_WORDS:], assigned[MAX_WORDS:]
     words = walker.expander.expand_words(nodes, state)
-    state = _with_variables(walker, assigned, words, state) if assigned else state
+    inner = _with_variables(walker, assigned, words, state) if assigned else state
     if not words and nodes and walker.budget.spent:
         walker.add_unclear("the command has too many parts to be judged")
-    return walker.judge_command(words, state, stdin) if words else EMPTY_STREAM
+    out = walker.judge_command(words, inner, stdin) if words else EMPTY_STREAM
+    state.where = inner.where
+    return out
 
 
 def _with_variables(
@@ -167,7 +169,7 @@ _MAX_UNROLLED_VALUES = 12
 """Values of a loop that are followed one by one."""
 
 
-_WILDCARD = re.compile(r"[*?\[]")
+WILDCARD = re.compile(r"[*?\[]")
 
 
 _ENDLESS = re.compile(
@@ -205,7 +207,7 @@ def judge_for_loop(walker: ShellWalker, node: Node, state: AnalysisState, stdin:
     values = walker.expander.expand_words(node.children_by_field_name("value"), state)
     began = (len(walker.commands), walker.background_count)
     is_known = len(values) <= _MAX_UNROLLED_VALUES and not any(
-        word.dynamic or _WILDCARD.search(word.text) for word in values
+        word.dynamic or WILDCARD.search(word.text) for word in values
     )
     if is_known and walker.budget.spend_rounds(len(values)):
         out = EMPTY_STREAM

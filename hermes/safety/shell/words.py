@@ -58,6 +58,10 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+DELETING = word_set("rm unlink shred rmdir srm del truncate")
+"""Programs that delete what they are given, or all that is in it."""
+
+
 class Word(Struct, frozen=True, gc=False):
     """One argument. A part that is only known at run time is `${NAME}` or `$()` in `text`, and `dynamic` is set.
 

@@ -10,6 +10,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandFinding, Verdict
 from hermes.tools.named_paths import list_targets
+from hermes.tools.path_patterns import PatternBudget, list_matches
 from hermes.tools.permissions import path_checks, taint_checks
 from hermes.tools.permissions.call_facts import CallFacts, collect_facts
 from hermes.tools.permissions.git_config import find_repository_programs, judge_changed_settings
@@ -67,23 +68,23 @@ def _check_addresses(facts: CallFacts, context: ToolContext) -> Sequence[Command
 
 def _check_command(facts: CallFacts, context: ToolContext) -> Sequence[CommandFinding]:
     """Return the findings of the analysis that count where the command runs."""
-    is_held = context.backend.contained and not _is_changing_opened(facts, context)
-    found = facts.judged.relevant_findings(sandboxed=is_held)
-    if not is_held:
+    found, budget = facts.judged.relevant_findings(sandboxed=False), PatternBudget()
+    if not context.backend.contained or _is_changing_opened(facts, context, budget):
         return found
-    undone = [one for one in found if is_undoable(one, context)]
-    kept = [one for one in undone if not may_lie_outside(one, facts.judged, facts.line, context)]
+    held = [one for one in found if one.contained or is_undoable(one, context)]
+    kept = [one for one in held if not may_lie_outside(one, facts.judged, facts.line, context, budget)]
     return [one for one in found if one not in kept]
 
 
-def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:
+def _is_changing_opened(facts: CallFacts, context: ToolContext, budget: PatternBudget) -> bool:
     """Return whether a confined command changes an opened place outside of the workspace: there nothing holds it."""
     once = context.state.one_time_paths.get(facts.subject)
     if any(one.is_write for one in (*facts.opened, *(once.paths if once is not None else ()))):
         return True
-    changed = (os.path.realpath(one.rstrip("*")) for one in list_targets(facts.judged.effects) if one[:1] == "/")
+    targets = [one for one in list_targets(facts.judged.effects) if one[:1] == "/"]
+    named = (os.path.realpath(path) for one in targets for path in {one.rstrip("*"), *list_matches(one, budget)})
     workspace = os.path.realpath(context.places.workspace)
-    return any(not is_or_below(one, workspace) and context.backend.is_writable(one) for one in changed)
+    return any(not is_or_below(one, workspace) and context.backend.is_writable(one) for one in named)
 
 
 def _check_placeholder(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:

@@ -4,7 +4,9 @@ only after a person's approval.
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from hermes.execution.git_programs import find_config_file, list_programs_of_command, list_repository_programs
 from hermes.i18n.messages import N_
@@ -34,10 +36,8 @@ _CHANGES = re.compile(
     r"remote (add|set-url|rename|remove|rm|set-branches)\b|branch (.* )?(-u|--set-upstream-to|--unset-upstream)\b"
     r"|submodule ((add|init|sync|deinit|set-url)\b|update .*--init\b)"
 )
-_HARD_TO_READ = re.compile(r"[\\`#<]|\$\W")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-"""Outside of the quoted parts, which are easily told apart without these signs, an assignment stands as it is."""
-_ASSIGNMENT = re.compile(r"(?:^|[\s;&|({])[A-Za-z_]\w*\+?=")
+_QUOTED, _EXPANDED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\""), re.compile(r"[\\*?\[]")
+_OUTPUT_ELSEWHERE = re.compile(r"\s2>&1(?=[\s;|&]|$)")
 _NEUTRAL_COMMANDS = ("echo", "true", "cd", "pwd")
 _NEUTRAL_VERBS, _RECORDING_VERBS = ("config", "remote", "status"), ("add", "commit", "log", "diff", "init")
 _NEVER_CHANGED = "settings that let git run programs are not changed from the sandbox: the person does that"
@@ -50,15 +50,25 @@ def find_changed_settings(text: str, judged: CommandJudgement, context: ToolCont
     changing = [one for one in judged.commands if _is_config_change(one)]
     if not changing or context.backend.current_layout() is None or any(map(_is_undecidable, changing)):
         return ""
-    if not all(one in changing or _is_neutral_command(one) for one in judged.commands) or _may_assign(text):
+    if not all(one in changing or _is_neutral_command(one) for one in judged.commands) or not _is_plain(text, judged):
         return ""
     files = {find_config_file(one.cwd, context.places.workspace) for one in changing}
     return files.pop() if len(files) == 1 else ""
 
 
-def _may_assign(text: str) -> bool:
-    """Return whether a line may set a variable."""
-    return bool(_HARD_TO_READ.search(text) or _ASSIGNMENT.search(_QUOTED.sub("''", text)))
+def _is_plain(text: str, judged: CommandJudgement) -> bool:
+    """Return whether a line is nothing but its commands, one after the other: then it sets no variables.
+
+    Read by words alone it is what it is in the syntax tree: nothing is expanded, and no part of it is left over.
+    """
+    lexer = shlex.shlex(_OUTPUT_ELSEWHERE.sub("", text), posix=True, punctuation_chars=";|&<>()\n")
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t", True, ""
+    try:
+        parts = groupby(lexer, lambda token: token.strip("\n") in ("", ";", "&&", "||", "|"))
+        read = [tuple(words) for joins, words in parts if not joins]
+    except ValueError:  # a quote that does not end
+        return False
+    return read == [one.argv for one in judged.commands] and not _EXPANDED.search(_QUOTED.sub("", text))
 
 
 def judge_changed_settings(judged: CommandJudgement) -> Sequence[CommandFinding]:

@@ -1,9 +1,9 @@
 """Finds the files that a confined command would lose: what a checkpoint can bring back needs no question."""
 
+import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
 
 from msgspec import Struct, structs
 
@@ -22,16 +22,13 @@ from hermes.safety.shell.findings import (
     Verdict,
 )
 from hermes.safety.shell.regenerable import is_regenerable_path
-from hermes.tools.path_patterns import list_matches
+from hermes.tools.named_paths import is_led_away, is_led_by_links
+from hermes.tools.path_patterns import PatternBudget, list_matches, list_places
 from hermes.tools.session import ToolContext
 
 _NUMBER = re.compile(r"\$\{(?:[$!?#]|RANDOM|SECONDS)\}|\$[$!?#]")
 """Values of the shell that are numbers, whatever they are: a name with one in it leads nowhere else."""
 _LOSING = (EffectKind.DELETES, EffectKind.OVERWRITES, EffectKind.DESTROYS)
-_OTHER_REPOSITORY = re.compile(r"GIT_|--git-dir|--work-tree|core\.worktree", re.IGNORECASE)
-"""What tells git that its files are elsewhere than where it runs."""
-_LINKERS = ("ln", "gln", "link", "mount")
-_SEARCHES = (("find",), ("gfind",))
 
 
 class AskedLoss(Struct, frozen=True):
@@ -46,32 +43,52 @@ def is_undoable(finding: CommandFinding, context: ToolContext) -> bool:
     return finding.rule in FILE_LOSS_RULES and finding.verdict is Verdict.ASK and _keeps_copies(context)
 
 
-def may_lie_outside(finding: CommandFinding, judged: CommandJudgement, line: str, context: ToolContext) -> bool:
+def may_lie_outside(
+    finding: CommandFinding, judged: CommandJudgement, line: str, context: ToolContext, budget: PatternBudget
+) -> bool:
     """Return whether a loss may be of a place outside of the workspace that commands may write, too: no copy is kept of
     that. What is not known may be anywhere.
     """
-    layout, workspace = context.backend.current_layout(), context.places.workspace
-    if layout is None or all(is_or_below(one, workspace) for one in layout.paths_with(PathAccess.WRITE)):
-        return False
-    causes = [one for one in judged.effects if one.kind in _LOSING and finding.subject.endswith(quote_argv(one.argv))]
+    opened = _list_opened(context) if finding.rule in FILE_LOSS_RULES else []
     by_git = finding.rule.startswith("git-")
-    lost = _list_repositories(causes, line, context) if by_git else _list_real_places(causes, context)
-    return not lost or not all(is_or_below(one, workspace) for one in lost)
+    if not opened or is_led_away(judged.commands, line, context.state.environment, by_git=by_git):
+        return bool(opened)
+    causes = _list_causes(finding, judged)
+    if any(_is_unknown(one) or is_led_by_links(one, judged) for one in causes):
+        return True
+    lost = _list_repositories(causes, context) if by_git else _list_real_places(causes, context, budget)
+    return not lost or any(is_or_below(one, place) or is_or_below(place, one) for one in lost for place in opened)
 
 
-def _list_repositories(causes: Iterable[CommandEffect], line: str, context: ToolContext) -> list[str]:
-    """Return the settings files of the repositories that git works in; none where something leads it elsewhere."""
-    if any(one.startswith("GIT_") for one in context.state.environment) or _OTHER_REPOSITORY.search(line):
-        return []
-    return [find_config_file(target, context.places.workspace) for one in causes for target in one.targets]
+def _list_causes(finding: CommandFinding, judged: CommandJudgement) -> list[CommandEffect]:
+    """Return the effects that a finding is about; none where its command is not known, or where it runs."""
+    losing = [one for one in judged.effects if one.kind in _LOSING]
+    is_any = not finding.subject and all(one.is_certain for one in judged.commands)
+    return [one for one in losing if is_any or finding.subject.endswith(quote_argv(one.argv))]
 
 
-def _list_real_places(causes: Iterable[CommandEffect], context: ToolContext) -> list[str]:
-    """Return where the targets of effects lead as it is now; none where only the run knows one."""
-    named = [(target, one) for one in causes for target in one.targets]
-    if any(target[:1] != "/" or "$" in target for target, _ in named):
-        return []
-    return [os.path.realpath(place) for target, one in named for place in _list_named(target, one, context)]
+def _is_unknown(effect: CommandEffect) -> bool:
+    """Return whether only the run of a command tells what it changes."""
+    return "$" in " ".join((*effect.argv, *effect.targets)) or any(one[:1] != "/" for one in effect.targets)
+
+
+def _list_repositories(causes: Iterable[CommandEffect], context: ToolContext) -> list[str]:
+    """Return the settings files of the repositories that git works in; the root for one that lies elsewhere."""
+    known = ((at, context.places.workspace) for one in causes for at in one.targets)
+    return ["/" if glob.has_magic(at) else find_config_file(at, workspace) or "/" for at, workspace in known]
+
+
+def _list_real_places(causes: Iterable[CommandEffect], context: ToolContext, budget: PatternBudget) -> list[str]:
+    """Return where the targets of effects lead as it is now."""
+    named = (place for one in causes for at in one.targets for place in list_places(at, one, context, budget))
+    return list(map(os.path.realpath, named))
+
+
+def _list_opened(context: ToolContext) -> list[str]:
+    """Return the places outside of the workspace that commands may write."""
+    layout, workspace = context.backend.current_layout(), context.places.workspace
+    writable = layout.paths_with(PathAccess.WRITE) if layout is not None else ()
+    return [one for one in writable if not is_or_below(one, workspace)]
 
 
 def _keeps_copies(context: ToolContext) -> bool:
@@ -85,13 +102,15 @@ def list_losses(judged: CommandJudgement, context: ToolContext) -> tuple[AskedLo
     asked = [one for one in judged.findings if is_undoable(one, context)]
     found: list[AskedLoss] = []
     told: set[CommandFinding] = set()
+    moved, budget = {*context.state.moved_paths, *judged.moved}, PatternBudget()
     for effect in judged.effects:
         if effect.kind is EffectKind.DELETES:
             subject = quote_argv(effect.argv)
             about = [one for one in asked if one.subject and one.subject.endswith(subject)]
-            found += _list_deleted(effect, about, judged, context)
+            places = _list_own_places(effect, judged, context, budget, is_asked=bool(about))
+            found += _list_deleted(effect, about, places, moved, context)
             told.update(about)
-        found += _list_overwritten(effect, context)
+        found += _list_overwritten(effect, context, budget)
     return (*found, *(AskedLoss(_guess_loss(one, context), one) for one in asked if one not in told))
 
 
@@ -110,7 +129,7 @@ def _guess_loss(finding: CommandFinding, context: ToolContext) -> FileLoss:
 
 
 def _list_deleted(
-    effect: CommandEffect, about: list[CommandFinding], judged: CommandJudgement, context: ToolContext
+    effect: CommandEffect, about: list[CommandFinding], places: Iterable[str], moved: set[str], context: ToolContext
 ) -> Iterator[AskedLoss]:
     """Yield what a deletion loses. A folder of a search counts where a question is about it, since less is deleted, or
     where it is build output: a repository may lie in it.
@@ -118,62 +137,41 @@ def _list_deleted(
     A folder that is moved away counts, too: undoing that takes away what is at its new name.
     """
     plain = CommandFinding(Verdict.ASK, "deletes-file", N_("it deletes files"), quote_argv(effect.argv))
-    workspace, moved_paths = context.places.workspace, {*context.state.moved_paths, *judged.moved}
-    places = (workspace,) if about and _is_led_elsewhere(effect, judged) else _list_places(effect, context)
     for path in dict.fromkeys(places):
         is_move = os.path.basename("".join(effect.argv[:1])) == "mv"
         if about or is_move or not os.path.isdir(path):
-            moved = any(is_or_below(one, path) or is_or_below(path, one) for one in moved_paths)
-            yield AskedLoss(FileLoss(path, builds=moved), about[0] if about else plain)
+            is_moved = any(is_or_below(one, path) or is_or_below(path, one) for one in moved)
+            yield AskedLoss(FileLoss(path, builds=is_moved), about[0] if about else plain)
         elif is_regenerable_path(path, context.places):
             yield AskedLoss(FileLoss(path), plain)
 
 
-def _list_overwritten(effect: CommandEffect, context: ToolContext) -> Iterator[AskedLoss]:
+def _list_overwritten(effect: CommandEffect, context: ToolContext, budget: PatternBudget) -> Iterator[AskedLoss]:
     """Yield the files that a command names for overwriting, itself or by their folder, and that are too large to be
     copied.
     """
     plain = CommandFinding(Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv))
     targets = effect.targets if effect.kind is EffectKind.OVERWRITES else ()
     known = (context.backend.to_local_path(one) for one in targets if one[:1] == "/")
-    for path in (one for target in known for one in list_matches(target)):
+    for path in (one for target in known for one in list_matches(target, budget)):
         names = effect.argv[1:] if os.path.isdir(path) else ("",)
         for real in (os.path.realpath(os.path.join(path, os.path.basename(name))) for name in names):
             if context.safeguard is not None and not context.safeguard.can_copy(real):
                 yield AskedLoss(FileLoss(real), plain)
 
 
-def _is_led_elsewhere(effect: CommandEffect, judged: CommandJudgement) -> bool:
-    """Return whether a deletion may go through links that cannot be looked at: those that its own line makes before,
-    and those that a search finds.
-    """
-    before = takewhile(lambda one: one.argv != effect.argv, judged.commands)
-    if any(one.argv[:1] and os.path.basename(one.argv[0]) in _LINKERS for one in before):
-        return True
-    return effect.argv[:1] in _SEARCHES and any(word in ("-L", "-follow") for word in effect.argv)
-
-
-def _list_places(effect: CommandEffect, context: ToolContext) -> Iterator[str]:
+def _list_own_places(
+    effect: CommandEffect, judged: CommandJudgement, context: ToolContext, budget: PatternBudget, *, is_asked: bool
+) -> Iterator[str]:
     """Yield the paths in the workspace that a deletion is about; all of it where they lie above it or are not known."""
     workspace = context.places.workspace
+    if is_asked and is_led_by_links(effect, judged):
+        yield workspace
+        return
     for target in (_NUMBER.sub("0", one) for one in effect.targets):
         is_known = target[:1] == "/" and "$" not in target
-        for place in _list_named(target, effect, context) if is_known else (workspace,):
+        for place in list_places(target, effect, context, budget) if is_known else (workspace,):
             if is_or_below(workspace, place):
                 yield workspace
             elif is_or_below(place, workspace):
                 yield place
-
-
-def _list_named(target: str, effect: CommandEffect, context: ToolContext) -> Iterator[str]:
-    """Yield where the target of a deletion leads, by the links on the way as they are now.
-
-    A folder above the workspace may be the session's own in the eyes of its commands: both are named. A link that is
-    named itself is only unlinked, unless it is entered.
-    """
-    enters = effect.argv[:1] in _SEARCHES or any(word.endswith(("/", "/.")) for word in effect.argv)
-    for path in {os.path.normpath(one) for one in (target, context.backend.to_local_path(target))}:
-        for one in list_matches(path):
-            folder, name = os.path.split(one)
-            yield one
-            yield os.path.realpath(one) if enters else os.path.join(os.path.realpath(folder), name)

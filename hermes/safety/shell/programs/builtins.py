@@ -3,9 +3,7 @@
 import re
 
 from hermes.safety.shell.call import ProgramCall, Rule
-from hermes.safety.shell.words import EMPTY_STREAM, ShellStream, word_set
-
-_DELETING = word_set("rm unlink shred rmdir srm del truncate")
+from hermes.safety.shell.words import DELETING, EMPTY_STREAM, ShellStream
 
 
 def bound(call: ProgramCall) -> ShellStream | None:
@@ -34,7 +32,7 @@ def aliased(call: ProgramCall) -> ShellStream | None:
         name, equals, text = word.text.partition("=")
         if equals and name:
             first = text.split()[:1]
-            call.judge_script(f"{text} ${{_given_}}" if first and first[0].rpartition("/")[2] in _DELETING else text)
+            call.judge_script(f"{text} ${{_given_}}" if first and first[0].rpartition("/")[2] in DELETING else text)
             call.state.functions[name] = text
     return None
 

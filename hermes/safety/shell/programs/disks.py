@@ -12,7 +12,7 @@ _NAMED_DISK = re.compile(
     r"^/dev/(disk/by-\w+/|vg\w*/|mapper/|zvol/|pmem|nbd|ram|bcache|drbd|fd\d|sr\d|st\d|mtd|ubi|raw|nst\d)"
 )
 DATA = re.compile(r"\.(db|sqlite3?|sql|dump|mdb|rdb|bak|csv|parquet|img|qcow2|vmdk)$", re.IGNORECASE)
-_LARGE = 8 << 30
+LARGE = 8 << 30
 
 
 def is_disk(path: str) -> bool:
@@ -158,7 +158,7 @@ def _overwritten(call: ProgramCall, target: str, values: dict[str, Word]) -> Non
     raw = "notrunc" in values.get("conv", Word("")).text or (DATA.search(target) and not target.endswith(".img"))
     if _takes_nothing(values):
         call.ask("emptied", "it empties a file")
-    elif endless and _size(values) > _LARGE:
+    elif endless and _size(values) > LARGE:
         call.ask("fills", "it fills the disk", effect=EffectKind.EXHAUSTS, targets=(target,))
     elif endless and raw:
         call.ask("dd", "it overwrites a file block by block")

@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.programs.disks import size_of
+from hermes.safety.shell.programs.disks import LARGE, size_of
 from hermes.safety.shell.words import EMPTY_STREAM, Label, ShellStream, word_set
 
 _LATER = "it changes what runs later by itself"
 _CHANGES = "it changes the running system"
 _BOMB = "it takes all of the machine's processes or memory"
-_LARGE = 8 << 30
 
 
 def jobs(call: ProgramCall) -> None:
@@ -77,7 +76,7 @@ def filled(call: ProgramCall) -> ShellStream | None:
     if call.name in ("fallocate", "mkfile", "xfs_mkfile"):
         options = call.parse_options("lo", "length offset")
         sizes = [word.text for word in (*options.option_values("l", "length"), *options.operands[:1])]
-        if any(size_of(text) > _LARGE for text in sizes):
+        if any(size_of(text) > LARGE for text in sizes):
             call.ask("fills", "it fills the disk", effect=EffectKind.EXHAUSTS)
         for word in options.operands[-1:]:
             call.judge_write(call.resolve_path(word))

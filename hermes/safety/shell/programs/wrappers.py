@@ -7,7 +7,7 @@ from hermes.safety.globs import quote_argv
 from hermes.safety.shell.call import CommandOptions, ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.shells import SHELLS, given, held
-from hermes.safety.shell.words import UNKNOWN_STREAM, AnalysisState, Label, ShellStream, Word, word_set
+from hermes.safety.shell.words import DELETING, UNKNOWN_STREAM, AnalysisState, Label, ShellStream, Word, word_set
 
 _RIGHTS = "it runs with another user's rights"
 
@@ -74,11 +74,12 @@ def peeled(call: ProgramCall) -> ShellStream | None:
 
 def _past_functions(call: ProgramCall, rest: Sequence[Word], *, lost: bool) -> ShellStream:
     """Follow a program that a wrapper starts: it knows none of the shell's functions."""
-    if not rest or rest[0].text not in call.state.functions:
-        return call.judge_program(rest, lost=lost)
-    state = call.state.copy(call.state.where.lose_track() if lost else None)
-    state.functions.pop(rest[0].text, None)
-    return call.host.judge_command(rest, state, call.piped_input())
+    name = rest[0].text if rest else ""
+    body = call.state.functions.pop(name, None)
+    out = call.judge_program(rest, lost=lost)
+    if body is not None:
+        call.state.functions[name] = body
+    return out
 
 
 _AS_OTHERS: dict[str, tuple[str, ...]] = {
@@ -161,9 +162,6 @@ def _in_folder(call: ProgramCall, options: CommandOptions, state: AnalysisState)
     return state
 
 
-_DELETING = word_set("rm unlink shred rmdir srm del truncate")
-
-
 def multiplied(call: ProgramCall) -> ShellStream | None:
     """xargs, parallel: a program with what it is given as further arguments."""
     rest, marks, values = (_xargs if call.name != "parallel" else _parallel)(call)
@@ -221,7 +219,7 @@ def _parallel(call: ProgramCall) -> _Given:
 
 def _deletes_given(call: ProgramCall, rest: Sequence[Word]) -> None:
     name = rest[0].text.rpartition("/")[2]
-    if name not in _DELETING or (call.fed and call.stdin.text is not None):
+    if name not in DELETING or (call.fed and call.stdin.text is not None):
         return
     call.add_effect(EffectKind.DELETES)
     if Label.EVERYTHING in call.stdin.labels:
