@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from hermes.core.errors import HermesError
+from hermes.execution.git_settings import GitChange
 from hermes.i18n.messages import N_
 from hermes.safety.environment import DroppedVariables
 from hermes.safety.layout import AccessLayout
@@ -88,6 +89,10 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     git_settings: tuple[str, ...] = ()
     """Git settings files that it may change; whatever would let git run programs is reverted afterwards. Give it no
     variables that other commands have set: they could lead git to a program.
+    """
+    git_changes: tuple[GitChange, ...] = ()
+    """The changes of those that the person was asked about. Where the kernel cannot tell one command from others that
+    run beside it, all else in these files is put back.
     """
     stop_patience: StopPatience = StopPatience()
     """For commands on this machine; elsewhere the script that ends a run has its own times."""
@@ -202,6 +207,12 @@ class TerminalBackend(Protocol):
         """Return how commands, and people, name a path of this machine (absolute, resolved)."""
         ...
 
+    def is_kept(self, path: str) -> bool:
+        """Return whether a path (resolved) was found to be, or to lie in, what programs obey, so that commands are kept
+        from changing it.
+        """
+        ...
+
     def is_missing_folder(self, path: str) -> bool:
         """Return whether the folder in which an earlier command ended is known to be missing now."""
         ...
@@ -269,6 +280,10 @@ class UnconfinedBackend:
     def is_writable(self, path: str) -> bool:
         """Return True: where commands run does not restrict file tools on this machine."""
         return True
+
+    def is_kept(self, path: str) -> bool:
+        """Return False: what commands change is not known here."""
+        return False
 
     def to_local_path(self, path: str) -> str:
         """Return the path itself."""

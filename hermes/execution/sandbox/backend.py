@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 
@@ -17,6 +18,7 @@ from hermes.execution.base import (
     StopOutcome,
     normalize_exit_code,
 )
+from hermes.execution.git_settings import GitChange
 from hermes.execution.local import LocalBackend, LocalCommand
 from hermes.execution.sandbox.bubblewrap import (
     NO_EXITS,
@@ -201,6 +203,7 @@ class SandboxBackend:
                         undo.callback(signal.close)
                     local_command = await self._local.start(command, sink, wrapper)
             running = SandboxedCommand(self, local_command, sink, layout, undo.pop_all())
+            running.command = command
             running.network = network
             running.proxy = proxy
             running.closing_notes = later
@@ -216,11 +219,15 @@ class SandboxBackend:
         thing.
         """
         # What one of them may change is not fixed, whichever ends first.
-        others = (one.layout for one in self._commands if not (one.is_settled and one.is_over))
-        checks = [make_fixed_check(one) for one in (layout, *others)]
+        others = [one for one in self._commands if not (one.is_settled and one.is_over)]
+        checks = [make_fixed_check(one) for one in (layout, *(one.layout for one in others))]
+        named: defaultdict[str, list[GitChange]] = defaultdict(list)
+        for path, changes in ((path, one.command.git_changes) for one in others for path in one.command.git_settings):
+            named[path] += changes
         notes = await self._planted.look(
             layout,
             lambda path: all(fixed(path) for fixed in checks),
+            named,
             lambda: all(one.is_over for one in self._commands),
         )
         return [*notes, *self._planted.describe_size()]
@@ -282,6 +289,10 @@ class SandboxBackend:
         # As in the layout: in the home itself only what is in folders without a dot.
         of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
         return not (of_home.startswith(".") and is_or_below(places.home, places.workspace))
+
+    def is_kept(self, path: str) -> bool:
+        """Return whether a path is, or lies in, what was found to be obeyed by programs."""
+        return any(is_or_below(path, one) for one in self._planted.fixed_paths)
 
     def is_missing_folder(self, path: str) -> bool:
         """Return whether there is no such folder."""
@@ -423,6 +434,7 @@ class SandboxedCommand:
         self.layout = layout
         self._resources = resources
         self._settle_lock = asyncio.Lock()
+        self.command = ShellCommand(text="", cwd="/")
         self.is_settled = False
         """Whether what it left was looked at."""
         self.network = NetworkMode.ON

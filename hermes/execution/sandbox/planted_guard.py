@@ -3,9 +3,10 @@ what commands leave is looked at.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from hermes.execution.git_settings import GitChange
 from hermes.execution.sandbox.baseline import BaselineFile
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import SandboxPolicy, find_fixed_paths
@@ -26,7 +27,8 @@ class PlantedGuard:
     def __init__(self, policy: SandboxPolicy, workspace: str, notices: list[str]) -> None:
         self._policy = policy
         own = (workspace, *policy.writable, *policy.git_folders)
-        self._files = PlantedFiles(BaselineFile(f"{policy.places.hermes}/baselines", workspace), own)
+        stored = BaselineFile(f"{policy.places.hermes}/baselines", workspace)
+        self._files = PlantedFiles(stored, own, policy.places.home)
         self._lock = asyncio.Lock()
         self._starting = 0
         """The commands that have a layout already and do not run yet."""
@@ -70,9 +72,14 @@ class PlantedGuard:
             return await asyncio.to_thread(prepare)
 
     async def look(
-        self, layout: AccessLayout, fixed: Callable[[str], bool], is_over: Callable[[], bool] = lambda: False
+        self,
+        layout: AccessLayout,
+        fixed: Callable[[str], bool],
+        named: Mapping[str, Sequence[GitChange]],
+        is_over: Callable[[], bool] = lambda: False,
     ) -> list[str]:
-        """Move aside what commands have left for programs to obey; return a line for each thing.
+        """Move aside what commands have left for programs to obey; return a line for each thing. `named` are the
+        changes of git's settings that commands may make.
 
         `is_over` tells whether nothing runs any more: then there is nothing that a crash could leave.
         """
@@ -81,7 +88,7 @@ class PlantedGuard:
             is_last = not self._starting and is_over()
 
             def look() -> list[str]:
-                notes = self._files.quarantine_new(layout.paths_with(PathAccess.WRITE), fixed)
+                notes = self._files.quarantine_new(layout.paths_with(PathAccess.WRITE), fixed, named)
                 if is_last:
                     self._files.forget_baseline()
                 return notes

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
 from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
+from hermes.execution.git_settings import GitChange
 from hermes.i18n.messages import N_
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_or_below
@@ -77,7 +78,17 @@ def _make_command(ctx: ToolContext, args: TerminalParams, cwd: str) -> ShellComm
         permissions=ctx.permissions,
         opened_paths=(*ctx.opened, *(opened.paths if opened is not None and is_same else ())),
         git_settings=ctx.git_settings,
+        git_changes=_list_git_changes(ctx, args.command, cwd) if is_plain else (),
     )
+
+
+def _list_git_changes(ctx: ToolContext, command: str, cwd: str) -> tuple[GitChange, ...]:
+    """Return the changes of git's settings that a command names, which the person has allowed."""
+    from hermes.safety.shell.commands import analyze_command
+    from hermes.tools.permissions.git_config import list_named_changes
+
+    judged = analyze_command(command, cwd, ctx.places)
+    return tuple(list_named_changes(judged, ctx.places.workspace))
 
 
 def _list_opened(ctx: ToolContext, command: ShellCommand) -> tuple[DeniedPath, ...]:

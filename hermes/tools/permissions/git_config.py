@@ -6,7 +6,13 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from hermes.execution.git_programs import find_config_file, list_programs_of_command, list_repository_programs
+from hermes.execution.git_programs import (
+    find_config_file,
+    list_programs_of_command,
+    list_repository_programs,
+    read_remotes,
+)
+from hermes.execution.git_settings import GitChange, is_harmless_setting
 from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.shell.findings import CommandFinding, CommandJudgement, SimpleCommand, Verdict
@@ -67,6 +73,52 @@ def judge_changed_settings(judged: CommandJudgement) -> Sequence[CommandFinding]
     return [one for one in findings if one.verdict is Verdict.DENY] or findings
 
 
+def list_named_changes(judged: CommandJudgement, workspace: str) -> Iterator[GitChange]:
+    """Yield the changes that the commands of a line say they make to the settings of the workspace's repository."""
+    for one in judged.commands:
+        verb, rest = _split_call(one)
+        if not _is_config_change(one):
+            continue
+        if verb == "config" and any(word in _REMOVAL_OPTIONS for word in rest):
+            for name in (word for word in rest if not word.startswith("-")):
+                section, dot, middle = name.partition(".")
+                yield GitChange(_fold_name(name), gone=True)
+                yield GitChange(f"{section.lower()}{dot}{middle}.*", gone=True)
+        elif verb == "remote":
+            yield from _list_remote_changes(rest[0], [word for word in rest[1:] if word[:1] != "-"], one, workspace)
+        elif verb == "submodule":
+            yield from (GitChange(f"submodule.*.{key}") for key in ("url", "active", "update", "branch"))
+        elif verb == "branch":
+            yield GitChange("branch.*.merge")
+            yield from (GitChange("branch.*.remote", name) for name in (".", *read_remotes(one.cwd, workspace)))
+        yield from (GitChange(_fold_name(name), value) for name, value in _list_assignments(one))
+
+
+def _list_remote_changes(verb: str, named: Sequence[str], one: SimpleCommand, workspace: str) -> Iterator[GitChange]:
+    """Yield what `git remote` changes beside the address that it is given."""
+    old, new = f"remote.{''.join(named[:1])}", f"remote.{''.join(named[1:2])}"
+    if verb in ("remove", "rm", "rename"):
+        yield from (GitChange(f"{old}.*", gone=True), GitChange("branch.*", gone=True))
+    if verb == "rename" and len(named) > 1:
+        kept = read_remotes(one.cwd, workspace).get(named[0], {})
+        yield from (GitChange(f"{new}.{key}", address) for key, address in kept.items())
+        yield from (GitChange(f"{new}.fetch"), GitChange("branch.*.remote", named[1]))
+    if verb == "set-url":
+        yield GitChange(f"{old}.pushurl", named[-1])
+    if verb == "add" and len(named) > 1:
+        old = f"remote.{named[-2]}"
+        yield GitChange(f"{old}.url", named[-1])
+    if verb in ("add", "set-branches"):
+        yield from (GitChange(f"{old}.fetch"), GitChange(f"{old}.tagopt"))
+
+
+def _fold_name(name: str) -> str:
+    """Return the name of a setting as git compares it: in small letters but for what stands in the middle."""
+    section, dot, rest = name.partition(".")
+    middle, last_dot, key = rest.rpartition(".")
+    return f"{section.lower()}{dot}{middle}{last_dot}{key.lower()}"
+
+
 def _split_call(one: SimpleCommand) -> tuple[str, tuple[str, ...]]:
     """Return what git is asked to do, with its words; empty for other programs.
 
@@ -107,8 +159,6 @@ def _list_operands(rest: Sequence[str]) -> list[str]:
 
 def _judge_change(one: SimpleCommand) -> CommandFinding:
     """Return the finding on one change: a question, or that it is never made."""
-    from hermes.execution.sandbox.planted_files import is_harmless_setting
-
     subject = quote_argv(one.argv)
     for name, value in _list_assignments(one):
         if not is_harmless_setting(name, value):

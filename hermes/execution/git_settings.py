@@ -1,0 +1,344 @@
+"""Reads git's settings as git does: what they say, what else they lead to, and which cannot make it run a program."""
+
+import itertools
+import os
+import re
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from hermes.safety.paths import is_or_below
+
+GLOBAL_SETTINGS = ("/etc/gitconfig", "~/.gitconfig", "~/.config/git/config")
+_MAX_BYTES = 262_144
+_MAX_DEPTH = 10
+"""git's own bound on settings that include others."""
+_MAX_INCLUDED = 64
+_MAX_LINKS = 40
+_MAX_ENTRIES = 2_000
+"""The most entries of a folder of hooks, or of work trees, that are looked at."""
+_RACE_NS = 50_000_000
+_BLANK = re.compile(r"[ \t\r\n]+|\A\ufeff")
+_COMMENT = re.compile(r"[#;][^\n]*\n?")
+_HEADING = re.compile(r"\[([A-Za-z0-9.-]+)(?:[ \t\r]+\"((?:[^\"\\\n]|\\[^\n])*)\")?\]")
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(=|\r?\n|\Z)")
+_TOKEN = re.compile(r"\r?\n|\\(?:\r?\n|\Z|[\"\\tbn])|[\"#;]|[ \t\r]+|[^\\\"#; \t\r\n]+")
+_ESCAPES = {"\\t": "\t", "\\b": "\b", "\\n": "\n", '\\"': '"', "\\\\": "\\"}
+_STRANGE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+"""Signs that end a line, or a text, for some readers and not for others."""
+_HARMLESS_KEYS = frozenset(
+    str.split(
+        """
+        core.repositoryformatversion core.filemode core.bare core.logallrefupdates core.ignorecase
+        core.precomposeunicode core.symlinks core.autocrlf core.eol core.safecrlf core.compression core.sparsecheckout
+        core.sparsecheckoutcone extensions.objectformat extensions.worktreeconfig extensions.partialclone
+        extensions.refstorage user.name user.email remote.fetch remote.url remote.pushurl remote.promisor
+        remote.partialclonefilter remote.tagopt remote.prune remote.mirror branch.remote branch.merge branch.rebase
+        branch.description submodule.url submodule.active submodule.update pull.rebase pull.ff push.default
+        push.autosetupremote init.defaultbranch commit.gpgsign gc.auto lfs.repositoryformatversion merge.conflictstyle
+        rebase.autostash rerere.enabled fetch.prune advice.detachedhead
+        """
+    )
+)
+_SAFE_URL = re.compile(r"(https?|ssh|git|file)://[^\s;\\]+|[\w.@-]+:[\w./~-]+|(?!-)[\w./~@-]+")
+_SAFE_VALUE = re.compile(r"[\w./@*+:^~, -]*")
+_HOOKS = str.split(
+    """
+    applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg post-commit
+    pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update
+    reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate fsmonitor-watchman
+    post-index-change
+    """
+)
+
+
+class GitSetting(Struct, frozen=True):
+    """A setting as git understands it, section and key in small letters. Without a value it had no sign of equality."""
+
+    section: str
+    subsection: str | None
+    key: str
+    value: str | None
+
+    @property
+    def name(self) -> str:
+        """The name by which git knows it, such as `remote.origin.url`."""
+        return ".".join(one for one in (self.section, self.subsection, self.key) if one is not None)
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it cannot make git run a program."""
+        kind, value = f"{self.section}.{self.key}", self.value or ""
+        if kind not in _HARMLESS_KEYS:
+            return False
+        if self.key in ("url", "pushurl"):
+            return _SAFE_URL.fullmatch(value) is not None
+        if kind == "submodule.update":
+            return value in ("checkout", "rebase", "merge", "none")
+        return _SAFE_VALUE.fullmatch(value) is not None
+
+
+class GitChange(Struct, frozen=True):
+    """A change of git's settings that a person was asked about. `name` is that of a setting, where `*` stands for all
+    else; without a value it may get any one. One that is `gone` is only removed.
+    """
+
+    name: str
+    value: str | None = None
+    gone: bool = False
+
+    def adds(self, setting: GitSetting) -> bool:
+        """Return whether a setting may be there by this change."""
+        return not self.gone and self.value in (None, setting.value) and self.removes(setting)
+
+    def removes(self, setting: GitSetting) -> bool:
+        """Return whether a setting may be gone by this change."""
+        start, star, end = self.name.partition("*")
+        if not star:
+            return setting.name == start
+        return setting.name.startswith(start) and setting.name[len(start) :].endswith(end)
+
+
+class SettingPart(Struct, frozen=True):
+    """A part of settings as it stands there: a setting, or a heading, a comment, blank lines, what git cannot read."""
+
+    text: str
+    setting: GitSetting | None = None
+    is_broken: bool = False
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it may stay, whoever has written it, and whatever program reads it."""
+        is_plain = not self.is_broken and _STRANGE.search(self.text) is None
+        return is_plain and (self.setting is None or self.setting.is_harmless)
+
+
+def read_parts(text: str) -> Iterator[SettingPart]:
+    """Yield the parts of settings, which together are all of the text. After what it cannot read git would stop; what
+    follows is read on from the next line.
+    """
+    section, subsection = "", None
+    at = 0
+    while at < len(text):
+        start, setting = at, None
+        if found := _BLANK.match(text, at) or _COMMENT.match(text, at):
+            at = found.end()
+        elif found := _HEADING.match(text, at):
+            at = found.end()
+            section, dot, rest = found[1].lower().partition(".")
+            subsection = re.sub(r"\\(.)", r"\1", found[2]) if found[2] is not None else rest if dot else None
+        elif found := _KEY.match(text, at):
+            at, value = _read_value(text, found.end()) if found[2] == "=" else (found.end(), None)
+            if at >= 0:
+                setting = GitSetting(section, subsection, found[1].lower(), value)
+        else:
+            section = "" if text[at] == "[" else section
+            at = -1
+        is_broken = at < 0
+        if is_broken:
+            at = text.find("\n", start) + 1 or len(text)
+        yield SettingPart(text[start:at], setting, is_broken)
+
+
+def _read_value(text: str, at: int) -> tuple[int, str]:
+    """Return the place after a value and its line, and the value; -1 for a place where git cannot read it."""
+    value: list[str] = []
+    spaces, is_quoted, is_over = "", False, False
+    while not is_over and (token := _TOKEN.match(text, at)):
+        at, word = token.end(), token[0]
+        if word in ("\n", "\r\n"):
+            is_over = True
+        elif word in "#;" and not is_quoted:
+            at, is_over = text.find("\n", at) + 1 or len(text), True
+        elif word[0] in " \t\r" and not is_quoted:
+            spaces += word if value else ""
+        else:
+            value += filter(None, (spaces, _ESCAPES.get(word, "" if word[0] in '\\"' else word)))
+            spaces = ""
+            is_quoted = is_quoted != (word == '"')
+    is_read = not is_quoted and (is_over or at == len(text))
+    return (at if is_read else -1), "".join(value)
+
+
+def strip_harmful_settings(text: str) -> str:
+    """Return settings of git's with only what cannot make it run a program, or read settings elsewhere."""
+    kept: list[str] = []
+    for part in read_parts(text):
+        if part.is_harmless:
+            kept.append(part.text)
+        elif kept and not kept[-1].endswith("\n"):
+            kept.append("\n")
+    return "".join(kept)
+
+
+def list_harmful_parts(text: str) -> list[SettingPart]:
+    """Return the parts of settings that could make git run a program."""
+    return [part for part in read_parts(text) if not part.is_harmless]
+
+
+def is_harmless_setting(name: str, value: str) -> bool:
+    """Return whether a setting of git's (`user.name`, `remote.origin.url`) cannot make it run a program."""
+    section, _, rest = name.partition(".")
+    return GitSetting(section.lower(), None, rest.rpartition(".")[2].lower(), value).is_harmless
+
+
+def keep_changes(text: str, was: str, named: Sequence[GitChange]) -> str:
+    """Return settings, which commands have changed, as they were but for the changes that were named."""
+    now, before = (list(read_parts(one)) for one in (text, was))
+    there, left = (Counter(part.setting for part in one if part.setting is not None) for one in (before, now))
+    added, gone = list((left - there).elements()), there - left
+    kept_added = [one for one in added if one.is_harmless and any(change.adds(one) for change in named)]
+    kept_gone = Counter({one: number for one, number in gone.items() if any(change.removes(one) for change in named)})
+    if kept_added == added and kept_gone == gone and not any(part.is_broken for part in now):
+        return text
+    lines: list[str] = []
+    for part in before:
+        if part.setting is not None and kept_gone[part.setting] > 0:
+            kept_gone[part.setting] -= 1
+            lines.append("" if not lines or lines[-1].endswith("\n") else "\n")
+        else:
+            lines.append(part.text)
+    lines.append("" if not lines or lines[-1].endswith("\n") or not kept_added else "\n")
+    for one in kept_added:
+        heading = one.section if one.subsection is None else f"{one.section} {_quote(one.subsection)}"
+        lines.append(f"[{heading}]\n\t{one.key} = {_quote(one.value or '')}\n")
+    return "".join(lines)
+
+
+def _quote(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def list_settings(path: str) -> list[GitSetting]:
+    """Return the settings in a file; none where there are none, or git could not read the file."""
+    parts = _read_file(path)
+    is_read = not any(part.is_broken for part in parts)
+    return [part.setting for part in parts if is_read and part.setting is not None]
+
+
+class LedPlaces(Struct, frozen=True):
+    """What else a repository makes git obey (absolute, with each link on the way): the files and folders of hooks
+    outside of its own, and the settings that its settings include.
+    """
+
+    hooks: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+def find_led_places(git: str, home: str, trees: Iterable[str] = ()) -> LedPlaces:
+    """Return what the repository of git's folder `git` leads to. `trees` are work trees of it that are known otherwise;
+    of a relative path of hooks git makes one in each.
+    """
+    settings, included = follow_settings((f"{git}/config", f"{git}/config.worktree", *GLOBAL_SETTINGS), home)
+    named = (os.path.join(git, one.value) for one in settings if one.name == "core.worktree" and one.value)
+    own = [git, os.path.dirname(git), *named]
+    hooks: list[str] = []
+    for value in dict.fromkeys(one.value for one in settings if one.name == "core.hookspath" and one.value):
+        has_name = bool(os.path.normpath(value).strip("./"))
+        for base in dict.fromkeys((*own, *trees, *_list_work_trees(git))):
+            folder = os.path.normpath(_expand_path(value, base, home))
+            # In a folder around the repository, all that a command makes would be a hook.
+            is_apart = has_name and not any(is_or_below(one, folder) for one in own)
+            hooks += [folder] if is_apart else [f"{folder}/{name}" for name in _HOOKS]
+    links = (path for folder in (f"{git}/hooks", *hooks) for path in _list_links(folder))
+    places = (place for path in (*hooks, *links) for place in trace_links(path))
+    return LedPlaces(tuple(dict.fromkeys(places)), included)
+
+
+def follow_settings(files: Sequence[str], home: str) -> tuple[list[GitSetting], tuple[str, ...]]:
+    """Return the settings in files, and in those that they include whatever the condition; and the paths of these."""
+    queue = [(_expand_path(one, "/", home), 0) for one in files]
+    found: list[GitSetting] = []
+    for path, depth in queue:
+        for setting in (one.setting for one in _read_file(path) if one.setting is not None):
+            found.append(setting)
+            if setting.section in ("include", "includeif") and setting.key == "path" and setting.value:
+                more = _expand_path(setting.value, os.path.dirname(path), home), depth + 1
+                if depth < _MAX_DEPTH and len(queue) < _MAX_INCLUDED and more[0] not in (one for one, _ in queue):
+                    queue.append(more)
+    included = (place for path, _ in queue[len(files) :] for place in trace_links(path))
+    return found, tuple(dict.fromkeys(included))
+
+
+def trace_links(path: str) -> list[str]:
+    """Return the links on the way to a path (absolute), where each lies, and where the path leads in the end."""
+    links: list[str] = []
+    at, names = "/", path.split("/")[::-1]
+    while names:
+        name = names.pop()
+        if name in ("", ".", ".."):
+            at = os.path.dirname(at) if name == ".." else at
+            continue
+        here = os.path.join(at, name)
+        target = _read_link(here) if len(links) < _MAX_LINKS else ""
+        if target:
+            links.append(here)
+            names += target.split("/")[::-1]
+        at = here if not target else "/" if target[0] == "/" else at
+    return [*links, at]
+
+
+def _read_link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def _expand_path(value: str, base: str, home: str) -> str:
+    """Return a path of a setting as git reads it, absolute."""
+    value = value.partition("\0")[0].removeprefix(":(optional)")
+    if value == "~" or value.startswith("~/"):
+        value = home + value[1:]
+    return os.path.join(base, os.path.expanduser(value) if value[:1] == "~" else value)
+
+
+def _list_work_trees(git: str) -> list[str]:
+    """Return the work trees of a repository, and of git's folder of a work tree the one that it is for."""
+    found: list[str] = []
+    for path in (f"{git}/gitdir", *(f"{one}/gitdir" for one in _list_entries(f"{git}/worktrees"))):
+        line = _read_bytes(path).decode("utf-8", "surrogateescape").rstrip("\r\n")
+        found += [os.path.dirname(os.path.join(os.path.dirname(path), line))] if line else []
+    return found
+
+
+def _list_links(folder: str) -> list[str]:
+    """Return the links in a folder, or the folder itself where it is one."""
+    return [path for path in (folder, *_list_entries(folder)) if os.path.islink(path)]
+
+
+def _list_entries(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [one.path for one in itertools.islice(entries, _MAX_ENTRIES)]
+    except OSError:
+        return []
+
+
+def _read_file(path: str) -> tuple[SettingPart, ...]:
+    """Return the parts of a settings file; none where there is none. A file that has not changed is not read again."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    read = _read_parts_of if time.time_ns() - found.st_ctime_ns > _RACE_NS else _read_parts_of.__wrapped__
+    return read(path, found.st_dev, found.st_ino, found.st_ctime_ns)
+
+
+@lru_cache(maxsize=1_024)
+def _read_parts_of(path: str, *_stamp: int) -> tuple[SettingPart, ...]:
+    return tuple(read_parts(_read_bytes(path).decode("utf-8", "surrogateescape")))
+
+
+def _read_bytes(path: str) -> bytes:
+    """Return what is in a plain file, as much as settings may be; nothing of anything else."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    with os.fdopen(handle, "rb") as file:
+        return file.read(_MAX_BYTES) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
