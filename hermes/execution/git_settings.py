@@ -25,8 +25,11 @@ _RACE_NS = 50_000_000
 _BLANK = re.compile(r"[ \t\r\n]+|\A\ufeff")
 _COMMENT = re.compile(r"[#;][^\n]*\n?")
 _HEADING = re.compile(r"\[([A-Za-z0-9.-]+)(?:[ \t\r]+\"((?:[^\"\\\n]|\\[^\n])*)\")?\]")
-_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(=|\r?\n|\Z)")
-_TOKEN = re.compile(r"\r?\n|\\(?:\r?\n|\Z|[\"\\tbn])|[\"#;]|[ \t\r]+|[^\\\"#; \t\r\n]+")
+_VALUE = r"(?:\"(?:[^\"\\\n]|\\(?:\r?\n|[\"\\tbn]))*+\"|\\(?:\r?\n|\Z|[\"\\tbn])|[^\"\\\n#;]++)*+"
+_ENTRY = re.compile(rf"([A-Za-z][A-Za-z0-9-]*+)[ \t]*+(?:\r?\n|\Z|=({_VALUE})(?:[#;][^\n]*+)?(?:\n|\Z))")
+_NOTHING = re.compile(r"(?:[ \t\r]|\"(?:\\\r?\n)*+\"|\\\r?\n)*+")
+"""What at the start of a value adds nothing to it."""
+_ESCAPE = re.compile(r"\\(?:\r?\n|.)|[\"\\]")
 _ESCAPES = {"\\t": "\t", "\\b": "\b", "\\n": "\n", '\\"': '"', "\\\\": "\\"}
 _STRANGE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 """Signs that end a line, or a text, for some readers and not for others."""
@@ -68,6 +71,12 @@ class GitSetting(Struct, frozen=True):
     def name(self) -> str:
         """The name by which git knows it, such as `remote.origin.url`."""
         return ".".join(one for one in (self.section, self.subsection, self.key) if one is not None)
+
+    @property
+    def included(self) -> str:
+        """The file of settings that it includes, on whatever condition; empty for other settings."""
+        is_path = self.key == "path" and self.section in ("include", "includeif")
+        return self.value or "" if is_path else ""
 
     @property
     def is_harmless(self) -> bool:
@@ -124,51 +133,40 @@ def read_parts(text: str) -> Iterator[SettingPart]:
     section, subsection = "", None
     at = 0
     while at < len(text):
-        start, setting = at, None
+        start, setting, is_broken = at, None, False
         if found := _BLANK.match(text, at) or _COMMENT.match(text, at):
             at = found.end()
         elif found := _HEADING.match(text, at):
             at = found.end()
             section, dot, rest = found[1].lower().partition(".")
             subsection = re.sub(r"\\(.)", r"\1", found[2]) if found[2] is not None else rest if dot else None
-        elif found := _KEY.match(text, at):
-            at, value = _read_value(text, found.end()) if found[2] == "=" else (found.end(), None)
-            if at >= 0:
-                setting = GitSetting(section, subsection, found[1].lower(), value)
+        elif found := _ENTRY.match(text, at):
+            at = found.end()
+            setting = GitSetting(section, subsection, found[1].lower(), _unquote(found[2]))
         else:
             section = "" if text[at] == "[" else section
-            at = -1
-        is_broken = at < 0
-        if is_broken:
-            at = text.find("\n", start) + 1 or len(text)
+            at, is_broken = text.find("\n", at) + 1 or len(text), True
         yield SettingPart(text[start:at], setting, is_broken)
 
 
-def _read_value(text: str, at: int) -> tuple[int, str]:
-    """Return the place after a value and its line, and the value; -1 for a place where git cannot read it."""
-    value: list[str] = []
-    spaces, is_quoted, is_over = "", False, False
-    while not is_over and (token := _TOKEN.match(text, at)):
-        at, word = token.end(), token[0]
-        if word in ("\n", "\r\n"):
-            is_over = True
-        elif word in "#;" and not is_quoted:
-            at, is_over = text.find("\n", at) + 1 or len(text), True
-        elif word[0] in " \t\r" and not is_quoted:
-            spaces += word if value else ""
-        else:
-            value += filter(None, (spaces, _ESCAPES.get(word, "" if word[0] in '\\"' else word)))
-            spaces = ""
-            is_quoted = is_quoted != (word == '"')
-    is_read = not is_quoted and (is_over or at == len(text))
-    return (at if is_read else -1), "".join(value)
+def _unquote(value: str | None) -> str | None:
+    """Return what a value means that is written as in a file."""
+    if value is None:
+        return None
+    plain = _NOTHING.sub("", value, count=1).rstrip(" \t\r")
+    return _ESCAPE.sub(lambda found: _ESCAPES.get(found[0], ""), plain)
 
 
 def strip_harmful_settings(text: str) -> str:
     """Return settings of git's with only what cannot make it run a program, or read settings elsewhere."""
+    return _join_parts((part, part.is_harmless) for part in read_parts(text))
+
+
+def _join_parts(parts: Iterable[tuple[SettingPart, bool]]) -> str:
+    """Return the text of the parts that are kept; what followed another part in its line begins a new one."""
     kept: list[str] = []
-    for part in read_parts(text):
-        if part.is_harmless:
+    for part, is_kept in parts:
+        if is_kept:
             kept.append(part.text)
         elif kept and not kept[-1].endswith("\n"):
             kept.append("\n")
@@ -188,25 +186,39 @@ def is_harmless_setting(name: str, value: str) -> bool:
 
 def keep_changes(text: str, was: str, named: Sequence[GitChange]) -> str:
     """Return settings, which commands have changed, as they were but for the changes that were named."""
-    now, before = (list(read_parts(one)) for one in (text, was))
-    there, left = (Counter(part.setting for part in one if part.setting is not None) for one in (before, now))
-    added, gone = list((left - there).elements()), there - left
-    kept_added = [one for one in added if one.is_harmless and any(change.adds(one) for change in named)]
-    kept_gone = Counter({one: number for one, number in gone.items() if any(change.removes(one) for change in named)})
-    if kept_added == added and kept_gone == gone and not any(part.is_broken for part in now):
+    now, before = list(read_parts(text)), list(read_parts(was))
+    left, there = _count_settings(now), _count_settings(before)
+    added, gone = left - there, there - left
+    kept = Counter({one: added[one] for one in added if _is_named(one, named) and one.is_harmless})
+    lost = Counter({one: gone[one] for one in gone if any(change.removes(one) for change in named)})
+    if (kept, lost) == (added, gone) and not any(part.is_broken for part in now):
         return text
-    lines: list[str] = []
-    for part in before:
-        if part.setting is not None and kept_gone[part.setting] > 0:
-            kept_gone[part.setting] -= 1
-            lines.append("" if not lines or lines[-1].endswith("\n") else "\n")
-        else:
-            lines.append(part.text)
-    lines.append("" if not lines or lines[-1].endswith("\n") or not kept_added else "\n")
-    for one in kept_added:
-        heading = one.section if one.subsection is None else f"{one.section} {_quote(one.subsection)}"
-        lines.append(f"[{heading}]\n\t{one.key} = {_quote(one.value or '')}\n")
-    return "".join(lines)
+    lines = _remove_settings(before, lost)
+    lines += "\n" if kept and lines and not lines.endswith("\n") else ""
+    return lines + "".join(map(_format_setting, kept.elements()))
+
+
+def _is_named(setting: GitSetting, changes: Iterable[GitChange]) -> bool:
+    return any(change.adds(setting) for change in changes)
+
+
+def _count_settings(parts: Iterable[SettingPart]) -> Counter[GitSetting]:
+    return Counter(part.setting for part in parts if part.setting is not None)
+
+
+def _remove_settings(parts: Iterable[SettingPart], gone: Counter[GitSetting]) -> str:
+    left = gone.copy()
+    kept: list[tuple[SettingPart, bool]] = []
+    for part in parts:
+        is_gone = part.setting is not None and left[part.setting] > 0
+        left.update({part.setting: -1} if part.setting is not None and is_gone else {})
+        kept.append((part, not is_gone))
+    return _join_parts(kept)
+
+
+def _format_setting(one: GitSetting) -> str:
+    heading = one.section if one.subsection is None else f"{one.section} {_quote(one.subsection)}"
+    return f"[{heading}]\n\t{one.key} = {_quote(one.value or '')}\n"
 
 
 def _quote(value: str) -> str:
@@ -234,33 +246,41 @@ def find_led_places(git: str, home: str, trees: Iterable[str] = ()) -> LedPlaces
     of a relative path of hooks git makes one in each.
     """
     settings, included = follow_settings((f"{git}/config", f"{git}/config.worktree", *GLOBAL_SETTINGS), home)
-    named = (os.path.join(git, one.value) for one in settings if one.name == "core.worktree" and one.value)
-    own = [git, os.path.dirname(git), *named]
-    hooks: list[str] = []
-    for value in dict.fromkeys(one.value for one in settings if one.name == "core.hookspath" and one.value):
-        has_name = bool(os.path.normpath(value).strip("./"))
-        for base in dict.fromkeys((*own, *trees, *_list_work_trees(git))):
-            folder = os.path.normpath(_expand_path(value, base, home))
-            # In a folder around the repository, all that a command makes would be a hook.
-            is_apart = has_name and not any(is_or_below(one, folder) for one in own)
-            hooks += [folder] if is_apart else [f"{folder}/{name}" for name in _HOOKS]
+    own = [git, os.path.dirname(git), *(os.path.join(git, one) for one in _list_values(settings, "core.worktree"))]
+    values = _list_values(settings, "core.hookspath")
+    bases = dict.fromkeys((*own, *trees, *_list_work_trees(git))) if values else ()
+    hooks = [path for value in values for base in bases for path in _list_hook_places(value, base, own, home)]
     links = (path for folder in (f"{git}/hooks", *hooks) for path in _list_links(folder))
     places = (place for path in (*hooks, *links) for place in trace_links(path))
     return LedPlaces(tuple(dict.fromkeys(places)), included)
 
 
+def _list_values(settings: Iterable[GitSetting], name: str) -> list[str]:
+    return list(dict.fromkeys(one.value for one in settings if one.name == name and one.value))
+
+
+def _list_hook_places(value: str, base: str, own: Iterable[str], home: str) -> list[str]:
+    """Return the folder that a setting names for hooks, to git in a work tree. In a folder around the repository all
+    that a command makes would be a hook: of that the names of hooks are returned.
+    """
+    folder = os.path.normpath(_expand_path(value, base, home))
+    is_around = not os.path.normpath(value).strip("./") or any(is_or_below(one, folder) for one in own)
+    return [f"{folder}/{name}" for name in _HOOKS] if is_around else [folder]
+
+
 def follow_settings(files: Sequence[str], home: str) -> tuple[list[GitSetting], tuple[str, ...]]:
     """Return the settings in files, and in those that they include whatever the condition; and the paths of these."""
-    queue = [(_expand_path(one, "/", home), 0) for one in files]
+    queue = {_expand_path(one, "/", home): 0 for one in files}
     found: list[GitSetting] = []
-    for path, depth in queue:
+    waiting = list(queue)
+    for path in waiting:
         for setting in (one.setting for one in _read_file(path) if one.setting is not None):
             found.append(setting)
-            if setting.section in ("include", "includeif") and setting.key == "path" and setting.value:
-                more = _expand_path(setting.value, os.path.dirname(path), home), depth + 1
-                if depth < _MAX_DEPTH and len(queue) < _MAX_INCLUDED and more[0] not in (one for one, _ in queue):
-                    queue.append(more)
-    included = (place for path, _ in queue[len(files) :] for place in trace_links(path))
+            more = _expand_path(setting.included, os.path.dirname(path), home)
+            if setting.included and more not in queue and queue[path] < _MAX_DEPTH and len(queue) < _MAX_INCLUDED:
+                queue[more] = queue[path] + 1
+                waiting.append(more)
+    included = (place for path in waiting[len(files) :] for place in trace_links(path))
     return found, tuple(dict.fromkeys(included))
 
 

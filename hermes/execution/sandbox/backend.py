@@ -146,6 +146,8 @@ class SandboxBackend:
         self.notices: list[str] = []
         """Lines for the person: what commands left that was moved aside. The model reads them as output."""
         self._planted = PlantedGuard(self._policy, workspace, self.notices)
+        self.is_kept = self._planted.is_kept
+        """Return whether a path is, or lies in, what was found to be obeyed by programs."""
 
     async def require_support(self) -> SandboxSupport:
         """Return what the sandbox enforces here. Raises `ToolError` when it enforces nothing."""
@@ -289,10 +291,6 @@ class SandboxBackend:
         # As in the layout: in the home itself only what is in folders without a dot.
         of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
         return not (of_home.startswith(".") and is_or_below(places.home, places.workspace))
-
-    def is_kept(self, path: str) -> bool:
-        """Return whether a path is, or lies in, what was found to be obeyed by programs."""
-        return any(is_or_below(path, one) for one in self._planted.fixed_paths)
 
     def is_missing_folder(self, path: str) -> bool:
         """Return whether there is no such folder."""

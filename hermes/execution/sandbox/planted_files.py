@@ -13,7 +13,7 @@ import stat
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
+from enum import Enum, auto
 from pathlib import Path
 
 from msgspec import Struct
@@ -56,11 +56,14 @@ _GIT_SETTINGS = ("config", "config.worktree")
 class _Role(Enum):
     """What a file is to the programs that obey it, by where it was found: its name says that in git's folders alone."""
 
-    WHOLE = "all that it says is obeyed"
-    SETTINGS = "settings of git's"
-    STEPS = "steps of a command of git's that has stopped"
-    STRATEGY = "the way by which git merges"
-    CONNECTION = "it connects a folder with a repository"
+    WHOLE = auto()
+    """All that it says is obeyed."""
+    SETTINGS = auto()
+    STEPS = auto()
+    """What a command of git's that has stopped does next."""
+    STRATEGY = auto()
+    CONNECTION = auto()
+    """It connects a folder with a repository."""
 
 
 _GIT_FILES = {
@@ -243,25 +246,30 @@ class PlantedFiles:
         known = self._files.copy()
         found = self._find_obeyed_files()
         for path in sorted({*_list_plain(self._files), *found}):
-            role = found.get(path, _Role.WHOLE)
-            stamp = _read_stamp(path)
-            before = self._files.get(path, _NOTHING)
-            if stamp is None or before.stamp == stamp:
-                continue
-            if (is_fixed := fixed(path)) and self.is_enforced:
-                continue
-            now = _save_file(path, stamp)
-            if not _has_same_content(before, now) and not self._may_stay(path, role, now):
-                accepted = () if is_fixed else named.get(path) if not self.is_enforced else None
-                if (note := self._neutralize_file(path, role, accepted)) and len(notes) < _MAX_NOTES:
-                    notes.append(note)
-                if (stamp := _read_stamp(path)) is None:
-                    continue
-                now = _save_file(path, stamp)
-            self._files[path] = now
+            note = self._check_file(path, found.get(path, _Role.WHOLE), fixed, named)
+            if note and len(notes) < _MAX_NOTES:
+                notes.append(note)
         if self._files != known:  # what may stay is nothing that another look has to take back
             self._store_baseline(is_shared=True)
         return notes
+
+    def _check_file(
+        self, path: str, role: _Role, fixed: Callable[[str], bool], named: Mapping[str, Sequence[GitChange]]
+    ) -> str:
+        """Move a file aside where it has to go, and note what it is then; return a line about it."""
+        stamp = _read_stamp(path)
+        before = self._files.get(path, _NOTHING)
+        if stamp is None or before.stamp == stamp or ((is_fixed := fixed(path)) and self.is_enforced):
+            return ""
+        now, note = _save_file(path, stamp), ""
+        if not _has_same_content(before, now) and not self._may_stay(path, role, now):
+            accepted = () if is_fixed else named.get(path) if not self.is_enforced else None
+            note = self._neutralize_file(path, role, accepted)
+            if (stamp := _read_stamp(path)) is None:
+                return note
+            now = _save_file(path, stamp)
+        self._files[path] = now
+        return note
 
     def _adopt_baseline(self, left: Baseline, roots: Sequence[str], kept: Collection[str]) -> None:
         """Go on from what was the person's own when the commands began that run, or ran when Hermes was killed."""

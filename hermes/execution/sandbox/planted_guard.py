@@ -49,6 +49,10 @@ class PlantedGuard:
         """Note a folder that commands may write and that is not looked at: nothing of theirs may lead there."""
         self._files.unseen_folder = folder
 
+    def is_kept(self, path: str) -> bool:
+        """Return whether a path (resolved) is, or lies in, what was found to be obeyed by programs."""
+        return any(is_or_below(path, one) for one in self.fixed_paths)
+
     def note_enforcement(self, *, is_enforced: bool) -> None:
         """Note whether the kernel keeps commands from changing what is fixed, inside of what they may write."""
         self._files.is_enforced = is_enforced

@@ -4,7 +4,7 @@ only after a person's approval.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hermes.execution.git_programs import (
     find_config_file,
@@ -12,7 +12,7 @@ from hermes.execution.git_programs import (
     list_repository_programs,
     read_remotes,
 )
-from hermes.execution.git_settings import GitChange, is_harmless_setting
+from hermes.execution.git_settings import GitChange, is_harmless_setting, list_settings
 from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.shell.findings import CommandFinding, CommandJudgement, SimpleCommand, Verdict
@@ -75,23 +75,24 @@ def judge_changed_settings(judged: CommandJudgement) -> Sequence[CommandFinding]
 
 def list_named_changes(judged: CommandJudgement, workspace: str) -> Iterator[GitChange]:
     """Yield the changes that the commands of a line say they make to the settings of the workspace's repository."""
-    for one in judged.commands:
+    for one in filter(_is_config_change, judged.commands):
         verb, rest = _split_call(one)
-        if not _is_config_change(one):
-            continue
+        words = [word for word in rest if word[:1] != "-"]
         if verb == "config" and any(word in _REMOVAL_OPTIONS for word in rest):
-            for name in (word for word in rest if not word.startswith("-")):
-                section, dot, middle = name.partition(".")
-                yield GitChange(_fold_name(name), gone=True)
-                yield GitChange(f"{section.lower()}{dot}{middle}.*", gone=True)
+            yield from (GitChange(_fold_name(name), gone=True) for name in words)
+            yield from (GitChange(f"{section}.*", gone=True) for section in words)
         elif verb == "remote":
-            yield from _list_remote_changes(rest[0], [word for word in rest[1:] if word[:1] != "-"], one, workspace)
+            yield from _list_remote_changes(words[0], words[1:], one, workspace)
         elif verb == "submodule":
             yield from (GitChange(f"submodule.*.{key}") for key in ("url", "active", "update", "branch"))
         elif verb == "branch":
-            yield GitChange("branch.*.merge")
-            yield from (GitChange("branch.*.remote", name) for name in (".", *read_remotes(one.cwd, workspace)))
+            yield from _list_branch_changes(read_remotes(one.cwd, workspace))
         yield from (GitChange(_fold_name(name), value) for name, value in _list_assignments(one))
+
+
+def _list_branch_changes(remotes: Iterable[str]) -> Iterator[GitChange]:
+    yield GitChange("branch.*.merge")
+    yield from (GitChange("branch.*.remote", name) for name in (".", *remotes))
 
 
 def _list_remote_changes(verb: str, named: Sequence[str], one: SimpleCommand, workspace: str) -> Iterator[GitChange]:
@@ -100,8 +101,9 @@ def _list_remote_changes(verb: str, named: Sequence[str], one: SimpleCommand, wo
     if verb in ("remove", "rm", "rename"):
         yield from (GitChange(f"{old}.*", gone=True), GitChange("branch.*", gone=True))
     if verb == "rename" and len(named) > 1:
-        kept = read_remotes(one.cwd, workspace).get(named[0], {})
-        yield from (GitChange(f"{new}.{key}", address) for key, address in kept.items())
+        settings = list_settings(find_config_file(one.cwd, workspace))
+        kept = (setting for setting in settings if setting.name == f"{old}.{setting.key}")
+        yield from (GitChange(f"{new}.{setting.key}", setting.value) for setting in kept)
         yield from (GitChange(f"{new}.fetch"), GitChange("branch.*.remote", named[1]))
     if verb == "set-url":
         yield GitChange(f"{old}.pushurl", named[-1])
