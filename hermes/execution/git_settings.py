@@ -193,9 +193,7 @@ def keep_changes(text: str, was: str, named: Sequence[GitChange]) -> str:
     lost = Counter({one: gone[one] for one in gone if any(change.removes(one) for change in named)})
     if (kept, lost) == (added, gone) and not any(part.is_broken for part in now):
         return text
-    lines = _remove_settings(before, lost)
-    lines += "\n" if kept and lines and not lines.endswith("\n") else ""
-    return lines + "".join(map(_format_setting, kept.elements()))
+    return _remove_settings(before, lost) + "".join(map(_format_setting, kept.elements()))
 
 
 def _is_named(setting: GitSetting, changes: Iterable[GitChange]) -> bool:
@@ -218,7 +216,7 @@ def _remove_settings(parts: Iterable[SettingPart], gone: Counter[GitSetting]) ->
 
 def _format_setting(one: GitSetting) -> str:
     heading = one.section if one.subsection is None else f"{one.section} {_quote(one.subsection)}"
-    return f"[{heading}]\n\t{one.key} = {_quote(one.value or '')}\n"
+    return f"\n[{heading}]\n\t{one.key} = {_quote(one.value or '')}\n"
 
 
 def _quote(value: str) -> str:

@@ -96,6 +96,11 @@ class _SeenFolder(Struct, frozen=True):
     pointers: tuple[str, ...]
     """What leads from it to a repository, or to what nobody looks at."""
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether it is a repository, or a work tree of one that lies elsewhere."""
+        return self.is_git or ".git" in self.pointers
+
 
 class LookBudget:
     """The time that one look may take: seconds of this thread's processor time, and seconds with all waiting."""
@@ -301,7 +306,12 @@ class PlantedFiles:
         self._known |= {path for path in before if not f"{path}/".startswith(copied)}
         there = {path for path, seen in self._folders.items() if seen.is_git}
         self._new_repositories = {path for path in there if path in self._new_repositories or path not in before}
-        if self._new_repositories:  # a work tree that a command has made has a folder of hooks of its own
+        self._note_new_hooks(before)
+
+    def _note_new_hooks(self, before: Mapping[str, _SeenFolder]) -> None:
+        """Note the folders of hooks that are obeyed since there are more repositories and work trees than before."""
+        connected = (path for path, seen in self._folders.items() if seen.is_connected)
+        if any(path not in before or not before[path].is_connected for path in connected):
             hooks = self._find_led_places().hooks
             self._add_led((one for one in hooks if one not in before and _is_below_any(one, self._roots)), ())
 

@@ -76,18 +76,17 @@ def judge_changed_settings(judged: CommandJudgement) -> Sequence[CommandFinding]
 def list_named_changes(judged: CommandJudgement, workspace: str) -> Iterator[GitChange]:
     """Yield the changes that the commands of a line say they make to the settings of the workspace's repository."""
     for one in filter(_is_config_change, judged.commands):
+        yield from (GitChange(_fold_name(name), value) for name, value in _list_assignments(one))
         verb, rest = _split_call(one)
-        words = [word for word in rest if word[:1] != "-"]
-        if verb == "config" and any(word in _REMOVAL_OPTIONS for word in rest):
-            yield from (GitChange(_fold_name(name), gone=True) for name in words)
-            yield from (GitChange(f"{section}.*", gone=True) for section in words)
+        words = _list_words(rest)
+        if verb == "config" and set(rest).intersection(_REMOVAL_OPTIONS):
+            yield from (GitChange(name, gone=True) for word in words for name in (_fold_name(word), f"{word}.*"))
         elif verb == "remote":
             yield from _list_remote_changes(words[0], words[1:], one, workspace)
         elif verb == "submodule":
             yield from (GitChange(f"submodule.*.{key}") for key in ("url", "active", "update", "branch"))
         elif verb == "branch":
             yield from _list_branch_changes(read_remotes(one.cwd, workspace))
-        yield from (GitChange(_fold_name(name), value) for name, value in _list_assignments(one))
 
 
 def _list_branch_changes(remotes: Iterable[str]) -> Iterator[GitChange]:
@@ -153,10 +152,15 @@ def _is_undecidable(one: SimpleCommand) -> bool:
     return any("$" in word or word.partition("=")[0] in _OTHER_SCOPE_OPTIONS for word in _split_call(one)[1])
 
 
+def _list_words(rest: Iterable[str]) -> list[str]:
+    """Return the words that are no options."""
+    return [word for word in rest if not word.startswith("-")]
+
+
 def _list_operands(rest: Sequence[str]) -> list[str]:
     if any(word in _READ_OPTIONS for word in rest):
         return []
-    return [word for word in rest if not word.startswith("-") and word not in _SETTING_WORDS]
+    return [word for word in _list_words(rest) if word not in _SETTING_WORDS]
 
 
 def _judge_change(one: SimpleCommand) -> CommandFinding:
@@ -174,5 +178,5 @@ def _list_assignments(one: SimpleCommand) -> Iterator[tuple[str, str]]:
         name, *values = _list_operands(rest)
         yield name, values[0] if values else ""
     elif verb == "remote" and rest[0] in ("add", "set-url"):
-        named = [word for word in rest[1:] if not word.startswith("-")]
+        named = _list_words(rest[1:])
         yield f"remote.{named[0] if named else ''}.url", named[-1] if named else ""
