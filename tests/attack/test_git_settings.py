@@ -380,16 +380,20 @@ async def test_a_new_work_tree_has_the_persons_hooks_and_no_others(steps: str) -
         config, own = one.home.cwd / ".git/config", one.home.cwd / "own-hooks"
         own.mkdir()
         (own / "pre-push").write_text("#!/bin/sh\n")
+        (own / "off").mkdir()
+        (own / "off/pre-commit").write_text("#!/bin/sh\nfalse\n")
         for words in (("add", "."), ("commit", "-q", "-m", "hooks"), ("branch", "-f", "g")):
             subprocess.run(["git", "-C", str(one.home.cwd), *words], check=True, env=one.home.environ)
         config.write_text(config.read_text() + "[core]\n\thooksPath = own-hooks\n")
         make = "subprocess.run('git worktree add -q tree g'.split(), check=True)\n"
-        plant = "open('tree/own-hooks/post-commit', 'w').write('theirs')"
+        copy = "shutil.copy('tree/own-hooks/off/pre-commit', f'tree/own-hooks/{name}')"
+        plant = f"for name in ('post-commit', 'pre-commit'): {copy}"
+        plant = f"import shutil\ntry:\n {plant}\nexcept OSError as error: print(error)"
         for text in (make, plant) if steps == "in two commands" else (make + plant,):
-            try_plant = text.replace(plant, f"try: {plant}\nexcept OSError as error: print(error)")
-            await run_program(one, try_plant)
-        assert (one.home.cwd / "tree/own-hooks/pre-push").exists()
-        assert not (one.home.cwd / "tree/own-hooks/post-commit").exists()
+            await run_program(one, text)
+        names = {one.name for one in (one.home.cwd / "tree/own-hooks").iterdir() if one.suffix != ".held"}
+        assert names == {"pre-push", "off"}
+        assert (one.home.cwd / "tree/own-hooks/off/pre-commit").exists()
 
 
 @pytest.mark.needs("git")

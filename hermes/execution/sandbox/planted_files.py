@@ -360,13 +360,11 @@ class PlantedFiles:
         """
         if role is _Role.CONNECTION:
             return self._is_own_connection(path)
-        name = os.path.basename(path)
-        return (
-            role is _Role.WHOLE
-            and path not in self._files
-            and _is_below_any(path, self._kept)
-            and any(os.path.basename(one) == name and _has_same_content(self._files[one], now) for one in self._files)
-        )
+        if role is not _Role.WHOLE or path in self._files:
+            return False
+        named = (path.removeprefix(one) for one in self._kept if path.startswith(f"{one}/"))
+        same = (self._files.get(folder + rest, _NOTHING) for rest in named for folder in self._kept)
+        return any(_has_same_content(one, now) for one in same)
 
     def _is_own_connection(self, path: str) -> bool:
         """Return whether this connects a folder with a repository, as git does by a file at each end, and may stand:
