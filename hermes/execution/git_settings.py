@@ -193,7 +193,7 @@ def keep_changes(text: str, was: str, named: Sequence[GitChange]) -> str:
     lost = Counter({one: gone[one] for one in gone if any(change.removes(one) for change in named)})
     if (kept, lost) == (added, gone) and not any(part.is_broken for part in now):
         return text
-    return _remove_settings(before, lost) + "".join(map(_format_setting, kept.elements()))
+    return _remove_settings(before, lost) + "".join(map(format_setting, kept.elements()))
 
 
 def _is_named(setting: GitSetting, changes: Iterable[GitChange]) -> bool:
@@ -214,7 +214,8 @@ def _remove_settings(parts: Iterable[SettingPart], gone: Counter[GitSetting]) ->
     return _join_parts(kept)
 
 
-def _format_setting(one: GitSetting) -> str:
+def format_setting(one: GitSetting) -> str:
+    """Return a setting as it may stand in a file, with its heading."""
     heading = one.section if one.subsection is None else f"{one.section} {_quote(one.subsection)}"
     return f"\n[{heading}]\n\t{one.key} = {_quote(one.value or '')}\n"
 
