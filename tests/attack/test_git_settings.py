@@ -522,3 +522,28 @@ async def test_blank_lines_in_settings_cost_little() -> None:
         started = time.process_time()
         await one.run("true")
         assert time.process_time() - started < 1
+
+
+ORDINARY = (
+    "git init -q new && git -C new -c user.name=a -c user.email=a@b.test commit -q --allow-empty -m x",
+    "git clone -q . copy && git -C copy log -1 --format=%s",
+    "git commit -q --allow-empty -m y && git switch -q g && git merge -q main",
+    "git worktree add -q tree g && git -C tree commit -q --allow-empty -m z && git worktree remove tree",
+    "git -c protocol.file.allow=always clone -q --recurse-submodules . ../work/copy",
+)
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("command", ORDINARY)
+async def test_ordinary_work_stays_beside_hooks_of_the_persons_own(command: str) -> None:
+    async with scene(trusted=True) as one:
+        commits(one)
+        (one.home.cwd / ".husky").mkdir()
+        hook = one.home.cwd / ".husky/pre-commit"
+        hook.write_text("#!/bin/sh\necho hooked >&2\n")
+        hook.chmod(0o755)
+        config = one.home.cwd / ".git/config"
+        config.write_text(config.read_text() + "[core]\n\thooksPath = .husky\n[include]\n\tpath = ../.gitconfig\n")
+        (one.home.cwd / ".gitconfig").write_text("[pull]\n\tff = only\n")
+        said = await one.run(command, says(NO))
+        assert "exit code 0" in said and "[sandbox:" not in said and one.asked == [], said
