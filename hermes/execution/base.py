@@ -202,6 +202,12 @@ class TerminalBackend(Protocol):
         """Return how commands, and people, name a path of this machine (absolute, resolved)."""
         ...
 
+    def is_kept(self, path: str) -> bool:
+        """Return whether a path (resolved) was found to be, or to lie in, what programs obey, so that commands are kept
+        from changing it.
+        """
+        ...
+
     def is_missing_folder(self, path: str) -> bool:
         """Return whether the folder in which an earlier command ended is known to be missing now."""
         ...
@@ -269,6 +275,10 @@ class UnconfinedBackend:
     def is_writable(self, path: str) -> bool:
         """Return True: where commands run does not restrict file tools on this machine."""
         return True
+
+    def is_kept(self, path: str) -> bool:
+        """Return False: what commands change is not known here."""
+        return False
 
     def to_local_path(self, path: str) -> str:
         """Return the path itself."""

@@ -88,7 +88,8 @@ class DockerBackend(UnconfinedBackend):
         self._containers: dict[bool, CommandContainer] = {}
         self._container_lock = asyncio.Lock()
         self._tmpdir: SandboxTmpdir | None = None
-        self._planted_files = PlantedFiles(BaselineFile(f"{places.hermes}/baselines", self._workspace))
+        stored = BaselineFile(f"{places.hermes}/baselines", self._workspace)
+        self._planted_files = PlantedFiles(stored, home=places.home)
         self._look_lock = asyncio.Lock()
         self._notices: list[str] = []
         self._has_reclaimed = False

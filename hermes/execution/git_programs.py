@@ -1,17 +1,19 @@
 """Finds what git would run of a repository's own: its hooks, and the programs that its settings name."""
 
 import os
-import re
+import time
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
+from hermes.execution.git_settings import find_led_places, list_harmful_parts, list_settings
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, SimpleCommand
 
 _MAX_BYTES = 262_144
-_REMOTE = re.compile(r"(?m)^\s*\[remote \"([^\"\n]+)\"\]\s*$")
-_URL = re.compile(r"(?m)^\s*(pushurl|url)\s*=\s*(\S+)")
+_CACHE_SECONDS = 2.0
+"""Seconds for which what repositories lead to is taken to be unchanged: people change it by hand."""
 _MAX_INNER = 100
 """The most repositories inside a repository that are looked at."""
 
@@ -67,17 +69,37 @@ def read_remotes(folder: str, workspace: str) -> dict[str, dict[str, str]]:
 
     Those are left out that have several of a kind, and all where settings rewrite addresses.
     """
-    try:
-        with open(find_config_file(folder, workspace), encoding="utf-8", errors="replace") as file:
-            text = file.read(_MAX_BYTES)
-    except OSError:
+    settings = list_settings(find_config_file(folder, workspace))
+    if any(one.key in ("insteadof", "pushinsteadof") or one.section in ("include", "includeif") for one in settings):
         return {}
     remotes: dict[str, dict[str, str]] = {}
-    for found in _REMOTE.finditer(text) if "insteadof" not in text.lower() else ():
-        pairs = _URL.findall(text[found.end() :].partition("\n[")[0])
-        named = dict(pairs)
-        remotes.setdefault(found[1], named if len(named) == len(pairs) else {})
-    return remotes
+    several: set[str] = set()
+    for one in settings:
+        if one.section == "remote" and one.subsection is not None and one.key in ("url", "pushurl"):
+            named = remotes.setdefault(one.subsection, {})
+            several |= {one.subsection} if one.key in named else set()
+            named[one.key] = one.value or ""
+    return {name: {} if name in several else named for name, named in remotes.items()}
+
+
+def is_led_to(path: str, home: str) -> bool:
+    """Return whether git runs what is written to a path (absolute, resolved), or takes it for its settings, because a
+    repository that the path lies in leads there.
+    """
+    led = _find_led_places(os.path.dirname(path), home, int(time.monotonic() / _CACHE_SECONDS))
+    return any(is_or_below(path, one) for one in led)
+
+
+@lru_cache(maxsize=256)
+def _find_led_places(folder: str, home: str, _age: int) -> tuple[str, ...]:
+    found: list[str] = []
+    for at in _walk_up(folder):
+        git = _git_folder_of(at)
+        common = _read_line(os.path.join(git, "commondir")) if git else ""
+        for one in dict.fromkeys((git, os.path.realpath(os.path.join(git, common)))) if git else ():
+            led = find_led_places(one, home, (at,))
+            found += [*led.hooks, *led.settings]
+    return tuple(dict.fromkeys(found))
 
 
 def _walk_up(folder: str) -> Iterator[str]:
@@ -146,8 +168,6 @@ def _list_hooks(folder: str) -> list[str]:
 
 
 def _list_risky_settings(git: str) -> list[str]:
-    from hermes.execution.sandbox.planted_files import strip_harmful_settings
-
     found: list[str] = []
     for path in (os.path.join(git, name) for name in ("config", "config.worktree")):
         try:
@@ -158,6 +178,6 @@ def _list_risky_settings(git: str) -> list[str]:
         except (OSError, UnicodeDecodeError):
             found.append(path)
             continue
-        if strip_harmful_settings(text) != text or len(text) == _MAX_BYTES:
+        if list_harmful_parts(text) or len(text) == _MAX_BYTES:
             found.append(path)
     return found

@@ -216,9 +216,9 @@ def delete_file(path: Path, display_path: str, ctx: ToolContext) -> None:
 def _check_writable(real: str, display_path: str, ctx: ToolContext) -> None:
     """Raise `ToolError` when the place that is about to be changed, held open, is not the one that was allowed."""
     from hermes.safety.paths import write_refusal
-    from hermes.safety.start_links import later_refusal
+    from hermes.tools.path_access import explain_obeyed
 
-    why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes) or later_refusal(real, ctx.places)
+    why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes) or explain_obeyed(real, ctx)
     if not why and real not in ctx.allowed_writes and not ctx.backend.is_writable(real):
         why = "it leads elsewhere since it was allowed"
     if why:

@@ -17,6 +17,7 @@ from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath
 from hermes.execution.sandbox.home_rows import find_project_folder
 from hermes.execution.sandbox.opened_keys import is_kept_key, look_for_keys
+from hermes.safety.autorun_files import OBEYED_REASON
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_home_entry, is_or_below, list_secret_paths
 from hermes.tools.session import ToolContext
@@ -123,6 +124,17 @@ def hold_for_reading(path: str, display_path: str, context: ToolContext) -> Held
         return hold_path(path, judge, link_target=make_link_target(context))
     except RefusedPathError as error:
         raise ToolError(f"{display_path} is not open to tools: {error.reason}.") from None
+
+
+def explain_obeyed(real: str, context: ToolContext) -> str:
+    """Return why a path (resolved) is not written, as the disk is now: programs obey it because something leads to it,
+    start files, links in the place of settings, or a repository. Empty when nothing does.
+    """
+    from hermes.execution.git_programs import is_led_to
+    from hermes.safety.start_links import later_refusal
+
+    is_led = context.backend.is_kept(real) or is_led_to(real, context.places.home)
+    return later_refusal(real, context.places) or (OBEYED_REASON if is_led else "")
 
 
 def name_folder(real: str, context: ToolContext) -> str:

@@ -27,14 +27,17 @@ class PathFacts(Struct, frozen=True):
 
 def trace_use(use: PathUse, context: ToolContext) -> PathFacts:
     """Return the facts about a path that a call names. Links are followed as they are now."""
-    from hermes.safety.path_policy import judge_path
-    from hermes.tools.path_access import trace_path
+    from hermes.safety.path_policy import PathJudgement, judge_path
+    from hermes.tools.path_access import explain_obeyed, trace_path
 
     path, outside, cwd = use.path, str(context.resolve_path(use.path)), str(context.state.cwd)
     op: Operation = "write" if use.write else "read"
     judged = judge_path(outside, op, cwd, context.places)
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
         judged = judge_path(path, op, cwd, context.places)
+    why = explain_obeyed(judged.real, context) if use.write and judged.verdict is Verdict.ALLOW else ""
+    if why:
+        judged = PathJudgement(Verdict.DENY, "protected-path", why, judged.real)
     trace = trace_path(outside, context) if judged.verdict is Verdict.ALLOW else None
     if trace is None:
         return PathFacts(use, judged, judged.real)

@@ -1,11 +1,13 @@
 """Settings of git in a sandbox: the harmless ones work after a yes, those that let git run programs never."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
+from tests.attack.test_pointers import run_program
 
 IN_THE_KERNEL = pytest.mark.skipif(
     MECHANISM == "landlock", reason="only bubblewrap keeps settings as they are while a command runs"
@@ -346,3 +348,228 @@ async def test_exported_variables_stay_after_settings_were_changed() -> None:
         await one.run("export KEPT=yes")
         await one.run("git config user.name Ann", says(ONCE))
         assert "yes" in await one.run("echo $KEPT")
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("name", ["own-hooks/pre-push", "scripts/check"])
+async def test_file_tools_do_not_write_what_git_runs_as_hooks(name: str) -> None:
+    """The folder that `core.hooksPath` names, and what a link among the hooks leads to: commands change neither."""
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        config.write_text(config.read_text() + "[core]\n\thooksPath = own-hooks\n")
+        hook = one.home.cwd / name
+        for folder in (hook.parent, one.home.cwd / "own-hooks"):
+            folder.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\n")
+        hook.chmod(0o755)
+        if name.startswith("scripts"):
+            (one.home.cwd / "own-hooks/pre-commit").symlink_to("../scripts/check")
+        await one.run("true")
+        await one.call("write_file", says(NO), path=name, content="#!/bin/sh\ntheirs\n")
+        assert "theirs" not in hook.read_text()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    ("value", "place"), [("own-hooks # mine", "."), ("~/work/own-hooks", "."), ("own-hooks", "tree")]
+)
+async def test_a_command_adds_no_hook_to_the_folder_that_a_setting_names(value: str, place: str) -> None:
+    """The setting with a comment, by the home, and in a work tree, where it names a folder of that tree."""
+    async with scene(trusted=True, workspace="home/work") as one:
+        commits(one)
+        config, pwned = one.home.cwd / ".git/config", one.home.root / "pwned"
+        (one.home.cwd / "own-hooks").mkdir()
+        (one.home.cwd / "own-hooks/pre-push").write_text("# mine\n")
+        config.write_text(config.read_text() + f"[core]\n\thooksPath = {value}\n")
+        await one.run("git worktree add -q tree g", says(NO))
+        hook = f"{place}/own-hooks/post-commit"
+        await run_program(
+            one,
+            f"os.makedirs(os.path.dirname({hook!r}), exist_ok=True)\n"
+            f"try: open({hook!r}, 'w').write('#!/bin/sh\\ntouch {pwned}\\n'); os.chmod({hook!r}, 0o755)\n"
+            "except OSError as error: print(error)",
+        )
+        call = ["git", "commit", "-q", "--allow-empty", "-m", "x"]
+        subprocess.run(call, cwd=one.home.cwd / place, env=one.home.environ, check=True, capture_output=True)
+        assert not pwned.exists()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("steps", ["at once", "in two commands"])
+async def test_a_new_work_tree_has_the_persons_hooks_and_no_others(steps: str) -> None:
+    """The setting names a folder in each work tree: what git checks out there is the person's, the rest is not."""
+    async with scene(trusted=True) as one:
+        commits(one)
+        config, own = one.home.cwd / ".git/config", one.home.cwd / "own-hooks"
+        own.mkdir()
+        (own / "pre-push").write_text("#!/bin/sh\n")
+        (own / "off").mkdir()
+        (own / "off/pre-commit").write_text("#!/bin/sh\nfalse\n")
+        for words in (("add", "."), ("commit", "-q", "-m", "hooks"), ("branch", "-f", "g")):
+            subprocess.run(["git", "-C", str(one.home.cwd), *words], check=True, env=one.home.environ)
+        config.write_text(config.read_text() + "[core]\n\thooksPath = own-hooks\n")
+        make = "subprocess.run('git worktree add -q tree g'.split(), check=True)\n"
+        copy = "shutil.copy('tree/own-hooks/off/pre-commit', f'tree/own-hooks/{name}')"
+        plant = f"for name in ('post-commit', 'pre-commit'): {copy}"
+        plant = f"import shutil\ntry:\n {plant}\nexcept OSError as error: print(error)"
+        for text in (make, plant) if steps == "in two commands" else (make + plant,):
+            await run_program(one, text)
+        names = {one.name for one in (one.home.cwd / "tree/own-hooks").iterdir() if one.suffix != ".held"}
+        assert names == {"pre-push", "off"}
+        assert (one.home.cwd / "tree/own-hooks/off/pre-commit").exists()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("place", ["own/.gitconfig", "own/hooks/pre-push"])
+async def test_what_the_persons_own_settings_lead_to_is_kept_in_the_workspace(place: str) -> None:
+    """People who keep their dotfiles in a project include them from the settings of the home."""
+    async with scene(trusted=True, workspace="home/work") as one:
+        commits(one)
+        kept = one.home.cwd / place
+        kept.parent.mkdir(parents=True)
+        kept.write_text("# mine\n")
+        text = "[include]\n\tpath = work/own/.gitconfig\n[core]\n\thooksPath = ~/work/own/hooks\n"
+        (one.home.home / ".gitconfig").write_text(text)
+        write = f"open({place!r}, 'a').write('[core]\\n\\tfsmonitor = x\\n')"
+        await run_program(one, f"try: {write}\nexcept OSError as error: print(error)")
+        assert "Not allowed" in await one.call("write_file", path=place, content="theirs")
+        assert kept.read_text() == "# mine\n"
+
+
+@pytest.mark.needs("git")
+async def test_a_link_that_a_hook_goes_by_is_kept() -> None:
+    """The hook is a link to a link: who puts another one in its place decides what runs."""
+    async with scene(trusted=True) as one:
+        repository(one)
+        hooks = one.home.cwd / ".git/hooks"
+        hooks.mkdir(exist_ok=True)
+        (one.home.cwd / "check").write_text("#!/bin/sh\n")
+        (one.home.cwd / "by").symlink_to("check")
+        (hooks / "pre-commit").symlink_to("../../by")
+        await run_program(one, "os.unlink('by'); open('theirs', 'w').write('theirs'); os.symlink('theirs', 'by')")
+        assert (one.home.cwd / "by").readlink() == Path("check")
+
+
+@pytest.mark.needs("git")
+async def test_a_shell_without_a_sandbox_asks_before_it_writes_what_git_runs() -> None:
+    async with scene("local", trusted=True) as one:
+        config = repository(one)
+        config.write_text(config.read_text() + "[core]\n\thooksPath = own-hooks\n")
+        (one.home.cwd / "own-hooks").mkdir()
+        await one.run("echo theirs > own-hooks/pre-push", says(NO))
+        await one.run("echo mine > elsewhere", says(NO))
+        assert len(one.asked) == 1 and not (one.home.cwd / "own-hooks/pre-push").exists()
+
+
+REMOTE_CHANGES = {
+    "git remote add up https://x.test/up.git": "url = https://x.test/up.git",
+    "git remote set-url origin https://y.test/a.git": "url = https://y.test/a.git",
+    "git remote rename origin up": '[remote "up"]',
+    "git remote remove origin": "",
+    "git config --unset remote.origin.tagOpt": "",
+    "git branch -q -u origin/main main": "remote = origin",
+}
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("command", REMOTE_CHANGES)
+async def test_every_change_that_a_question_names_is_made_where_the_kernel_keeps_nothing(command: str) -> None:
+    async with scene(trusted=True, mechanism="landlock") as one:
+        commits(one)
+        for words in (
+            "remote add origin https://x.test/a.git",
+            "config remote.origin.tagOpt --no-tags",
+            "update-ref refs/remotes/origin/main HEAD",
+        ):
+            subprocess.run(["git", "-C", str(one.home.cwd), *words.split()], check=True, env=one.home.environ)
+        before = (one.home.cwd / ".git/config").read_text()
+        said = await one.run(command, says(ONCE))
+        after = (one.home.cwd / ".git/config").read_text()
+        assert "exit code 0" in said and REMOTE_CHANGES[command] in after and after != before, said
+        if not REMOTE_CHANGES[command]:
+            assert len(after) < len(before)
+        assert [*(one.home.cwd / ".git").glob("*.held")] == []
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("heading", ["include", 'includeIf "gitdir:**"'])
+@pytest.mark.parametrize("way", ["a program", "a file tool"])
+async def test_settings_that_the_repositorys_settings_include_are_kept(way: str, heading: str) -> None:
+    """`git config include.path ../.gitconfig` is how projects share settings: git runs what that file says."""
+    async with scene(trusted=True) as one:
+        config, pwned = repository(one), one.home.root / "pwned"
+        config.write_text(config.read_text() + f"[{heading}]\n\tpath = ../.gitconfig\n")
+        (one.home.cwd / ".gitconfig").write_text("[alias]\n\tst = status\n")
+        text = f"[core]\n\tfsmonitor = touch {pwned}; false\n"
+        if way == "a program":
+            write = f"try: open('.gitconfig', 'a').write({text!r})\nexcept OSError as error: print(error)"
+            await run_program(one, write)
+        else:
+            await one.call("write_file", says(NO), path=".gitconfig", content=text)
+        subprocess.run(["git", "status"], cwd=one.home.cwd, env=one.home.environ, check=False, capture_output=True)
+        assert not pwned.exists()
+
+
+RACER = """
+while True:
+    try:
+        text = open('.git/config').read()
+        if 'name = Ann' in text and 'evil' not in text:
+            open('.git/config', 'a').write('[remote "origin"]\\n\\tpushurl = https://evil.example/x\\n')
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.needs("git")
+async def test_a_process_adds_nothing_to_a_setting_that_is_allowed_beside_it() -> None:
+    """With Landlock alone what one command may change all others may change: it does not run beside any."""
+    async with scene(trusted=True, mechanism="landlock") as one:
+        config = repository(one)
+        (one.home.cwd / "racer.py").write_text(RACER)
+        await one.call("terminal", says(NO), command="python3 racer.py", background=True)
+        before = config.read_text()
+        said = await one.run("git config user.name Ann; " + "git status; " * 60, says(ONCE))
+        assert "end what runs in the background first" in said and config.read_text() == before
+        (process,) = one.context.state.processes.list_all()
+        await one.call("process", says(NO), action="kill", session_id=process.process_id)
+        said = await one.run("git config user.name Ann; " + "git status; " * 60, says(ONCE))
+        assert "Ann" in config.read_text() and "evil.example" not in config.read_text(), said
+
+
+@pytest.mark.needs("git")
+async def test_blank_lines_in_settings_cost_little() -> None:
+    """A repository that a command makes, with 30 of 256 KB of blank lines: the next session looks for its hooks."""
+    async with scene(trusted=True) as one:
+        fill = "open('sub/.git/config', 'a').write(chr(10) * 30_000)"
+        make = f"subprocess.run(['git', 'init', '-q', 'sub'], check=True)\n{fill}"
+        await run_program(one, make)
+        one.actor = await one.app.open_session()
+        started = time.process_time()
+        await one.run("true")
+        assert time.process_time() - started < 1
+
+
+ORDINARY = (
+    "git init -q new && git -C new -c user.name=a -c user.email=a@b.test commit -q --allow-empty -m x",
+    "git clone -q . copy && git -C copy log -1 --format=%s",
+    "git commit -q --allow-empty -m y && git switch -q g && git merge -q main",
+    "git worktree add -q tree g && git -C tree commit -q --allow-empty -m z && git worktree remove tree",
+    "git -c protocol.file.allow=always clone -q --recurse-submodules . ../work/copy",
+)
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("command", ORDINARY)
+async def test_ordinary_work_stays_beside_hooks_of_the_persons_own(command: str) -> None:
+    async with scene(trusted=True) as one:
+        commits(one)
+        (one.home.cwd / ".husky").mkdir()
+        hook = one.home.cwd / ".husky/pre-commit"
+        hook.write_text("#!/bin/sh\necho hooked >&2\n")
+        hook.chmod(0o755)
+        config = one.home.cwd / ".git/config"
+        config.write_text(config.read_text() + "[core]\n\thooksPath = .husky\n[include]\n\tpath = ../.gitconfig\n")
+        (one.home.cwd / ".gitconfig").write_text("[pull]\n\tff = only\n")
+        said = await one.run(command, says(NO))
+        assert "exit code 0" in said and "[sandbox:" not in said and one.asked == [], said

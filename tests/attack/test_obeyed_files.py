@@ -12,6 +12,7 @@ import pytest
 from hermes.safety.autorun_files import INSTRUCTIONS, OBEYED_ROWS, REPOSITORY, ObeyedRow, WriteRule
 from hermes.testing.script import Call
 from tests.attack.obedient_scene import Scene, scene
+from tests.attack.test_pointers import run_program
 
 DEPTHS = ("", "sub/", "a/b/c/")
 TEXT = "made by an agent\n"
@@ -168,3 +169,16 @@ async def test_a_stopped_rebase_runs_nothing_of_a_commands() -> None:
         todo = one.home.cwd / ".git/rebase-merge/git-rebase-todo"
         assert "git-rebase-todo; all of it is in" in said
         assert "pwned" not in todo.read_text() and "pick" in todo.read_text()
+
+
+@pytest.mark.parametrize("name", ["todo", "strategy", "gitdir"])
+async def test_a_program_in_a_kept_folder_is_moved_aside_whatever_its_name(name: str) -> None:
+    """With Landlock alone, where `~/bin` leads to the workspace: names of git's files are judged by what they say."""
+    async with scene(trusted=True, workspace="home/work", mechanism="landlock") as one:
+        (one.home.cwd / "bin").mkdir()
+        (one.home.cwd / "bin/mine").write_text("mine")
+        (one.home.home / "bin").symlink_to("work/bin")
+        text = "ort" if name == "strategy" else "#!/bin/sh\\ntheirs\\n"
+        await run_program(one, f"for one in ({name!r}, 'other'): open('bin/' + one, 'w').write({text!r})")
+        assert not (one.home.cwd / "bin/other").exists()
+        assert not (one.home.cwd / "bin" / name).exists()

@@ -200,5 +200,34 @@ async def test_a_submodule_in_what_is_opened_stays() -> None:
         ):
             subprocess.run([*git.split(), *words.split()], cwd=code, check=True, capture_output=True)
         subprocess.run([*git.split(), "-C", "app", "commit", "-qm", "x"], cwd=code, check=True, capture_output=True)
+        await one.run("git ls-remote ../lib", says(SESSION))  # where the submodule is from, its list alone says
         said = await one.run(f"{git} clone -q --recurse-submodules ../app ../other/app", says(SESSION))
         assert "exit code 0" in said and (code / "other/app/sub/.git").is_file(), said
+
+
+@pytest.mark.needs("git")
+async def test_a_command_makes_no_later_session_write_the_repositories_of_submodules() -> None:
+    """A yes for one session makes the workspace a work tree of the folder of all submodules' repositories: the look
+    takes a carriage return for a part of a comment, who opens git's folder to later sessions takes it for a line's end.
+    """
+    async with scene(trusted=True, workspace="home/code/super/work") as one:
+        one.open_tmp()
+        top = one.home.cwd.parent.resolve()
+        for words in ("init -q -b main", "init -q --bare .git/modules/lib"):
+            subprocess.run(["git", "-C", str(top), *words.split()], check=True, env=one.home.environ)
+        await one.run("touch ../new", says(SESSION))
+        await run_program(
+            one,
+            "modules = '../.git/modules/'\n"
+            "for name in ('objects', 'refs'): os.makedirs(modules + name)\n"
+            "open(modules + 'HEAD', 'w').write('ref: refs/heads/main\\n')\n"
+            "open(modules + 'config', 'w', newline='').write('# x\\rworktree = ../../work\\n')\n"
+            "open('.git', 'w').write('gitdir: ../.git/modules\\n')\n",
+        )
+        one.asked.clear()
+        one.actor = await one.app.open_session()
+        one.open_tmp()
+        write = "open('../.git/modules/lib/refs/heads/theirs', 'w')"
+        (one.home.cwd / "write.py").write_text(write)
+        await one.run("python3 write.py", says(NO))
+        assert not (top / ".git/modules/lib/refs/heads/theirs").exists()

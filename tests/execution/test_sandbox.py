@@ -13,8 +13,9 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, ShellCommand, StopOutcome, StopPatience
+from hermes.execution.git_settings import strip_harmful_settings
 from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
-from hermes.execution.sandbox.planted_files import PlantedFiles, strip_harmful_settings
+from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import SandboxPolicy, build_layout, hide_sockets
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import build_profile

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 
 import msgspec
@@ -89,6 +89,10 @@ _NO_SHARED_LOOPBACK = (
 _LESS_NETWORK_NOTE = (
     b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 )
+_NOT_ALONE = (
+    "Without bubblewrap git's settings change only while nothing else of the session runs, which could change them, "
+    "too: end what runs in the background first."
+)
 _UNSIGNED_NOTE = b"\n[sandbox: no key is in here, so git signs nothing; the person can sign what was recorded]\n"
 _MAX_STARTS = 5
 """How often a command is started while what its sandbox hides changes under the program that makes it."""
@@ -149,6 +153,8 @@ class SandboxBackend:
         self.notices: list[str] = []
         """Lines for the person: what commands left that was moved aside. The model reads them as output."""
         self._planted = PlantedGuard(self._policy, workspace, self.notices)
+        self.is_kept = self._planted.is_kept
+        """Return whether a path is, or lies in, what was found to be obeyed by programs."""
 
     async def require_support(self) -> SandboxSupport:
         """Return what the sandbox enforces here. Raises `ToolError` when it enforces nothing."""
@@ -166,6 +172,8 @@ class SandboxBackend:
         network = min(self._policy.network, command.network, key=_NETWORK_ORDER.index)
         if network is not NetworkMode.ON and not support.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
+        if support.mechanism is SandboxMechanism.LANDLOCK and not _may_run_beside(command, self._commands):
+            raise ToolError(_NOT_ALONE)
         with self._planted.count_start():
             layout = await self._prepare_layout(command)
             for left in reversed(range(_MAX_STARTS)):
@@ -206,6 +214,7 @@ class SandboxBackend:
                         undo.callback(signal.close)
                     local_command = await self._local.start(command, sink, wrapper)
             running = SandboxedCommand(self, local_command, sink, layout, undo.pop_all())
+            running.may_change_settings = bool(command.git_settings)
             running.network = network
             running.proxy = proxy
             running.closing_notes = later
@@ -412,6 +421,12 @@ class SandboxBackend:
             return self._loopbacks[network]
 
 
+def _may_run_beside(command: ShellCommand, others: Iterable["SandboxedCommand"]) -> bool:
+    """Return whether a command can run beside others where the kernel does not tell which of them changes a file."""
+    running = [one for one in others if not one.is_over]
+    return not running or not (command.git_settings or any(one.may_change_settings for one in running))
+
+
 class SandboxedCommand:
     """A command in its sandbox. When it has ended, what it left is checked before the end is reported."""
 
@@ -429,6 +444,8 @@ class SandboxedCommand:
         self.layout = layout
         self._resources = resources
         self._settle_lock = asyncio.Lock()
+        self.may_change_settings = False
+        """Whether a person has allowed it to change settings of git's."""
         self.is_settled = False
         """Whether what it left was looked at."""
         self.network = NetworkMode.ON

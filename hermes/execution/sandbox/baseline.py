@@ -42,6 +42,8 @@ class Baseline(Struct, frozen=True, array_like=True):
     repositories: frozenset[bytes]
     files: dict[bytes, SavedFile]
     kept: frozenset[bytes] = frozenset()
+    included: frozenset[bytes] = frozenset()
+    """The files that git's settings include."""
 
 
 class BaselineFile:
@@ -84,6 +86,7 @@ class BaselineFile:
                 left.repositories | baseline.repositories,
                 left.files | baseline.files,
                 left.kept | baseline.kept,
+                left.included | baseline.included,
             )
         write_atomic(self._file, msgspec.msgpack.encode(baseline), mode=0o600)
         fcntl.flock(self._lock, fcntl.LOCK_SH)

@@ -11,15 +11,25 @@ import os
 import re
 import stat
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum, auto
 from pathlib import Path
 
 from msgspec import Struct
 
+from hermes.execution.git_settings import (
+    GLOBAL_SETTINGS,
+    LedPlaces,
+    find_led_places,
+    follow_settings,
+    list_harmful_parts,
+    list_settings,
+    strip_harmful_settings,
+)
 from hermes.execution.sandbox.baseline import Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import find_settings, is_git_shaped, is_setting
+from hermes.safety.autorun_files import find_settings, is_git_shaped
 from hermes.safety.paths import is_or_below
 from hermes.safety.start_links import list_linked_names, list_names
 from hermes.util.file_handles import open_folder
@@ -39,11 +49,31 @@ _MAX_STORED_BYTES = 8_000_000
 _RACE_NS = 50_000_000
 _NOTHING = SavedFile(EntryStamp(0, 0), 0o600)
 _GIT_SETTINGS = ("config", "config.worktree")
-_GIT_TEXTS = frozenset((*_GIT_SETTINGS, "git-rebase-todo", "todo", "strategy"))
-_GIT_FILES = (
-    *(*_GIT_SETTINGS, "info/attributes", "rebase-merge/git-rebase-todo", "rebase-merge/strategy"),
-    *("rebase-apply/git-rebase-todo", "sequencer/todo", "gitdir"),
-)
+
+
+class _Role(Enum):
+    """What a file is to the programs that obey it, by where it was found: its name says that in git's folders alone."""
+
+    WHOLE = auto()
+    """All that it says is obeyed."""
+    SETTINGS = auto()
+    STEPS = auto()
+    """What a command of git's that has stopped does next."""
+    STRATEGY = auto()
+    CONNECTION = auto()
+    """It connects a folder with a repository."""
+
+
+_GIT_FILES = {
+    "config": _Role.SETTINGS,
+    "config.worktree": _Role.SETTINGS,
+    "info/attributes": _Role.WHOLE,
+    "rebase-merge/git-rebase-todo": _Role.STEPS,
+    "rebase-merge/strategy": _Role.STRATEGY,
+    "rebase-apply/git-rebase-todo": _Role.STEPS,
+    "sequencer/todo": _Role.STEPS,
+    "gitdir": _Role.CONNECTION,
+}
 """The files of a repository by which git runs programs: its settings, the steps of a command that has stopped, and what
 names its work tree.
 """
@@ -52,63 +82,7 @@ _FIXED_PARTS = ("hooks", *_GIT_SETTINGS, "info/attributes", "commondir")
 _STEP_THAT_RUNS = re.compile(r"\s*(?:(?:exec|x)(?:\s|$)|!)")
 _OWN_STRATEGIES = frozenset(("ort", "recursive", "resolve", "octopus", "ours", "subtree"))
 """git's own ways to merge; any other name is that of a program."""
-_HOOKS_PATH = re.compile(r"(?im)^\s*hookspath\s*=\s*\"?([^\"\n]+)")
 HELD_SUFFIX = ".held"
-_SECTION_LINE = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)(?:\s+\"(?:[^\"\\\n]|\\.)*\")?\s*\]\s*(?:[#;].*)?$")
-_ENTRY_LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
-_HARMLESS_KEYS = frozenset(
-    [
-        "core.repositoryformatversion",
-        "core.filemode",
-        "core.bare",
-        "core.logallrefupdates",
-        "core.ignorecase",
-        "core.precomposeunicode",
-        "core.symlinks",
-        "core.autocrlf",
-        "core.eol",
-        "core.safecrlf",
-        "core.compression",
-        "core.sparsecheckout",
-        "core.sparsecheckoutcone",
-        "extensions.objectformat",
-        "extensions.worktreeconfig",
-        "extensions.partialclone",
-        "extensions.refstorage",
-        "user.name",
-        "user.email",
-        "remote.fetch",
-        "remote.url",
-        "remote.pushurl",
-        "remote.promisor",
-        "remote.partialclonefilter",
-        "remote.tagopt",
-        "remote.prune",
-        "remote.mirror",
-        "branch.remote",
-        "branch.merge",
-        "branch.rebase",
-        "branch.description",
-        "submodule.url",
-        "submodule.active",
-        "submodule.update",
-        "pull.rebase",
-        "pull.ff",
-        "push.default",
-        "push.autosetupremote",
-        "init.defaultbranch",
-        "commit.gpgsign",
-        "gc.auto",
-        "lfs.repositoryformatversion",
-        "merge.conflictstyle",
-        "rebase.autostash",
-        "rerere.enabled",
-        "fetch.prune",
-        "advice.detachedhead",
-    ]
-)
-_SAFE_URL = re.compile(r"(https?|ssh|git|file)://[^\s;\\]+$|[\w.@-]+:[\w./~-]+$|(?!-)[\w./~@-]+$")
-_SAFE_VALUE = re.compile(r"[\w./@*+:^~, -]*$")
 
 
 class _SeenFolder(Struct, frozen=True):
@@ -119,6 +93,11 @@ class _SeenFolder(Struct, frozen=True):
     """Files directly in it that editors, agents or shells obey."""
     pointers: tuple[str, ...]
     """What leads from it to a repository, or to what nobody looks at."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it is a repository, or a work tree of one that lies elsewhere."""
+        return self.is_git or ".git" in self.pointers
 
 
 class LookBudget:
@@ -137,18 +116,21 @@ class PlantedFiles:
     """Tracks repositories and files that programs obey below some folders. Used by one thread at a time.
 
     `stored` keeps on disk what is the person's own while commands run. `own` are the folders whose repositories a new
-    work tree or submodule may belong to: what is only opened for a time is none of them.
+    work tree or submodule may belong to: what is only opened for a time is none of them. `home` is the person's.
     """
 
-    def __init__(self, stored: BaselineFile | None = None, own: Collection[str] = ("/",)) -> None:
+    def __init__(self, stored: BaselineFile | None = None, own: Collection[str] = ("/",), home: str = "/") -> None:
         self._stored = stored
         self._own = own
+        self._home = home
         self._folders: dict[str, _SeenFolder] = {}
         self._roots: set[str] = set()
         self._files: dict[str, SavedFile] = {}
         """The files that are obeyed as they were before the commands that run now, or at a later look."""
         self._kept: tuple[str, ...] = ()
         """Files and folders of which all is obeyed: what start files lead to, and hooks that lie outside of git's."""
+        self._included: tuple[str, ...] = ()
+        """Files that git's settings include."""
         self._new_repositories: set[str] = set()
         self._known: set[str] = set()
         """Folders that were there before a command made a repository in them: a person may work there."""
@@ -174,7 +156,7 @@ class PlantedFiles:
         """
         listed = (f"{folder}/{name}" for folder, names in self._list_own_settings() for name in names)
         parts = (f"{folder}/{name}" for folder in self._list_git_dirs() for name in _FIXED_PARTS)
-        return [*self._kept, *itertools.islice(listed, _MAX_FIXED), *parts]
+        return [*self._kept, *self._included, *itertools.islice(listed, _MAX_FIXED), *parts]
 
     def record_baseline(self, roots: Sequence[str], kept: Collection[str] = ()) -> list[str]:
         """Take what is below `roots` as the person's own, before a command and while none runs; of `kept`, which start
@@ -195,7 +177,7 @@ class PlantedFiles:
             )
         if alone or left is None:
             self._roots, self._files, known = set(), {}, self._files
-            self._kept = ()
+            self._kept = self._included = ()
             self._add_roots(roots, kept, known)
         self._store_baseline(is_shared=not alone)
         return notes
@@ -221,10 +203,25 @@ class PlantedFiles:
         self._roots.update(opened)
         self._scan_folders(self._roots)
         self._follow_links(self._roots)
-        hooks = (one for folder in self._list_git_dirs() for one in _find_other_hooks(folder))
-        added = filter(is_added, map(os.path.realpath, (*kept, *hooks)))
-        self._kept = tuple(dict.fromkeys((*self._kept, *added)))
+        led = self._find_led_places()
+        self._add_led(filter(is_added, map(os.path.realpath, kept)), ())
+        self._add_led(filter(is_added, led.hooks), filter(is_added, led.settings))
         self._files = self._files | _read_files(filter(is_added, self._find_obeyed_files()), known)
+
+    def _add_led(self, kept: Iterable[str], included: Iterable[str]) -> None:
+        self._kept = tuple(dict.fromkeys((*self._kept, *kept)))
+        self._included = tuple(dict.fromkeys((*self._included, *included)))
+
+    def _find_led_places(self) -> LedPlaces:
+        """Return what the person's settings of git, and those of the repositories that are theirs, lead to."""
+        trees: defaultdict[str, list[str]] = defaultdict(list)
+        for folder, seen in self._folders.items():
+            if ".git" in seen.pointers:
+                trees[find_repository(f"{folder}/.git")].append(folder)
+        found = [find_led_places(one, self._home, trees[one]) for one in self._list_git_dirs()]
+        found.append(LedPlaces(settings=follow_settings(GLOBAL_SETTINGS, self._home)[1]))
+        hooks = dict.fromkeys(path for one in found for path in one.hooks)
+        return LedPlaces(tuple(hooks), tuple(dict.fromkeys(path for one in found for path in one.settings)))
 
     def _follow_links(self, roots: Collection[str]) -> None:
         """Look at what the person's own links in the place of settings lead to as at what stands there."""
@@ -248,29 +245,35 @@ class PlantedFiles:
         self._note_new_repositories(roots)
         notes: list[str] = []
         known = self._files.copy()
-        for path in sorted({*_list_plain(self._files), *self._find_obeyed_files()}):
-            stamp = _read_stamp(path)
-            before = self._files.get(path, _NOTHING)
-            if stamp is None or before.stamp == stamp:
-                continue
-            if (is_fixed := fixed(path)) and self.is_enforced:
-                continue
-            now = _save_file(path, stamp)
-            if not _has_same_content(before, now) and not self._is_own_connection(path):
-                if (note := self._neutralize_file(path, is_fixed)) and len(notes) < _MAX_NOTES:
-                    notes.append(note)
-                if (stamp := _read_stamp(path)) is None:
-                    continue
-                now = _save_file(path, stamp)
-            self._files[path] = now
+        found = self._find_obeyed_files()
+        for path in sorted({*_list_plain(self._files), *found}):
+            note = self._check_file(path, found.get(path, _Role.WHOLE), fixed)
+            if note and len(notes) < _MAX_NOTES:
+                notes.append(note)
         if self._files != known:  # what may stay is nothing that another look has to take back
             self._store_baseline(is_shared=True)
         return notes
 
+    def _check_file(self, path: str, role: _Role, fixed: Callable[[str], bool]) -> str:
+        """Move a file aside where it has to go, and note what it is then; return a line about it."""
+        stamp = _read_stamp(path)
+        before = self._files.get(path, _NOTHING)
+        if stamp is None or before.stamp == stamp or ((is_fixed := fixed(path)) and self.is_enforced):
+            return ""
+        now, note = _save_file(path, stamp), ""
+        if not _has_same_content(before, now) and not self._may_stay(path, role, now):
+            note = self._neutralize_file(path, role, is_fixed=is_fixed)
+            if (stamp := _read_stamp(path)) is None:
+                return note
+            now = _save_file(path, stamp)
+        self._files[path] = now
+        return note
+
     def _adopt_baseline(self, left: Baseline, roots: Sequence[str], kept: Collection[str]) -> None:
         """Go on from what was the person's own when the commands began that run, or ran when Hermes was killed."""
         self._files = {os.fsdecode(path): saved for path, saved in left.files.items()}
-        self._roots, self._kept = set(map(os.fsdecode, left.roots)), tuple(map(os.fsdecode, left.kept))
+        self._roots = set(map(os.fsdecode, left.roots))
+        self._kept, self._included = (tuple(map(os.fsdecode, one)) for one in (left.kept, left.included))
         self._add_roots([one for one in roots if one not in self._roots], kept, self._files)
         own = set(map(os.fsdecode, left.repositories))
         self._known |= self._folders.keys()  # which of them commands have made is not known: none is
@@ -282,12 +285,12 @@ class PlantedFiles:
         for path, saved in self._files.items():
             room -= len(saved.data or b"")
             files[os.fsencode(path)] = saved if room >= 0 else SavedFile(saved.stamp, saved.mode)
-        roots, repositories, kept = (
-            frozenset(map(os.fsencode, one)) for one in (self._roots, self._list_git_dirs(), self._kept)
+        roots, repositories, kept, included = (
+            frozenset(map(os.fsencode, one)) for one in (self._roots, self._list_git_dirs(), self._kept, self._included)
         )
         if self._stored is not None:
             with contextlib.suppress(OSError):
-                self._stored.save(Baseline(roots, repositories, files, kept), is_shared=is_shared)
+                self._stored.save(Baseline(roots, repositories, files, kept, included), is_shared=is_shared)
 
     def _note_new_repositories(self, roots: Sequence[str]) -> None:
         before = self._folders
@@ -296,16 +299,23 @@ class PlantedFiles:
         self._known |= {path for path in before if not f"{path}/".startswith(copied)}
         there = {path for path, seen in self._folders.items() if seen.is_git}
         self._new_repositories = {path for path in there if path in self._new_repositories or path not in before}
+        self._note_new_hooks(before)
 
-    def _neutralize_file(self, path: str, is_fixed: bool) -> str:
-        name = os.path.basename(path)
+    def _note_new_hooks(self, before: Mapping[str, _SeenFolder]) -> None:
+        """Note the folders of hooks that are obeyed since there are more repositories and work trees than before."""
+        connected = (path for path, seen in self._folders.items() if seen.is_connected)
+        if any(path not in before or not before[path].is_connected for path in connected):
+            hooks = self._find_led_places().hooks
+            self._add_led((one for one in hooks if one not in before and _is_below_any(one, self._roots)), ())
+
+    def _neutralize_file(self, path: str, role: _Role, *, is_fixed: bool) -> str:
         before = self._files.get(path, _NOTHING)
         was = (before.data or b"").decode("utf-8", "replace")
-        is_text = name in _GIT_TEXTS and not is_setting(path) and not (is_fixed and before.data is not None)
+        is_text = role in _CLEANERS and (before.data is None or not is_fixed)
         try:
             with _open_parent(path) as (folder, entry):
                 if is_text and (text := _read_text(entry, folder)) is not None:
-                    clean = _clean_git_text(name, text, was)
+                    clean = _CLEANERS[role](text, was)
                     if clean == text:
                         return ""
                     held = _move_aside(entry, folder)
@@ -335,20 +345,27 @@ class PlantedFiles:
                 strerror=error.strerror,
             )
 
+    def _may_stay(self, path: str, role: _Role, now: SavedFile) -> bool:
+        """Return whether a new or changed file may stay as it is: it is a connection of the session's own, or a copy of
+        one of the person's hooks, as git makes it in another work tree.
+        """
+        if role is _Role.CONNECTION:
+            return self._is_own_connection(path)
+        if role is not _Role.WHOLE or path in self._files:
+            return False
+        named = (path.removeprefix(one) for one in self._kept if path.startswith(f"{one}/"))
+        same = (self._files.get(folder + rest, _NOTHING) for rest in named for folder in self._kept)
+        return any(_has_same_content(one, now) for one in same)
+
     def _is_own_connection(self, path: str) -> bool:
         """Return whether this connects a folder with a repository, as git does by a file at each end, and may stand:
         commands of later sessions in that folder write the repository. So it is one of the session's own, or that of
         a submodule in what is around it; and it is looked at, so that nothing there makes git run programs.
         """
         folder, name = os.path.split(path)
-        found, own = "", [*self._own]
-        if name == ".git":
-            found = find_repository(path)
-            own += [f"{one}/.git/modules" for one in Path(folder).parents]
-        elif name == "gitdir" and not is_setting(path):
-            found = folder
+        found = find_repository(path) if name == ".git" else folder
         is_seen = _is_below_any(found, self._roots) and not is_or_below(found, self.unseen_folder or "/proc")
-        return is_seen and _is_below_any(found, own)
+        return is_seen and (_is_below_any(found, self._own) or (name == ".git" and _is_submodule(folder, found)))
 
     def _find_kept_files(self) -> Iterator[str]:
         """Yield what lies in the kept folders at any depth, but for the person's repositories there, which are looked
@@ -364,17 +381,20 @@ class PlantedFiles:
                 queue += seen.folders
                 yield from _list_plain(f"{path}/{name}" for name in list_names(path) if not name.endswith(HELD_SUFFIX))
 
-    def _find_obeyed_files(self) -> Iterator[str]:
-        yield from self._find_kept_files()
-        for folder, names in self._list_own_settings():
-            yield from _list_files(f"{folder}/{name}" for name in names)
+    def _find_obeyed_files(self) -> dict[str, _Role]:
+        found = dict.fromkeys(_list_files(self._included), _Role.SETTINGS)
         for folder, seen in self._folders.items():
-            yield from (f"{folder}/{name}" for name in seen.pointers)
+            for name in seen.pointers:
+                found[f"{folder}/{name}"] = _Role.CONNECTION if name == ".git" else _Role.WHOLE
         for folder in [path for path, seen in self._folders.items() if seen.is_git]:
-            yield from _list_files(f"{folder}/{name}" for name in _GIT_FILES)
-            yield from _list_files([f"{folder}/hooks"], except_suffix=".sample")
+            for name, role in _GIT_FILES.items():
+                found |= dict.fromkeys(_list_files([f"{folder}/{name}"]), role)
+            found |= dict.fromkeys(_list_files([f"{folder}/hooks"], except_suffix=".sample"), _Role.WHOLE)
             if _has_foreign_commondir(folder):
-                yield f"{folder}/commondir"
+                found[f"{folder}/commondir"] = _Role.WHOLE
+        for folder, names in self._list_own_settings():
+            found |= dict.fromkeys(_list_files(f"{folder}/{name}" for name in names), _Role.WHOLE)
+        return found | dict.fromkeys(self._find_kept_files(), _Role.WHOLE)
 
     def _list_own_settings(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         copied = self._copied()
@@ -408,15 +428,21 @@ class PlantedFiles:
         self._folders = found
 
 
-def _clean_git_text(name: str, text: str, was: str) -> str:
-    """Return what a file of git's may say, which commands have changed: nothing new that makes git run a program."""
-    if name in _GIT_SETTINGS:
-        if _has_no_new_risk(text, was):
-            return text
-        # The person's own settings may be among what was there.
-        return was if any(_find_harmful_lines(was)) else strip_harmful_settings(text)
-    if name == "strategy":
-        return text if text == was or text.strip() in _OWN_STRATEGIES else "ort\n"
+def _clean_settings(text: str, was: str) -> str:
+    """Return settings of git's, which commands have changed, with nothing new that makes git run a program."""
+    harmful, known = list_harmful_parts(text), list_harmful_parts(was)
+    is_known = all(part.setting is not None and not part.is_broken for part in harmful)
+    if is_known and not Counter(part.setting for part in harmful) - Counter(part.setting for part in known):
+        return text
+    # The person's own settings may be among what was there.
+    return was if known else strip_harmful_settings(text)
+
+
+def _clean_strategy(text: str, was: str) -> str:
+    return text if text == was or text.strip() in _OWN_STRATEGIES else "ort\n"
+
+
+def _clean_steps(text: str, was: str) -> str:
     left = Counter(one.strip() for one in was.split("\n"))
     kept: list[str] = []
     for line in text.split("\n"):
@@ -426,56 +452,14 @@ def _clean_git_text(name: str, text: str, was: str) -> str:
     return "\n".join(kept)
 
 
-def _has_no_new_risk(text: str, was: str) -> bool:
-    """Return whether all that could make git run a program stood in the settings before, under the same headings."""
-    if strip_harmful_settings(text) == text:
-        return True
-    found = list(_find_harmful_lines(text))
-    if any(line.lstrip().startswith("[") or line.endswith("\\") for _, line in found):
-        return False  # it says what other lines mean
-    return not Counter(found) - Counter(_find_harmful_lines(was))
-
-
-def strip_harmful_settings(text: str) -> str:
-    """Return a git configuration with only the lines that cannot make git run a program, or read one elsewhere."""
-    section = ""
-    kept: list[str] = []
-    lines = text.split("\n")  # as git does, which knows no other ends of lines
-    for line in (one.removesuffix("\r") for one in lines):
-        if not line.strip() or line.lstrip().startswith(("#", ";")):
-            kept.append(line)
-        elif found := _SECTION_LINE.match(line):
-            section = found[1].lower()
-            kept.append(line)
-        elif (found := _ENTRY_LINE.match(line)) and _is_harmless_entry(section, found[1].lower(), found[2] or ""):
-            kept.append(line)
-    return text if len(kept) == len(lines) else "\n".join(kept)
-
-
-def _find_harmful_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines that could make git run a program, each with its heading."""
-    heading = ""
-    for line in (one.removesuffix("\r") for one in text.split("\n")):
-        if _SECTION_LINE.match(line):
-            heading = line.strip()
-        elif strip_harmful_settings(alone := f"{heading}\n{line}") != alone:
-            yield heading, line
-
-
-def is_harmless_setting(name: str, value: str) -> bool:
-    """Return whether a setting of git's (`user.name`, `remote.origin.url`) cannot make it run a program."""
-    section, _, rest = name.partition(".")
-    return _is_harmless_entry(section.lower(), rest.rpartition(".")[2].lower(), value)
-
-
-def _is_harmless_entry(section: str, key: str, value: str) -> bool:
-    if f"{section}.{key}" not in _HARMLESS_KEYS:
-        return False
-    if key in ("url", "pushurl"):
-        return _SAFE_URL.match(value) is not None
-    if f"{section}.{key}" == "submodule.update":
-        return value in ("checkout", "rebase", "merge", "none")
-    return _SAFE_VALUE.match(value) is not None
+_CLEANERS: dict[_Role, Callable[[str, str], str]] = {
+    _Role.SETTINGS: _clean_settings,
+    _Role.STEPS: _clean_steps,
+    _Role.STRATEGY: _clean_strategy,
+}
+"""What a file of git's that commands have changed may say, by what it says and what it said: nothing new that makes git
+run a program.
+"""
 
 
 def _read_stamp(path: str) -> EntryStamp | None:
@@ -562,18 +546,18 @@ def _leads_below(link: str, unseen: str) -> bool:
     return bool(unseen) and is_or_below(os.path.realpath(link), unseen)
 
 
-def _find_other_hooks(git_dir: str) -> Iterator[str]:
-    """Yield what a repository runs as hooks from elsewhere: the folder that its settings name, in its work tree, and
-    what links among its hooks lead to.
+def _is_submodule(folder: str, repository: str) -> bool:
+    """Return whether a repository is where git keeps that of the submodule in a folder, as the list of submodules in
+    the repository around it says.
     """
-    configured: list[str] = []
-    with contextlib.suppress(OSError), _open_parent(f"{git_dir}/config") as (handle, entry):
-        named = _HOOKS_PATH.findall(_read_text(entry, handle) or "")
-        configured = [os.path.normpath(os.path.join(os.path.dirname(git_dir), one.strip())) for one in named]
-    # A folder around the repository is looked at for other things: all that a command makes would be a hook.
-    yield from (one for one in configured if not is_or_below(git_dir, one))
-    for folder in (f"{git_dir}/hooks", *configured):
-        yield from filter(os.path.islink, _list_files([folder]))
+    around = next((one for one in map(str, Path(folder).parents) if os.path.lexists(f"{one}/.git")), "")
+    git = f"{around}/.git"
+    if os.path.islink(git) or not os.path.isdir(git):
+        git = find_repository(git)
+    paths = (one for one in list_settings(f"{around}/.gitmodules") if (one.section, one.key) == ("submodule", "path"))
+    own = {one.subsection for one in paths if (one.value or "").rstrip("/") == os.path.relpath(folder, around)}
+    modules = f"{git}/modules/"
+    return bool(git) and repository.startswith(modules) and repository.removeprefix(modules) in own
 
 
 def find_repository(pointer: str) -> str:

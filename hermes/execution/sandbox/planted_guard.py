@@ -26,7 +26,8 @@ class PlantedGuard:
     def __init__(self, policy: SandboxPolicy, workspace: str, notices: list[str]) -> None:
         self._policy = policy
         own = (workspace, *policy.writable, *policy.git_folders)
-        self._files = PlantedFiles(BaselineFile(f"{policy.places.hermes}/baselines", workspace), own)
+        stored = BaselineFile(f"{policy.places.hermes}/baselines", workspace)
+        self._files = PlantedFiles(stored, own, policy.places.home)
         self._lock = asyncio.Lock()
         self._starting = 0
         """The commands that have a layout already and do not run yet."""
@@ -46,6 +47,10 @@ class PlantedGuard:
     def note_unseen_folder(self, folder: str) -> None:
         """Note a folder that commands may write and that is not looked at: nothing of theirs may lead there."""
         self._files.unseen_folder = folder
+
+    def is_kept(self, path: str) -> bool:
+        """Return whether a path (resolved) is, or lies in, what was found to be obeyed by programs."""
+        return any(is_or_below(path, one) for one in self.fixed_paths)
 
     def note_enforcement(self, *, is_enforced: bool) -> None:
         """Note whether the kernel keeps commands from changing what is fixed, inside of what they may write."""
@@ -70,7 +75,10 @@ class PlantedGuard:
             return await asyncio.to_thread(prepare)
 
     async def look(
-        self, layout: AccessLayout, fixed: Callable[[str], bool], is_over: Callable[[], bool] = lambda: False
+        self,
+        layout: AccessLayout,
+        fixed: Callable[[str], bool],
+        is_over: Callable[[], bool] = lambda: False,
     ) -> list[str]:
         """Move aside what commands have left for programs to obey; return a line for each thing.
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
+from hermes.execution.git_settings import list_settings
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_project_folder, home_rows
 from hermes.execution.sandbox.opened_keys import can_hide_keys, is_kept_key
 from hermes.execution.sandbox.planted_files import find_repository
@@ -292,20 +293,14 @@ def _names_workspace(folder: str, common: str, workspace: str) -> bool:
     """Return whether a git folder says that the workspace is its own: as a worktree, or as a submodule."""
     if back := _read_line(f"{folder}/gitdir"):
         return os.path.realpath(os.path.join(folder, back)) == f"{workspace}/.git" and is_or_below(folder, common)
-    tree = _read_setting(f"{folder}/config", "worktree")
+    named = [one.value or "" for one in list_settings(f"{folder}/config") if one.name == "core.worktree"]
+    tree = named[-1] if named else ""
     return bool(tree) and common == folder and os.path.realpath(os.path.join(folder, tree)) == workspace
 
 
 def _read_line(path: str) -> str:
     with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
         return file.readline(4_096).rstrip("\n")
-    return ""
-
-
-def _read_setting(path: str, name: str) -> str:
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        found = re.findall(rf"(?im)^\s*{name}\s*=\s*\"?([^\"\n]+)", Path(path).read_text("utf-8")[:65_536])
-        return str(found[-1]).strip() if found else ""
     return ""
 
 

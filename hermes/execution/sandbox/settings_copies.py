@@ -14,8 +14,9 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from hermes.execution.git_settings import GitSetting, format_setting, read_parts
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.safety.layout import SettingsCopy
 
@@ -25,8 +26,6 @@ _SSH_USER = re.compile(r"(?<=ssh://)[\w.-]+@")
 _HARMLESS_TEXT = re.compile(
     r"(?is)(?!.*(?:authori[sz]ation|bearer|token|passw|secret|api-?_?key))[^\x00-\x08\x0a-\x1f\x7f$]*"
 )
-_HEADING = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\](.*)$")
-_ENTRY = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
 _GIT_KEYS = str.split(
     """
     user.name user.email user.useconfigonly author.name author.email committer.name committer.email advice.* alias.*
@@ -83,7 +82,6 @@ UNSIGNED_VARIABLES = {
     **{f"GIT_CONFIG_VALUE_{number}": "false" for number in range(3)},
 }
 """Variables by which git signs nothing: no key to sign with is in the sandbox."""
-_SIGNS = re.compile(r"(?im)^\s*(?:gpgsign|forcesignannotated)\s*(?:=\s*(?:true|yes|on|1)\s*)?$")
 
 
 class CopiedSettings(Struct, frozen=True):
@@ -97,20 +95,23 @@ class CopiedSettings(Struct, frozen=True):
 def clean_git_settings(text: str) -> str:
     """Return settings of git's with what is listed."""
     lines: list[str] = []
-    section, heading = "", ""
-    for line in text.replace("\\\n", "").split("\n"):
-        rest = line.removesuffix("\r")
-        if found := _HEADING.match(rest):
-            section, name, rest = found[1].lower(), found[2], found[3]
-            plain = strip_user_info(name or "")
-            heading = f'[{section} "{plain}"]' if name is not None else f"[{section}]"
-        entry = _ENTRY.match(rest)
-        if entry is None or not _is_listed(key := f"{section}.{entry[1].lower()}", _GIT_KEYS) or key in _GIT_UNUSABLE:
-            continue
-        value = _unquote_git_value(entry[2]) if entry[2] is not None else "true"
-        if _is_harmless_value(value) and not (section == "alias" and value.lstrip().startswith("!")):
-            lines += [heading, f"\t{entry[1]} = {json.dumps(strip_user_info(value), ensure_ascii=False)}"]
-    return "\n".join([*lines, ""])
+    for one in _list_git_settings(text):
+        kind, value = f"{one.section}.{one.key}", one.value if one.value is not None else "true"
+        is_program = one.section == "alias" and value.lstrip().startswith("!")
+        if _is_listed(kind, _GIT_KEYS) and kind not in _GIT_UNUSABLE and _is_harmless_value(value) and not is_program:
+            name = None if one.subsection is None else strip_user_info(one.subsection)
+            lines.append(format_setting(structs.replace(one, subsection=name, value=strip_user_info(value))))
+    return "".join(lines)
+
+
+def _list_git_settings(text: str) -> Iterator[GitSetting]:
+    return (part.setting for part in read_parts(text) if part.setting is not None)
+
+
+def _signs_by_itself(text: str) -> bool:
+    """Return whether settings of git's make it sign what it records."""
+    signing = (one for one in _list_git_settings(text) if one.key in ("gpgsign", "forcesignannotated"))
+    return any(one.value is None or one.value.lower() in ("true", "yes", "on", "1") for one in signing)
 
 
 def clean_npm_settings(text: str) -> str:
@@ -209,7 +210,7 @@ class SettingsCopies:
                 continue
             if self._made.get(copy) != (stamp, path):
                 if one.variable == "GIT_CONFIG_GLOBAL":
-                    self.signing_is_off = self.signing_is_off or _SIGNS.search(text) is not None
+                    self.signing_is_off = self.signing_is_off or _signs_by_itself(text)
                 with open(copy, "w", encoding="utf-8", opener=_open_private) as file:
                     file.write(one.clean(text))
                 self._made[copy] = stamp, path
@@ -254,23 +255,6 @@ def _is_listed(name: str, keys: Iterable[str]) -> bool:
 
 def _is_harmless_value(value: str) -> bool:
     return _HARMLESS_TEXT.fullmatch(value) is not None
-
-
-def _unquote_git_value(value: str) -> str:
-    """Return a value of git's: quotes group, a backslash escapes, a comment ends it outside of quotes."""
-    found, quoted, escaped = "", False, False
-    for one in value:
-        if escaped:
-            found, escaped = found + {"n": "\n", "t": "\t"}.get(one, one), False
-        elif one == "\\":
-            escaped = True
-        elif one == '"':
-            quoted = not quoted
-        elif one in "#;" and not quoted:
-            break
-        else:
-            found += one
-    return found.strip()
 
 
 def _walk_tables(table: Mapping[str, object], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from hermes.execution.git_programs import find_config_file, list_programs_of_command, list_repository_programs
+from hermes.execution.git_settings import is_harmless_setting
 from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.shell.findings import CommandFinding, CommandJudgement, SimpleCommand, Verdict
@@ -117,8 +118,6 @@ def _list_operands(rest: Sequence[str]) -> list[str]:
 
 def _judge_change(one: SimpleCommand) -> CommandFinding:
     """Return the finding on one change: a question, or that it is never made."""
-    from hermes.execution.sandbox.planted_files import is_harmless_setting
-
     subject = quote_argv(one.argv)
     for name, value in _list_assignments(one):
         if not is_harmless_setting(name, value):

@@ -155,7 +155,10 @@ def _list_read_paths(simple: SimpleCommand, context: ToolContext) -> Iterator[st
 
 
 def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
-    """Yield findings for paths that lead to protected places through links, as they are now: the text shows none."""
+    """Yield findings for paths that lead to protected places through links, as they are now, and for what a repository
+    makes git run: the text shows neither.
+    """
+    from hermes.execution.git_programs import is_led_to
     from hermes.safety.path_policy import judge_path
 
     changed = list_targets(facts.judged.effects)
@@ -167,6 +170,9 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
             reason = N_("{path} leads to {real}: {reason}", path=path, real=real, reason=found.reason)
             verdict = Verdict.DENY if own else Verdict.ASK
             yield CommandFinding(verdict, "protected-path", reason, quote_argv((">", real)))
+        elif path in changed and path[:1] == "/" and is_led_to(real or path, context.places.home):
+            reason = N_("it {how_said} {path}: {refused}", how_said=N_("writes"), path=path, refused=OBEYED_REASON)
+            yield CommandFinding(Verdict.ASK, "protected-path", reason, quote_argv((">", path)))
 
 
 def _resolve_link(path: str) -> str:
