@@ -58,7 +58,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-DELETING = word_set("rm unlink shred rmdir srm del truncate")
+DELETING = frozenset(("rm", "unlink", "shred", "rmdir", "srm", "del", "truncate"))
 """Programs that delete what they are given, or all that is in it."""
 
 
