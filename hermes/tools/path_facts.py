@@ -1,5 +1,7 @@
 """What is known of the paths that a call names: where each leads, what of that commands do not see or may not write."""
 
+import os
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -60,3 +62,14 @@ def list_closed_paths(
     for one in read:
         if not any(is_or_below(one.real, folder) for folder in kept.values()):
             yield structs.replace(one, hidden=list_opened_by_yes(one.real, one.hidden, context))
+
+
+def resolve_link(path: str) -> str:
+    """Return where a path leads when it is a link, or one of several names of a file; empty when it is neither."""
+    if path[:1] != "/" or not os.path.lexists(path):
+        return ""
+    real = os.path.realpath(path)
+    if real != os.path.normpath(path):
+        return real
+    status = os.lstat(real)
+    return real if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else ""

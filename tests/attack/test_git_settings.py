@@ -1,5 +1,6 @@
 """Settings of git in a sandbox: the harmless ones work after a yes, those that let git run programs never."""
 
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -161,6 +162,7 @@ async def test_what_git_obeys_is_as_it_was_after_a_program(name: str) -> None:
         assert (one.home.cwd / name).read_bytes() == before and not (one.home.cwd / "own-hooks/post-commit").exists()
 
 
+@IN_THE_KERNEL  # where Landlock alone holds it, it does not run beside others
 @pytest.mark.needs("git")
 async def test_a_setting_that_was_allowed_stays_beside_a_process() -> None:
     async with scene(trusted=True) as one:
@@ -573,3 +575,12 @@ async def test_ordinary_work_stays_beside_hooks_of_the_persons_own(command: str)
         (one.home.cwd / ".gitconfig").write_text("[pull]\n\tff = only\n")
         said = await one.run(command, says(NO))
         assert "exit code 0" in said and "[sandbox:" not in said and one.asked == [], said
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("name", ["$HOME/x", '"$HOME/x"', "~/x"])
+async def test_a_line_that_names_the_home_is_one_of_settings(name: str) -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        await one.run(f"git remote add home {name}", says(ONCE))
+        assert re.search(r"url = (~|/.*/home)/x", config.read_text())

@@ -621,3 +621,17 @@ async def test_what_makes_a_folder_beside_the_workspace_has_that_folder_alone_op
         assert len(one.asked) == 2 and not (other / "new").exists(), said
         assert "No such" not in await one.run("cd ../fix && touch b", says(NO))
         assert (fix / "b").exists() and len(one.asked) == 2
+
+
+@pytest.mark.needs("git", "bubblewrap")
+@pytest.mark.parametrize("answer", [ONCE, SESSION])
+async def test_a_work_tree_beside_the_workspace_is_made_and_removed(answer: AnswerScope) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        fix = one.home.cwd.resolve().with_name("fix")
+        run_git(one.home.cwd, "init", "-q")
+        run_git(one.home.cwd, "commit", "-q", "--allow-empty", "-m", "x")
+        assert "exit code 0" in await one.run("git worktree add -q ../fix", says(answer))
+        assert fix.is_dir()
+        assert "exit code 0" in await one.run("git worktree remove ../fix", says(answer))
+        assert not fix.exists()

@@ -188,7 +188,9 @@ def _rows_of(paths: Iterable[str], access: PathAccess, reason: str) -> list[Layo
 
 
 def _written_roots(policy: SandboxPolicy, opened: OpenedPlaces) -> tuple[str, ...]:
-    return (policy.places.workspace, *policy.writable, *policy.git_folders, *opened.written)
+    # What lies in another opened folder is mounted with that: a mount of its own could not be removed.
+    outer = (one for one in opened.written if not _is_below_any(os.path.dirname(one), opened.written))
+    return (policy.places.workspace, *policy.writable, *policy.git_folders, *outer)
 
 
 def _simplify_layout(layout: AccessLayout, code: Iterable[str]) -> AccessLayout:

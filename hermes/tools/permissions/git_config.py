@@ -38,7 +38,7 @@ _CHANGES = re.compile(
     r"|submodule ((add|init|sync|deinit|set-url)\b|update .*--init\b)"
 )
 _QUOTED, _EXPANDED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\""), re.compile(r"[\\*?\[]")
-_OUTPUT_ELSEWHERE = re.compile(r"\s2>&1(?=[\s;|&]|$)")
+_OUTPUT_ELSEWHERE, _HOME = re.compile(r"\s2>&1(?=[\s;|&]|$)"), re.compile(r"\$HOME\b|\$\{HOME\}")
 _NEUTRAL_COMMANDS = ("echo", "true", "cd", "pwd")
 _NEUTRAL_VERBS, _RECORDING_VERBS = ("config", "remote", "status"), ("add", "commit", "log", "diff", "init")
 _NEVER_CHANGED = "settings that let git run programs are not changed from the sandbox: the person does that"
@@ -51,18 +51,21 @@ def find_changed_settings(text: str, judged: CommandJudgement, context: ToolCont
     changing = [one for one in judged.commands if _is_config_change(one)]
     if not changing or context.backend.current_layout() is None or any(map(_is_undecidable, changing)):
         return ""
-    if not all(one in changing or _is_neutral_command(one) for one in judged.commands) or not _is_plain(text, judged):
+    is_known = all(one in changing or _is_neutral_command(one) for one in judged.commands)
+    if not is_known or not _is_plain(text, judged, context.places.home):
         return ""
     files = {find_config_file(one.cwd, context.places.workspace) for one in changing}
     return files.pop() if len(files) == 1 else ""
 
 
-def _is_plain(text: str, judged: CommandJudgement) -> bool:
+def _is_plain(text: str, judged: CommandJudgement, home: str) -> bool:
     """Return whether a line is nothing but its commands, one after the other: then it sets no variables.
 
-    Read by words alone it is what it is in the syntax tree: nothing is expanded, and no part of it is left over.
+    Read by words alone it is what it is in the syntax tree: nothing but the home is expanded, and no part of it is left
+    over.
     """
-    lexer = shlex.shlex(_OUTPUT_ELSEWHERE.sub("", text), posix=True, punctuation_chars=";|&<>()\n")
+    plain = _HOME.sub(lambda _: home, _OUTPUT_ELSEWHERE.sub("", text))
+    lexer = shlex.shlex(plain, posix=True, punctuation_chars=";|&<>()\n")
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t", True, ""
     try:
         parts = groupby(lexer, lambda token: token.strip("\n") in ("", ";", "&&", "||", "|"))

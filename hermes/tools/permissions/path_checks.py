@@ -1,7 +1,6 @@
 """Checks of the paths that a call names: closed, hidden, outside of the workspace, or led elsewhere by links."""
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from hermes.safety.paths import CONFINED_REASON, is_or_below, read_refusal, writ
 from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleCommand, Verdict
 from hermes.safety.shell.words import word_set
 from hermes.tools.named_paths import MAX_PATH, list_command_paths, list_targets
-from hermes.tools.path_facts import PathFacts
+from hermes.tools.path_facts import PathFacts, resolve_link
 from hermes.tools.permissions.call_facts import PERSISTING_KINDS, CallFacts
 from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.session import ToolContext
@@ -163,7 +162,7 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
 
     changed = list_targets(facts.judged.effects)
     for path in sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]:
-        real = _resolve_link(path)
+        real = resolve_link(path)
         found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
         if found is not None and found.verdict is not Verdict.ALLOW:
             own = is_or_below(real, context.places.hermes)
@@ -173,17 +172,6 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
         elif path in changed and path[:1] == "/" and is_led_to(real or path, context.places.home):
             reason = N_("it {how_said} {path}: {refused}", how_said=N_("writes"), path=path, refused=OBEYED_REASON)
             yield CommandFinding(Verdict.ASK, "protected-path", reason, quote_argv((">", path)))
-
-
-def _resolve_link(path: str) -> str:
-    """Return where a path leads when it is a link, or one of several names of a file; empty when it is neither."""
-    if path[:1] != "/" or not os.path.lexists(path):
-        return ""
-    real = os.path.realpath(path)
-    if real != os.path.normpath(path):
-        return real
-    status = os.lstat(real)
-    return real if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else ""
 
 
 def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
