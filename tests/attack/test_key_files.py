@@ -275,3 +275,26 @@ def test_a_key_is_known_with_a_word_before_it_or_a_number_behind() -> None:
     assert [one for one in kept if not is_kept_key(f"/docs/{one}")] == []
     shown = ("valid_rsa", "id_rsa.py", "environment", "prod.env.example", "notes (1)", "id_rsa.pub")
     assert [one for one in shown if is_kept_key(f"/docs/{one}")] == []
+
+
+@pytest.mark.parametrize("scope", [ONCE, SESSION])
+async def test_what_a_key_led_to_stays_hidden_when_its_name_is_gone(scope: AnswerScope) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        (project / ".env").unlink()
+        (project / "shared").mkdir()
+        (project / "shared/production").write_text(f"NOTE={WORDS}")
+        (project / ".env").symlink_to("shared/production")
+        write_program(one, "unlink.py", "import os; os.unlink('../other/.env')")
+        write_program(one, "read.py", "print(open('../other/shared/production').read())")
+        await one.run("touch ../other/new; python3 unlink.py", says(scope))
+        assert WORDS not in await one.run("touch ../other/new; python3 read.py", says(scope))
+
+
+async def test_more_keys_than_can_be_hidden_close_a_folder_and_end_no_session() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        fill_project(one)
+        write_program(one, "fill.py", "[open(f'../other/{n}.pem', 'w') for n in range(4_000)]")
+        await one.run("touch ../other/new; python3 fill.py", says(SESSION))
+        said = await one.run("ls ../other; echo he''re", says(NO))
+        assert "here" in said and ".pem" not in said

@@ -17,7 +17,7 @@ import sys
 import threading
 from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -153,16 +153,20 @@ def _run_order(start: _Start, loop: asyncio.AbstractEventLoop, started: "Future[
     try:
         process = start.run()
     except OSError as error:
-        _tell(loop, started.set_exception, error)
+        _tell(loop, started, started.set_exception, error)
         return
     if process is not None:
-        _tell(loop, started.set_result, StartedReader(process, ended))
-        _tell(loop, ended.set_result, process.wait())
+        _tell(loop, started, started.set_result, StartedReader(process, ended))
+        _tell(loop, ended, ended.set_result, process.wait())
 
 
-def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[T], None], value: T) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, future: "Future[Any]", function: Callable[[T], None], value: T) -> None:
+    def tell() -> None:
+        if not future.done():  # whoever waited was stopped meanwhile
+            function(value)
+
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(function, value)
+        loop.call_soon_threadsafe(tell)
 
 
 def _start(order: _Order) -> "subprocess.Popen[bytes]":

@@ -71,7 +71,10 @@ class SessionLayout:
             return self._cache.get_layout(max_seconds=_MAX_LAYOUT_SECONDS)
         written, read = ([one.path for one in allowed if one.is_write is way] for way in (True, False))
         alone = OpenedPlaces((*self._opened.written, *written), (*self._opened.read, *read))
-        return build_layout(self._policy, self._find_keys(alone))
+        shown = self._find_keys(alone)
+        # What was a key once stays one, whatever a command does to the name by which it is known.
+        self._opened = msgspec.structs.replace(self._opened, keys=shown.keys)
+        return build_layout(self._policy, shown)
 
     def _make_folders(self, opened: Iterable[DeniedPath]) -> None:
         for one in opened:
@@ -203,4 +206,5 @@ class SessionLayout:
         written, read = (tuple(one for one in way if looks[one].is_complete) for way in (opened.written, opened.read))
         found = (key for look in looks.values() for key in look.keys)
         keys = (one for one in found if not any(is_or_below(one, root) for root in own))
-        return OpenedPlaces(written, read, tuple(dict.fromkeys((*self._opened.keys, *keys))))
+        known = filter(os.path.lexists, self._opened.keys)
+        return OpenedPlaces(written, read, tuple(dict.fromkeys((*known, *keys))))
