@@ -202,6 +202,13 @@ def find_led_places(git: str, home: str, trees: Iterable[str] = ()) -> LedPlaces
     return LedPlaces(tuple(dict.fromkeys(places)), included)
 
 
+def find_global_hooks(tree: str, home: str) -> list[str]:
+    """Return where the person's own settings have git look for hooks in a work tree, whatever its repository says."""
+    values = _list_values(follow_settings(GLOBAL_SETTINGS, home)[0], "core.hookspath")
+    relative = (one for one in values if one[:1] not in ("/", "~"))
+    return [path for one in relative for path in _list_hook_places(one, tree, (tree,), home)]
+
+
 def _list_values(settings: Iterable[GitSetting], name: str) -> list[str]:
     return list(dict.fromkeys(one.value for one in settings if one.name == name and one.value))
 

@@ -584,3 +584,18 @@ async def test_a_line_that_names_the_home_is_one_of_settings(name: str) -> None:
         config = repository(one)
         await one.run(f"git remote add home {name}", says(ONCE))
         assert re.search(r"url = (~|/.*/home)/x", config.read_text())
+
+
+@pytest.mark.needs("git")
+async def test_hooks_that_global_settings_name_are_kept_in_a_repository_that_a_command_makes() -> None:
+    async with scene(trusted=True) as one:
+        (one.home.home / ".gitconfig").write_text("[core]\n\thooksPath = .githooks\n")
+        (one.home.cwd / "mine/.githooks").mkdir(parents=True)
+        (one.home.cwd / "mine/.githooks/pre-commit").write_text("mine")
+        make = "os.makedirs('sub/.githooks'); open('sub/.githooks/pre-commit', 'w').write('theirs')"
+        await run_program(
+            one, f"[subprocess.run(['git', 'init', '-q', n], check=True) for n in ('sub', 'mine')]\n{make}"
+        )
+        await one.run("true", says(NO))
+        assert not (one.home.cwd / "sub/.githooks/pre-commit").exists()
+        assert (one.home.cwd / "mine/.githooks/pre-commit").read_text() == "mine"

@@ -14,8 +14,8 @@ from hermes.safety.paths import COPY_SIGN, is_key_name, is_ssh_public
 
 _MAX_ENTRIES = 50_000
 """The most entries of an opened folder that are looked through for keys."""
-_MAX_KEYS = 500
-"""The most keys that are hidden in an opened folder: each is a mount of its own."""
+MAX_KEYS = 500
+"""The most keys that are hidden in what is opened: each is a mount of its own."""
 _MAX_SECONDS = 1.0
 """The seconds of processor time that a look may take: names can be made to cost much."""
 _ENTRIES_A_CHECK = 500
@@ -75,7 +75,7 @@ def look_for_keys(folder: str) -> KeyLook:
         if is_late := number % _ENTRIES_A_CHECK == 0 and time.thread_time() >= until:
             break
     keys = _choose_hidden(found)
-    return KeyLook(keys, is_complete=not is_late and len(found) <= _MAX_ENTRIES and len(keys) <= _MAX_KEYS)
+    return KeyLook(keys, is_complete=not is_late and len(found) <= _MAX_ENTRIES and len(keys) <= MAX_KEYS)
 
 
 def _choose_hidden(found: Sequence[_Entry]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from hermes.execution.git_settings import (
     GLOBAL_SETTINGS,
     LedPlaces,
+    find_global_hooks,
     find_led_places,
     follow_settings,
     list_harmful_parts,
@@ -304,9 +305,10 @@ class PlantedFiles:
     def _note_new_hooks(self, before: Mapping[str, _SeenFolder]) -> None:
         """Note the folders of hooks that are obeyed since there are more repositories and work trees than before."""
         connected = (path for path, seen in self._folders.items() if seen.is_connected)
-        if any(path not in before or not before[path].is_connected for path in connected):
-            hooks = self._find_led_places().hooks
-            self._add_led((one for one in hooks if one not in before and _is_below_any(one, self._roots)), ())
+        is_connected = any(path not in before or not before[path].is_connected for path in connected)
+        hooks = [*self._find_led_places().hooks] if is_connected else []
+        hooks += _find_new_hooks(self._new_repositories - before.keys(), self._home)
+        self._add_led((one for one in hooks if one not in before and _is_below_any(one, self._roots)), ())
 
     def _neutralize_file(self, path: str, role: _Role, *, is_fixed: bool) -> str:
         before = self._files.get(path, _NOTHING)
@@ -544,6 +546,11 @@ def _leads_below(link: str, unseen: str) -> bool:
         if os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link))).startswith("/proc/"):
             return True
     return bool(unseen) and is_or_below(os.path.realpath(link), unseen)
+
+
+def _find_new_hooks(repositories: Iterable[str], home: str) -> list[str]:
+    """Return where hooks would be that repositories of commands run by the person's own settings."""
+    return [path for one in repositories for path in find_global_hooks(os.path.dirname(one), home)]
 
 
 def _is_submodule(folder: str, repository: str) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath, ShellCommand
 from hermes.execution.sandbox.layout_cache import LayoutCache, MountWatch
-from hermes.execution.sandbox.opened_keys import look_for_keys
+from hermes.execution.sandbox.opened_keys import MAX_KEYS, look_for_keys
 from hermes.execution.sandbox.policy import (
     OpenedPlaces,
     SandboxPolicy,
@@ -202,9 +202,12 @@ class SessionLayout:
         It may hold the workspace, whose own keys are as open as before.
         """
         own = (self._policy.places.workspace, *self._policy.writable, *self._policy.git_folders)
-        looks = {one: look_for_keys(one) for one in (*opened.read, *opened.written)}
-        written, read = (tuple(one for one in way if looks[one].is_complete) for way in (opened.written, opened.read))
-        found = (key for look in looks.values() for key in look.keys)
-        keys = (one for one in found if not any(is_or_below(one, root) for root in own))
+        room, closed, keys = MAX_KEYS, set[str](), list[str]()
+        for place in (*opened.read, *opened.written):
+            look = look_for_keys(place)
+            keys += (key for key in look.keys[:room] if not any(is_or_below(key, root) for root in own))
+            closed |= set() if look.is_complete and len(look.keys) <= room else {place}
+            room = max(0, room - len(look.keys))
+        written, read = (tuple(one for one in way if one not in closed) for way in (opened.written, opened.read))
         known = filter(os.path.lexists, self._opened.keys)
         return OpenedPlaces(written, read, tuple(dict.fromkeys((*known, *keys))))
