@@ -235,7 +235,7 @@ def _said(request: RecordedRequest) -> str:
 async def campaign(
     *, count: int, seed: int, jobs: int, seconds: float = 0, first: int = 1, turns: int = 10
 ) -> Campaign:
-    """Kill at least `count` times, at most for so many seconds."""
+    """Kill at least `count` times, and see as many compressions end, at most for so many seconds."""
     run: Campaign
     async with ScriptedServer([]) as server:
         run = server.model = Campaign(server)
@@ -244,7 +244,7 @@ async def campaign(
 
         async def lane() -> None:
             nonlocal told
-            while run.kills < count and not (seconds and time.monotonic() - started > seconds):
+            while min(run.kills, run.compressions) < count and not (seconds and time.monotonic() - started > seconds):
                 await run.world(next(numbers), seed, turns=turns)
                 if time.monotonic() - told > 10:
                     told = time.monotonic()
