@@ -7,12 +7,11 @@ from itertools import islice
 
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandEffect, EffectKind
-from hermes.tools.named_paths import MAX_PATH
+from hermes.tools.named_paths import FILE_CHANGES, MAX_PATH
 from hermes.tools.path_patterns import PatternBudget, list_matches
 from hermes.tools.permissions.gate import PermissionDecision
 from hermes.tools.session import ToolContext
 
-_CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
 _MAX_FILLED = 2_000
 """The most files of folders outside of the workspace that are looked for, for one command."""
 
@@ -41,7 +40,7 @@ def _list_changed(
 ) -> Iterator[tuple[str, CommandEffect]]:
     """Yield what the effects of a command change by their words, each with the effect."""
     for effect in decision.effects:
-        for target in effect.targets if effect.kind in _CHANGES else ():
+        for target in effect.targets if effect.kind in FILE_CHANGES else ():
             if target[:1] == "/" and len(target) <= MAX_PATH:
                 yield from ((path, effect) for path in list_matches(context.backend.to_local_path(target), budget))
 
@@ -53,21 +52,29 @@ def _list_filled(
     names, and what comes.
     """
     for word in (one for one in effect.argv[1:] if one[:1] != "-" and len(one) <= MAX_PATH):
-        name = os.path.basename(word.rstrip("/"))
-        name = "*" if name in ("", ".", "..") else name
-        for path in list_matches(f"{glob.escape(folder)}/{name}", budget):
-            yield from _list_files(path)
         source = context.backend.to_local_path(context.places.expand_path(word, cwd))
-        for path in filter(os.path.lexists, list_matches(source, budget)):
-            is_whole = name == "*" and os.path.isdir(path)
-            start = path if is_whole else os.path.dirname(path.rstrip("/"))
-            yield from (os.path.join(folder, os.path.relpath(one, start)) for one in _list_files(path))
+        if os.path.realpath(source) != os.path.realpath(folder):  # the folder itself is among the words
+            yield from _list_replaced(folder, os.path.basename(word.rstrip("/")), source, budget)
 
 
-def _list_files(path: str) -> Iterator[str]:
-    """Yield a path that is no folder, or what lies in the folder."""
+def _list_replaced(folder: str, name: str, source: str, budget: PatternBudget) -> Iterator[str]:
+    """Yield where the files of a source, whose last name is given, come to lie in a folder, and what has that name."""
+    is_whole = name in ("", ".", "..")
+    found = [path for path in list_matches(source, budget) if os.path.lexists(path)]
+    for path in found:
+        start = path if is_whole and os.path.isdir(path) else os.path.dirname(path.rstrip("/"))
+        yield from (os.path.join(folder, os.path.relpath(one, start)) for one in _list_files(path, budget))
+    # The command may run in another folder than the line: what has these names may be replaced as well.
+    for path in list_matches(f"{glob.escape(folder)}/{name}", budget) if not is_whole else ():
+        yield from _list_files(path, budget)
+
+
+def _list_files(path: str, budget: PatternBudget) -> Iterator[str]:
+    """Yield a path that is no folder, or what lies in the folder, as far as the budget goes."""
     if os.path.islink(path) or not os.path.isdir(path):
         yield path
         return
-    for at, _, names in os.walk(path):
+    for at, folders, names in os.walk(path):
+        if not budget.spend(1 + len(folders) + len(names)):
+            return
         yield from (os.path.join(at, name) for name in names)

@@ -19,7 +19,7 @@ from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.tools.effect_marks import EffectMarks, list_written_folders
-from hermes.tools.named_paths import MAX_PATH, list_targets, rename_paths
+from hermes.tools.named_paths import FILE_CHANGES, MAX_PATH, list_targets, rename_paths
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
@@ -83,7 +83,6 @@ def has_path_overlap(one: str, other: str) -> bool:
 Emit = Callable[[Event], None]
 
 MAX_PARALLEL_CALLS = 8
-_CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
 _LOG = logging.getLogger(__name__)
 _PREVIEW_LINES = 16
 _PREVIEW_CHARACTERS = 2_000
@@ -578,7 +577,7 @@ async def _list_sources_before(item: _PreparedCall, context: ToolContext) -> Seq
         opened = (*item.decision.opened, *context.backend.list_opened())
         changed += list_program_places(context, item.decision.cwd or str(context.state.cwd), opened)
         changed += list_written_folders(context)
-        known = _list_known_targets(item.decision, *_CHANGES)
+        known = _list_known_targets(item.decision, *FILE_CHANGES)
         changed += (context.resolve_real_path(one) or one for one in known)
     if runs or any(map(marks.get_known_sources, kept)):
         return await asyncio.to_thread(list_sources_before, kept, changed, context)

@@ -11,7 +11,8 @@ from hermes.safety.shell.words import MADE_HERE
 from hermes.util.localizable import change_text
 
 MAX_PATH = 4_096
-CHANGING_KINDS = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
+FILE_CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
+CHANGING_KINDS = (*FILE_CHANGES, EffectKind.PERSISTS)
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which paths are looked for."""
 _MAX_PATHS = 200

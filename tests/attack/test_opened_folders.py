@@ -580,6 +580,11 @@ async def test_what_is_copied_into_an_opened_folder_is_undone(command: str) -> N
         for path in ("b", "c", "src/b", "src/c"):
             (one.home.cwd / path).parent.mkdir(exist_ok=True)
             (one.home.cwd / path).write_text("new")
+        (docs / "much").mkdir()
+        for number in range(2_100):
+            os.link(docs / "b", docs / f"much/{number}")
+        (docs / "b").unlink()
+        (docs / "b").write_text("text of b")
         before = {path.name: path.read_text() for path in docs.iterdir() if path.is_file()}
         await one.run(command.format(docs=docs), says(SESSION))
         assert (docs / "b").read_text() == (docs / "c").read_text() == "new"
