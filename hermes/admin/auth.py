@@ -13,6 +13,7 @@ from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
+from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.protocols import KeyLedger
 from hermes.i18n.messages import N_
@@ -22,7 +23,6 @@ from hermes.plugins import suggest_name
 from hermes.providers.records import ALIASES, KEY_VARIABLES, is_valid_key, list_provider_names, load_record
 from hermes.providers.resolve import ModelChoice, is_own_address, resolve_endpoint
 from hermes.providers.wire import Endpoint
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, pool_name, with_stored_providers
 from hermes.sessions.model.model_route import choose_model
 from hermes.sessions.options import SessionOptions

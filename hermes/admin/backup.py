@@ -26,10 +26,9 @@ import hermes
 from hermes.admin.restore_effects import list_restore_effects
 from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
-from hermes.core.encoding import to_json
+from hermes.core.encoding import Plain, to_json
 from hermes.core.errors import HermesError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
 from hermes.store.connection import explain_error
 from hermes.store.database import migrate_schema

@@ -30,11 +30,9 @@ from hermes.config.yaml_edit import (
     unset_value,
     write_text,
 )
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.messages import N_, tr
-from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.session_tools import check_toolsets
 from hermes.util.localizable import Localizable
 
 _BEGINS_WITH_KEY = re.compile(r"[a-z_]+\.[a-z_.]+[ :]")
@@ -231,6 +229,8 @@ def _find_unknown_names(settings: Settings) -> Iterator[SettingsFault]:
         yield from fault_from("model.provider", lambda: load_record(provider))
     if mode:
         yield from fault_from("model.api_mode", lambda: resolve_wire_name(mode))
+    if settings.toolsets or settings.disabled_toolsets:
+        from hermes.sessions.session_tools import check_toolsets
     for switch, names in (("toolsets", settings.toolsets), ("disabled_toolsets", settings.disabled_toolsets)):
         if names:
             yield from fault_from(switch, partial(check_toolsets, settings, names))

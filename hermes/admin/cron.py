@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from hermes.admin.home_services import open_home_services
 from hermes.config.environment import merge_dotenv
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.messages import ImagePart, TextPart
@@ -30,7 +30,6 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps, build_jobs, is_gateway_running
 from hermes.sessions.features.skills import build_skills, load_skill_parts
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.secrets import build_redactor
 from hermes.store.jobs import InstantRow, JobRow

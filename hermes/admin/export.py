@@ -4,8 +4,7 @@ import html
 import time
 from collections.abc import Sequence
 
-from hermes.core.encoding import to_json
-from hermes.sessions.formats.openai_format import Plain
+from hermes.core.encoding import Plain, to_json
 from hermes.util.text import strip_terminal_controls
 
 FORMATS = ("jsonl", "md", "html")

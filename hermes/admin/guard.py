@@ -10,7 +10,7 @@ from msgspec import Struct
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hermes.safety.urls import UrlPolicy
     from hermes.tools.permissions.policy_gate import PolicyGate
 
-Plain = dict[str, object]
 Subject = Literal["command", "path", "url", "text", "secrets"]
 FIELDS: dict[str, str] = {"command": "cmd", "path": "path", "url": "url", "text": "text", "secrets": "text"}
 """The member of a question that holds its subject."""

@@ -9,10 +9,11 @@ from msgspec import Struct, field
 
 from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
+from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_
 from hermes.runtime.locks import session_lock
-from hermes.sessions.formats.openai_format import Plain, to_openai
+from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store

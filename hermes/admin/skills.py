@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from hermes.admin.home_services import open_home_services
 from hermes.config.environment import merge_dotenv
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.sessions.app import App
 from hermes.sessions.features.skills import build_skills
-from hermes.sessions.formats.openai_format import Plain
 from hermes.skills.catalog import Skill
 from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files

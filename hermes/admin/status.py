@@ -18,6 +18,7 @@ from hermes.config.home import HermesHome, find_current_profile, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.config.trusted_folders import is_trusted, read_trusted_folders
+from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, HermesError, TransportError
 from hermes.core.protocols import HttpTimeouts
 from hermes.execution.supervisor import Supervisors
@@ -27,7 +28,6 @@ from hermes.providers.resolve import resolve_endpoint
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places, is_or_below
 from hermes.sessions.backend_factory import BackendFactory, resolve_places
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import with_stored_providers
 from hermes.sessions.model.model_route import choose_model, is_embedded
 from hermes.sessions.model.spending import configured_caps, period_starts

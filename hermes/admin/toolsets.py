@@ -8,8 +8,8 @@ from hermes.admin.config import change_settings, locate_writable_home
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
+from hermes.core.encoding import Plain
 from hermes.i18n.messages import tr
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.session_tools import OWNED_TOOLS, check_toolsets, list_server_toolsets
 from hermes.tools import toolsets
 from hermes.tools.registry import ToolRegistry

@@ -13,9 +13,9 @@ import hermes
 from hermes.admin.backup import create_automatic_backup
 from hermes.admin.git import Git
 from hermes.config.home import locate_home
+from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
 from hermes.util.text import to_one_line
 

@@ -14,6 +14,7 @@ from hermes.admin.home_services import open_existing_store
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
+from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.usage import NANO_PER_USD, Price, compute_savings
 from hermes.i18n.messages import N_
@@ -22,7 +23,6 @@ from hermes.providers.records import load_record
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.conversation import LiveConversation
 from hermes.sessions.app import App
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.spending import configured_caps, configured_prices, period_starts
 from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.records import CapUsage, SpendCap, SpendTotal

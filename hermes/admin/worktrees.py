@@ -18,12 +18,11 @@ from msgspec import Struct
 from hermes.admin.git import Git, find_repository
 from hermes.config.home import locate_base_folder, locate_home
 from hermes.config.trusted_folders import is_trusted, read_trusted_folders, set_trust
-from hermes.core.encoding import to_json
+from hermes.core.encoding import Plain, to_json
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.execution.git_programs import list_repository_programs
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.plugins import suggest_name
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import is_lock_held
 from hermes.util.atomic_write import write_atomic
 

@@ -72,6 +72,7 @@ def _dispatch_command(args: list[str]) -> int:
         return 0
     if first in ("-V", "--version"):
         first = "version"
+    _import_msgspec()
     if first in VERBS or first in HIDDEN_VERBS:
         return load_verb(first)(args[1:])
     if first and not first.startswith("-"):
@@ -80,6 +81,22 @@ def _dispatch_command(args: list[str]) -> int:
     from hermes.cli.chat import run
 
     return run(args)
+
+
+def _import_msgspec() -> None:
+    """Import msgspec, which every command uses, without `typing_extensions`.
+
+    Msgspec prefers three names of that module to the same ones of `typing`, and importing it takes as long as half of
+    a short command.
+    """
+    preferred = "typing_extensions"
+    if preferred in sys.modules:
+        return
+    sys.modules[preferred] = None  # type: ignore[assignment]  # what an import takes for a module that does not exist
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        del sys.modules[preferred]
 
 
 def _format_unknown_command(first: str, args: list[str]) -> str:

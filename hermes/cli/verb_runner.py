@@ -1,7 +1,6 @@
 """Run a declared verb on the command line: parse its arguments, print its result, turn errors into exit codes."""
 
 import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Sequence
@@ -44,7 +43,11 @@ def run_verb(verb: Verb, arguments: list[str]) -> int:
 def _run_action(action: VerbAction, call: "TerminalCall") -> VerbResult:
     try:
         done = action.run(call)
-        return done if isinstance(done, VerbResult) else asyncio.run(done)
+        if isinstance(done, VerbResult):
+            return done
+        import asyncio
+
+        return asyncio.run(done)
     finally:
         call.clear_progress()
 

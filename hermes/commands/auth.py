@@ -11,10 +11,10 @@ import msgspec
 
 from hermes.commands.verb import JSON_OPTION, AdminVerb, VerbCall, VerbResult, argument
 from hermes.config.auth_file import AuthEntry
+from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.markup.cells import pad_text
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import strip_control_characters
 
 if TYPE_CHECKING:

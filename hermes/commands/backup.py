@@ -11,12 +11,12 @@ from pathlib import Path
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
+from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.i18n.formats import format_bytes, format_compact, format_time
 from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.markup.cells import pad_text
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, shorten_command
 
 BACKUP = Verb(

@@ -10,9 +10,9 @@ from hermes.commands.verb import JsonLayout, Verb, VerbCall, VerbResult, argumen
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
+from hermes.core.encoding import Plain
 from hermes.core.errors import NotFoundError, ToolError
 from hermes.i18n.messages import N_, tr, tr_plural
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
 _NO_SERVERS = N_("There are no MCP servers. `mcp_servers` in config.yaml names them.")

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from hermes.admin.home_services import open_home_services
 from hermes.commands.command import CommandCall, CommandGroup
@@ -20,18 +21,19 @@ from hermes.commands.verb import (
     slash_command,
 )
 from hermes.config.environment import merge_dotenv
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_, localize, tr
 from hermes.memory.files import MemoryTarget
 from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation, change_from_revision, describe_change
-from hermes.runtime.actor import SessionActor
-from hermes.sessions.app import App
 from hermes.sessions.features.memory import memory_journal
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.secrets import build_redactor
 from hermes.store.revisions import Revision, RevisionAuthor
 from hermes.util.text import escape_unseen_characters
+
+if TYPE_CHECKING:
+    from hermes.runtime.actor import SessionActor
+    from hermes.sessions.app import App
 
 USER_ORIGIN = ChangeOrigin(author=RevisionAuthor.PERSON)
 
@@ -91,7 +93,7 @@ class MemoryAdmin:
         return tr("{said} {file}: {format_usage} characters.", said=said, file=which.file, format_usage=usage)
 
 
-def memory_admin(app: App, actor: SessionActor) -> MemoryAdmin:
+def memory_admin(app: "App", actor: "SessionActor") -> MemoryAdmin:
     """Return what the person whom a live session works for can do with their memories."""
     on, person = app.services, app.live_session(actor).options.person
     return MemoryAdmin(memory_journal(on.home, on.settings, on.store, on.redactor, person=person))

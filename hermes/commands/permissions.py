@@ -13,11 +13,11 @@ from hermes.commands.context import MenuOption, Surface
 from hermes.commands.verb import JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.trusted_folders import check_trust_scope, is_trusted, read_trusted_folders, set_trust
+from hermes.core.encoding import Plain
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, localize, tr, tr_plural
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.session_lookup import row_to_dict
 from hermes.store.approvals import ApprovalRow, StoredApprovalAnswer
 from hermes.tools.permissions.gate import describe_once

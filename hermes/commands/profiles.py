@@ -24,11 +24,10 @@ from hermes.config.home import (
     profile_folder,
     read_chosen_profile,
 )
+from hermes.core.encoding import Plain
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.plugins import suggest_name
-from hermes.sessions.app import share_home
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
 from hermes.util.text import escape_unseen_characters
 
@@ -280,6 +279,8 @@ async def show_home(call: VerbCall) -> VerbResult:
     """Show the home folder, or agree to share it."""
     home = locate_home(call.environ)
     if call.args.action == "share":
+        from hermes.sessions.app import share_home
+
         await share_home(call.environ)
         message = "Hermes now keeps hermes.db and search.db in {root}; nothing else there was touched."
         return VerbResult(lines=[tr(message, root=home.root)])

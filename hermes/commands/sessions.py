@@ -24,11 +24,11 @@ from hermes.commands.verb import (
     argument,
     rows_result,
 )
+from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Role
 from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import N_, tr, tr_plural
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 _MAX_LIMIT = 1_000_000

@@ -18,9 +18,9 @@ from hermes.commands.verb import (
     rows_result,
     slash_command,
 )
+from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, localize, tr, tr_plural
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:

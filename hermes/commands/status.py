@@ -14,11 +14,11 @@ from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.usage import format_cap_limits, format_cost
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument
 from hermes.config.home import HermesHome, locate_home
+from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import N_, join_sentences, localize, localize_inside, tr, tr_plural
 from hermes.markup.cells import pad_text
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.localizable import Localizable
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 

@@ -15,10 +15,10 @@ from hermes.commands.context import MenuOption
 from hermes.commands.event_descriptions import describe_tool, describe_toolset
 from hermes.commands.model import describe_cache_reset, session_choices
 from hermes.commands.verb import JSON_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
+from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, join_sentences, tr, tr_plural
 from hermes.markup.cells import fit_text, measure_width, pad_text
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:

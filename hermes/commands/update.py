@@ -1,14 +1,13 @@
 """`hermes update`: show how to update, or do it; `/update` shows it. `hermes version`, `/version`: show the version."""
 
-import asyncio
 import platform
 import shlex
 
 import hermes
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument
+from hermes.core.encoding import Plain
 from hermes.i18n.messages import N_, tr
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters
 
 UPDATE = Verb(
@@ -95,7 +94,7 @@ async def tell_version(call: CommandCall) -> None:
 async def describe_update(call: CommandCall) -> None:
     """Show what would update this Hermes; nothing is done, and the network is not used."""
     call.require_no_arguments()
-    import shlex
+    import asyncio
 
     from hermes.admin.update import Updater, detect_installation
 

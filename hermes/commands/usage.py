@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import Surface
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument
+from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_compact, format_duration, format_number
 from hermes.i18n.messages import ENGLISH, N_, get_language, localize, tr, tr_plural
 from hermes.markup.cells import fit_text, measure_width, pad_text
 from hermes.markup.charts import BarRow, draw_bars, draw_sparkline
 from hermes.sessions.context_usage import FREE, KINDS, TokenShare
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 _MAX_COLUMNS = 100

@@ -8,9 +8,9 @@ from pathlib import Path
 from hermes.admin.webhooks import WebhookAdmin, parse_filters, route_without_secret, sign_report
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.config.home import locate_home
+from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, tr
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, strip_control_characters
 
 _REQUEST_SECONDS = 30.0

@@ -1,10 +1,10 @@
 """`hermes worktree`: list and remove the git worktrees that `-w` made."""
 
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
+from hermes.core.encoding import Plain
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr, tr_plural
 from hermes.markup.cells import pad_text
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters
 
 WORKTREE = Verb(

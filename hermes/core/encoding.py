@@ -2,7 +2,6 @@
 that remember their template (`hermes.util.localizable`); here these become plain English strings.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -15,6 +14,8 @@ from hermes.util.text import escape_surrogates
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=Struct)
+Plain = dict[str, object]
+"""An object as JSON holds it."""
 
 
 def to_json(value: object, *, is_sorted: bool = False) -> bytes:
@@ -24,6 +25,8 @@ def to_json(value: object, *, is_sorted: bool = False) -> bytes:
 
 def hash_value(value: object) -> str:
     """Return the hash of a value. Names of files in it may hold bytes that are not UTF-8, which JSON takes escaped."""
+    import hashlib
+
     try:
         body = to_json(value)
     except UnicodeEncodeError:

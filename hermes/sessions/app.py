@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hermes.config.home import HermesHome, locate_home
+from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
@@ -22,7 +23,7 @@ from hermes.llm.context_length import find_context_length
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
-from hermes.sessions.formats.openai_format import Plain, to_openai
+from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.model.credentials import with_pool_key
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_lookup import find_session, row_to_dict

@@ -1,13 +1,16 @@
 """What fills a model's window, part by part, and its picture. For `/context`."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from hermes.core.encoding import to_json
 from hermes.core.messages import Message, Role, ToolResultPart
 from hermes.i18n.messages import N_
-from hermes.sessions.epoch_frame import PromptPartSize
+
+if TYPE_CHECKING:
+    from hermes.sessions.epoch_frame import PromptPartSize
 
 SYSTEM = N_("system prompt")
 TOOLS = N_("tools")
@@ -30,7 +33,7 @@ class TokenShare(Struct, frozen=True):
 
 
 def estimate_shares(
-    sizes: Sequence[PromptPartSize], messages: Sequence[Message], *, counted: int | None = None
+    sizes: Sequence["PromptPartSize"], messages: Sequence[Message], *, counted: int | None = None
 ) -> list[TokenShare]:
     """Estimate the contents of the next request by kind, in the order of `KINDS`; empty kinds are left out.
 

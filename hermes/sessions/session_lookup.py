@@ -1,9 +1,8 @@
 """Looking up stored sessions by what a person types, and their rows as plain values."""
 
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_
-from hermes.sessions.formats.openai_format import Plain
 from hermes.store.records import SessionRow
 from hermes.store.store import Store
 

@@ -31,12 +31,12 @@ from hermes.config.environment import parse_dotenv
 from hermes.config.load import parse_document, select_known_keys
 from hermes.config.settings import Settings
 from hermes.config.validation import find_type_faults
+from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, StoreError
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.memory.files import split_entries
 from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names
-from hermes.sessions.formats.openai_format import Plain
 from hermes.store.imported_sessions import ImportedSession
 from hermes.store.records import NewSession
 from hermes.util.text import to_one_line

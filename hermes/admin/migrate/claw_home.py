@@ -24,9 +24,9 @@ from hermes.admin.migrate.foreign_home import (
     skip_links,
 )
 from hermes.config.environment import parse_dotenv
+from hermes.core.encoding import Plain
 from hermes.i18n.messages import tr, tr_plural
 from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names
-from hermes.sessions.formats.openai_format import Plain
 from hermes.store.imported_sessions import ImportedMessage, ImportedSession
 from hermes.store.records import NewSession
 from hermes.util.text import to_one_line

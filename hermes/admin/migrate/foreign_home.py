@@ -9,11 +9,12 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.core.messages import Role
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import tr
-from hermes.sessions.formats.openai_format import Plain, from_openai
+from hermes.sessions.formats.openai_format import from_openai
 from hermes.store.imported_sessions import ImportedMessage, ImportedSession
 
 TEXT_LIMIT = 1 << 20

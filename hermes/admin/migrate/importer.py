@@ -25,7 +25,7 @@ from hermes.config.environment import merge_dotenv, set_variables
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.yaml_edit import parse_mapping, read_text
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.messages import (
     Message,
@@ -47,7 +47,6 @@ from hermes.safety.injection import find_injections
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.memory import memory_journal
 from hermes.sessions.features.skills import build_skills
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.secrets import build_redactor
 from hermes.skills.install import SkillPackage, package_from_path
 from hermes.skills.skill_library import KIND as SKILLS

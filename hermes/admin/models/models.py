@@ -14,6 +14,7 @@ from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import ModelSettings, Settings
+from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, TransportError, UsageError
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.messages import user_message
@@ -30,7 +31,6 @@ from hermes.llm.lineage import Lineage
 from hermes.providers.records import KEY_VARIABLES, load_record
 from hermes.providers.resolve import ModelChoice, list_environment_keys, resolve_endpoint
 from hermes.providers.wire import Endpoint, load_wire
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, with_pool_key, with_stored_providers
 from hermes.sessions.model.model_route import ModelConnection, choose_model, is_embedded, open_model
 from hermes.sessions.model.spending import ProcessBudget, configured_prices

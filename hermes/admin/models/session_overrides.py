@@ -13,12 +13,12 @@ from hermes.admin.models.models import ModelSelection, save_selection
 from hermes.admin.toolsets import list_toolsets_of, switch_toolsets
 from hermes.config.settings import Settings
 from hermes.context.prompt import PERSONALITIES
+from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
 from hermes.providers.records import load_record
 from hermes.providers.resolve import ModelChoice
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.options import SessionOptions
 from hermes.tools.toolsets import MCP_TOOLSET
 

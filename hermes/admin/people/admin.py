@@ -9,11 +9,10 @@ from hermes.admin.home_services import open_home_services
 from hermes.admin.people.identity import OWNER_ID, OWNER_IDENTITY, PersonIdentity, PersonRole, role_rights
 from hermes.config.settings import Settings
 from hermes.core.chats import AuditEntry, KnownPerson, NewPairingCode, PlatformHandle
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
-from hermes.sessions.formats.openai_format import Plain
 from hermes.store.store import Store
 
 CODE_ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"

@@ -27,10 +27,9 @@ from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.yaml_edit import read_text, write_text
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_, join_sentences, localize, tr, tr_plural
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 EXIT_BAD_CONFIG = 78

@@ -21,12 +21,12 @@ from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.commands.verb import JSON_OPTION, YES_OPTION, Verb, VerbCall, VerbResult, argument
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
+from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_bytes, format_duration, format_time
 from hermes.i18n.messages import localize, tr, tr_plural
 from hermes.ipc import frames
 from hermes.ipc.gateway_request import request_gateway
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import escape_unseen_characters
 

@@ -21,12 +21,11 @@ from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error, repor
 from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import PromptAbortedError, ask_yes_no, is_interactive, pick_name
 from hermes.config.environment import copy_environment
-from hermes.core.encoding import to_plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import ConfigError, HermesError
 from hermes.i18n.formats import format_number
 from hermes.i18n.messages import localize, tr
 from hermes.markup.cells import pad_text
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters
 
 

@@ -47,11 +47,11 @@ from hermes.cli.plain.menu import (
 )
 from hermes.config.environment import copy_environment, merge_dotenv, set_variables
 from hermes.config.home import locate_home
+from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.formats import format_compact, format_number
 from hermes.i18n.messages import CHINESE, ENGLISH, N_, language_from_environment, set_language, tr, tr_plural
 from hermes.sessions.app import share_home
-from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _LOCALE_VARIABLES = ("HERMES_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")

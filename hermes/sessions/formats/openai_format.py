@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from hermes.core.encoding import to_json
+from hermes.core.encoding import Plain, to_json
 from hermes.core.errors import UsageError
 from hermes.core.ids import new_call_id
 from hermes.core.messages import (
@@ -25,8 +25,6 @@ from hermes.core.messages import (
 )
 from hermes.i18n.messages import N_
 from hermes.util.text import clean_surrogates
-
-Plain = dict[str, object]
 
 
 def to_openai(message: Message, *, hidden: bool = False) -> list[Plain]:

@@ -21,6 +21,7 @@ import msgspec
 
 from hermes.config.environment import copy_environment
 from hermes.config.settings import ModelReference
+from hermes.core.encoding import Plain
 from hermes.core.errors import TurnError, UsageError
 from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarted, ToolEnded, ToolStarted, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
@@ -29,7 +30,7 @@ from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
-from hermes.sessions.formats.openai_format import Plain, history_for_prompt
+from hermes.sessions.formats.openai_format import history_for_prompt
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import to_one_line
 

@@ -4,6 +4,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from hermes.admin.sessions import SessionAdmin
+from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Notice, Refused, ToolEnded, ToolStarted
 from hermes.gateway.platforms.api_server.chat_completions import begin_turn
@@ -23,7 +24,6 @@ from hermes.gateway.platforms.api_server.requests import (
 from hermes.gateway.platforms.api_server.responses import format_usage
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
-from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.session_lookup import row_to_dict
 
 _STREAMED_EVENTS = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice
