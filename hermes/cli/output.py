@@ -19,7 +19,7 @@ YES_ANSWERS = ("y", "yes", "是", "好")
 """Answers that count as a yes."""
 NO_ANSWERS = ("n", "no", "否", "不")
 _WORD_PATTERN = r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+"
-_INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
+_INCOMPLETE_WORD = r"[^\s\u2e80-\u9fff\uff00-\uffef]+"  # compiling it takes a while, and few commands wrap text
 
 
 def print_error(text: str) -> None:
@@ -73,7 +73,7 @@ class StreamingWrapper:
         """Add text and return what can be written now."""
         shown = ""
         pieces = re.findall(_WORD_PATTERN, self._word + text)
-        self._word = pieces.pop() if pieces and _INCOMPLETE_WORD.fullmatch(pieces[-1]) else ""
+        self._word = pieces.pop() if pieces and re.fullmatch(_INCOMPLETE_WORD, pieces[-1]) else ""
         for piece in pieces:
             shown += self._place_word(piece)
         return shown

@@ -59,7 +59,8 @@ _COMMAND_NAMES = str.split("""
     GIT_CEILING_DIRECTORIES GIT_PAGER BROWSER KUBECONFIG TEXINPUTS TEXMFHOME ZDOTDIR
 """)
 """Names of variables that commands get, patterns among them: the locale, PATH, the machine, and tool chains."""
-_SHIPPED = re.compile("|".join(fnmatch.translate(one) for one in _COMMAND_NAMES if "*" in one))
+_PATTERNS = [one for one in _COMMAND_NAMES if "*" in one.removesuffix("*")]
+_PREFIXES = tuple(one[:-1] for one in _COMMAND_NAMES if one.endswith("*") and one not in _PATTERNS)
 _MAX_TOLD = 5
 _USER_INFO = re.compile(r"://[^/\s@]+@")
 
@@ -82,8 +83,11 @@ def find_named_variables(environment: Mapping[str, str], passed: Collection[str]
 
 
 def _is_shipped(name: str) -> bool:
-    if name in _HARMLESS_NAMES or not (name in _COMMAND_NAMES or _SHIPPED.match(name)):
-        return name in _HARMLESS_NAMES
+    if name in _HARMLESS_NAMES:
+        return True
+    is_listed = name in _COMMAND_NAMES or name.startswith(_PREFIXES)
+    if not (is_listed or any(fnmatch.fnmatchcase(name, one) for one in _PATTERNS)):
+        return False
     return not (is_secret_variable(name) or _SECRET_WORD.search(name.upper()))
 
 

@@ -1,12 +1,9 @@
 """The verbs in Chinese: no English sentence of ours is left on the screen, and what programs read stays English."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +13,8 @@ from hermes.cli.parser import CommandParser
 from hermes.cli.verbs import VERBS
 from hermes.i18n.messages import CHINESE, ENGLISH, set_language
 from hermes.markup.cells import fold_line, measure_width
+from hermes.testing.home import ProgramResult, TempHome
+from tests.command_line import run_command_line
 
 pytestmark = pytest.mark.slow
 
@@ -64,13 +63,8 @@ def test_lines_of_help_are_measured_in_columns() -> None:
     assert all(line[0] not in "，。；：、" for line in lines) and len(lines) > 3
 
 
-def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-    environ |= {"LC_ALL": "zh_CN.UTF-8", "HERMES_HOME": str(home), "PYTHONUTF8": "1", "HOME": str(home.parent)} | more
-    command = [sys.executable, "-m", "hermes", *words]
-    return subprocess.run(
-        command, env=environ, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
-    )
+def _run(home: TempHome, *words: str, language: str = "zh_CN.UTF-8") -> ProgramResult:
+    return run_command_line(home, *words, LC_ALL=language)
 
 
 @pytest.mark.parametrize(
@@ -102,11 +96,7 @@ def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[st
         "tools enable nothing",
         "guard command rm -rf /",
         "guard url http://169.254.169.254/",
-        "-r nobody",
-        "-z hello --provider openrouter -m some/model",
-        "-z hello --provider nobody",
         "model --provider openrouter",
-        "gateway run",
         "cron add never hello",
         "cron show nobody",
         "cron history",
@@ -119,53 +109,70 @@ def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[st
         "webhook test nothing",
     ],
 )
-def test_what_verbs_say_is_chinese(tmp_path: Path, line: str) -> None:
-    (tmp_path / "home").mkdir(mode=0o700)
-    done = _run(tmp_path / "home", *line.split())
-    said = (done.stdout + done.stderr).replace(str(tmp_path), "/tmp")
+def test_what_verbs_say_is_chinese(line: str) -> None:
+    with TempHome() as home:
+        done = _run(home, *line.split())
+    said = (done.stdout + done.stderr).replace(str(home.root), "/tmp")
+    assert said and _left(said) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-r nobody",
+        "-z hello --provider openrouter -m some/model",
+        "-z hello --provider nobody",
+        "gateway run",
+    ],
+)
+async def test_what_sessions_say_that_cannot_start_is_chinese(line: str) -> None:
+    with TempHome() as home:
+        done = await home.run("env", "LC_ALL=zh_CN.UTF-8", sys.executable, "-m", "hermes", *line.split())
+    said = (done.stdout + done.stderr).replace(str(home.root), "/tmp")
     assert said and _left(said) == []
 
 
 @pytest.mark.parametrize("settings", ["approvals: {mode: off}", "approvals: {mode: no-such-mode}"])
-def test_what_is_wrong_with_the_settings_is_told_in_chinese(tmp_path: Path, settings: str) -> None:
-    (tmp_path / "home").mkdir(mode=0o700)
-    (tmp_path / "home/config.yaml").write_text(settings + "\n")
-    done = _run(tmp_path / "home", "doctor")
+def test_what_is_wrong_with_the_settings_is_told_in_chinese(settings: str) -> None:
+    with TempHome() as home:
+        (home.hermes / "config.yaml").write_text(settings + "\n")
+        done = _run(home, "doctor")
     (told,) = (line for line in done.stdout.splitlines() if "approvals" in line)
-    assert told.startswith("问题：") and _left(told) == [] and done.returncode == 1
+    assert told.startswith("问题：") and _left(told) == [] and done.code == 1
 
 
-def test_a_setting_that_is_refused_is_told_in_chinese_and_its_key_stays(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir(mode=0o700)
-    for value in ("off", "no-such-mode"):
-        done = _run(tmp_path / "home", "config", "set", "approvals.mode", value)
-        assert _left(done.stderr) == [] and "什么都没有改动" in done.stderr and done.returncode == 2
-    english = _run(tmp_path / "home", "config", "set", "approvals.mode", "off", LC_ALL="C.UTF-8").stderr
+def test_a_setting_that_is_refused_is_told_in_chinese_and_its_key_stays() -> None:
+    with TempHome() as home:
+        for value in ("off", "no-such-mode"):
+            done = _run(home, "config", "set", "approvals.mode", value)
+            assert _left(done.stderr) == [] and "什么都没有改动" in done.stderr and done.code == 2
+        english = _run(home, "config", "set", "approvals.mode", "off", language="C.UTF-8").stderr
     assert english.startswith("hermes: approvals.mode off needs the name")
 
 
-def test_the_sandbox_table_is_chinese_and_its_columns_stand_below_each_other(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir(mode=0o700)
-    table = _run(tmp_path / "home", "doctor", "--sandbox").stdout.rpartition("\n\n")[2].splitlines()
+def test_the_sandbox_table_is_chinese_and_its_columns_stand_below_each_other() -> None:
+    with TempHome() as home:
+        table = _run(home, "doctor", "--sandbox").stdout.rpartition("\n\n")[2].splitlines()
+        listed = _run(home, "doctor", "--sandbox", "--json").stdout
     rows = [row.partition("/") for row in table]
     assert {row[0].strip() for row in rows} <= {"隐藏", "只读", "可写", "私有", "已清理"} and len(rows) > 3
     assert {measure_width(row[0]) for row in rows} == {9}
-    places = json.loads(_run(tmp_path / "home", "doctor", "--sandbox", "--json").stdout)["sandbox"]
+    places = json.loads(listed)["sandbox"]
     assert {place["access"] for place in places} <= {"hidden", "read", "write", "private", "cleaned"}
 
 
-def test_what_programs_read_stays_english(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir(mode=0o700)
-    answer = json.loads(_run(tmp_path / "home", "doctor", "--json").stdout)
+def test_what_programs_read_stays_english() -> None:
+    with TempHome() as home:
+        answer = json.loads(_run(home, "doctor", "--json").stdout)
     assert all(text.isascii() for text in answer["lines"])
     assert all(check["said"].isascii() for check in answer["checks"])
 
 
-def test_the_setting_chooses_and_the_environment_goes_first(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    (home / "config.yaml").write_text("model: x\ndisplay:\n  # how it looks\n  skin: default\n  language: en\n")
-    assert "no command" in _run(home, "nonsense").stderr
-    assert "没有命令" in _run(home, "nonsense", HERMES_LANGUAGE="zh").stderr
-    (home / "config.yaml").write_text("display: {}\n")
-    assert "没有命令" in _run(home, "nonsense").stderr
+def test_the_setting_chooses_and_the_environment_goes_first() -> None:
+    with TempHome() as home:
+        settings = home.hermes / "config.yaml"
+        settings.write_text("model: x\ndisplay:\n  # how it looks\n  skin: default\n  language: en\n")
+        assert "no command" in _run(home, "nonsense").stderr
+        assert "没有命令" in run_command_line(home, "nonsense", HERMES_LANGUAGE="zh").stderr
+        settings.write_text("display: {}\n")
+        assert "没有命令" in _run(home, "nonsense").stderr

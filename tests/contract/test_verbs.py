@@ -10,6 +10,7 @@ from hermes.cli.command_tree import CommandSpec, list_commands, parser_for_verb
 from hermes.cli.main import format_help_text
 from hermes.cli.verbs import VERBS
 from hermes.testing.home import TempHome
+from tests.command_line import run_command_line
 
 pytestmark = pytest.mark.slow
 
@@ -24,18 +25,18 @@ def named(place: CommandSpec) -> str:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_its_help_says_what_it_does_and_gives_an_example(verb: str) -> None:
+def test_its_help_says_what_it_does_and_gives_an_example(verb: str) -> None:
     with TempHome() as home:
-        done = await home.run(sys.executable, "-m", "hermes", verb, "--help")
+        done = run_command_line(home, verb, "--help")
         assert (done.code, done.stderr) == (0, "")
         assert "example: hermes" in done.stdout
         assert list(home.hermes.iterdir()) == []
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_an_unknown_option_is_one_clear_line(verb: str) -> None:
+def test_an_unknown_option_is_one_clear_line(verb: str) -> None:
     with TempHome() as home:
-        done = await home.run(sys.executable, "-m", "hermes", verb, "--no-such-option")
+        done = run_command_line(home, verb, "--no-such-option")
     assert done.code == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert f"hermes {verb} --help" in done.stderr
@@ -51,23 +52,23 @@ def test_every_verb_has_an_example_and_its_options_are_explained(place: CommandS
 
 
 @pytest.mark.parametrize("place", [one for one in PLACES if one.below], ids=named)
-async def test_what_is_mistyped_below_a_verb_gets_the_nearest(place: CommandSpec) -> None:
+def test_what_is_mistyped_below_a_verb_gets_the_nearest(place: CommandSpec) -> None:
     longest = max(place.below, key=len)
     with TempHome() as home:
-        done = await home.run(sys.executable, "-m", "hermes", *place.path, longest[:-1] + "xx")
+        done = run_command_line(home, *place.path, longest[:-1] + "xx")
     assert done.code == 2 and f"Did you mean {longest!r}?" in done.stderr
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if len(verb) > 3])
-async def test_a_mistyped_verb_and_option_get_the_nearest(verb: str) -> None:
+def test_a_mistyped_verb_and_option_get_the_nearest(verb: str) -> None:
     place = next(one for one in PLACES if one.path == (verb,))
     with TempHome() as home:
-        done = await home.run(sys.executable, "-m", "hermes", verb[:-1] + "q")
+        done = run_command_line(home, verb[:-1] + "q")
         assert done.code == 2 and f"Did you mean {verb!r}?" in done.stderr
         option = max((one for one in place.options if one.startswith("--")), key=len)
         words = () if place.below else [one.words[0] if one.words else "x" for one in place.positional]
         if option != "--help" and verb not in ("guard", "completion"):
-            done = await home.run(sys.executable, "-m", "hermes", verb, *words, f"{option}q")
+            done = run_command_line(home, verb, *words, f"{option}q")
             assert done.code == 2 and f"Did you mean {option!r}?" in done.stderr, done
 
 

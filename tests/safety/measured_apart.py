@@ -1,15 +1,17 @@
-"""Costs of judging shell texts, measured in a process of its own: `measure_texts`.
+"""Costs of judging shell texts, each measured in a process of its own: the fixture `measure_text` of `conftest.py`.
 
 What was given up while texts were judged changes how the same process judges later ones
-(`hermes/safety/shell/syntax.py`), so a test that judges costly texts measures them where nothing was judged before.
-The child reads texts from its standard input and prints what they cost, both as JSON.
+(`hermes/safety/shell/syntax.py`), so a costly text is measured where nothing was judged before: in a fork of a process
+that reads texts from its standard input and prints what each costs, both a line of JSON.
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,21 +50,22 @@ class TextCost(NamedTuple):
     """The verdicts on the large text, one for each try."""
 
 
-def measure_texts(texts: Sequence[ScaledText]) -> list[TextCost]:
-    """Measure the texts, each by itself, in one process that has judged nothing before."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.safety.measured_apart"],
-        input=json.dumps(texts),
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return [
-        TextCost(growth, units, budget, tuple(verdicts)) for growth, units, budget, verdicts in json.loads(done.stdout)
-    ]
+@contextmanager
+def start_cost_meter() -> Iterator[Callable[[ScaledText], TextCost]]:
+    """Start the process, and give the function that has it measure a text."""
+    command = [sys.executable, "-m", "tests.safety.measured_apart"]
+    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        given, told = process.stdin, process.stdout
+        assert given is not None and told is not None
+
+        def measure_text(text: ScaledText) -> TextCost:
+            given.write(json.dumps(text) + "\n")
+            given.flush()
+            growth, units, budget, verdicts = json.loads(told.readline())
+            return TextCost(growth, units, budget, tuple(verdicts))
+
+        yield measure_text
+        given.close()
 
 
 def _measure_text(text: ScaledText) -> TextCost:
@@ -78,6 +81,16 @@ def _measure_text(text: ScaledText) -> TextCost:
     return TextCost(cost.growth, cost.units, budget / cost.unit_seconds, verdicts)
 
 
+def _measure_given_texts() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            sys.stdout.write(json.dumps(_measure_text(ScaledText(*json.loads(line)))) + "\n")
+            sys.stdout.flush()
+            os._exit(0)
+        if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            raise SystemExit(f"a measurement ended with {code}")
+
+
 if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    json.dump([_measure_text(ScaledText(piece, around)) for piece, around in given], sys.stdout)
+    _measure_given_texts()

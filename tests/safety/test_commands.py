@@ -1,12 +1,14 @@
 """What commands would really do: quoting, wrappers, nesting and data."""
 
+from collections.abc import Callable
+
 import pytest
 
 from hermes.safety.globs import covers_subject, escape_pattern
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import CommandFinding, Verdict
-from tests.safety.measured_apart import ScaledText, measure_texts
+from tests.safety.measured_apart import ScaledText, TextCost
 
 PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
 
@@ -365,12 +367,12 @@ AROUND = ["{}", "cat <<'EOF'\n{}\nEOF\n", "rm {}", "find {}", "psql -c '{}'", "p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", REPEATED)
-def test_the_cost_grows_no_faster_than_the_text(piece: str) -> None:
+def test_the_cost_grows_no_faster_than_the_text(piece: str, measure_text: Callable[[ScaledText], TextCost]) -> None:
     texts = [ScaledText(piece, around) for around in AROUND]
     # Sixteen times the text costs sixteen times as much, and not much more: the square would be 256 times. A busy
     # machine's caches can spoil one pair of measurements, not three.
     for _ in range(3):
-        costs = zip(texts, measure_texts(texts), strict=True)
+        costs = [(text, measure_text(text)) for text in texts]
         spoilt = [(text, cost) for text, cost in costs if cost.growth >= 24 and cost.units >= 4]
         texts = [text for text, _ in spoilt]
         if not texts:

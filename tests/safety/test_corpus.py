@@ -1,5 +1,6 @@
 """The bars of the analyser on every corpus that is here, and on any text."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 from tests.cpu_cost import count_cpu_units
 from tests.safety.corpus_score import PLACES, judged, score
-from tests.safety.measured_apart import ScaledText, measure_texts
+from tests.safety.measured_apart import ScaledText, TextCost
 
 MAX_BEYOND_BUDGET = 150
 """Units of CPU time that judging a text takes at most beyond its budget: what is under way when it is used up.
@@ -41,13 +42,13 @@ def test_a_command_costs_little() -> None:
 
 
 @pytest.mark.slow
-def test_large_texts_are_judged_within_bounds() -> None:
+def test_large_texts_are_judged_within_bounds(measure_text: Callable[[ScaledText], TextCost]) -> None:
     heredoc = ScaledText("a line with words, $signs and (brackets)\n", "cat > f <<'EOF'\n{}EOF\n")
     script = ScaledText(
         'if [ -f x ]; then\n  cp -r build/$x out && mv a b\nfi\nfoo=$(ls | wc -l)\necho "$foo"\n',
     )
     for text in (heredoc, script):
-        (cost,) = measure_texts([text])
+        cost = measure_text(text)
         assert cost.growth < 24  # linear is 16, quadratic would be 256
         assert cost.units - cost.budget_units < MAX_BEYOND_BUDGET
         # The budget is CPU time, of which the heredoc takes a tenth: a neighbour of the machine may eat up one try.
@@ -130,8 +131,8 @@ def test_no_text_breaks_it(text: str) -> None:
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=6).map("".join))
-def test_the_cost_of_any_text_grows_with_its_length(piece: str) -> None:
-    (cost,) = measure_texts([ScaledText(piece)])
+def test_the_cost_of_any_text_grows_with_its_length(measure_text: Callable[[ScaledText], TextCost], piece: str) -> None:
+    cost = measure_text(ScaledText(piece))
     assert cost.units < 100 or cost.growth < 40, (piece, cost)
 
 
@@ -143,8 +144,8 @@ def test_the_cost_of_any_text_grows_with_its_length(piece: str) -> None:
         "ｒｍ x;", "\u200brm x;", "a[1]=2;", "cat a|", "curl -o a b;sh a;", "eval <<< ", "x=a;a=b:a|a|if ",
     ],
 )  # fmt: skip
-def test_the_worst_texts_stay_within_their_budget(piece: str) -> None:
-    (cost,) = measure_texts([ScaledText(piece)])
+def test_the_worst_texts_stay_within_their_budget(piece: str, measure_text: Callable[[ScaledText], TextCost]) -> None:
+    cost = measure_text(ScaledText(piece))
     assert cost.growth < 24  # linear is 16, quadratic would be 256
     assert cost.units - cost.budget_units < MAX_BEYOND_BUDGET
 
