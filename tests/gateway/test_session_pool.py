@@ -43,7 +43,12 @@ async def test_a_session_that_leaves_is_freed_at_once_and_goes_on_where_it_was()
 async def test_heavy_conversations_make_room_but_not_those_that_hold_something() -> None:
     # What a call brings makes a conversation as heavy as an answer does, and is not sent to the chat.
     heavy = Call("write_file", {"path": "long.txt", "content": "a long one " * 900_000})
-    script = [Say(calls=(Call("terminal", {"command": "cd /tmp"}),)), Say("there"), Say(calls=(heavy,)), Say("done")]
+    script = [
+        Say(calls=(Call("terminal", {"command": "cd /tmp"}),)),
+        Say("there"),
+        Say(calls=(heavy,), chunk=4096),
+        Say("done"),
+    ]
     async with ScriptedServer(script) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=["1001", "1002"], streaming="off") as home:
             async with running(home) as it:
