@@ -170,7 +170,7 @@ def _build_request(deps: CronToolDeps, ctx: ToolContext, call: CronCall) -> JobR
         "zone": call.timezone,
         "deliver": tuple(filter(None, call.deliver.split(","))),
         "toolsets": call.enabled_toolsets or (deps.limit if fresh else None),
-        "cwd": str(ctx.resolve_path(call.workdir)) if call.workdir else ctx.places.workspace if fresh else "",
+        "cwd": ctx.resolve_path(call.workdir) if call.workdir else ctx.places.workspace if fresh else "",
     }
     return parse_job_request({name: value for name, value in given.items() if value not in ("", (), None)})
 

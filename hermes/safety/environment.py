@@ -83,12 +83,10 @@ def find_named_variables(environment: Mapping[str, str], passed: Collection[str]
 
 
 def _is_shipped(name: str) -> bool:
-    if name in _HARMLESS_NAMES:
-        return True
     is_listed = name in _COMMAND_NAMES or name.startswith(_PREFIXES)
-    if not (is_listed or any(fnmatch.fnmatchcase(name, one) for one in _PATTERNS)):
-        return False
-    return not (is_secret_variable(name) or _SECRET_WORD.search(name.upper()))
+    is_listed = is_listed or any(fnmatch.fnmatchcase(name, one) for one in _PATTERNS)
+    is_secret = is_secret_variable(name) or _SECRET_WORD.search(name.upper())
+    return name in _HARMLESS_NAMES or (is_listed and not is_secret)
 
 
 class DroppedVariables:

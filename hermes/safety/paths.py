@@ -101,8 +101,11 @@ OWN_STATE_REASON = "it is Hermes' own: settings, keys and the conversations of o
 CONFINED_REASON = "it is outside this person's folder"
 _WORKSPACE_FOLDERS = ("workspace", "people")
 """Folders of Hermes' own in which sessions work: of its owner, and of each person who talks from a chat."""
+_JUDGED_PATHS = 512
+"""Judgements by the names alone that are kept: one call judges a path four times on its way to the disk."""
 
 
+@lru_cache(maxsize=_JUDGED_PATHS)
 def write_refusal(path: str, places: Places, *, asked: bool = False) -> str:
     """Return why `path` (absolute, resolved) may not be written; empty when it may.
 
@@ -115,12 +118,10 @@ def write_refusal(path: str, places: Places, *, asked: bool = False) -> str:
     below = _path_below(path, places.home)
     if below is not None and (_is_among(below, CLOSED_FOLDERS) or below in CLOSED_FILES):
         return "it holds keys or runs at the start of other programs"
-    named = _name_refusal(path, asked=asked and _is_inside(path, (places.workspace,)))
-    if named:
+    is_ours = _is_inside(path, (places.workspace,))
+    if named := _name_refusal(path, asked=asked and is_ours):
         return named
-    if _is_among(path, _SYSTEM_ROOTS) and not _is_inside(path, (places.workspace,)):
-        return "it belongs to the system"
-    return ""
+    return "it belongs to the system" if _is_among(path, _SYSTEM_ROOTS) and not is_ours else ""
 
 
 def is_in_own_workspace(path: str, places: Places) -> bool:
@@ -144,6 +145,7 @@ def _name_refusal(path: str, *, asked: bool) -> str:
     return next(found, "")
 
 
+@lru_cache(maxsize=_JUDGED_PATHS)
 def read_refusal(path: str, places: Places) -> str:
     """Return why `path` (absolute, resolved) may not be read; empty when it may."""
     if _is_inside(path, places.own):
@@ -236,9 +238,8 @@ def iter_guarded_files(places: Places) -> Iterator[str]:
 def iter_guarded_folders(places: Places) -> Iterator[str]:
     """Yield folders all of whose files stay protected under a second name."""
     yield places.hermes
-    yield from (f"{places.home}/{name}" for name in (*KEY_FOLDERS, ".hermes", *AGENT_FOLDERS))
-    yield from (f"{places.home}/{name}" for name in (".config/autostart", ".config/systemd", ".config/fish"))
-    yield from (f"{places.home}/{name}" for name in APP_FOLDERS)
+    obeyed = (".config/autostart", ".config/systemd", ".config/fish")
+    yield from (f"{places.home}/{name}" for name in (*KEY_FOLDERS, ".hermes", *AGENT_FOLDERS, *obeyed, *APP_FOLDERS))
 
 
 @lru_cache(maxsize=8)
@@ -287,9 +288,8 @@ def expand_to_protected(path: str, places: Places) -> str:
 
 def _can_match(name: str, pattern: str) -> bool:
     """Return whether a shell may match `pattern` with `name`; a wildcard at its beginning matches no dot."""
-    if name == pattern:
-        return True
-    return fnmatch.fnmatchcase(name, pattern) and not (name.startswith(".") and not pattern.startswith((".", "[")))
+    is_hidden = name.startswith(".") and not pattern.startswith((".", "["))
+    return name == pattern or (fnmatch.fnmatchcase(name, pattern) and not is_hidden)
 
 
 def is_root_like(path: str, places: Places) -> bool:

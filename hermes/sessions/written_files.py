@@ -39,7 +39,7 @@ def _list_written_files(call: ToolCallPart, toolbox: Toolbox, context: ToolConte
         arguments = tool.parameters.decode(call.arguments)
     except ArgumentsError:
         return []
-    found = [str(context.resolve_path(use.path)) for use in tool.paths(arguments) if use.write and not has_failed]
+    found = [context.resolve_path(use.path) for use in tool.paths(arguments) if use.write and not has_failed]
     command = tool.command(arguments)
     if command:
         from hermes.safety.shell.commands import analyze_command

@@ -334,7 +334,7 @@ class _BatchRun:
         safeguard, context = self._context.safeguard, self._context
         if safeguard is None:
             return []
-        written = [str(context.resolve_path(use.path)) for use in item.tool.paths(item.arguments) if use.write]
+        written = [context.resolve_path(use.path) for use in item.tool.paths(item.arguments) if use.write]
         # What processes in the background change is marked from here on, if untrusted content is there by now.
         goes_on = context.state.started_processes is not None and bool(context.state.taint.list_sources())
         anything = _changes_anything(item) or goes_on

@@ -6,7 +6,6 @@ import codecs
 import os
 import stat
 from collections.abc import Sequence
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from msgspec import Struct
@@ -52,7 +51,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
     newline: str = "\n"
 
 
-def open_regular(path: Path, display_path: str, context: ToolContext) -> OpenedFile:
+def open_regular(path: str, display_path: str, context: ToolContext) -> OpenedFile:
     """Open a regular file for reading. Never blocks.
 
     Raises `ToolError` that says what is there instead, or why what was opened is not open to tools: the
@@ -62,7 +61,7 @@ def open_regular(path: Path, display_path: str, context: ToolContext) -> OpenedF
     from hermes.tools.path_access import hold_for_reading
 
     try:
-        with hold_for_reading(str(path), display_path, context) as held:
+        with hold_for_reading(path, display_path, context) as held:
             try:
                 handle, real = held.open_read(), held.real
             except OSError:
@@ -93,12 +92,12 @@ def _require_regular(held: HeldPath, display_path: str, context: ToolContext) ->
         raise ToolError(f"{display_path} is {kind}. Only regular files are read.")
 
 
-def get_file_kind(path: Path, display_path: str, context: ToolContext) -> str:
+def get_file_kind(path: str, display_path: str, context: ToolContext) -> str:
     """Return `file`, `folder` or `other`; empty where nothing is. Raises `ToolError` where it is closed, OSError."""
     from hermes.tools.path_access import hold_for_reading
 
     try:
-        with hold_for_reading(str(path), display_path, context) as held:
+        with hold_for_reading(path, display_path, context) as held:
             mode = held.read_status().st_mode
     except FileNotFoundError:
         return ""
@@ -118,7 +117,7 @@ def detect_encoding(head: bytes) -> tuple[str, bytes]:
     return ("", b"") if b"\0" in head[:_SNIFF_BYTES] else ("utf-8", b"")
 
 
-def load_text_file(path: Path, display_path: str, context: ToolContext) -> TextFile:
+def load_text_file(path: str, display_path: str, context: ToolContext) -> TextFile:
     """Return the whole text of a file, to be edited.
 
     Raises `ToolError`, also when it changed since this session saw it.
@@ -181,7 +180,7 @@ def check_unchanged(real: str, display_path: str, state: ToolState, status: os.s
         )
 
 
-def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> str:
+def save_file(path: str, display_path: str, data: bytes, ctx: ToolContext) -> str:
     """Write a file whole, with its folders, remember it as seen, and return its real path.
 
     Raises `ToolError`; the old file then stands. What is judged once more is the place that is written, held open, not
@@ -191,7 +190,7 @@ def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> s
     from hermes.tools.path_access import make_link_target
 
     try:
-        with hold_path(str(path), link_target=make_link_target(ctx)) as held:
+        with hold_path(path, link_target=make_link_target(ctx)) as held:
             _check_writable(held.real, display_path, ctx)
             held.replace(data)
             ctx.state.seen_files[held.real] = stamp_from_status(held.read_status())
@@ -200,12 +199,12 @@ def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> s
         raise ToolError(f"{display_path} cannot be written: {error.strerror}.") from None
 
 
-def delete_file(path: Path, display_path: str, ctx: ToolContext) -> None:
+def delete_file(path: str, display_path: str, ctx: ToolContext) -> None:
     """Delete a file, or the link of that name. Raises `ToolError`."""
     from hermes.tools.path_access import make_link_target
 
     try:
-        with hold_path(str(path), follow=False, link_target=make_link_target(ctx)) as held:
+        with hold_path(path, follow=False, link_target=make_link_target(ctx)) as held:
             _check_writable(held.real, display_path, ctx)
             held.remove()
             ctx.state.seen_files.pop(held.real, None)

@@ -32,7 +32,7 @@ def trace_use(use: PathUse, context: ToolContext) -> PathFacts:
     from hermes.safety.path_policy import PathJudgement, judge_path
     from hermes.tools.path_access import explain_obeyed, trace_path
 
-    path, outside, cwd = use.path, str(context.resolve_path(use.path)), str(context.state.cwd)
+    path, outside, cwd = use.path, context.resolve_path(use.path), str(context.state.cwd)
     op: Operation = "write" if use.write else "read"
     judged = judge_path(outside, op, cwd, context.places)
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):

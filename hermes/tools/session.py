@@ -266,11 +266,13 @@ class ToolContext(Struct, frozen=True, kw_only=True):
             raise ToolError(found.reason)
         return found
 
-    def resolve_path(self, path: str) -> Path:
-        """Return `path` as the person means it: `~` is their home, relative means from the current folder. Not
-        normalized.
+    def resolve_path(self, path: str) -> str:
+        """Return `path` as the person means it: `~` is their home, relative means from the current folder. Links and
+        `..` stay as they are.
         """
-        return Path(self._find_local_path(path))
+        found = self._find_local_path(path)
+        is_plain = "//" not in found and "/." not in found and not found.endswith("/")
+        return found if is_plain else str(Path(found))
 
     def resolve_real_path(self, path: str) -> str | None:
         """Return the resolved path with every symlink followed, as it is now, or None when that cannot be told."""

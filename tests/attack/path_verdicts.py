@@ -143,15 +143,13 @@ class Scene:
     def is_refused_by_name(self, path: str, *, write: bool) -> bool:
         """Whether the second wall explains a no."""
         context = self.session.context
-        judged = judge_path(
-            str(context.resolve_path(path)), "write" if write else "read", str(self.work), context.places
-        )
+        judged = judge_path(context.resolve_path(path), "write" if write else "read", str(self.work), context.places)
         real = judged.real.removeprefix(f"{self.home}/")
         return judged.verdict is not Verdict.ALLOW or (write and real.startswith("."))
 
     def goes_through_hidden(self, path: str) -> bool:
         """Whether only a name on the way is hidden: Landlock judges where a path ends, not the way to it."""
-        trace = trace_path(str(self.session.context.resolve_path(path)), self.session.context)
+        trace = trace_path(self.session.context.resolve_path(path), self.session.context)
         return trace is not None and bool(trace.hidden) and not SessionView(self.session.context).is_hidden(trace.real)
 
     async def close(self) -> None:

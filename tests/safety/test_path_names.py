@@ -158,7 +158,7 @@ def test_what_is_no_file_is_not_opened(places: Places, monkeypatch: pytest.Monke
             assert verdict(name, "read", places) is Verdict.DENY
             assert verdict(name, "write", places) is Verdict.DENY
         with pytest.raises(ToolError, match="named pipe"):
-            open_regular(proj / "pipe", "pipe", context(places))
+            open_regular(f"{proj}/pipe", "pipe", context(places))
     finally:
         listening.close()
 
@@ -172,12 +172,12 @@ def test_a_link_swapped_after_the_gate_leads_nowhere(places: Places) -> None:
     proj = Path(places.workspace)
     (proj / "data").symlink_to(f"{places.home}/.ssh")
     with pytest.raises(ToolError, match="not open to tools"):
-        open_regular(proj / "data/id_rsa", "data/id_rsa", context(places))
+        open_regular(f"{proj}/data/id_rsa", "data/id_rsa", context(places))
     with pytest.raises(ToolError, match="not open to tools"):
-        save_file(proj / "data/authorized_keys", "data/authorized_keys", b"evil", context(places))
+        save_file(f"{proj}/data/authorized_keys", "data/authorized_keys", b"evil", context(places))
     assert Path(places.home, ".ssh/authorized_keys").read_text() == "x"
     os.link(f"{places.home}/.ssh/id_rsa", proj / "hard")
     with pytest.raises(ToolError, match="another name"):
-        open_regular(proj / "hard", "hard", context(places))
-    save_file(proj / "fine/b.txt", "fine/b.txt", b"good", context(places))
+        open_regular(f"{proj}/hard", "hard", context(places))
+    save_file(f"{proj}/fine/b.txt", "fine/b.txt", b"good", context(places))
     assert (proj / "fine/b.txt").read_bytes() == b"good"

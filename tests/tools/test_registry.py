@@ -189,5 +189,5 @@ def test_a_context_resolves_paths(tmp_path: object) -> None:
     from pathlib import Path
 
     context = make_context(Path(str(tmp_path)))
-    assert str(context.resolve_path("~/x")) == f"{context.places.home}/x"
-    assert str(context.resolve_path("x")) == f"{context.state.cwd}/x"
+    assert context.resolve_path("~/x") == f"{context.places.home}/x"
+    assert context.resolve_path("x") == f"{context.state.cwd}/x"

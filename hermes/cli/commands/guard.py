@@ -7,12 +7,12 @@ import sys
 
 import msgspec
 
-from hermes.admin.guard import FIELDS, Plain, PolicyChecker, PolicyQuestion, name_effect
+from hermes.admin.guard import FIELDS, PolicyChecker, PolicyQuestion, name_effect
 from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
-from hermes.core.encoding import to_json
+from hermes.core.encoding import Plain, to_json
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import N_, localize, tr
 from hermes.util.text import escape_confusable_characters

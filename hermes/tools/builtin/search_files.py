@@ -236,7 +236,7 @@ def _sort_rows(records: Iterable[bytes]) -> Iterator[SearchRow | None]:
 def _open_job(args: SearchFilesParams, ctx: ToolContext, held: ExitStack) -> _SearchJob:
     """Return the job for an engine, with what is searched held open. Raises `ToolError`."""
     try:
-        place = held.enter_context(hold_for_reading(str(ctx.resolve_path(args.path)), args.path, ctx))
+        place = held.enter_context(hold_for_reading(ctx.resolve_path(args.path), args.path, ctx))
         mode = place.read_status().st_mode
         if stat.S_ISREG(mode):
             folder, name = os.open(".", LISTED_FOLDER_FLAGS, dir_fd=place.handle), place.name

@@ -1,7 +1,6 @@
 """`write_file`: writes a whole file, atomically, in the encoding and line ends that it had."""
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -30,7 +29,7 @@ async def write_file(
     return await asyncio.to_thread(_write_text, target, path, content, ctx)
 
 
-def _write_text(target: Path, display_path: str, content: str, ctx: ToolContext) -> str:
+def _write_text(target: str, display_path: str, content: str, ctx: ToolContext) -> str:
     from hermes.tools.edits import describe_syntax_error
 
     like, existed = _read_existing(target, display_path, ctx)
@@ -47,7 +46,7 @@ def _write_text(target: Path, display_path: str, content: str, ctx: ToolContext)
     return " ".join(note for note in notes if note)
 
 
-def _read_existing(target: Path, display_path: str, ctx: ToolContext) -> tuple[TextFile, bool]:
+def _read_existing(target: str, display_path: str, ctx: ToolContext) -> tuple[TextFile, bool]:
     """Return how the file that is there is written, and whether there is one. Raises `ToolError` when it must
     stay.
     """

@@ -154,7 +154,7 @@ def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -
 
     folder = str(arguments.get("workdir") or ".")
     real = context.resolve_real_path(folder)
-    cwd = real if real is not None and ".." in folder.split("/") else str(context.resolve_path(folder))
+    cwd = real if real is not None and ".." in folder.split("/") else context.resolve_path(folder)
     places = context.places
     if real == places.workspace:
         places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
