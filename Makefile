@@ -33,7 +33,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test test-fast check matrix faults torture resume-race writers file-kills stops escapes backends fuzz cap-race bench tools many recall talk \
+.PHONY: run test test-fast check compiled matrix faults torture resume-race writers file-kills stops escapes backends fuzz cap-race bench tools many recall talk \
   cron-year ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -73,6 +73,10 @@ shape: $(VENV)/dev.stamp
 deps: $(VENV)/dev.stamp
 	$(BIN)/deptry .
 	$(BIN)/vulture hermes tests/vendors --min-confidence 80
+
+# Leaves the compiled forms of all that the tests import.
+compiled: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest --collect-only -q >/dev/null
 
 matrix: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.llm.error_matrix
