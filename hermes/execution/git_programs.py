@@ -93,7 +93,7 @@ def is_led_to(path: str, home: str) -> bool:
 @lru_cache(maxsize=256)
 def _find_led_places(folder: str, home: str, _age: int) -> tuple[str, ...]:
     found: list[str] = []
-    for at in _walk_up(folder):
+    for at in _list_upward(folder):
         git = _git_folder_of(at)
         common = _read_line(os.path.join(git, "commondir")) if git else ""
         for one in dict.fromkeys((git, os.path.realpath(os.path.join(git, common)))) if git else ():
@@ -104,9 +104,13 @@ def _find_led_places(folder: str, home: str, _age: int) -> tuple[str, ...]:
 
 def _walk_up(folder: str) -> Iterator[str]:
     """Yield a folder, without links, and those that it is in."""
-    at = os.path.realpath(folder)
-    yield at
-    yield from map(str, PurePosixPath(at).parents)
+    return _list_upward(os.path.realpath(folder))
+
+
+def _list_upward(folder: str) -> Iterator[str]:
+    """Yield a folder (resolved), and those that it is in."""
+    yield folder
+    yield from map(str, PurePosixPath(folder).parents)
 
 
 def _find_work_tree(folder: str) -> str:
