@@ -58,6 +58,8 @@ def _list_made_folders(judged: CommandJudgement, context: ToolContext) -> set[st
 def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[..., str], budget: PatternBudget) -> str:
     """Return the folder that has to be opened so that a path can be removed from it."""
     folder = _resolve(os.path.dirname(path), context)
+    if os.path.join(folder, os.path.basename(path)) == context.places.workspace:
+        return ""  # what runs there cannot take the folder itself away, whoever opens what is around it
     is_there = any(map(os.path.lexists, list_matches(context.backend.to_local_path(path), budget)))
     if not folder or not is_there or context.backend.is_writable(folder):
         return ""
@@ -68,8 +70,10 @@ def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[.
 def _list_made(judged: CommandJudgement, changing: Iterable[SimpleCommand], context: ToolContext) -> set[str]:
     """Return what programs are given a path of at which nothing is, where what they write is not known otherwise."""
     known = {one.argv for one in judged.effects if one.kind in CHANGING_KINDS}
-    guessed = (SimpleCommand(one.argv[1:], one.cwd) for one in changing if one.argv not in known)
-    named = filter(_is_plain, list_command_paths(guessed, context.places, is_slashed=True))
+    guessed = [one for one in changing if one.argv not in known]
+    words = (SimpleCommand(one.argv[1:], one.cwd) for one in guessed)
+    named = set(filter(_is_plain, list_command_paths(words, context.places, is_slashed=True)))
+    named |= list_command_paths(filter(_takes_empty_folder, guessed), context.places, is_slashed=True)
     return {one for one in named if _is_usable(one) and not os.path.lexists(context.backend.to_local_path(one))}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from hermes.safety.paths import is_or_below
-from hermes.safety.shell.findings import CommandJudgement, SimpleCommand, Verdict
+from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand, Verdict
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import PathUse
 
@@ -52,10 +52,12 @@ def list_closed_paths(
     """Yield what a command names and does not see, or may not write, where a person may open it: its run would miss
     that, or stop halfway. `changing` are those of its programs that do more than look.
     """
+    from hermes.tools.named_paths import list_targets
     from hermes.tools.outside_writes import find_outside_writes
     from hermes.tools.path_access import SessionView, list_opened_by_yes
 
     view = SessionView(context)
+    named = {*named, *list_targets(judged.effects, EffectKind.READS)}
     kept = find_outside_writes(judged, changing, context)
     yield from (structs.replace(trace_use(PathUse(one, write=True), context), kept=kept[one]) for one in kept)
     read = (trace_use(PathUse(one), context) for one in sorted(named) if one not in kept and view.can_be_opened(one))

@@ -464,7 +464,7 @@ _BARE_PATH = re.compile(r"(?:^|[\s:=(,])(/[^\s:'\"`,;()]{1,1000})")
 
 
 _NAME_BEFORE_REASON = re.compile(
-    r"(?:^|: )([^\s:'\"`‘’]{1,500}): (?:read-only file system|permission denied)", re.IGNORECASE
+    r"(?:^|: |\b(?:create|open|file) )([^\s:'\"`‘’]{1,500}): (?:read-only file system|permission denied)", re.IGNORECASE
 )
 
 

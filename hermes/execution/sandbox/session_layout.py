@@ -34,6 +34,8 @@ from hermes.safety.layout import AccessLayout
 from hermes.safety.paths import is_or_below
 
 _ENTERED_FOLDER = re.compile(r"(?:^|[\s;&|({])cd\s+(?:-\S+\s+)?[\"']?([^\s\"';&|()$`]{1,1000})")
+_TOLD_FOLDER = re.compile(r": Entering directory [`']([^'\n]{1,1000})'")
+"""What make and ninja print when they go on in another folder."""
 _MAX_ENTERED = 8
 _MAX_LAYOUT_SECONDS = 5.0
 """Seconds after which a command's layout is made again without a change that was seen: not all folders are watched."""
@@ -129,9 +131,10 @@ class SessionLayout:
     def find_denied_path(self, command: str, cwd: str, output: str) -> DeniedPath | None:
         """Return the path that a command was kept from writing, or reading, where a grant would open it.
 
-        What it complained of is looked for in its folder, and in those that it enters by its own words.
+        What it complained of is looked for in its folder, and in those that it enters by its own words, or says so.
         """
-        entered = (self._policy.places.expand_path(one, cwd) for one in _ENTERED_FOLDER.findall(command))
+        named = (*_ENTERED_FOLDER.findall(command), *dict.fromkeys(_TOLD_FOLDER.findall(output)))
+        entered = (self._policy.places.expand_path(one, cwd) for one in named)
         found = (self._find_denied_in(folder, output) for folder in (cwd, *itertools.islice(entered, _MAX_ENTERED)))
         return next((one for one in found if one is not None), None)
 

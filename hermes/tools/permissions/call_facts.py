@@ -106,7 +106,7 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     effects = (*own, *reached, *kept, *_find_read_files(judged, words, context.places.home))
     return structs.replace(
         facts,
-        paths=(*paths, *list_closed_paths(judged, words, changing, context)),
+        paths=(*paths, *list_closed_paths(structs.replace(judged, effects=reached), words, changing, context)),
         subject=command,
         subjects=policy_subjects(judged, effects, command),
         cwd=cwd,

@@ -1,0 +1,41 @@
+"""Finds what git's remotes stand for: hosts, and folders of this machine."""
+
+import os
+import re
+
+from msgspec import structs
+
+from hermes.execution.git_programs import find_config_file, read_remotes
+from hermes.safety.shell.findings import CommandEffect, CommandJudgement, EffectKind
+from hermes.tools.session import ToolContext
+
+_HOST = re.compile(r"(?:\w+://)?(?:[^@/]*@)?([\w.-]+)[:/]")
+_LOCAL = ("/", ".", "file://")
+
+
+def name_remotes(effect: CommandEffect, judged: CommandJudgement, context: ToolContext) -> list[CommandEffect]:
+    """Return what a command of git reaches: hosts, and the folders of this machine (absolute) that are remotes, as what
+    it reads or writes. A remote that is not known keeps its name.
+    """
+    options = any(word.startswith("-") for word in effect.argv[1:2])  # `-C`, `--git-dir`: another repository
+    folders = {one.cwd for one in judged.commands if one.argv[: len(effect.argv)] == effect.argv}
+    if options or "GIT_DIR" in context.state.environment or len(folders) != 1:
+        return [effect]
+    folder, sends = folders.pop(), effect.kind is EffectKind.SENDS
+    remotes = read_remotes(folder, context.places.workspace)
+    hosts: list[str] = []
+    paths: list[str] = []
+    for name in effect.targets:
+        is_named = "." not in name and "/" not in name
+        urls = remotes.get(name, {}) if is_named else {"url": name} if name.startswith(_LOCAL) else {}
+        url = (urls.get("pushurl") if sends else None) or urls.get("url") or ""
+        if url.startswith(_LOCAL):
+            # git goes to the top of its work tree before it looks for a remote that it knows by name
+            start = os.path.dirname(os.path.dirname(find_config_file(folder, context.places.workspace)))
+            paths.append(os.path.normpath(os.path.join(start if is_named else folder, url.removeprefix("file://"))))
+        else:
+            found = _HOST.match(url)
+            hosts.append(found[1] if found else name)
+    reached = [structs.replace(effect, targets=tuple(hosts))] if hosts or not effect.targets else []
+    kind = EffectKind.WRITES if sends else EffectKind.READS
+    return [*reached, *([CommandEffect(kind, effect.argv, tuple(paths))] if paths else [])]
