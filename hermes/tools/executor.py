@@ -557,9 +557,9 @@ def _changes_anything(item: _PreparedCall) -> bool:
 
 def _list_approved(item: _PreparedCall, written: _WrittenFiles) -> list[str]:
     """Return the files that a person has allowed by their names, and whose text they could see: a question shows what
-    stands in the call, and nothing of what was in a file before.
+    stands in the call of a file tool, nothing of what was in a file before, and not what a command will come by.
     """
-    is_shown = item.asked and not written.earlier
+    is_shown = item.asked and not written.earlier and not item.tool.command(item.arguments)
     return [one for effect in item.decision.effects for one in effect.targets] if is_shown else []
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 
@@ -90,8 +91,8 @@ _LESS_NETWORK_NOTE = (
     b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 )
 _NOT_ALONE = (
-    "Without bubblewrap git's settings change only while nothing else of the session runs, which could change them, "
-    "too: end what runs in the background first."
+    "git's settings change only while nothing else of the session runs, which could change them, too: end what runs "
+    "in the background first."
 )
 _UNSIGNED_NOTE = b"\n[sandbox: no key is in here, so git signs nothing; the person can sign what was recorded]\n"
 _MAX_STARTS = 5
@@ -172,7 +173,7 @@ class SandboxBackend:
         network = min(self._policy.network, command.network, key=_NETWORK_ORDER.index)
         if network is not NetworkMode.ON and not support.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
-        if support.mechanism is SandboxMechanism.LANDLOCK and not _may_run_beside(command, self._commands):
+        if not _may_run_beside(command, self._commands):
             raise ToolError(_NOT_ALONE)
         with self._planted.count_start():
             layout = await self._prepare_layout(command)
@@ -206,6 +207,7 @@ class SandboxBackend:
                     _make_refusal_printer(sink if command.interactive else later.append),
                 )
             signal: StartSignal | None = None
+            is_fixed = make_fixed_check(layout)
             with ExitStack() as given:
                 exits = await self._make_exits(support, network, proxy, undo, given)
                 with _make_wrapper(support, command, self._get_tmpdir(), layout, network, exits) as wrapper:
@@ -214,6 +216,7 @@ class SandboxBackend:
                         undo.callback(signal.close)
                     local_command = await self._local.start(command, sink, wrapper)
             running = SandboxedCommand(self, local_command, sink, layout, undo.pop_all())
+            running.is_fixed = is_fixed
             running.may_change_settings = bool(command.git_settings)
             running.network = network
             running.proxy = proxy
@@ -225,16 +228,16 @@ class SandboxBackend:
         self._commands.append(running)
         return running, signal
 
-    async def quarantine_planted(self, layout: AccessLayout) -> list[str]:
+    async def quarantine_planted(self, command: "SandboxedCommand") -> list[str]:
         """Quarantine files that programs would obey, after a command that could have made them; return a line for each
         thing.
         """
         # What one of them may change is not fixed, whichever ends first.
-        others = (one.layout for one in self._commands if not (one.is_settled and one.is_over))
-        checks = [make_fixed_check(one) for one in (layout, *others)]
+        others = (one for one in self._commands if not (one.is_settled and one.is_over))
+        checks = [one.is_fixed for one in (command, *others)]
         notes = await self._planted.look(
-            layout,
-            lambda path: all(fixed(path) for fixed in checks),
+            command.layout,
+            lambda path: all(is_fixed(path) for is_fixed in checks),
             lambda: all(one.is_over for one in self._commands),
         )
         return [*notes, *self._planted.describe_size()]
@@ -242,7 +245,7 @@ class SandboxBackend:
     async def look_again(self) -> Sequence[str]:
         """Look again at what commands have left that still run; return a line for each thing that was moved aside."""
         running = [one for one in self._commands if not one.is_over]
-        return await self.quarantine_planted(running[-1].layout) if running else ()
+        return await self.quarantine_planted(running[-1]) if running else ()
 
     def note_leftovers(self, layout: AccessLayout) -> bytes:
         """Return a line for the model, once a session: that files in /tmp will not stay."""
@@ -422,7 +425,9 @@ class SandboxBackend:
 
 
 def _may_run_beside(command: ShellCommand, others: Iterable["SandboxedCommand"]) -> bool:
-    """Return whether a command can run beside others where the kernel does not tell which of them changes a file."""
+    """Return whether a command can run beside others: what one of them may change all may, since the kernel takes the
+    mounts over a file away when the file is replaced.
+    """
     running = [one for one in others if not one.is_over]
     return not running or not (command.git_settings or any(one.may_change_settings for one in running))
 
@@ -442,6 +447,8 @@ class SandboxedCommand:
         self._local_command = local_command
         self._sink = sink
         self.layout = layout
+        self.is_fixed: Callable[[str], bool] = lambda path: False
+        """Whether the kernel keeps it from changing a file, as far as mounts can."""
         self._resources = resources
         self._settle_lock = asyncio.Lock()
         self.may_change_settings = False
@@ -526,9 +533,10 @@ class SandboxedCommand:
     async def _check_leftovers(self) -> None:
         async with self._settle_lock:
             if not self.is_settled:
-                for note in await self._backend.quarantine_planted(self.layout):
+                is_last = self.is_over  # what is left of it may change more
+                for note in await self._backend.quarantine_planted(self):
                     self._sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
-                self.is_settled = True
+                self.is_settled = is_last
             if self.is_over:
                 await self.release()
 
@@ -556,5 +564,25 @@ def _make_refusal_printer(sink: OutputSink) -> Callable[[str], None]:
 
 
 def make_fixed_check(layout: AccessLayout) -> Callable[[str], bool]:
-    """Return a test whether commands in this layout could not change a file, where mounts protect it."""
-    return lambda path: layout.access_of(path) is not PathAccess.WRITE
+    """Return a test whether a command that starts now in this layout cannot change a file, where mounts protect it.
+
+    A mount is gone once somebody, outside too, renames a file over the one that it was made over, or deletes that.
+    """
+    read_only = layout.paths_with(PathAccess.READ)
+    inside = (one for one in read_only if layout.access_of(os.path.dirname(one)) is PathAccess.WRITE)
+    mounted = {path: _identify(path) for path in inside}
+
+    def is_fixed(path: str) -> bool:
+        stands = all(_identify(one) == known for one, known in mounted.items() if is_or_below(path, one))
+        return stands and layout.access_of(path) is not PathAccess.WRITE
+
+    return is_fixed
+
+
+def _identify(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from another of its name; its number alone may be given again to the next one."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, 0 if stat.S_ISDIR(status.st_mode) else status.st_ctime_ns

@@ -41,6 +41,10 @@ _QUOTED, _EXPANDED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\""), re.compile(r"[\\*?\[
 _OUTPUT_ELSEWHERE, _HOME = re.compile(r"\s2>&1(?=[\s;|&]|$)"), re.compile(r"\$HOME\b|\$\{HOME\}")
 _NEUTRAL_COMMANDS = ("echo", "true", "cd", "pwd")
 _NEUTRAL_VERBS, _RECORDING_VERBS = ("config", "remote", "status"), ("add", "commit", "log", "diff", "init")
+_PLAIN_OPTIONS = str.split(
+    "-q --quiet -m --message -a --all -am -qm -qam -A --allow-empty -b --oneline --format --stat -1"
+)
+"""Options by which such a verb neither writes a file of its own nor takes from one."""
 _NEVER_CHANGED = "settings that let git run programs are not changed from the sandbox: the person does that"
 
 
@@ -103,9 +107,14 @@ def _is_neutral_command(one: SimpleCommand) -> bool:
     """Return whether a command beside a change can have no effect of its own that matters here."""
     if one.argv[:1] != ("git",):
         return one.argv[0] in _NEUTRAL_COMMANDS
-    verb, _ = _split_call(one)
+    verb, rest = _split_call(one)
+    is_recording = verb in _RECORDING_VERBS and all(map(_is_plain_option, rest))
     # What records changes is harmless in a repository in which nothing but git itself runs by that.
-    return verb in _NEUTRAL_VERBS or (verb in _RECORDING_VERBS and list_repository_programs(one.cwd) == [])
+    return verb in _NEUTRAL_VERBS or (is_recording and list_repository_programs(one.cwd) == [])
+
+
+def _is_plain_option(word: str) -> bool:
+    return word[:1] != "-" or word.partition("=")[0] in _PLAIN_OPTIONS
 
 
 def _is_undecidable(one: SimpleCommand) -> bool:
