@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
-from hermes.execution.git_settings import find_led_places, list_harmful_parts, list_settings
+from hermes.execution.git_settings import find_led_places, list_harmful_parts
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, SimpleCommand
 
@@ -62,24 +62,6 @@ def find_config_file(folder: str, workspace: str) -> str:
     found = os.path.join(at, ".git", "config")
     inside = is_or_below(at, os.path.realpath(workspace))
     return found if inside and os.path.isfile(found) and os.path.realpath(found) == found else ""
-
-
-def read_remotes(folder: str, workspace: str) -> dict[str, dict[str, str]]:
-    """Return the addresses (`url`, `pushurl`) of each remote of the repository that a folder of the workspace is in.
-
-    Those are left out that have several of a kind, and all where settings rewrite addresses.
-    """
-    settings = list_settings(find_config_file(folder, workspace))
-    if any(one.key in ("insteadof", "pushinsteadof") or one.section in ("include", "includeif") for one in settings):
-        return {}
-    remotes: dict[str, dict[str, str]] = {}
-    several: set[str] = set()
-    for one in settings:
-        if one.section == "remote" and one.subsection is not None and one.key in ("url", "pushurl"):
-            named = remotes.setdefault(one.subsection, {})
-            several |= {one.subsection} if one.key in named else set()
-            named[one.key] = one.value or ""
-    return {name: {} if name in several else named for name, named in remotes.items()}
 
 
 def is_led_to(path: str, home: str) -> bool:

@@ -18,7 +18,8 @@ _MAX_FILLED = 2_000
 
 def find_changed_files(decision: PermissionDecision, context: ToolContext) -> list[str]:
     """Return the files that a command is known to change: in the workspace those that exist, since a listing of it may
-    lack what git ignores; outside of it those that it makes, too, and those that it puts into a folder.
+    lack what git ignores; outside of it those that it makes, too, those that it puts into a folder, and those of a
+    folder that it moves.
     """
     found: set[str] = set()
     filled: list[Iterator[str]] = []
@@ -30,6 +31,10 @@ def find_changed_files(decision: PermissionDecision, context: ToolContext) -> li
             continue
         elif not os.path.isdir(path):
             found.add(path)
+        elif effect.kind is EffectKind.DELETES:
+            filled.append(
+                _list_files(path, budget, with_folders=True)
+            )  # a folder that is moved away: undo takes it from where it went
         elif effect.kind is EffectKind.OVERWRITES:
             filled.append(_list_filled(path, effect, decision.cwd or str(context.state.cwd), context, budget))
     return sorted(found.union(islice((one for names in filled for one in names), _MAX_FILLED)))
@@ -69,7 +74,7 @@ def _list_replaced(folder: str, name: str, source: str, budget: PatternBudget) -
         yield from _list_files(path, budget)
 
 
-def _list_files(path: str, budget: PatternBudget) -> Iterator[str]:
+def _list_files(path: str, budget: PatternBudget, *, with_folders: bool = False) -> Iterator[str]:
     """Yield a path that is no folder, or what lies in the folder, as far as the budget goes."""
     if os.path.islink(path) or not os.path.isdir(path):
         yield path
@@ -77,4 +82,5 @@ def _list_files(path: str, budget: PatternBudget) -> Iterator[str]:
     for at, folders, names in os.walk(path):
         if not budget.spend(1 + len(folders) + len(names)):
             return
+        yield from [at] if with_folders else []
         yield from (os.path.join(at, name) for name in names)

@@ -5,7 +5,8 @@ import re
 
 from msgspec import structs
 
-from hermes.execution.git_programs import find_config_file, read_remotes
+from hermes.execution.git_programs import find_config_file
+from hermes.execution.git_settings import list_settings
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, EffectKind
 from hermes.tools.session import ToolContext
 
@@ -39,3 +40,21 @@ def name_remotes(effect: CommandEffect, judged: CommandJudgement, context: ToolC
     reached = [structs.replace(effect, targets=tuple(hosts))] if hosts or not effect.targets else []
     kind = EffectKind.WRITES if sends else EffectKind.READS
     return [*reached, *([CommandEffect(kind, effect.argv, tuple(paths))] if paths else [])]
+
+
+def read_remotes(folder: str, workspace: str) -> dict[str, dict[str, str]]:
+    """Return the addresses (`url`, `pushurl`) of each remote of the repository that a folder of the workspace is in.
+
+    Those are left out that have several of a kind, and all where settings rewrite addresses.
+    """
+    settings = list_settings(find_config_file(folder, workspace))
+    if any(one.key in ("insteadof", "pushinsteadof") or one.section in ("include", "includeif") for one in settings):
+        return {}
+    remotes: dict[str, dict[str, str]] = {}
+    several: set[str] = set()
+    for one in settings:
+        if one.section == "remote" and one.subsection is not None and one.key in ("url", "pushurl"):
+            named = remotes.setdefault(one.subsection, {})
+            several |= {one.subsection} if one.key in named else set()
+            named[one.key] = one.value or ""
+    return {name: {} if name in several else named for name, named in remotes.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.obedient_scene import NO, SESSION, Scene, says, scene
+from tests.attack.obedient_scene import MECHANISM, NO, SESSION, Scene, says, scene
 
 WORK = "home/code/work"
 GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@y.z", "-c", "init.defaultBranch=main")
@@ -27,6 +27,7 @@ def list_questions(one: Scene) -> list[str]:
     return [str(asked.reason) for asked in one.asked]
 
 
+@pytest.mark.skipif(MECHANISM == "landlock", reason="Landlock alone lets git move no objects into a repository")
 @pytest.mark.needs("git")
 @pytest.mark.parametrize(
     "url", ["../remotes/shop.git", "{beside}/remotes/shop.git", "file://{beside}/remotes/shop.git"]
@@ -111,5 +112,19 @@ async def test_a_folder_that_make_goes_to_is_asked_about_once_it_failed_there() 
         lib.mkdir()
         (lib / "Makefile").write_text("all:\n\techo built > out.a\n")
         (one.home.cwd / "Makefile").write_text("all:\n\t$(MAKE) -C ../lib all\n")
-        said = await one.run(f"ls {lib} && make", says(SESSION))
+        await one.run(f"ls {lib} && make", says(SESSION))
+        said = await one.run("make", says(NO))
         assert (lib / "out.a").exists(), (said, list_questions(one))
+
+
+@pytest.mark.parametrize("command", ["mv {docs}/data ./d", "mv -t . {docs}/data", "mv {docs}/* ."])
+async def test_a_folder_that_is_moved_out_of_an_opened_place_comes_back(command: str) -> None:
+    async with scene(trusted=True, workspace=WORK) as one:
+        one.open_tmp()
+        docs = one.home.cwd.resolve().with_name("docs")
+        (docs / "data/deep").mkdir(parents=True)
+        (docs / "data/deep/mine").write_text("mine")
+        await one.run(f"echo x > {docs}/new", says(SESSION))
+        await one.run(command.format(docs=docs), says(NO))
+        await one.app.session_undo(one.actor).undo_turns()
+        assert (docs / "data/deep/mine").read_text() == "mine", list_questions(one)

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from hermes.execution.git_programs import find_config_file, read_remotes
+from hermes.execution.git_programs import find_config_file
 
 
 def test_the_nearest_repository_in_the_workspace_counts(tmp_path: Path) -> None:
@@ -19,27 +19,3 @@ def test_the_nearest_repository_in_the_workspace_counts(tmp_path: Path) -> None:
     (inner / ".git").unlink()
     (inner / ".git").symlink_to(tmp_path / "elsewhere/.git")
     assert find_config_file(str(inner), str(work)) == ""
-
-
-REMOTES = """[core]
-\tbare = false
-[remote "origin"]
-\turl = git@one.example:a/b.git
-\tpushurl = https://two.example/a/b
-\tfetch = +refs/heads/*:refs/remotes/origin/*
-[remote "both"]
-\turl = https://one.example/a
-\turl = https://two.example/a
-"""
-
-
-def test_a_remote_has_addresses_where_there_is_one_of_a_kind(tmp_path: Path) -> None:
-    git = tmp_path / "work/.git"
-    git.mkdir(parents=True)
-    (git / "config").write_text(REMOTES)
-    work = str(tmp_path / "work")
-    named = {"url": "git@one.example:a/b.git", "pushurl": "https://two.example/a/b"}
-    assert read_remotes(work, work) == {"origin": named, "both": {}}
-    assert read_remotes(work, str(tmp_path / "elsewhere")) == {}
-    (git / "config").write_text(f'{REMOTES}[url "https://three.example/"]\n\tinsteadOf = https://one.example/\n')
-    assert read_remotes(work, work) == {}
