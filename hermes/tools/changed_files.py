@@ -30,6 +30,8 @@ def find_changed_files(decision: PermissionDecision, context: ToolContext) -> li
             continue
         elif not os.path.isdir(path):
             found.add(path)
+        elif any(map(glob.has_magic, effect.targets)):  # what a pattern stands for may be known as its folder alone
+            filled.append(filter(context.backend.is_writable, _list_files(path, budget)))
         elif effect.kind is EffectKind.OVERWRITES:
             filled.append(_list_filled(path, effect, decision.cwd or str(context.state.cwd), context, budget))
     return sorted(found.union(islice((one for names in filled for one in names), _MAX_FILLED)))
