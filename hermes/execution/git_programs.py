@@ -68,20 +68,19 @@ def is_led_to(path: str, home: str) -> bool:
     """Return whether git runs what is written to a path (absolute, resolved), or takes it for its settings, because a
     repository that the path lies in leads there.
     """
-    led = _find_led_places(os.path.dirname(path), home, int(time.monotonic() / _CACHE_SECONDS))
+    age = int(time.monotonic() / _CACHE_SECONDS)
+    led = (one for at in _list_upward(os.path.dirname(path)) for one in _find_led_places(at, home, age))
     return any(is_or_below(path, one) for one in led)
 
 
 @lru_cache(maxsize=256)
 def _find_led_places(folder: str, home: str, _age: int) -> tuple[str, ...]:
-    found: list[str] = []
-    for at in _list_upward(folder):
-        git = _git_folder_of(at)
-        common = _read_line(os.path.join(git, "commondir")) if git else ""
-        for one in dict.fromkeys((git, os.path.realpath(os.path.join(git, common)))) if git else ():
-            led = find_led_places(one, home, (at,))
-            found += [*led.hooks, *led.settings]
-    return tuple(dict.fromkeys(found))
+    """Return where the repository of a folder leads, if the folder has one itself."""
+    git = _git_folder_of(folder)
+    common = _read_line(os.path.join(git, "commondir")) if git else ""
+    found = dict.fromkeys((git, os.path.realpath(os.path.join(git, common)))) if git else ()
+    led = (find_led_places(one, home, (folder,)) for one in found)
+    return tuple(place for one in led for place in (*one.hooks, *one.settings))
 
 
 def _walk_up(folder: str) -> Iterator[str]:

@@ -86,6 +86,7 @@ HOME_FOLDERS = re.compile(r"^(/home/[^/]+|/root|/Users/[^/]+|/var/root)(?=/|$)")
 _TOOL_CHAINS = frozenset(TOOL_CHAINS)
 _START_PLACES = frozenset((*START_FILES, *START_FOLDERS))
 COPY_SIGN = re.compile(r"(?<![\W_])[\W_]+(?:backup|bak|copy|old|orig|saved?)\d*\b|(?<!~)~+$", re.IGNORECASE)
+_START_PARENTS = {one[: at.start()] for one in (*CLOSED_FOLDERS, *CLOSED_FILES) for at in re.finditer("/", one)}
 _KEY_NAMES = frozenset(place.rpartition("/")[2].lstrip(".").lower() for place in KEY_FOLDERS)
 _BY_NAME = (
     (_SECRET_NAME, "it is a private key"),
@@ -134,8 +135,7 @@ def has_start_files_below(path: str, places: Places) -> bool:
     """Return whether files that run at the start of other programs, or hold keys, would lie below a folder
     of the home.
     """
-    below = _path_below(path, places.home)
-    return bool(below) and any(one.startswith(f"{below}/") for one in (*CLOSED_FOLDERS, *CLOSED_FILES))
+    return _path_below(path, places.home) in _START_PARENTS
 
 
 def _name_refusal(path: str, *, asked: bool) -> str:

@@ -31,10 +31,9 @@ def find_changed_files(decision: PermissionDecision, context: ToolContext) -> li
             continue
         elif not os.path.isdir(path):
             found.add(path)
-        elif effect.kind is EffectKind.DELETES:
-            filled.append(
-                _list_files(path, budget, with_folders=True)
-            )  # a folder that is moved away: undo takes it from where it went
+        elif effect.kind is EffectKind.DELETES or any(map(glob.has_magic, effect.targets)):
+            # A folder that is moved away, or all that is known of what a pattern stands for.
+            filled.append(filter(context.backend.is_writable, _list_files(path, budget, with_folders=True)))
         elif effect.kind is EffectKind.OVERWRITES:
             filled.append(_list_filled(path, effect, decision.cwd or str(context.state.cwd), context, budget))
     return sorted(found.union(islice((one for names in filled for one in names), _MAX_FILLED)))

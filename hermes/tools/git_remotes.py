@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
@@ -24,22 +25,37 @@ def name_remotes(effect: CommandEffect, judged: CommandJudgement, context: ToolC
         return [effect]
     folder, sends = folders.pop(), effect.kind is EffectKind.SENDS
     remotes = read_remotes(folder, context.places.workspace)
-    hosts: list[str] = []
-    paths: list[str] = []
-    for name in effect.targets:
-        is_named = "." not in name and "/" not in name
-        urls = remotes.get(name, {}) if is_named else {"url": name} if name.startswith(_LOCAL) else {}
-        url = (urls.get("pushurl") if sends else None) or urls.get("url") or ""
-        if url.startswith(_LOCAL):
-            # git goes to the top of its work tree before it looks for a remote that it knows by name
-            start = os.path.dirname(os.path.dirname(find_config_file(folder, context.places.workspace)))
-            paths.append(os.path.normpath(os.path.join(start if is_named else folder, url.removeprefix("file://"))))
-        else:
-            found = _HOST.match(url)
-            hosts.append(found[1] if found else name)
-    reached = [structs.replace(effect, targets=tuple(hosts))] if hosts or not effect.targets else []
+    urls = {name: _find_url(name, remotes, sends=sends) for name in effect.targets}
+    hosts = tuple(_name_host(url) or name for name, url in urls.items() if not url.startswith(_LOCAL))
+    # git goes to the top of its work tree before it looks for a remote
+    top = os.path.dirname(os.path.dirname(find_config_file(folder, context.places.workspace))) or folder
     kind = EffectKind.WRITES if sends else EffectKind.READS
-    return [*reached, *([CommandEffect(kind, effect.argv, tuple(paths))] if paths else [])]
+    local = CommandEffect(kind, effect.argv, tuple(_list_local(urls.values(), top)))
+    return _drop_empty(structs.replace(effect, targets=hosts), local) if urls else [effect]
+
+
+def _drop_empty(*effects: CommandEffect) -> list[CommandEffect]:
+    return [one for one in effects if one.targets]
+
+
+def _list_local(urls: Iterable[str], top: str) -> Iterator[str]:
+    """Yield the folders (absolute) of the addresses that are some of this machine."""
+    for url in urls:
+        if url.startswith(_LOCAL):
+            yield os.path.normpath(os.path.join(top, url.removeprefix("file://")))
+
+
+def _find_url(name: str, remotes: Mapping[str, Mapping[str, str]], *, sends: bool) -> str:
+    """Return the address of a remote, or the name itself where that is a path; empty where it is not known."""
+    if "." in name or "/" in name:
+        return name if name.startswith(_LOCAL) else ""
+    urls = remotes.get(name, {})
+    return (urls.get("pushurl") if sends else None) or urls.get("url") or ""
+
+
+def _name_host(url: str) -> str:
+    found = _HOST.match(url)
+    return found[1] if found else ""
 
 
 def read_remotes(folder: str, workspace: str) -> dict[str, dict[str, str]]:

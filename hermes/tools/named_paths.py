@@ -57,8 +57,9 @@ def write_as_typed(text: str) -> str:
 _OTHER_REPOSITORY = re.compile(r"GIT_|--git-dir|--work-tree|core\.worktree|\binclude\w*\.", re.IGNORECASE)
 """What tells git that its files are elsewhere than where it runs."""
 _LEADING = re.compile(
-    r"""CDPATH|\bHOME\+?=|BASH_(?:ENV|FUNC)|\$\{!\w+:?=|(?<!\$)\(\s*\)|\bfunction\b
+    r"""CDPATH|\bHOME\+?=|BASH_(?:ENV|FUNC)|(?:BASH|SHELL)OPTS|\$\{!\w+:?=|(?<!\$)\(\s*\)|\bfunction\b
     |\A(?:source|\.|eval|alias|trap|shopt)\s
+    |\A\S*sh\s(?:.*\s)?[-+]\w*O
     |\A(?:cd|pushd|chdir|set)\s.*(?:[*?[]|~[^/]|(?<!\S)-\w*P|physical)
     |\A(?:export|declare|typeset|local|readonly|read|mapfile|readarray|env|printf\s-v)\s(?:.*\s)?[^=\s]*[$*?[]""",
     re.VERBOSE | re.DOTALL,

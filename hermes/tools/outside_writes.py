@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from functools import cache, partial
+from itertools import accumulate
 
 from hermes.execution.base import DeniedPath
 from hermes.safety.home_places import TOOL_CHAINS
 from hermes.safety.paths import is_or_below
+from hermes.safety.shell.call import MAX_ARGV
 from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
 from hermes.tools.named_paths import CHANGING_KINDS, MAX_PATH, list_command_paths, list_targets
 from hermes.tools.path_access import find_openable_project, trace_path
@@ -41,8 +43,14 @@ def find_outside_writes(
         elif (real := _resolve(path, context)) and not context.backend.is_writable(real):
             found[path] = find_folder(*_find_way(real), is_made=os.path.normpath(path) in made)
     # A folder around others is opened with them, and a command may want to make those itself.
-    folders = sorted(filter(None, found.values()))
-    return {path: next(one for one in folders if is_or_below(folder, one)) for path, folder in found.items() if folder}
+    folders = sorted({*found.values()} - {""}, key=lambda one: one.split("/"))  # a folder, then all that is below it
+    widest = dict(zip(folders, accumulate(folders, _pick_around), strict=True))
+    return {path: widest[folder] for path, folder in found.items() if folder}
+
+
+def _pick_around(folder: str, below: str) -> str:
+    """Return the first of two folders where the second lies in it, else the second."""
+    return folder if is_or_below(below, folder) else below
 
 
 def _list_made_folders(judged: CommandJudgement, context: ToolContext) -> set[str]:
@@ -70,7 +78,7 @@ def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[.
 def _list_made(judged: CommandJudgement, changing: Iterable[SimpleCommand], context: ToolContext) -> set[str]:
     """Return what programs are given a path of at which nothing is, where what they write is not known otherwise."""
     known = {one.argv for one in judged.effects if one.kind in CHANGING_KINDS}
-    guessed = [one for one in changing if one.argv not in known]
+    guessed = [one for one in changing if one.argv[: 1 + MAX_ARGV] not in known]
     words = (SimpleCommand(one.argv[1:], one.cwd) for one in guessed)
     named = set(filter(_is_plain, list_command_paths(words, context.places, is_slashed=True)))
     named |= list_command_paths(filter(_takes_empty_folder, guessed), context.places, is_slashed=True)

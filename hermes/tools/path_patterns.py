@@ -17,6 +17,8 @@ _MAX_LOOKS = 50_000
 """The most entries that are looked at for the patterns of one call: over links in a circle there is no end of them."""
 _LOOKS_A_FOLDER = 10
 """Opening a folder takes as long as looking at so many entries."""
+_SHELL_ONLY = re.compile(r"[{\\]|[?*+@!]\(|\*\*|\[[!^]?\]?[^]/]*\[[^]]")
+"""What shells match otherwise than Python's `fnmatch` does: braces, choices, escapes, all folders below, classes."""
 
 
 class PatternBudget:
@@ -42,11 +44,11 @@ def list_matches(pattern: str, budget: PatternBudget) -> Iterator[str]:
         yield pattern
     if not glob.has_magic(pattern):
         return
-    found = _find_matches(pattern, budget) if "{" not in pattern else None
+    found = _find_matches(pattern, budget) if not _SHELL_ONLY.search(pattern) else None
     if found is not None and len(found) <= _MAX_MATCHES:
         yield from found
         return
-    while glob.has_magic(pattern) or "{" in pattern:
+    while glob.has_magic(pattern) or _SHELL_ONLY.search(pattern):
         pattern = os.path.dirname(pattern)
     yield pattern
 
@@ -86,7 +88,7 @@ def _match_part(folders: list[str], part: str, budget: PatternBudget, *, is_fold
     """Return the paths in folders that one part of a pattern stands for; None where that takes too many looks."""
     if not glob.has_magic(part):
         return [one + part for one in folders]
-    matches = re.compile(fnmatch.translate(part)).match
+    matches = re.compile(fnmatch.translate(part.replace("[^", "[!"))).match
     found: list[str] = []
     for folder in folders:
         entries = _list_entries(folder or ".", budget)

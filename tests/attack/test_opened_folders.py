@@ -204,6 +204,22 @@ async def test_a_decision_about_many_names_costs_little_more_than_about_one() ->
         assert await measure(one, command) < 20 * base
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm " + " ".join(f"a{number}" for number in range(1_700)),
+        "touch " + " ".join(f"../q{number}/a" for number in range(990)),
+    ],
+)
+async def test_a_line_of_ten_thousand_characters_is_judged_soon(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        fill_project(one)
+        one.open_tmp()
+        started = time.process_time()
+        await one.run(f"false && {command}", says(NO))
+        assert one.asked and time.process_time() - started < 5
+
+
 async def measure(one: Scene, command: str) -> float:
     """Return the least CPU time of a command that is refused."""
     found: list[float] = []
@@ -341,6 +357,57 @@ async def test_a_loss_in_an_opened_place_is_asked_about_however_it_is_reached(co
         await one.run(f"echo x > {project}/new", says(SESSION))
         assert "Not allowed" in await one.run(command, says(NO))
         assert (project / "mine").read_text() == "precious" and (project / "part").exists()
+
+
+SHELL_PATTERNS = [
+    "rm -r ../othe[[:lower:]]/part",
+    "rm -r src ../othe[[:lower:]]/part",
+    "rm -r src ../othe[[=r=]]/part",
+    "rm -r src ../othe[[.r.]]/part",
+    "rm -r src ../[^w]*/part",
+    "rm -r src ../**/part",
+    "rm -r src ../othe[][:lower:]]/part",
+    "sh -c 'rm -r src ../othe[[:lower:]]/part'",
+    "bash -O nocaseglob -c 'rm -r src ../OTHE[R]/part'",
+    "bash -O globstar -c 'rm -r src ../**/part'",
+    "BASHOPTS=nocaseglob bash -c 'rm -r src ../OTHE[R]/part'",
+]
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("command", SHELL_PATTERNS)
+async def test_a_loss_by_a_pattern_that_only_shells_know_is_asked_about(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_repository(one)
+        (one.home.cwd / "src").mkdir()
+        await one.run(f"echo x > {project}/new", says(SESSION))
+        assert "Not allowed" in await one.run(command, says(NO)) and (project / "part/a").exists()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm ../other/min[[:lower:]]",
+        "rm ../other/[^x]ine",
+        "echo x > ../other/min[[:lower:]]",
+        "tee ../other/min[[=e=]] < new",
+        "cp new ../other/min[[:lower:]]",
+        "sed -i s/p/q/ ../other/[[:alpha:]]ine",
+        "bash -O globstar -c 'rm ../other/**/mine'",
+    ],
+)
+async def test_what_a_pattern_that_only_shells_know_changes_is_undone(command: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_repository(one)
+        (one.home.cwd / "new").write_text("new")
+        await one.run(f"echo x > {project}/new", says(SESSION))
+        before = len(one.asked)
+        await one.run(command, says(NO))
+        mine = project / "mine"
+        assert len(one.asked) == before and not (mine.exists() and mine.read_text() == "precious")
+        await one.app.session_undo(one.actor).undo_turns()
+        assert mine.read_text() == "precious"
 
 
 @pytest.mark.needs("git")

@@ -206,6 +206,12 @@ async def test_a_file_too_large_for_a_copy_asks_by_name(small: Scene, command: s
     assert (small.home.cwd / "big.bin").read_bytes() == (small.home.cwd / "data/big.bin").read_bytes() == LARGE
 
 
+async def test_one_question_names_all_files_that_a_command_loses(small: Scene) -> None:
+    _, asked = await _run(small, "rm big.bin data/big.bin")
+    assert asked and asked[0].reason.count("no copy is kept") == 1
+    assert str(small.home.cwd / "big.bin") in asked[0].reason and "data/big.bin" in asked[0].reason
+
+
 async def test_a_large_file_that_the_turn_made_is_its_own(small: Scene) -> None:
     _, asked = await _run(small, "cp big.bin made.bin", "echo x > made.bin", "cp made.bin data/small.bin")
     assert not asked and (small.home.cwd / "made.bin").read_text() == "x\n"

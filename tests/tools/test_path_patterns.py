@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 PATTERNS = """
-    * ? [ab] [!ab] .* ** **/x */x/*.txt */x */ a/*/ l*/x/1.txt nosuch/* */*/* */nosuch a/**/1.txt [[]d]/* b* a/../*
+    * ? [ab] [!ab] .* */x/*.txt */x */ a/*/ l*/x/1.txt nosuch/* */*/* */nosuch [[]d]/* b* a/../*
     */../e e/* [z-a]* [ a//x/*
 """
 
@@ -28,6 +28,19 @@ PATTERNS = """
 def test_a_pattern_stands_for_what_the_standard_library_finds(folder: Path, pattern: str) -> None:
     found = list(list_matches(f"{folder}/{pattern}", PatternBudget()))
     assert found == glob.glob(f"{folder}/{pattern}", include_hidden=True)
+
+
+SHELL_PATTERNS = r"** **/x **x [[:lower:]] [[=a=]] [[.a.]]/* [][:lower:]]/x [x[^a]] @(a|?)/x ?\a"
+
+
+@pytest.mark.parametrize("pattern", SHELL_PATTERNS.split())
+def test_the_known_folder_counts_where_shells_match_otherwise(folder: Path, pattern: str) -> None:
+    assert list(list_matches(f"{folder}/{pattern}", PatternBudget())) == [str(folder)]
+    assert list(list_matches(f"{folder}/a/{pattern}", PatternBudget())) == [f"{folder}/a"]
+
+
+def test_both_signs_of_shells_negate_a_bracket(folder: Path) -> None:
+    assert list(list_matches(f"{folder}/[^ab]*/6", PatternBudget())) == [f"{folder}/[d]/6"]
 
 
 def test_a_name_that_looks_like_a_pattern_is_itself_too(folder: Path) -> None:

@@ -7,7 +7,9 @@ import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -46,6 +48,8 @@ _NEEDED_PATHS = (
 )
 """The paths in those folders that programs read."""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
+_CACHE_SECONDS = 2.0
+"""Seconds for which questions about many paths look once at which keys there are: people make them by hand."""
 _MAX_HOME_ENTRIES = 2_000
 """The most entries of a home that are made writable one by one."""
 
@@ -240,12 +244,21 @@ def find_hidden_paths(policy: SandboxPolicy) -> list[str]:
     return list(dict.fromkeys([*found, *_find_other_mounts(found)]))
 
 
+def _recall_hidden_paths(policy: SandboxPolicy) -> tuple[str, ...]:
+    return _look_for_hidden_paths(policy.places, policy.unreadable, int(time.monotonic() / _CACHE_SECONDS))
+
+
+@lru_cache(maxsize=8)
+def _look_for_hidden_paths(places: Places, unreadable: tuple[str, ...], _age: int) -> tuple[str, ...]:
+    return tuple(find_hidden_paths(SandboxPolicy(places=places, unreadable=unreadable)))
+
+
 def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
     """Explain why `path` (resolved) cannot be made writable, whatever a person says; empty when it can."""
     places = policy.places
     if is_root_like(path, places):
         return "too much would be lost with it"
-    if any(is_or_below(path, one) or is_or_below(one, path) for one in (*find_hidden_paths(policy), *policy.code)):
+    if any(is_or_below(path, one) or is_or_below(one, path) for one in (*_recall_hidden_paths(policy), *policy.code)):
         return "keys, or Hermes' own, are in it"
     if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
         return "it belongs to the system"
@@ -259,7 +272,7 @@ def explain_read_refusal(path: str, policy: SandboxPolicy) -> str:
     """Explain why `path` (resolved) cannot be shown to commands, whatever a person says; empty when it can."""
     if is_root_like(path, policy.places) or any(is_or_below(one, path) for one in policy.homes):
         return "a home is opened by its folders, never as a whole"
-    if any(is_or_below(path, one) for one in find_hidden_paths(policy)):
+    if any(is_or_below(path, one) for one in _recall_hidden_paths(policy)):
         return "keys, or Hermes' own, are in it"
     if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
         return "it belongs to the system"

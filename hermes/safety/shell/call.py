@@ -35,7 +35,7 @@ CONTAINED = word_set("""
     hijack traces fills bomb reads-secret raw-shell
 """)
 """Rules whose harm a sandbox prevents: outside is read-only, keys are hidden, other processes cannot be seen."""
-_MAX_ARGV = 64
+MAX_ARGV = 64
 """Words that are kept with an effect."""
 _INPUT_RULES = word_set("remote-exec program-text sql exfiltration unknown-command")
 """Rules that may be about the input from a pipe or a here-document, which the command's words do not show."""
@@ -178,7 +178,7 @@ class ProgramCall:
     @property
     def argv(self) -> tuple[str, ...]:
         """Return the whole command."""
-        return (self.name, *self.args[:_MAX_ARGV])
+        return (self.name, *self.args[:MAX_ARGV])
 
     @property
     def cwd(self) -> str:

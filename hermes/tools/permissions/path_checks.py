@@ -17,6 +17,7 @@ from hermes.tools.path_facts import PathFacts, resolve_link
 from hermes.tools.permissions.call_facts import PERSISTING_KINDS, CallFacts
 from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.session import ToolContext
+from hermes.util.text import truncate_middle
 
 if TYPE_CHECKING:
     from hermes.safety.path_policy import PathJudgement
@@ -202,8 +203,11 @@ def check_closed_paths(facts: CallFacts, context: ToolContext) -> Iterator[Comma
 
 def check_losses(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each loss of files that no checkpoint covers, or of which that is not known yet."""
-    for loss, question in dict.fromkeys((one.loss, one.question) for one in facts.losses):
-        uncovered = context.state.uncovered.get(loss, loss.path)
-        if uncovered:
-            reason = N_("{reason}; no copy is kept for certain of {path}", reason=question.reason, path=uncovered)
-            yield CommandFinding(Verdict.ASK, question.rule, reason, question.subject)
+    lost: dict[CommandFinding, dict[str, None]] = {}
+    for one in facts.losses:
+        if uncovered := context.state.uncovered.get(one.loss, one.loss.path):
+            lost.setdefault(one.question, {})[uncovered] = None
+    for question, paths in lost.items():
+        path = truncate_middle(", ".join(paths), MAX_PATH)
+        reason = N_("{reason}; no copy is kept for certain of {path}", reason=question.reason, path=path)
+        yield CommandFinding(Verdict.ASK, question.rule, reason, question.subject)

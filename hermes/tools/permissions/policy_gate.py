@@ -223,8 +223,8 @@ class PolicyGate:
         if never is not None:
             return [never]
         asking = [one for one in findings if one.verdict is Verdict.ASK]
-        runs = _list_run_files(facts) if asking and self.session_grants.grants else ()
-        asks = [one for one in asking if not self._is_covered(one, runs, facts)]
+        code = _fingerprint_run_files(_list_run_files(facts)) if asking and self.session_grants.grants else ""
+        asks = [one for one in asking if not self._is_covered(one, code, facts)]
         return [] if asks and self._is_line_allowed(facts, asks) else asks
 
     def _build_question(
@@ -253,7 +253,7 @@ class PolicyGate:
             hint=_build_hint(taints),
         )
 
-    def _is_covered(self, finding: CommandFinding, runs: Sequence[str] | None, facts: "CallFacts") -> bool:
+    def _is_covered(self, finding: CommandFinding, code: str, facts: "CallFacts") -> bool:
         if finding.rule.startswith(_TAINTED):
             return any(covers_subject(one, finding.subject) for one in self.policy.allow)
         patterns = (*self.policy.allow, *self.session_grants.always)
@@ -262,7 +262,7 @@ class PolicyGate:
             return True
         named = (one for one in self.session_grants.grants if one.pattern)
         grants = [one for one in named if covers_subject(one.pattern, finding.subject)]
-        led, bound = _bind_grant(finding, facts, _fingerprint_run_files(runs))
+        led, bound = _bind_grant(finding, facts, code) if grants else ("", "")
         return any(one.places_hash == led and one.fingerprint in ("", bound) for one in grants)
 
     def _is_line_allowed(self, facts: "CallFacts", asks: Iterable[CommandFinding]) -> bool:
