@@ -191,7 +191,7 @@ def is_allowed(real: str, context: ToolContext) -> bool:
 def find_hidden_below(root: str, context: ToolContext) -> list[str]:
     """Return what lies below a folder (resolved) and is hidden, or refused: folders and files that exist."""
     layout = context.backend.current_layout()
-    keys = look_for_keys(root).keys if is_allowed(root, context) else ()
+    keys = look_for_keys(root, context.places.home).keys if is_allowed(root, context) else ()
     kept = dict.fromkeys((*list_secret_paths(context.places), *keys))
     found = dict(kept)
     if layout is not None:

@@ -123,6 +123,70 @@ async def test_a_key_by_a_second_name_is_hidden(kind: str) -> None:
         assert WORDS not in await one.call("read_file", says(NO), path=str(target))
 
 
+def link(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        {".ssh/keys": "../shared"},
+        {".gnupg/private-keys-v1.d": "../shared/deep"},
+        {".env": "shared"},
+        {".ssh": "shared"},
+        {".ssh/keys": "../between", "between": "first", "first/more": "../shared"},
+        {".ssh/keys": "../shared", ".ssh/self": ".", "shared/back": "../.ssh", "shared/again": "../shared"},
+        {".ssh/up": ".."},
+    ],
+)
+async def test_a_folder_to_which_keys_are_linked_is_hidden(links: dict[str, str]) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        write_key(project / "shared/deep/work")
+        os.link(project / "shared/deep/work", project / "notes")
+        (project / "first").mkdir()
+        (project / ".env").unlink()
+        for name, target in links.items():
+            link(project / name, target)
+        await one.run("ls ../other", says(SESSION))
+        for name in ("shared/deep/work", "notes"):
+            asked = len(one.asked)
+            assert WORDS not in await one.run(f"cat ../other/{name}", says(SESSION))
+            assert len(one.asked) == asked
+            assert WORDS not in await one.call("read_file", says(NO), path=str(project / name))
+        assert "No matches" in await one.call("search_files", says(NO), pattern=WORDS, path=str(project))
+        is_all = ".ssh/up" in links
+        assert ("mine" in await one.run("cat ../other/deep/b", says(NO))) is not is_all
+
+
+async def test_a_folder_of_many_files_to_which_a_key_is_linked_counts_once() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        (project / ".env").unlink()
+        for number in range(600):
+            write_key(project / f"shared/{number}")
+        link(project / ".env", "shared")
+        assert "mine" in await one.run("cat ../other/deep/b", says(SESSION))
+        assert WORDS not in await one.run("cat ../other/shared/*", says(NO))
+
+
+@pytest.mark.parametrize("name", [".ssh/id_rsa", ".ssh/deep/work", ".netrc", ".claude/.credentials.json"])
+async def test_a_second_name_of_the_homes_own_key_is_hidden(name: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        project = fill_project(one)
+        shown = (".ssh/id_rsa.pub", ".claude/node_modules/a.js")
+        for number, key in enumerate((name, *shown)):
+            write_key(one.home.home / key)
+            os.link(one.home.home / key, project / f"deep/{number}")
+        assert WORDS not in await one.run("cat ../other/deep/0", says(SESSION))
+        await one.run("ls ../other", says(SESSION))
+        assert WORDS not in await one.run("cat ../other/deep/0", says(NO))
+        assert WORDS not in await one.call("read_file", says(NO), path=str(project / "deep/0"))
+        assert "No matches" in await one.call("search_files", says(NO), pattern=WORDS, path=str(project))
+        assert (await one.run("cat ../other/deep/[12]", says(NO))).count(WORDS) == 2
+
+
 @pytest.mark.parametrize("name", [".env~", ".ENV", "id_rsa.bak", "server.PEM", ".ssh/work", ".kube/config", ".npmrc"])
 async def test_copies_of_keys_and_of_key_folders_are_hidden(name: str) -> None:
     async with scene(trusted=True) as one:

@@ -265,7 +265,7 @@ def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
     if any(is_or_below(path, one) for one in find_start_targets(places.home)):
         return "a start file in the home leads to it"
     starts = "start files of programs are in it" if has_start_files_below(path, places) else ""
-    return write_refusal(path, places) or starts or _explain_keys(path)
+    return write_refusal(path, places) or starts or _explain_keys(path, policy.places.home)
 
 
 def explain_read_refusal(path: str, policy: SandboxPolicy) -> str:
@@ -276,15 +276,15 @@ def explain_read_refusal(path: str, policy: SandboxPolicy) -> str:
         return "keys, or Hermes' own, are in it"
     if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
         return "it belongs to the system"
-    return read_refusal(path, policy.places) or _explain_keys(path)
+    return read_refusal(path, policy.places) or _explain_keys(path, policy.places.home)
 
 
-def _explain_keys(path: str) -> str:
+def _explain_keys(path: str, home: str) -> str:
     """Explain why a path cannot be opened without its keys."""
     if is_kept_key(path):
         return "keys, or Hermes' own, are in it"
     too_many = N_("it holds too many files to look for keys in all of them; a folder in it can be opened")
-    return "" if can_hide_keys(path) else too_many
+    return "" if can_hide_keys(path, home) else too_many
 
 
 def find_own_git_folders(places: Places) -> tuple[str, ...]:

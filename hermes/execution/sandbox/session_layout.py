@@ -124,7 +124,7 @@ class SessionLayout:
 
     def explain_refusal(self, denied: DeniedPath) -> str:
         """Explain why a path (resolved) is never opened to commands; empty when a person may open it."""
-        if denied.path in self._opened.keys:
+        if any(is_or_below(denied.path, one) for one in self._opened.keys):
             return "keys, or Hermes' own, are in it"
         return (explain_grant_refusal if denied.is_write else explain_read_refusal)(denied.path, self._policy)
 
@@ -174,7 +174,7 @@ class SessionLayout:
         for path, _ in find_refused_paths(output, cwd):
             near = any(is_or_below(path, one) for one in (places.home, os.path.dirname(places.workspace)))
             is_kept = near and not is_or_below(path, places.workspace)
-            if is_kept and not explain_grant_refusal(path, self._policy) and look_for_keys(path).keys:
+            if is_kept and not explain_grant_refusal(path, self._policy) and look_for_keys(path, places.home).keys:
                 return N_(
                     "without bubblewrap commands make nothing new in {path}, since a key is in it or below, whatever a "
                     "person opens: write_file can",
@@ -207,7 +207,7 @@ class SessionLayout:
         own = (self._policy.places.workspace, *self._policy.writable, *self._policy.git_folders)
         room, closed, keys = MAX_KEYS, set[str](), list[str]()
         for place in (*opened.read, *opened.written):
-            look = look_for_keys(place)
+            look = look_for_keys(place, self._policy.places.home)
             keys += (key for key in look.keys[:room] if not any(is_or_below(key, root) for root in own))
             closed |= set() if look.is_complete and len(look.keys) <= room else {place}
             room = max(0, room - len(look.keys))
