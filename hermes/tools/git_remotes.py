@@ -19,23 +19,26 @@ def name_remotes(effect: CommandEffect, judged: CommandJudgement, context: ToolC
     """Return what a command of git reaches: hosts, and the folders of this machine (absolute) that are remotes, as what
     it reads or writes. A remote that is not known keeps its name.
     """
-    options = any(word.startswith("-") for word in effect.argv[1:2])  # `-C`, `--git-dir`: another repository
-    folders = {one.cwd for one in judged.commands if one.argv[: len(effect.argv)] == effect.argv}
-    if options or "GIT_DIR" in context.state.environment or len(folders) != 1:
+    folder = _find_start(effect, judged, context)
+    if not folder or not effect.targets:
         return [effect]
-    folder, sends = folders.pop(), effect.kind is EffectKind.SENDS
-    remotes = read_remotes(folder, context.places.workspace)
+    sends, workspace = effect.kind is EffectKind.SENDS, context.places.workspace
+    remotes = read_remotes(folder, workspace)
     urls = {name: _find_url(name, remotes, sends=sends) for name in effect.targets}
     hosts = tuple(_name_host(url) or name for name, url in urls.items() if not url.startswith(_LOCAL))
     # git goes to the top of its work tree before it looks for a remote
-    top = os.path.dirname(os.path.dirname(find_config_file(folder, context.places.workspace))) or folder
+    top = os.path.dirname(os.path.dirname(find_config_file(folder, workspace))) or folder
     kind = EffectKind.WRITES if sends else EffectKind.READS
     local = CommandEffect(kind, effect.argv, tuple(_list_local(urls.values(), top)))
-    return _drop_empty(structs.replace(effect, targets=hosts), local) if urls else [effect]
+    return [one for one in (structs.replace(effect, targets=hosts), local) if one.targets]
 
 
-def _drop_empty(*effects: CommandEffect) -> list[CommandEffect]:
-    return [one for one in effects if one.targets]
+def _find_start(effect: CommandEffect, judged: CommandJudgement, context: ToolContext) -> str:
+    """Return the folder in which a command of git runs; empty where that, or its repository, is not known."""
+    elsewhere = any(word.startswith("-") for word in effect.argv[1:2])  # `-C`, `--git-dir`: another repository
+    folders = {one.cwd for one in judged.commands if one.argv[: len(effect.argv)] == effect.argv}
+    is_known = not elsewhere and "GIT_DIR" not in context.state.environment and len(folders) == 1
+    return folders.pop() if is_known else ""
 
 
 def _list_local(urls: Iterable[str], top: str) -> Iterator[str]:
