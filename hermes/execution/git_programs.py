@@ -83,11 +83,6 @@ def _find_led_places(folder: str, home: str, _age: int) -> tuple[str, ...]:
     return tuple(place for one in led for place in (*one.hooks, *one.settings))
 
 
-def _walk_up(folder: str) -> Iterator[str]:
-    """Yield a folder, without links, and those that it is in."""
-    return _list_upward(os.path.realpath(folder))
-
-
 def _list_upward(folder: str) -> Iterator[str]:
     """Yield a folder (resolved), and those that it is in."""
     yield folder
@@ -96,7 +91,7 @@ def _list_upward(folder: str) -> Iterator[str]:
 
 def _find_work_tree(folder: str) -> str:
     """Return the nearest folder with a `.git`, whatever that is; empty where there is none."""
-    return next((at for at in _walk_up(folder) if os.path.lexists(os.path.join(at, ".git"))), "")
+    return next((at for at in _list_upward(os.path.realpath(folder)) if os.path.lexists(os.path.join(at, ".git"))), "")
 
 
 def list_programs_of_command(one: SimpleCommand, judged: CommandJudgement) -> list[str]:
@@ -116,7 +111,7 @@ def _find_start(one: SimpleCommand) -> str:
 
 def _list_git_folders(folder: str) -> list[str]:
     """Return the folders in which git finds the settings of the repository that a folder is in, and of those inside."""
-    found = next(filter(None, map(_git_folder_of, _walk_up(folder))), "")
+    found = next(filter(None, map(_git_folder_of, _list_upward(os.path.realpath(folder)))), "")
     if not found:
         return []
     common = _read_line(os.path.join(found, "commondir"))

@@ -568,13 +568,12 @@ def make_fixed_check(layout: AccessLayout) -> Callable[[str], bool]:
 
     A mount is gone once somebody, outside too, renames a file over the one that it was made over, or deletes that.
     """
-    read_only = layout.paths_with(PathAccess.READ)
-    inside = (one for one in read_only if layout.access_of(os.path.dirname(one)) is PathAccess.WRITE)
-    mounted = {path: _identify(path) for path in inside}
+    read_only, access_of = layout.paths_with(PathAccess.READ), layout.access_of
+    mounted = {one: _identify(one) for one in read_only if access_of(os.path.dirname(one)) is PathAccess.WRITE}
 
     def is_fixed(path: str) -> bool:
         stands = all(_identify(one) == known for one, known in mounted.items() if is_or_below(path, one))
-        return stands and layout.access_of(path) is not PathAccess.WRITE
+        return stands and access_of(path) is not PathAccess.WRITE
 
     return is_fixed
 

@@ -96,15 +96,12 @@ class AllowedHosts:
         """Check whether an address that is not public may be connected to as `host`. Raises `ProxyRefusal`."""
         if is_metadata_address(ipaddress.ip_address(address)):
             raise HostNotAllowed(host, f"it leads to {address}, which hands out keys of this machine")
-        if host != address and not self._is_named_exactly(host, port):
+        if host != address and not any("*" not in one and _matches_pattern(one, host, port) for one in self._patterns):
             await self._ask_once(address, port, permissions, host)  # the person was asked about a name, not about this
 
     def is_named(self, host: str, port: int) -> bool:
         """Return whether the settings allow this host and port."""
         return any(_matches_pattern(pattern, host, port) for pattern in self._patterns)
-
-    def _is_named_exactly(self, host: str, port: int) -> bool:
-        return any("*" not in one and _matches_pattern(one, host, port) for one in self._patterns)
 
     async def _ask_once(self, host: str, port: int, permissions: CommandPermissions | None, name: str = "") -> None:
         """Ask once, however many want to know. A question whose asker was stopped is asked again."""

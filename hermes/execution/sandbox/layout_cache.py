@@ -60,8 +60,9 @@ class LayoutCache:
         """Return the layout as it is now; `max_seconds` is how old it may be although no change was seen."""
         held = self._held
         changes = self._mounts.count_changes()
-        is_same = held is not None and held[0] == self._generation and held[1] == changes
-        if held is not None and is_same and time.monotonic() - self._built < max_seconds and not _has_changed(held[2]):
+        is_new = time.monotonic() - self._built < max_seconds
+        is_same = held is not None and is_new and held[:2] == (self._generation, changes)
+        if held is not None and is_same and all(_read_stamp(path) == stamp for path, stamp in held[2]):
             return held[3]
         with self._lock:
             generation = self._generation
@@ -70,10 +71,6 @@ class LayoutCache:
             layout = self._build()
             self._held, self._built = (generation, changes, watched, layout), built
             return layout
-
-
-def _has_changed(watched: Iterable[tuple[str, _Stamp]]) -> bool:
-    return any(_read_stamp(path) != stamp for path, stamp in watched)
 
 
 def _read_stamp(path: str) -> _Stamp:

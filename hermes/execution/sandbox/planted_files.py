@@ -440,10 +440,6 @@ def _clean_settings(text: str, was: str) -> str:
     return was if known else strip_harmful_settings(text)
 
 
-def _clean_strategy(text: str, was: str) -> str:
-    return text if text == was or text.strip() in _OWN_STRATEGIES else "ort\n"
-
-
 def _clean_steps(text: str, was: str) -> str:
     left = Counter(one.strip() for one in was.split("\n"))
     kept: list[str] = []
@@ -457,7 +453,7 @@ def _clean_steps(text: str, was: str) -> str:
 _CLEANERS: dict[_Role, Callable[[str, str], str]] = {
     _Role.SETTINGS: _clean_settings,
     _Role.STEPS: _clean_steps,
-    _Role.STRATEGY: _clean_strategy,
+    _Role.STRATEGY: lambda text, was: text if text == was or text.strip() in _OWN_STRATEGIES else "ort\n",
 }
 """What a file of git's that commands have changed may say, by what it says and what it said: nothing new that makes git
 run a program.

@@ -244,13 +244,9 @@ def find_hidden_paths(policy: SandboxPolicy) -> list[str]:
     return list(dict.fromkeys([*found, *_find_other_mounts(found)]))
 
 
-def _recall_hidden_paths(policy: SandboxPolicy) -> tuple[str, ...]:
-    return _look_for_hidden_paths(policy.places, policy.unreadable, int(time.monotonic() / _CACHE_SECONDS))
-
-
 @lru_cache(maxsize=8)
-def _look_for_hidden_paths(places: Places, unreadable: tuple[str, ...], _age: int) -> tuple[str, ...]:
-    return tuple(find_hidden_paths(SandboxPolicy(places=places, unreadable=unreadable)))
+def _recall_hidden_paths(places: Places, unreadable: tuple[str, ...], _age: int) -> list[str]:
+    return find_hidden_paths(SandboxPolicy(places=places, unreadable=unreadable))
 
 
 def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
@@ -258,11 +254,11 @@ def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
     places = policy.places
     if is_root_like(path, places):
         return "too much would be lost with it"
-    if any(is_or_below(path, one) or is_or_below(one, path) for one in (*_recall_hidden_paths(policy), *policy.code)):
+    if any(is_or_below(one, path) for one in (*_list_keys(policy), *policy.code)) or _is_below_any(path, policy.code):
         return "keys, or Hermes' own, are in it"
-    if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
-        return "it belongs to the system"
-    if any(is_or_below(path, one) for one in find_start_targets(places.home)):
+    if why := _explain_place(path, policy):
+        return why
+    if _is_below_any(path, find_start_targets(places.home)):
         return "a start file in the home leads to it"
     starts = "start files of programs are in it" if has_start_files_below(path, places) else ""
     return write_refusal(path, places) or starts or _explain_keys(path, policy.places.home)
@@ -272,11 +268,18 @@ def explain_read_refusal(path: str, policy: SandboxPolicy) -> str:
     """Explain why `path` (resolved) cannot be shown to commands, whatever a person says; empty when it can."""
     if is_root_like(path, policy.places) or any(is_or_below(one, path) for one in policy.homes):
         return "a home is opened by its folders, never as a whole"
-    if any(is_or_below(path, one) for one in _recall_hidden_paths(policy)):
+    return _explain_place(path, policy) or read_refusal(path, policy.places) or _explain_keys(path, policy.places.home)
+
+
+def _explain_place(path: str, policy: SandboxPolicy) -> str:
+    """Explain why nothing at a place is opened: there are keys, or it is the system's; empty where it is neither."""
+    if _is_below_any(path, _list_keys(policy)):
         return "keys, or Hermes' own, are in it"
-    if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
-        return "it belongs to the system"
-    return read_refusal(path, policy.places) or _explain_keys(path, policy.places.home)
+    return "it belongs to the system" if _is_below_any(path, (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)) else ""
+
+
+def _list_keys(policy: SandboxPolicy) -> list[str]:
+    return _recall_hidden_paths(policy.places, policy.unreadable, int(time.monotonic() / _CACHE_SECONDS))
 
 
 def _explain_keys(path: str, home: str) -> str:
@@ -342,12 +345,8 @@ def _find_ssh_public_files(home: str, *keys: str) -> list[str]:
     for folder in (f"{home}/.ssh", *(one for one in keys if one.endswith("/.ssh"))):
         with contextlib.suppress(OSError):
             paths = (f"{folder}/{name}" for name in os.listdir(folder))
-            found += [one for one in paths if is_ssh_public(one) and _is_plain_file(one)]
+            found += [one for one in paths if is_ssh_public(one) and stat.S_ISREG(os.lstat(one).st_mode)]
     return found
-
-
-def _is_plain_file(path: str) -> bool:
-    return stat.S_ISREG(os.lstat(path).st_mode)
 
 
 def _writable_parts(root: str, places: Places) -> list[str]:
@@ -502,12 +501,6 @@ _MISSED = re.compile(
 )
 
 
-_GIT_UNWRITABLE = re.compile(r"unable to create temporary (?:object directory|file)")
-
-
-_GIT_PUSH_FAILED = re.compile(r"failed to push some refs to '(?:file://)?([^'\n]{1,1000})'")
-
-
 _MAX_LINES = 60
 _SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
 _BRANCH_KEPT = re.compile(r"(?m)^(warning: Update|fatal: [Bb]ranch is renamed, but update) of config-file failed$")
@@ -628,8 +621,6 @@ def find_refused_paths(output: str, cwd: str) -> Iterator[tuple[str, bool]]:
     """Yield the paths that refusals name, or what of them exists, the last first, and whether they say that something
     is read-only.
     """
-    if _GIT_UNWRITABLE.search(output) and (pushed := _GIT_PUSH_FAILED.findall(output)):
-        output += f"\n{pushed[-1]!r}: permission denied"  # git names the other repository in another line
     for line in reversed(output.splitlines()[-_MAX_LINES:]):
         if _DENIED_MESSAGE.search(line) is None:
             continue
