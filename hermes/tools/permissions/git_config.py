@@ -108,13 +108,9 @@ def _is_neutral_command(one: SimpleCommand) -> bool:
     if one.argv[:1] != ("git",):
         return one.argv[0] in _NEUTRAL_COMMANDS
     verb, rest = _split_call(one)
-    is_recording = verb in _RECORDING_VERBS and all(map(_is_plain_option, rest))
+    is_plain = all(word[:1] != "-" or word.partition("=")[0] in _PLAIN_OPTIONS for word in rest)
     # What records changes is harmless in a repository in which nothing but git itself runs by that.
-    return verb in _NEUTRAL_VERBS or (is_recording and list_repository_programs(one.cwd) == [])
-
-
-def _is_plain_option(word: str) -> bool:
-    return word[:1] != "-" or word.partition("=")[0] in _PLAIN_OPTIONS
+    return verb in _NEUTRAL_VERBS or (verb in _RECORDING_VERBS and is_plain and list_repository_programs(one.cwd) == [])
 
 
 def _is_undecidable(one: SimpleCommand) -> bool:
