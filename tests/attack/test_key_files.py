@@ -244,10 +244,12 @@ async def test_a_key_of_the_workspace_stays_open_when_its_repository_is_opened()
 
 def fill_past_the_limit(one: Scene) -> Path:
     docs = fill_docs(one)
-    for number in range(50_010):
-        folder = docs / f"d{number // 1_000}"
-        folder.mkdir(exist_ok=True)
-        os.close(os.open(folder / str(number), os.O_CREAT))
+    for number in range(51):
+        folder = docs / f"d{number}"
+        folder.mkdir()
+        (folder / "0").touch()
+        for name in range(1, 1_000):
+            os.link(f"{folder}/0", f"{folder}/{name}")
     return docs
 
 
