@@ -5,14 +5,17 @@ import subprocess
 
 import pytest
 
-from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
+from tests.attack.obedient_scene import MECHANISM, NO, ONCE, Scene, says, scene
 
-LOOP = """
-import os, sys, time
+LEAVE = """
+import os, sys
 if os.fork() or os.fork():
     sys.exit()
 for handle in range(3):
     os.close(handle)
+"""
+LOOP = """
+import time
 while True:
     try:
         with open({path!r}, "a") as file:
@@ -41,7 +44,7 @@ async def test_what_a_program_leaves_running_is_looked_at_until_its_end(path: st
     async with scene(trusted=True) as one:
         make_repository(one)
         (one.home.cwd / ".vscode").mkdir()
-        (one.home.cwd / "p.py").write_text(LOOP.format(path=path, text=EVIL))
+        (one.home.cwd / "p.py").write_text(LEAVE + LOOP.format(path=path, text=EVIL))
         await one.run("python3 p.py", says(NO))
         await one.run("true", says(NO))
         await asyncio.sleep(0.1)  # it goes on meanwhile, and there is nothing of it to be waited for
@@ -51,21 +54,26 @@ async def test_what_a_program_leaves_running_is_looked_at_until_its_end(path: st
         assert not any((one.home.cwd / name).exists() for name in ("ran", ".vscode/tasks.json", ".envrc"))
 
 
-@pytest.mark.needs("git")
+@pytest.mark.skipif(
+    MECHANISM == "landlock", reason="Landlock alone takes all of a change back that was not asked about"
+)
+@pytest.mark.needs("git", "bubblewrap")
 async def test_what_the_person_replaces_beside_a_process_is_not_the_process_s() -> None:
     """A mount over a file is gone in all sandboxes once the file is replaced outside of them, as git and editors do."""
     async with scene(trusted=True) as one:
         make_repository(one)
+        config = one.home.cwd / ".git/config"
         (one.home.cwd / "p.py").write_text(LOOP.format(path=".git/config", text=EVIL))
-        await one.run("python3 p.py", says(NO))
+        await one.call("terminal", says(NO), command="python3 p.py", background=True)
         run_git(one, "config", "user.name", "Bob")
-        for _ in range(20):  # until it has had its turn, where it can have one
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(20):
+            while "fsmonitor" not in config.read_text():  # noqa: ASYNC110 - the kernel lets it, and tells nobody
+                await asyncio.sleep(0.02)
         await one.run("true", says(NO))
         await one.app.close_session(one.actor)
         run_git(one, "status")
-        config = (one.home.cwd / ".git/config").read_text()
-        assert "Bob" in config and "fsmonitor" not in config and not (one.home.cwd / "ran").exists()
+        assert "Bob" in config.read_text() and "fsmonitor" not in config.read_text()
+        assert not (one.home.cwd / "ran").exists()
 
 
 @pytest.mark.parametrize(

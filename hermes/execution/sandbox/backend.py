@@ -207,7 +207,7 @@ class SandboxBackend:
                     _make_refusal_printer(sink if command.interactive else later.append),
                 )
             signal: StartSignal | None = None
-            is_fixed = make_fixed_check(layout)
+            is_fixed = make_fixed_check(layout, by_mounts=support.mechanism is SandboxMechanism.BUBBLEWRAP)
             with ExitStack() as given:
                 exits = await self._make_exits(support, network, proxy, undo, given)
                 with _make_wrapper(support, command, self._get_tmpdir(), layout, network, exits) as wrapper:
@@ -563,12 +563,12 @@ def _make_refusal_printer(sink: OutputSink) -> Callable[[str], None]:
     return lambda refusal: sink(f"\n[sandbox: {refusal}]\n".encode())
 
 
-def make_fixed_check(layout: AccessLayout) -> Callable[[str], bool]:
-    """Return a test whether a command that starts now in this layout cannot change a file, where mounts protect it.
+def make_fixed_check(layout: AccessLayout, *, by_mounts: bool) -> Callable[[str], bool]:
+    """Return a test whether a command that starts now in this layout cannot change a file, as far as mounts tell.
 
     A mount is gone once somebody, outside too, renames a file over the one that it was made over, or deletes that.
     """
-    read_only, access_of = layout.paths_with(PathAccess.READ), layout.access_of
+    read_only, access_of = layout.paths_with(PathAccess.READ) if by_mounts else (), layout.access_of
     mounted = {one: _identify(one) for one in read_only if access_of(os.path.dirname(one)) is PathAccess.WRITE}
 
     def is_fixed(path: str) -> bool:

@@ -100,9 +100,8 @@ def _drop_covered(paths: Set[str]) -> tuple[str, ...]:
 
 def _identify_home_keys(home: str, numbers: Set[int]) -> set[tuple[int, int]]:
     """Return the device and the number of each of the home's own keys that may have a second name of these numbers."""
-    if not numbers:  # a file was looked through, and a call may name many of them
-        return set()
-    places = [f"{home}/{place}" for place in SECRET_PLACES]
+    # Without numbers a single file was looked through, and a call may name many of them.
+    places = [f"{home}/{place}" for place in SECRET_PLACES if numbers]
     below = itertools.islice(_look_through(*((place, True) for place in places)), _MAX_HOME_ENTRIES)
     # Packages that agents install are second names of a store's files, as those of projects are.
     named = (one.path for one in below if one.is_key and one.inode in numbers and "/node_modules/" not in one.path)

@@ -267,6 +267,8 @@ class PlantedFiles:
             if (stamp := _read_stamp(path)) is None:
                 return note
             now = _save_file(path, stamp)
+            if note and not (_has_same_content(before, now) or self._may_stay(path, role, now)):
+                return note  # a process has changed it again already, which the next look has to see
         self._files[path] = now
         return note
 
