@@ -13,7 +13,7 @@ from hermes.cli.main import main
 from hermes.testing.home import ProgramResult, TempHome
 
 
-def run_command_line(home: TempHome, *words: str, stdin: bytes = b"", **more: str) -> ProgramResult:
+def run_command_line(home: TempHome, *words: str, **more: str) -> ProgramResult:
     """Run `hermes` with these words in a home, and return what it printed. No event loop may run meanwhile.
 
     `more` are variables beside those of the home.
@@ -22,7 +22,7 @@ def run_command_line(home: TempHome, *words: str, stdin: bytes = b"", **more: st
     before, folder, terminal = dict(os.environ), os.getcwd(), sys.stdin
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
+            sys.stdin = io.TextIOWrapper(io.BytesIO(), "utf-8")
             os.environ.clear()
             os.environ.update(home.environ | more)
             os.chdir(home.cwd)

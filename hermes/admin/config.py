@@ -229,10 +229,10 @@ def _find_unknown_names(settings: Settings) -> Iterator[SettingsFault]:
         yield from fault_from("model.provider", lambda: load_record(provider))
     if mode:
         yield from fault_from("model.api_mode", lambda: resolve_wire_name(mode))
-    if settings.toolsets or settings.disabled_toolsets:
-        from hermes.sessions.session_tools import check_toolsets
     for switch, names in (("toolsets", settings.toolsets), ("disabled_toolsets", settings.disabled_toolsets)):
         if names:
+            from hermes.sessions.session_tools import check_toolsets
+
             yield from fault_from(switch, partial(check_toolsets, settings, names))
 
 

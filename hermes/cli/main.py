@@ -86,8 +86,8 @@ def _dispatch_command(args: list[str]) -> int:
 def _import_msgspec() -> None:
     """Import msgspec, which every command uses, without `typing_extensions`.
 
-    Msgspec prefers three names of that module to the same ones of `typing`, and importing it takes as long as half of
-    a short command.
+    Msgspec prefers three names of that module to the same ones of `typing`, and importing it takes longer than all the
+    rest of msgspec.
     """
     preferred = "typing_extensions"
     if preferred in sys.modules:

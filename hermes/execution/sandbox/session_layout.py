@@ -131,7 +131,7 @@ class SessionLayout:
     def find_denied_path(self, command: str, cwd: str, output: str) -> DeniedPath | None:
         """Return the path that a command was kept from writing, or reading, where a grant would open it.
 
-        What it complained of is looked for in its folder, and in those that it enters by its own words, or says so.
+        What it complained of is looked for in its folder, and in those that it says, or prints, that it enters.
         """
         named = (*_ENTERED_FOLDER.findall(command), *dict.fromkeys(_TOLD_FOLDER.findall(output)))
         entered = (self._policy.places.expand_path(one, cwd) for one in named)
