@@ -27,8 +27,12 @@ _OWNER_LABEL = "hermes.owner"
 """The label that says which process owns a container."""
 _ENGINE_SECONDS = 30.0
 """Seconds that the engine may take to answer a question about its containers."""
+_REMOVAL_TRIES = 8
+_REMOVAL_PAUSE = 0.5
+"""Seconds between two tries to remove what dead processes have left: a container ends a moment after its process."""
 _ID = re.compile(r"[0-9a-f]{12,64}")
-_IDENTITY = re.compile(r"[0-9a-f-]*/[0-9]+/[0-9]*")
+_OWNER = re.compile(rf"\b{re.escape(_OWNER_LABEL)}[=:]([0-9a-f-]*/[0-9]+/[0-9]*)")
+"""The owner among a container's labels: `NAME=VALUE,...` of docker, `map[NAME:VALUE ...]` of podman."""
 _MOUNTABLE = re.compile(r"[^,\"\x00-\x1f\x7f]+")
 _TMP = "/tmp"  # noqa: S108 - the container's, which is a private folder of the session's here
 _UNCONFINING_OPTIONS = (
@@ -232,7 +236,7 @@ class DockerBackend(UnconfinedBackend):
         made = CommandContainer(local, [program, *self._options.options], self._build_run_arguments(program, network))
         if not self._has_reclaimed:
             self._has_reclaimed = True
-            made.remote.start_background(made.remove_abandoned(), "containers of dead processes")
+            made.start_removal()
         return made
 
     def _build_run_arguments(self, program: str, network: bool) -> list[str]:
@@ -269,6 +273,7 @@ class CommandContainer:
         self._name = f"hermes-{secrets.token_hex(8)}"
         self.remote = RemoteShell(local, self._build_exec_arguments, "the container")
         self._has_begun = False
+        self._removal: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Make the container. Raises `ToolError` with the engine's reason."""
@@ -288,34 +293,53 @@ class CommandContainer:
         )
         self._has_begun = True
 
-    async def remove_abandoned(self) -> None:
-        """Remove the containers of Hermes processes that are dead.
+    def start_removal(self) -> None:
+        """Begin to remove the containers of Hermes processes that are dead; `close` waits for it.
 
-        What ran in them has ended with those; their names stay with the engine when its own watcher was killed, too.
+        What ran in them ends with those; their names stay with the engine when its own watcher was killed, too.
         """
-        form = '{{.ID}} {{.Label "' + _OWNER_LABEL + '"}}'
-        listed = await self._query_engine("ps", "--all", "--filter", f"label={_OWNER_LABEL}", "--format", form)
-        for line in listed.splitlines():
-            name, _, owner = line.partition(" ")
-            if _ID.fullmatch(name) and _IDENTITY.fullmatch(owner) and not is_alive(owner):
-                await self._query_engine("rm", name)  # one that runs all the same is kept
+        self._removal = self.remote.start_background(self._remove_abandoned(), "containers of dead processes")
 
-    async def _query_engine(self, *arguments: str) -> str:
-        """Return the engine's output; "" when it does not answer in time."""
+    async def _remove_abandoned(self) -> None:
+        for number in range(_REMOVAL_TRIES):
+            if number:
+                await asyncio.sleep(_REMOVAL_PAUSE)
+            abandoned = await self._list_abandoned()
+            for name in abandoned or ():
+                await self._query_engine("rm", name)  # one that runs all the same is kept
+            if abandoned is not None and not abandoned:
+                return
+
+    async def _list_abandoned(self) -> list[str] | None:
+        """Return the containers of dead processes; None where the engine does not tell: it fails while another process
+        removes one that it is about to list.
+        """
+        form = "{{.ID}} {{.Labels}}"
+        listed = await self._query_engine("ps", "--all", "--filter", f"label={_OWNER_LABEL}", "--format", form)
+        if listed is None:
+            return None
+        named = (one.partition(" ") for one in listed.splitlines())
+        owned = ((name, _OWNER.findall(labels)) for name, _, labels in named if _ID.fullmatch(name))
+        return [name for name, owners in owned if owners and not any(map(is_alive, owners))]
+
+    async def _query_engine(self, *arguments: str) -> str | None:
+        """Return the engine's output; None when it fails, or does not answer in time."""
         output = bytearray()
         client = ClientProgram([*self._program, *arguments])
         running = await self.remote.local.start(ShellCommand(text="", cwd="/"), output.extend, client)
         try:
             async with asyncio.timeout(_ENGINE_SECONDS):
-                await running.wait()
+                ended = await running.wait()
         except TimeoutError:
-            return ""
+            return None
         finally:
             await running.stop()
-        return output.decode("utf-8", "replace")
+        return output.decode("utf-8", "replace") if ended.code == 0 else None
 
     async def close(self) -> None:
         """End the container. Where its client was killed nobody else removes it."""
+        if self._removal is not None:
+            await asyncio.wait([self._removal], timeout=_ENGINE_SECONDS)
         if self._has_begun and not self.remote.is_connected:
             await self._query_engine("rm", "--force", self._name)
         await self.remote.close()
