@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from hermes.checkpoints.opened_folders import get_part
 from hermes.checkpoints.path_states import StateReader, has_key_name
 from hermes.checkpoints.scan import (
     VERSION_HISTORIES,
@@ -14,7 +15,7 @@ from hermes.checkpoints.scan import (
     is_made_again,
     is_version_history,
 )
-from hermes.core.checkpoints import FileLoss
+from hermes.core.checkpoints import FileLoss, Kind
 from hermes.safety.paths import Places, is_or_below
 
 _TREE_ENTRIES, _TREE_SECONDS = 300_000, 4.0
@@ -24,31 +25,58 @@ _TREE_ENTRIES, _TREE_SECONDS = 300_000, 4.0
 def find_uncovered(losses: Sequence[FileLoss], base: FolderListing, places: Places) -> Mapping[FileLoss, str]:
     """Return for each loss the first path that no copy stands for; empty where all of it can be brought back.
 
-    `base` is the workspace before the turn's first command, with the copies that were made of it. What was made since
-    then is no loss: undoing the turn takes it away.
+    `base` is the workspace, with the opened folders, before the turn's first command, with the copies that were made
+    of it. What was made since then is no loss: undoing the turn takes it away.
     """
-    root = places.workspace
-    reader = StateReader(places, -1)  # every new file is too large to be read: it is known by its stamp
-    scan = FolderScan(root, places, reader, ScanLimits(total_bytes=1 << 62))
-    now = scan.scan_folder(base)
-    if not (base.whole and now.whole):
-        return {one: one.path for one in losses}
-    lost = _LostFiles(places, base, scan.skipped)
-    return {one: lost.find_first(one) for one in losses}
+    copies = _KeptCopies(base, places)
+    return {one: copies.find_first(one) for one in losses}
+
+
+class _KeptCopies:
+    """The copies that are kept of the workspace and of opened folders; each is looked at when a loss may be in it."""
+
+    def __init__(self, base: FolderListing, places: Places) -> None:
+        self._base = base
+        self._places = places
+        self._workspace = places.workspace
+        self._folders = [self._workspace, *map(os.fsdecode, base.folders)]
+        self._too_large = list(map(os.fsdecode, base.scope.too_large))
+        self._looked_at: dict[str, _LostFiles | None] = {}
+
+    def find_first(self, loss: FileLoss) -> str:
+        """Return the first path of a loss that no copy stands for; empty for none."""
+        if large := next(self._find_met(self._too_large, loss), ""):
+            return large if is_or_below(large, loss.path) else loss.path
+        met = [] if loss.unlisted else list(self._find_met(self._folders, loss))
+        found = (looked.find_first(loss) if (looked := self._look_at(one)) is not None else loss.path for one in met)
+        return next(filter(None, found), "") if met or loss.unlisted else loss.path
+
+    def _find_met(self, folders: Iterable[str], loss: FileLoss) -> Iterator[str]:
+        return (one for one in folders if is_or_below(one, loss.path) or is_or_below(loss.path, one))
+
+    def _look_at(self, folder: str) -> "_LostFiles | None":
+        """Return what a command loses in a folder for which no copy stands; None where that cannot be told."""
+        if folder not in self._looked_at:
+            is_opened = folder != self._workspace
+            base = get_part(self._base, folder if is_opened else "")
+            reader = StateReader(self._places, -1)  # every new file is too large to be read: it is known by its stamp
+            scan = FolderScan(folder, self._places, reader, ScanLimits(total_bytes=1 << 62))
+            is_gone = is_opened and not os.path.isdir(folder)
+            whole = is_gone or (base.whole and scan.scan_folder(base).whole)
+            self._looked_at[folder] = _LostFiles(folder, base, scan.skipped, is_opened=is_opened) if whole else None
+        return self._looked_at[folder]
 
 
 class _LostFiles:
-    """The paths of a workspace that a command which names them loses, by the reason.
+    """The paths of a folder that a command which names them loses, by the reason.
 
     What git ignores counts although the checkpoint copies what it can of it, and so do files that are named like keys:
-    those copies are for what no command names.
+    those copies are for what no command names. In an opened folder keys are hidden from commands.
     """
 
-    def __init__(self, places: Places, base: FolderListing, skipped: Sequence[str]) -> None:
-        self._root = places.workspace
-        ignored = frozenset(base.scope.ignored)
-        asked = (key for key, item in base.items.items() if not item.state.is_restorable or _has_key_name(key))
-        self._uncopied = [os.fsdecode(key) for key in asked if not is_at_or_below(key, ignored)]
+    def __init__(self, root: str, base: FolderListing, skipped: Sequence[str], *, is_opened: bool) -> None:
+        self._root = root
+        self._uncopied = list(map(os.fsdecode, _list_uncopied(base, is_opened=is_opened)))
         self._histories = [one for one in skipped if is_version_history(one)]
         self._builds = [one for one in skipped if is_made_again(one)]
         known = {*self._histories, *self._builds}
@@ -70,6 +98,15 @@ class _LostFiles:
     def _find_met(self, paths: Iterable[str], loss: FileLoss) -> Iterator[str]:
         whole = (os.path.join(self._root, one) for one in paths)
         return (one for one in whole if is_or_below(one, loss.path) or is_or_below(loss.path, one))
+
+
+def _list_uncopied(base: FolderListing, *, is_opened: bool) -> Iterator[bytes]:
+    """Yield what is listed without a copy that counts, but for what git ignores."""
+    ignored = frozenset(base.scope.ignored)
+    for key, item in base.items.items():
+        asks = not item.state.is_restorable or _has_key_name(key)
+        if (item.state.kind is Kind.LARGE if is_opened else asks) and not is_at_or_below(key, ignored):
+            yield key
 
 
 def _has_key_name(key: bytes) -> bool:

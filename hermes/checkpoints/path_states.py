@@ -6,7 +6,7 @@ import stat
 
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import ABSENT, FileState, Kind
-from hermes.safety.path_policy import hard_link_refusal
+from hermes.safety.path_policy import iter_protected_identities
 from hermes.safety.paths import Places, is_key_name, is_or_below, list_secret_paths, read_refusal, write_refusal
 from hermes.safety.shell import key_files
 from hermes.util.file_handles import open_folder
@@ -43,6 +43,8 @@ class StateReader:
         self._copies_keys = copies_keys
         self._places = places
         self._objects = objects
+        self._protected: frozenset[tuple[int, int]] | None = None
+        """Device and inode of each protected file, once a file with several names is met."""
 
     def read_state(self, path: str) -> FileState:
         """Return the state of an absolute path. A link among its folders is not followed: then nothing is there.
@@ -84,7 +86,7 @@ class StateReader:
             return state_without_copy(Kind.HIDDEN, status)
         with os.fdopen(handle, "rb", buffering=0):
             now = os.fstat(handle)
-            if not stat.S_ISREG(now.st_mode) or hard_link_refusal(now, self._places):
+            if not stat.S_ISREG(now.st_mode) or self._is_protected(now):
                 return state_without_copy(Kind.HIDDEN, now)
             data = b""
             with contextlib.suppress(BlockingIOError):
@@ -93,6 +95,14 @@ class StateReader:
             return state_without_copy(Kind.LARGE, now)
         mark = self._objects.put(data) if self._objects is not None else digest_content(data)
         return FileState(Kind.FILE, now.st_mode & MODE_BITS, mark, len(data))
+
+    def _is_protected(self, status: os.stat_result) -> bool:
+        """Return whether a file is a second name of a protected one. A reader lives for one scan: it looks once."""
+        if status.st_nlink <= 1:
+            return False
+        if self._protected is None:
+            self._protected = frozenset(iter_protected_identities(self._places))
+        return (status.st_dev, status.st_ino) in self._protected
 
 
 def state_without_copy(kind: Kind, status: os.stat_result) -> FileState:

@@ -88,20 +88,24 @@ class CheckpointRecorder:
         """Held while files are restored."""
         self._pending_writes: list[Future[None] | asyncio.Task[None]] = []
         self._reported: set[str] = set()
+        self._too_large: set[str] = set()
+        """The opened folders that were found to be too large for copies."""
         self._notes: list[str] = []
         self.last_changes: Sequence[FileChange] = ()
         """What the last completed turn has changed."""
 
-    async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
-        """Copy what is at the paths (absolute), and with `anything` in the whole workspace; once a turn."""
+    async def save_before(self, paths: Sequence[str], *, anything: bool, folders: Sequence[str] = ()) -> None:
+        """Copy what is at the paths (absolute), and with `anything` in the whole workspace and in `folders` (absolute),
+        those outside of it that commands may write; once a turn.
+        """
         async with self._lock:
             try:
                 places = [one for path in paths for one in _list_targets(path)]
                 turn = await self._enter_turn()
                 wanted = [path for path in places if path not in turn.paths]
-                anything = anything and turn.base is None
+                anything = anything and (turn.base is None or not turn.base.has_folders(folders))
                 if wanted or anything:
-                    await self._take_checkpoint(turn, wanted, anything=anything)
+                    await self._take_checkpoint(turn, wanted, folders if anything else None)
             except (OSError, ValueError, HermesError) as error:  # ValueError: a path that can be none
                 _LOG.warning("no checkpoint could be taken", exc_info=True)
                 self.report_once(
@@ -205,14 +209,21 @@ class CheckpointRecorder:
             )
         return turn
 
-    async def _take_checkpoint(self, turn: _TurnCheckpoint, wanted: Sequence[str], *, anything: bool) -> None:
-        """Copy first, then record in one transaction that there are copies."""
+    async def _take_checkpoint(
+        self, turn: _TurnCheckpoint, wanted: Sequence[str], folders: Sequence[str] | None
+    ) -> None:
+        """Copy first, then record in one transaction that there are copies. `folders`: the opened ones, before a
+        command.
+        """
         deps = self.deps
-        digest = await deps.ledger.get_folder_base(deps.places.workspace) if anything else ""
+        digest = await deps.ledger.get_folder_base(deps.places.workspace) if folders is not None else ""
         with deps.objects.block_collection():
             listing, base = turn.base, ""
-            if anything:
-                listing, base = await self._run_in_thread(lambda: self._scan_workspace(self._load_last_listing(digest)))
+            if folders is not None:
+                named = folders
+                listing, base = await self._run_in_thread(
+                    lambda: self._scan_folders(self._load_last_listing(digest), named, turn.base)
+                )
             states = await self._run_in_thread(lambda: self._read_before(wanted, listing)) if wanted else {}
             changes = [FileChange(path, state) for path, state in states.items()]
             whole = listing.whole if listing is not None else True
@@ -230,7 +241,7 @@ class CheckpointRecorder:
                 turn.checkpoint_id = await deps.ledger.add(new, changes)
         turn.paths |= states
         turn.base = listing
-        if listing is not None and anything:
+        if listing is not None and folders is not None:
             self._report_limits(listing)
 
     async def _complete_turn(self, turn: _TurnCheckpoint, *, known: bool = True) -> None:
@@ -241,7 +252,8 @@ class CheckpointRecorder:
         with deps.objects.block_collection():
             if turn.base is not None:
                 before = turn.base
-                listing, digest = await self._run_in_thread(lambda: self._scan_workspace(before))
+                opened = list(map(os.fsdecode, before.folders))
+                listing, digest = await self._run_in_thread(lambda: self._scan_folders(before, opened))
                 after = listing
                 changes = await self._run_in_thread(lambda: self._find_changes(turn, before, after))
             elif known:
@@ -286,11 +298,11 @@ class CheckpointRecorder:
     def _find_in_listing(self, path: str, listing: "FolderListing | None") -> FileState | None:
         """Return the state of a path in a listing made earlier in the turn, or None where it says nothing."""
         root = self.deps.places.workspace
-        if listing is None or path == root or not is_or_below(path, root):
+        if listing is None or path == root:
             return None
         from hermes.checkpoints.path_states import state_without_copy
 
-        below = os.fsencode(os.path.relpath(path, root))
+        below = os.fsencode(os.path.relpath(path, root) if is_or_below(path, root) else path)
         item = listing.items.get(below)
         if item is None:
             return ABSENT if listing.knows_absence()(below) else None
@@ -301,19 +313,27 @@ class CheckpointRecorder:
                     return None
         return item.state
 
-    def _scan_workspace(self, known: "FolderListing | None") -> "tuple[FolderListing, str]":
-        """Return the workspace's listing now, and the digest under which it is stored; what is as in `known` is not
-        read.
+    def _scan_folders(
+        self, known: "FolderListing | None", folders: Sequence[str], begun: "FolderListing | None" = None
+    ) -> "tuple[FolderListing, str]":
+        """Return the listing of the workspace and of opened folders now, and the digest under which it is stored; what
+        is as in `known` is not read. What is in `begun`, a listing of the same turn, stays as it was then.
         """
-        from hermes.checkpoints.scan import FolderScan, ScanLimits, encode_listing
+        from hermes.checkpoints.scan import FolderListing, FolderScan, ScanLimits, encode_listing
 
-        deps = self.deps
-        entries = _IGNORED_ENTRIES if deps.is_confined() else 0
-        bounds = ScanLimits(total_bytes=deps.total, ignored_bytes=deps.total // 2, ignored_entries=entries)
-        scan = FolderScan(
-            deps.places.workspace, deps.places, self.create_reader(copies=True), bounds, self._stop.is_set
-        )
-        listing = scan.scan_folder(known)
+        deps, listing = self.deps, begun
+        reader = self.create_reader(copies=True)
+        if listing is None:
+            entries = _IGNORED_ENTRIES if deps.is_confined() else 0
+            bounds = ScanLimits(total_bytes=deps.total, ignored_bytes=deps.total // 2, ignored_entries=entries)
+            scan = FolderScan(deps.places.workspace, deps.places, reader, bounds, self._stop.is_set)
+            listing = scan.scan_folder(known)
+        if not listing.has_folders(folders):
+            from hermes.checkpoints.opened_folders import OpenedFolderScan
+
+            most = deps.total * 2 // 5
+            opened = OpenedFolderScan(deps.places, reader, most, self._stop.is_set, self._too_large)
+            listing = opened.add_folders(listing, folders, known or FolderListing())
         name = deps.objects.put(encode_listing(listing))
         self._listing = name, listing
         return listing, name
@@ -354,6 +374,14 @@ class CheckpointRecorder:
                     "The files of {folder} are more than checkpoints may take (`checkpoints.max_total_mb`): of some no"
                     " copy is kept when commands change them.",
                     folder=self.deps.places.workspace,
+                )
+            )
+        for folder in map(os.fsdecode, listing.scope.too_large):
+            self.report_once(
+                tr(
+                    "{folder} is too large to be copied: of what commands change there, /undo brings nothing back but"
+                    " the files that they name.",
+                    folder=folder,
                 )
             )
         if listing.scope.cut:

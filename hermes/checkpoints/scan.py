@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from itertools import islice
 
 import msgspec
@@ -202,10 +202,12 @@ class ListingScope(Struct, frozen=True, array_like=True):
     """The listed paths that git ignores; so is what lies below them."""
     cut: bytes = b""
     """The first ignored path that is not wholly copied because a limit was met."""
+    too_large: tuple[bytes, ...] = ()
+    """The opened folders of which nothing is listed, since they are more than may be copied."""
 
 
 class FolderListing(Struct, frozen=True, array_like=True):
-    """The entries of a folder at one moment, by paths below it."""
+    """The entries of a folder at one moment, by paths below it, and those of opened folders, by absolute paths."""
 
     items: dict[bytes, ListingItem] = {}
     started_ns: int = 0
@@ -214,6 +216,8 @@ class FolderListing(Struct, frozen=True, array_like=True):
     """Whether nothing was left out because a limit was met."""
     stored_scope: int | ListingScope = 0
     """What is held and left out; a number, of the files without a copy, as Hermes 0.1 stored it."""
+    folders: tuple[bytes, ...] = ()
+    """The opened folders (absolute) that are listed as well."""
 
     @property
     def scope(self) -> ListingScope:
@@ -221,13 +225,18 @@ class FolderListing(Struct, frozen=True, array_like=True):
         scope = self.stored_scope
         return ListingScope(scope) if isinstance(scope, int) else scope
 
+    def has_folders(self, folders: Iterable[str]) -> bool:
+        """Return whether these opened folders (absolute) are listed, or known to be too large for that."""
+        known = frozenset((*self.folders, *self.scope.too_large))
+        return all(is_at_or_below(os.fsencode(one), known) for one in folders)
+
     def knows_absence(self) -> Callable[[bytes], bool]:
         """Return what tells whether a path was not there, given that it is not listed."""
         left_out = self.scope.left_out
         if not self.whole or left_out is None:
             return lambda _: False
-        unknown = frozenset(left_out)
-        return lambda path: not is_at_or_below(path, unknown)
+        unknown, opened = frozenset(left_out), frozenset(self.folders)
+        return lambda path: not is_at_or_below(path, unknown) and (path[:1] != b"/" or is_at_or_below(path, opened))
 
 
 def is_at_or_below(path: bytes, roots: Container[bytes]) -> bool:
@@ -269,7 +278,9 @@ class _LimitError(Exception):
 
 
 class FolderScan:
-    """One scan of a folder (absolute, resolved). `stopped` tells that nobody waits for it any more."""
+    """One scan of a folder (absolute, resolved); a workspace in it is left out. `stopped` tells that nobody waits any
+    more.
+    """
 
     def __init__(
         self,
@@ -280,6 +291,7 @@ class FolderScan:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._root = root
+        self._other_roots = {places.workspace, places.hermes} - {root}
         self._places = places
         self._reader = reader
         self._limits = limits
@@ -360,7 +372,7 @@ class FolderScan:
         status = os.stat(name, dir_fd=handle, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             real = os.path.join(self._root, path)
-            if real == self._places.hermes or read_refusal(real, self._places):
+            if real in self._other_roots or read_refusal(real, self._places):
                 self._left_out.append(path)
                 return
             if status.st_dev != self._device:

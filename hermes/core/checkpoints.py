@@ -63,6 +63,8 @@ class FileLoss(Struct, frozen=True):
     """Whether a repository's own history is."""
     builds: bool = False
     """Whether build output counts, because something else may lie there under its name."""
+    unlisted: bool = False
+    """Whether nothing counts but that the folder is too large to be copied at all."""
 
 
 class WorkspaceChanges(Struct, frozen=True):

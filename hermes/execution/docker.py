@@ -27,12 +27,12 @@ _OWNER_LABEL = "hermes.owner"
 """The label that says which process owns a container."""
 _ENGINE_SECONDS = 30.0
 """Seconds that the engine may take to answer a question about its containers."""
-_REMOVAL_TRIES = 8
-_REMOVAL_PAUSE = 0.5
-"""Seconds between two tries to remove what dead processes have left: a container ends a moment after its process."""
-_ID = re.compile(r"[0-9a-f]{12,64}")
-_OWNER = re.compile(rf"\b{re.escape(_OWNER_LABEL)}[=:]([0-9a-f-]*/[0-9]+/[0-9]*)")
-"""The owner among a container's labels: `NAME=VALUE,...` of docker, `map[NAME:VALUE ...]` of podman."""
+_REMOVAL_TRIES, _REMOVAL_PAUSE = 8, 0.5
+"""How often it is tried to remove what dead processes have left, and the seconds between two tries: a container ends a
+moment after its process.
+"""
+_OWNED = re.compile(rf"^([0-9a-f]{{12,64}}) .*?\b{re.escape(_OWNER_LABEL)}[=:]([0-9a-f-]*/[0-9]+/[0-9]*)", re.MULTILINE)
+"""A container and its owner among its labels: `NAME=VALUE,...` of docker, `map[NAME:VALUE ...]` of podman."""
 _MOUNTABLE = re.compile(r"[^,\"\x00-\x1f\x7f]+")
 _TMP = "/tmp"  # noqa: S108 - the container's, which is a private folder of the session's here
 _UNCONFINING_OPTIONS = (
@@ -301,26 +301,16 @@ class CommandContainer:
         self._removal = self.remote.start_background(self._remove_abandoned(), "containers of dead processes")
 
     async def _remove_abandoned(self) -> None:
-        for number in range(_REMOVAL_TRIES):
-            if number:
-                await asyncio.sleep(_REMOVAL_PAUSE)
-            abandoned = await self._list_abandoned()
-            for name in abandoned or ():
+        # The engine fails while another process removes a container that it is about to list: then it is asked again.
+        query = ("ps", "--all", "--filter", f"label={_OWNER_LABEL}", "--format", "{{.ID}} {{.Labels}}")
+        for _ in range(_REMOVAL_TRIES):
+            listed = await self._query_engine(*query)
+            abandoned = [name for name, owner in _OWNED.findall(listed or "") if not is_alive(owner)]
+            for name in abandoned:
                 await self._query_engine("rm", name)  # one that runs all the same is kept
-            if abandoned is not None and not abandoned:
+            if listed is not None and not abandoned:
                 return
-
-    async def _list_abandoned(self) -> list[str] | None:
-        """Return the containers of dead processes; None where the engine does not tell: it fails while another process
-        removes one that it is about to list.
-        """
-        form = "{{.ID}} {{.Labels}}"
-        listed = await self._query_engine("ps", "--all", "--filter", f"label={_OWNER_LABEL}", "--format", form)
-        if listed is None:
-            return None
-        named = (one.partition(" ") for one in listed.splitlines())
-        owned = ((name, _OWNER.findall(labels)) for name, _, labels in named if _ID.fullmatch(name))
-        return [name for name, owners in owned if owners and not any(map(is_alive, owners))]
+            await asyncio.sleep(_REMOVAL_PAUSE)
 
     async def _query_engine(self, *arguments: str) -> str | None:
         """Return the engine's output; None when it fails, or does not answer in time."""

@@ -86,7 +86,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
 def hard_link_refusal(status: os.stat_result, places: Places) -> str:
     """Return why a file of this status may not be used: it is a second name of a protected one; empty when it may."""
     wanted = (status.st_dev, status.st_ino)
-    is_guarded = status.st_nlink > 1 and any(identity == wanted for identity in _protected_identities(places))
+    is_guarded = status.st_nlink > 1 and any(identity == wanted for identity in iter_protected_identities(places))
     return "it is another name of a protected file" if is_guarded else ""
 
 
@@ -154,7 +154,7 @@ def _nature_refusal(real: str, places: Places) -> str:
     return _mount_refusal(real if stat.S_ISDIR(status.st_mode) else os.path.dirname(real), places)
 
 
-def _protected_identities(places: Places) -> Iterator[tuple[int, int]]:
+def iter_protected_identities(places: Places) -> Iterator[tuple[int, int]]:
     """Yield device and inode of each protected file that exists, as far as that is quickly found out."""
     for path in iter_guarded_files(places):
         yield from _file_identity(path)

@@ -33,7 +33,7 @@ from hermes.runtime.conversation import LiveConversation, open_conversation
 from hermes.runtime.epochs import ModelCandidate, SessionEpochs
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage, SessionMailbox
 from hermes.runtime.recorder import TurnRecorder
-from hermes.safety.paths import Places, is_or_below
+from hermes.safety.paths import Places
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
 from hermes.sessions.features.features import Feature, build_features, make_trust_check
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
@@ -120,18 +120,16 @@ class SessionCheckpoints:
         return self._create is not None
 
     def can_copy(self, path: str) -> bool:
-        """Return whether what is at a path is not too large for a copy, or outside of the workspace."""
-        if not is_or_below(path, self._places.workspace):
-            return True
+        """Return whether what is at a path is not too large for a copy."""
         with contextlib.suppress(OSError):
             return not os.path.isfile(path) or os.path.getsize(path) <= self._max_copied_bytes
         return True
 
-    async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
-        """Save what is at the paths before it changes."""
+    async def save_before(self, paths: Sequence[str], *, anything: bool, folders: Sequence[str] = ()) -> None:
+        """Save what is at the paths, or may be changed by a command, before it changes."""
         recorder = self.open() if self.keeps_copies else None
         if recorder is not None:
-            await recorder.save_before(paths, anything=anything)
+            await recorder.save_before(paths, anything=anything, folders=folders)
         if anything:
             if self._observer is None:
                 from hermes.checkpoints.observer import WorkspaceObserver
@@ -139,11 +137,11 @@ class SessionCheckpoints:
                 self._observer = WorkspaceObserver(self._places)
             await self._observer.begin(recorder.base if recorder is not None else None)
 
-    async def find_uncovered(self, losses: Sequence[FileLoss]) -> Mapping[FileLoss, str]:
-        """Save the workspace, and return what of these losses no copy stands for."""
+    async def find_uncovered(self, losses: Sequence[FileLoss], folders: Sequence[str] = ()) -> Mapping[FileLoss, str]:
+        """Save the workspace and these folders, and return what of these losses no copy stands for."""
         from hermes.checkpoints.coverage import find_uncovered
 
-        await self.save_before((), anything=True)
+        await self.save_before((), anything=True, folders=folders)
         base = self.open().base
         if base is None:
             return {one: one.path for one in losses}

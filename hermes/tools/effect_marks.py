@@ -13,8 +13,7 @@ from hermes.core.messages import Source
 from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import is_autorun_file, is_instruction_file
-from hermes.safety.layout import PathAccess
-from hermes.safety.paths import is_or_below
+from hermes.tools.open_folders import list_written_folders
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import name_source
 from hermes.tools.taint_marks import TaintMarks, digest_file
@@ -154,11 +153,3 @@ async def _list_changes(context: ToolContext, opened: Collection[DeniedPath]) ->
         return _NO_CHANGES
     others = dict.fromkeys((*list_written_folders(context), *(one.path for one in opened if one.is_write)))
     return await context.safeguard.list_changes(list(others), running=_is_running(context))
-
-
-def list_written_folders(context: ToolContext) -> list[str]:
-    """Return the folders outside of the workspace that commands may write."""
-    backend = context.backend_handle.backend
-    layout = backend.current_layout() if backend is not None else None
-    roots = layout.paths_with(PathAccess.WRITE) if layout is not None else ()
-    return [one for one in roots if not is_or_below(one, context.places.workspace)]

@@ -18,8 +18,9 @@ from hermes.core.protocols import EffectJournal, Intent
 from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.tools.effect_marks import EffectMarks, list_written_folders
+from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.named_paths import FILE_CHANGES, MAX_PATH, list_targets, rename_paths
+from hermes.tools.open_folders import list_written_folders
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
@@ -248,9 +249,11 @@ class _BatchRun:
 
         decision = decide()
         if decision.losses and decision.verdict is Verdict.ASK and self._context.safeguard is not None:
-            self._context.state.uncovered |= await self._context.safeguard.find_uncovered(decision.losses)
+            found = await self._context.safeguard.find_uncovered(decision.losses, decision.folders)
+            self._context.state.uncovered |= found
             decision = decide()
-            self._tell_of_undo(decision)
+            if any(not one.unlisted for one in found):
+                self._tell_of_undo(decision)
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
             decision = await reviewer.review(decision, tool, arguments)
         outcome = await self._questions.resolve_decision(call.call_id, tool.name, decision, decide, self._emit_question)
@@ -344,7 +347,7 @@ class _BatchRun:
                 from hermes.tools.changed_files import find_changed_files  # loaded with the first command
 
                 named = await asyncio.to_thread(find_changed_files, item.decision, context)
-            await safeguard.save_before([*written, *named], anything=anything)
+            await safeguard.save_before([*written, *named], anything=anything, folders=item.decision.folders)
         return written
 
     async def _run_tool(self, item: _PreparedCall) -> ToolOutput:

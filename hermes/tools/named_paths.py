@@ -54,32 +54,6 @@ def write_as_typed(text: str) -> str:
     return _SPECIAL_PARAMETER.sub(r"$\1", text.replace(MADE_HERE, _RANDOM_NAME))
 
 
-_OTHER_REPOSITORY = re.compile(r"GIT_|--git-dir|--work-tree|core\.worktree|\binclude\w*\.", re.IGNORECASE)
-"""What tells git that its files are elsewhere than where it runs."""
-_LEADING = re.compile(
-    r"""CDPATH|\bHOME\+?=|BASH_(?:ENV|FUNC)|(?:BASH|SHELL)OPTS|\$\{!\w+:?=|(?<!\$)\(\s*\)|\bfunction\b
-    |\A(?:source|\.|eval|alias|trap|shopt)\s
-    |\A\S*sh\s(?:.*\s)?[-+]\w*O
-    |\A(?:cd|pushd|chdir|set)\s.*(?:[*?[]|~[^/]|(?<!\S)-\w*P|physical)
-    |\A(?:export|declare|typeset|local|readonly|read|mapfile|readarray|env|printf\s-v)\s(?:.*\s)?[^=\s]*[$*?[]""",
-    re.VERBOSE | re.DOTALL,
-)
-"""What may lead the commands of a line elsewhere: variables that the shell itself reads and functions, which may have a
-program's name; built-ins that run what is not seen, or change how a line is read; folders, and variables, whose names
-are only known when the line runs.
-"""
-
-
-def is_led_away(commands: Iterable[SimpleCommand], line: str, variables: Iterable[str], *, by_git: bool) -> bool:
-    """Return whether commands may run in other folders than it seems, or `by_git` in another repository.
-
-    `variables` are the names of those that the shell has when it starts.
-    """
-    words = (" ".join(one.argv) for one in commands)
-    texts = ("\n" + line.replace("\\\n", ""), *(f"{name}=" for name in variables), *words)
-    return any(_LEADING.search(one) or (by_git and _OTHER_REPOSITORY.search(one)) for one in texts)
-
-
 SEARCHES = (("find",), ("gfind",))
 _LINKERS = ("ln", "gln", "link", "mount")
 

@@ -65,8 +65,10 @@ class Asker(Protocol):
 class Safeguard(Protocol):
     """Saves what is about to be changed, so that it can be undone. Never raises for what it cannot save."""
 
-    async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
-        """Save what is at the paths (absolute); with `anything` the whole workspace, since a command runs."""
+    async def save_before(self, paths: Sequence[str], *, anything: bool, folders: Sequence[str] = ()) -> None:
+        """Save what is at the paths (absolute); with `anything`, since a command runs, the whole workspace and
+        `folders`, those outside of it that it may write.
+        """
         ...
 
     @property
@@ -75,11 +77,11 @@ class Safeguard(Protocol):
         ...
 
     def can_copy(self, path: str) -> bool:
-        """Return whether what is at a path is not too large for a copy, or outside of the workspace."""
+        """Return whether what is at a path is not too large for a copy."""
         ...
 
-    async def find_uncovered(self, losses: Sequence[FileLoss]) -> Mapping[FileLoss, str]:
-        """Save the workspace, and return for each loss the first path of which there is no copy; empty for none."""
+    async def find_uncovered(self, losses: Sequence[FileLoss], folders: Sequence[str] = ()) -> Mapping[FileLoss, str]:
+        """Save as before a command, and return for each loss the first path without a copy; empty for none."""
         ...
 
     async def record_after(self, paths: Sequence[str]) -> None:

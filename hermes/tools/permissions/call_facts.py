@@ -10,6 +10,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.policy import policy_subjects
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, CommandJudgement, EffectKind
 from hermes.tools.named_paths import list_command_paths, list_targets
+from hermes.tools.open_folders import list_open_folders
 from hermes.tools.path_facts import PathFacts, list_closed_paths, trace_use
 from hermes.tools.permissions.code_targets import is_interpreter
 from hermes.tools.permissions.egress import name_egress_hosts
@@ -54,8 +55,10 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     """The repository's settings that the command may change once a person has said yes."""
     known_hosts: tuple[str, ...] = ()
     """The patterns of hosts that need no question."""
+    folders: tuple[str, ...] = ()
+    """The folders outside of the workspace that its command may write."""
     losses: tuple[AskedLoss, ...] = ()
-    """What its command would lose in a workspace of which copies are kept."""
+    """What its command would lose where copies are kept."""
     sources: tuple[str, ...] = ()
     """The untrusted sources whose text is in the conversation."""
     exported: Mapping[str, str] = {}
@@ -104,7 +107,7 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     words = list_command_paths(judged.commands, context.places)
     changing = [one for one in judged.commands if not is_read_only_command(one)]
     effects = (*own, *reached, *kept, *_find_read_files(judged, words, context.places.home))
-    return structs.replace(
+    facts = structs.replace(
         facts,
         paths=(*paths, *list_closed_paths(structs.replace(judged, effects=reached), words, changing, context)),
         subject=command,
@@ -117,10 +120,13 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
         command_effects=reached,
         effects=effects,
         settings_file=settings,
-        losses=list_losses(judged, context),
         exported=context.state.environment,
         is_read_only=is_read_only_line(judged) and not tool.types_into(arguments),
     )
+    if facts.is_read_only or not context.backend.contained:
+        return facts
+    folders, answered = list_open_folders(context, facts.opened, command)
+    return structs.replace(facts, folders=folders, losses=list_losses(judged, context, folders, answered))
 
 
 def _list_own_effects(tool: Tool, arguments: Arguments, paths: Sequence[PathFacts]) -> Iterator[CommandEffect]:

@@ -14,7 +14,7 @@ from hermes.tools.path_patterns import PatternBudget, list_matches
 from hermes.tools.permissions import path_checks, taint_checks
 from hermes.tools.permissions.call_facts import CallFacts, collect_facts
 from hermes.tools.permissions.git_config import find_repository_programs, judge_changed_settings
-from hermes.tools.permissions.losses import is_undoable, may_lie_outside
+from hermes.tools.permissions.losses import is_undoable
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
@@ -68,22 +68,21 @@ def _check_addresses(facts: CallFacts, context: ToolContext) -> Sequence[Command
 
 def _check_command(facts: CallFacts, context: ToolContext) -> Sequence[CommandFinding]:
     """Return the findings of the analysis that count where the command runs."""
-    found, budget = facts.judged.relevant_findings(sandboxed=False), PatternBudget()
-    if not context.backend.contained or _is_changing_opened(facts, context, budget):
+    found = facts.judged.relevant_findings(sandboxed=False)
+    if not context.backend.contained:
         return found
-    held = [one for one in found if one.contained or is_undoable(one, context)]
-    kept = [one for one in held if not may_lie_outside(one, facts.judged, facts.line, context, budget)]
-    return [one for one in found if one not in kept]
+    is_held = not _is_changing_opened(facts, context)
+    return [one for one in found if not (one.contained and is_held) and not is_undoable(one, context)]
 
 
-def _is_changing_opened(facts: CallFacts, context: ToolContext, budget: PatternBudget) -> bool:
+def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:
     """Return whether a confined command changes an opened place outside of the workspace: there nothing holds it."""
     once = context.state.one_time_paths.get(facts.subject)
     if any(one.is_write for one in (*facts.opened, *(once.paths if once is not None else ()))):
         return True
+    budget, workspace = PatternBudget(), os.path.realpath(context.places.workspace)
     targets = [one for one in list_targets(facts.judged.effects) if one[:1] == "/"]
     named = (os.path.realpath(path) for one in targets for path in {one.rstrip("*"), *list_matches(one, budget)})
-    workspace = os.path.realpath(context.places.workspace)
     return any(not is_or_below(one, workspace) and context.backend.is_writable(one) for one in named)
 
 

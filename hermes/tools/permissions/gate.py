@@ -56,7 +56,9 @@ class PermissionDecision(Struct, frozen=True, kw_only=True):
     opened: tuple[DeniedPath, ...] = ()
     """The files and folders that the call may read, or write, though commands do not."""
     losses: tuple[FileLoss, ...] = ()
-    """What its command would lose in the workspace, where it is still to be looked whether copies are kept of that."""
+    """What its command would lose, where it is still to be looked whether copies are kept of that."""
+    folders: tuple[str, ...] = ()
+    """The folders outside of the workspace that its command may write."""
     moved: tuple[str, ...] = ()
     """The places to which its command moves or links things."""
     lasting_refusals: tuple[str, ...] = ()
@@ -104,6 +106,9 @@ UNSEEN = "unseen-place"
 """Rules of what lies outside of the sandbox, the last for what a command missed there; their subjects are
 `connect HOST`, `write PATH` and `read PATH`.
 """
+UNCOPIED = "uncopied-folder"
+"""The rule of what a command may change in an opened folder that is too large to be copied: `change PATH`."""
+CHANGE = "change"
 READ = "read"
 CONNECT = "connect"
 WRITE = "write"

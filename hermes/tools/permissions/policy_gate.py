@@ -37,6 +37,8 @@ _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
 _PLACE_RULES = (gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN)
+_FOLDER_RULES = (*_PLACE_RULES, gate.UNCOPIED)
+"""Rules whose answers stand for a folder, whatever command comes to it."""
 _LASTING_REFUSAL_RULES = (gate.NETWORK, *_PLACE_RULES, _EGRESS)
 """Rules about a host or a path: a person's no to those holds for the session."""
 _MAX_PARTS, _MAX_PART_CHARACTERS = 12, 300
@@ -185,6 +187,7 @@ class PolicyGate:
             is_read_only=facts.is_read_only,
             opened=facts.opened,
             losses=tuple(one.loss for one in facts.losses if one.loss not in context.state.uncovered),
+            folders=facts.folders,
             moved=facts.judged.moved,
         )
         asks = self.list_objections(facts)
@@ -302,7 +305,7 @@ def _bind_grant(finding: CommandFinding, facts: "CallFacts", code: str) -> tuple
     """Return what a yes for the session is bound to: where the effects lead, and the code that runs. A place that is
     opened is open to all commands.
     """
-    if finding.rule in _PLACE_RULES:
+    if finding.rule in _FOLDER_RULES:
         return "", ""
     # What steers a call's programs besides their words counts: earlier exports, and what the line assigns.
     steering = {**facts.exported, "": " ".join(_find_assignments(facts.line))}
@@ -405,7 +408,7 @@ def _pick_pattern(asks: Sequence[CommandFinding], facts: "CallFacts") -> str:
 
 def pattern_from_finding(finding: CommandFinding) -> str:
     """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
-    return _name_below(finding.subject) if finding.rule in _PLACE_RULES else escape_pattern(finding.subject)
+    return _name_below(finding.subject) if finding.rule in _FOLDER_RULES else escape_pattern(finding.subject)
 
 
 def _name_below(subject: str) -> str:

@@ -1,0 +1,159 @@
+"""What a person lets commands write outside of the workspace is copied as the workspace is, or it is asked about."""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from hermes.core.events import Notice
+from hermes.core.outcomes import AnswerScope
+from hermes.testing.script import Call
+from tests.attack.obedient_scene import NO, ONCE, SESSION, Scene, says, scene
+from tests.attack.test_opened_folders import read_all
+
+WORK = "home/code/work"
+SMALL = {"checkpoints": {"max_total_mb": 1}}
+"""So the files of all folders may be half a megabyte."""
+LOSES = "python3 lose.py ../other"
+
+
+def fill(one: Scene, *, size: int = 10, files: int = 3) -> Path:
+    """Make a folder beside the workspace with so many files of so many bytes."""
+    one.open_tmp()
+    other = one.home.cwd.resolve().with_name("other")
+    fill_data(other, size=size, files=files)
+    write_program(one)
+    return other
+
+
+def write_program(one: Scene) -> None:
+    """Write a program that deletes data; no text tells of it."""
+    (one.home.cwd / "lose.py").write_text("import shutil, sys\nshutil.rmtree(sys.argv[1] + '/data')")
+
+
+def fill_data(folder: Path, *, size: int, files: int = 3) -> None:
+    (folder / "data").mkdir(parents=True)
+    for number in range(files):
+        (folder / f"data/{number}").write_text(f"{number:0{size}}")
+
+
+def count_questions(one: Scene, words: str) -> int:
+    return sum(words in asked.reason for asked in one.asked)
+
+
+@pytest.mark.parametrize("scope", [ONCE, SESSION])
+async def test_what_a_program_deletes_in_an_opened_folder_comes_back(scope: AnswerScope) -> None:
+    """An answer for one run opens the folder to that run alone."""
+    async with scene(trusted=True, workspace=WORK) as one:
+        other = fill(one, files=2_500)  # more than are looked at for one command by their names
+        before = read_all(other)
+        await one.run(f"echo x > ../other/new && {LOSES}", says(scope))
+        assert not (other / "data").exists() and len(one.asked) == 1
+        await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before
+
+
+async def test_a_folder_that_is_opened_in_the_middle_of_a_turn_is_copied() -> None:
+    async with scene(trusted=True, workspace=WORK) as one:
+        other = fill(one)
+        before = read_all(other)
+        (one.home.cwd / "a").write_text("a")
+        commands = ("echo b > a", "echo x > ../other/new", LOSES)
+        await one.turn(
+            *([Call("terminal", {"command": one_}) for one_ in (command,)] for command in commands),
+            person=says(SESSION),
+        )
+        assert not (other / "data").exists()
+        await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before and (one.home.cwd / "a").read_text() == "a"
+
+
+async def test_a_folder_around_one_that_was_opened_stays_as_it_was_before_both() -> None:
+    async with scene(trusted=True, workspace=WORK) as one:
+        other = fill(one)
+        (other.parent / "third").mkdir()
+        (other.parent / "third/mine").write_text("mine")
+        before = read_all(other)
+        await one.turn(
+            [Call("terminal", {"command": f"echo x > ../other/new; {LOSES}"})],
+            [Call("terminal", {"command": "echo x > ../new; rm -r ../third; ls .."})],
+            person=says(SESSION),
+        )
+        assert not (other.parent / "third").exists() and not (other / "data").exists()
+        await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before and (other.parent / "third/mine").read_text() == "mine"
+        assert not (other.parent / "new").exists()
+
+
+async def test_a_folder_too_large_for_copies_asks_once_before_anything_may_change_it() -> None:
+    async with scene(trusted=True, workspace=WORK, config=SMALL) as one:
+        other = fill(one, size=300_000)
+        assert "Not allowed" in await one.run(f"{LOSES}; echo x > ../other/new", says(NO))
+        assert count_questions(one, "too large to be copied") == 1 and (other / "data").exists()
+        await one.run("echo x > ../other/new", says(SESSION))
+        asked = len(one.asked)
+        await one.run('echo x > made; python3 -c \'open("../other/more", "w")\'; ls -l', says(NO))
+        assert len(one.asked) == asked and (other / "more").exists() and (one.home.cwd / "made").exists()
+        assert "Not allowed" in await one.run("rm -r ../other/data", says(NO)) and (other / "data").exists()
+
+
+async def test_a_yes_for_one_run_is_no_yes_to_lose_more_of_a_large_folder() -> None:
+    async with scene(trusted=True, workspace=WORK, config=SMALL) as one:
+        other = fill(one, size=300_000)
+        await one.run("echo x > ../other/new", says(ONCE))
+        assert "Not allowed" in await one.run("echo x > ../other/more", says(NO))
+        assert (other / "new").exists() and not (other / "more").exists()
+        asked = len(one.asked)
+        await one.run("cat ../other/data/1 > /dev/null; ls -l", says(NO))
+        assert count_questions(one, "too large to be copied") == 2 and len(one.asked) <= asked + 1
+
+
+async def test_a_file_that_is_named_in_a_large_folder_is_copied() -> None:
+    async with scene(trusted=True, workspace=WORK, config=SMALL) as one:
+        other = fill(one, size=300_000)
+        (other / "mine").write_text("mine")
+        await one.run("echo x > ../other/mine", says(SESSION))
+        await one.app.session_undo(one.actor).undo_turns()
+        assert (other / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+async def test_a_folder_that_the_settings_open_is_copied_or_it_is_told_that_it_is_not(size: int) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as made:
+        other = Path(made).resolve() / "other"
+        config = {**SMALL, "terminal": {"backend": "sandbox", "sandbox": {"writable": [str(other)]}}}
+        fill_data(other, size=size)
+        before = read_all(other)
+        async with scene(trusted=True, workspace=WORK, config=config) as one:
+            write_program(one)
+            for _ in range(2):
+                await one.run(LOSES.replace("../other", str(other)), says(NO))
+            told = [event.text for event in one.events if isinstance(event, Notice) and "too large" in event.text]
+            assert one.asked == [] and not (other / "data").exists()
+            await one.app.session_undo(one.actor).undo_turns(2)
+            assert (read_all(other) == before, len(told)) == ((True, 0) if size == 10 else (False, 1))
+
+
+async def test_a_workspace_in_an_opened_folder_is_listed_once() -> None:
+    async with scene(trusted=True, workspace=WORK) as one:
+        other, work = fill(one), one.home.cwd
+        for number in range(50):
+            (work / f"{number}").write_text("mine")
+        await one.run(f"echo x > {other.parent}/new; rm [0-9]*; {LOSES}", says(SESSION))
+        (recorder,) = [one.app.session_undo(one.actor)]
+        await recorder.undo_turns()
+        assert sorted(os.listdir(other / "data")) == ["0", "1", "2"] and len(list(work.glob("[0-9]*"))) == 50
+
+
+async def test_a_single_file_that_was_opened_is_copied() -> None:
+    async with scene(trusted=True, workspace=WORK) as one:
+        one.open_tmp()
+        note = one.home.home.resolve() / "note.txt"
+        note.write_text("mine")
+        await one.call("write_file", says(SESSION), path=str(note), content="first")
+        (one.home.cwd / "w.py").write_text(f"open('{note.parent}/no' + 'te.txt', 'w').write('theirs')")
+        await one.run("python3 w.py", says(NO))
+        assert note.read_text() == "theirs"
+        await one.app.session_undo(one.actor).undo_turns()
+        assert note.read_text() == "first"
