@@ -1,10 +1,13 @@
 """What is kept from commands stays kept beside processes that go on: when its file is replaced, and when they end."""
 
 import asyncio
+import os
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
+from hermes.safety.start_links import find_start_targets
 from tests.attack.obedient_scene import MECHANISM, NO, ONCE, Scene, says, scene
 
 LEAVE = """
@@ -20,6 +23,17 @@ while True:
     try:
         with open({path!r}, "a") as file:
             file.write({text!r})
+    except OSError:
+        pass
+    time.sleep(0.02)
+"""
+HOOK_LOOP = """
+import os, time
+while True:
+    try:
+        with open({path!r}, "w") as file:
+            file.write("#!/bin/sh\\ntouch ran\\n")
+        os.chmod({path!r}, 0o755)
     except OSError:
         pass
     time.sleep(0.02)
@@ -97,3 +111,117 @@ async def test_a_yes_to_a_command_is_none_to_text_that_it_comes_by(command: str)
         one.actor = await one.app.open_session()
         await one.turn()
         assert "other one" not in one.server.requests[-1].body.decode()
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - conditions of other processes
+            await asyncio.sleep(0.02)
+
+
+async def close_and_commit(one: Scene) -> None:
+    """End the session, and let the person's own git run its hooks."""
+    await one.run("true", says(NO))
+    await one.app.close_session(one.actor)
+    command = ("git", "-c", "user.name=x", "-c", "user.email=x@y.z", "commit", "-q", "--allow-empty", "-m", "y")
+    subprocess.run(command, cwd=one.home.cwd, env=one.home.environ, check=False, capture_output=True)
+
+
+@pytest.mark.needs("git", "bubblewrap")
+@pytest.mark.parametrize("folder", [".git/hooks", ".husky"])
+async def test_a_folder_of_hooks_that_the_person_makes_anew_is_looked_at(folder: str) -> None:
+    """The new one may have the number of the one that was removed."""
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        hooks = one.home.cwd / folder
+        hooks.mkdir(exist_ok=True)
+        run_git(one, "config", "core.hooksPath", folder)
+        (one.home.cwd / "p.py").write_text(HOOK_LOOP.format(path=f"{folder}/post-commit"))
+        await one.call("terminal", says(NO), command="python3 p.py", background=True)
+        before = hooks.stat().st_ino
+        for _ in range(50):
+            subprocess.run(["sh", "-c", f"rm -rf {folder}; mkdir {folder}"], cwd=one.home.cwd, check=False)
+            if hooks.exists() and hooks.stat().st_ino == before:
+                break
+        await wait_until((hooks / "post-commit").exists)
+        await close_and_commit(one)
+        assert not (one.home.cwd / "ran").exists() and not (hooks / "post-commit").exists()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("made", ["by the person", "by a command, before its folder was one of hooks"])
+async def test_a_hook_is_not_changed_by_its_second_name(made: str) -> None:
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        hook = one.home.cwd / "githooks/pre-commit"
+        hook.parent.mkdir()
+        hook.write_text("#!/bin/sh\ntrue\n")
+        hook.chmod(0o755)
+        if made == "by the person":
+            os.link(hook, one.home.cwd / "second")
+        else:
+            await one.run("ln githooks/pre-commit second", says(NO))
+            await one.app.close_session(one.actor)
+            one.actor = await one.app.open_session()
+        run_git(one, "config", "core.hooksPath", "githooks")
+        await one.run("echo 'touch ran' >> second; rm second", says(NO))
+        await close_and_commit(one)
+        assert not (one.home.cwd / "ran").exists() and hook.read_text() == "#!/bin/sh\ntrue\n"
+
+
+@pytest.mark.needs("git", "bubblewrap")
+async def test_what_the_person_saves_in_place_beside_a_process_stays() -> None:
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        tasks = one.home.cwd / ".vscode/tasks.json"
+        tasks.parent.mkdir()
+        tasks.write_text("{}")
+        await one.call("terminal", says(NO), command="sleep 60", background=True)
+        tasks.write_text('{"mine": 1}')
+        await one.run("true", says(NO))
+        assert tasks.read_text() == ('{"mine": 1}' if MECHANISM != "landlock" else "{}")
+
+
+@pytest.mark.needs("git", "bubblewrap")
+async def test_settings_do_not_change_beside_a_process_of_another_session() -> None:
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        first, address = one.actor, "https://evil.example/x"
+        text = f'[remote "origin"]\n\tpushurl = {address}\n'
+        (one.home.cwd / "p.py").write_text(LOOP.format(path=".git/config", text=text))
+        await one.call("terminal", says(NO), command="python3 p.py", background=True)
+        one.actor = await one.app.open_session()
+        assert "only while nothing else" in await one.run("git config user.name Bob", says(ONCE))
+        await one.app.close_session(first)
+        await one.app.close_session(one.actor)
+        assert address not in (one.home.cwd / ".git/config").read_text()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("setting", ["core.hooksPath", "include.path", "~/.vimrc"])
+async def test_what_the_person_makes_obeyed_beside_a_process_is_kept_from_then_on(setting: str) -> None:
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        cwd, home = one.home.cwd.resolve(), one.home.home
+        texts = {
+            "githooks/pre-commit": "#!/bin/sh\ntrue\n",
+            "shared.cfg": "[pull]\n\trebase = true\n",
+            "vimrc": '" mine',
+        }
+        (cwd / "githooks").mkdir()
+        for name, text in texts.items():
+            (cwd / name).write_text(text)
+            (cwd / name).chmod(0o755)
+        await one.call("terminal", says(NO), command="sleep 60", background=True)
+        if setting == "~/.vimrc":
+            (home / ".vimrc").symlink_to(cwd / "vimrc")
+            await wait_until(lambda: str(cwd / "vimrc") in find_start_targets(str(home)))
+        else:
+            value = f"{cwd}/githooks" if setting == "core.hooksPath" else f"{cwd}/shared.cfg"
+            run_git(one, "config", "--global", setting, value)
+        changes = {"githooks/pre-commit": "touch ran", "shared.cfg": EVIL.replace("\n", "\\n"), "vimrc": "!touch ran"}
+        for name, text in changes.items():
+            await one.run(f"printf '{text}' >> {name}", says(NO))
+        await close_and_commit(one)
+        kept = {"core.hooksPath": "githooks/pre-commit", "include.path": "shared.cfg", "~/.vimrc": "vimrc"}[setting]
+        assert not (cwd / "ran").exists() and (cwd / kept).read_text() == texts[kept]

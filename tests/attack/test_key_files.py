@@ -187,6 +187,23 @@ async def test_a_second_name_of_the_homes_own_key_is_hidden(name: str) -> None:
         assert (await one.run("cat ../other/deep/[12]", says(NO))).count(WORDS) == 2
 
 
+@pytest.mark.parametrize("place", [".ssh/work", ".aws/credentials", ".kube/config", ".config/gh/hosts.yml"])
+async def test_what_a_key_of_the_home_leads_to_is_hidden(place: str) -> None:
+    """As programs that keep start files in a repository link them."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        dotfiles = one.home.cwd.resolve().with_name("dotfiles")
+        dotfiles.mkdir()
+        (dotfiles / "readme").write_text("hi")
+        (dotfiles / "plain").write_text("KEPT")
+        link = one.home.home / place
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(dotfiles / "plain")
+        await one.run(f"cat {dotfiles}/readme", says(SESSION))
+        assert "KEPT" not in await one.run(f"cat {dotfiles}/plain", says(NO))
+        assert "KEPT" not in await one.call("read_file", says(NO), path=f"{dotfiles}/plain")
+
+
 @pytest.mark.parametrize("name", [".env~", ".ENV", "id_rsa.bak", "server.PEM", ".ssh/work", ".kube/config", ".npmrc"])
 async def test_copies_of_keys_and_of_key_folders_are_hidden(name: str) -> None:
     async with scene(trusted=True) as one:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
+from tests.safety.verdicts import overall_verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 
@@ -54,7 +55,7 @@ def judged(path: Path) -> list[Row]:
         judgement = analyze_command(command, PLACES.workspace, PLACES)
         seconds = time.perf_counter() - started
         rules = tuple(f"{one.verdict.value}:{one.rule}" for one in judgement.findings)
-        verdict = judgement.overall_verdict(sandboxed=False)
+        verdict = overall_verdict(judgement, sandboxed=False)
         kind = row.get("class", "")
         rows.append(Row(command, row["label"], kind, row.get("tier") == "hardline", verdict, rules, seconds))
     return rows

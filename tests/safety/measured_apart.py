@@ -21,6 +21,7 @@ from hermes.safety.shell.findings import CommandJudgement
 from hermes.safety.shell.syntax import AnalysisBudget
 from tests.cpu_cost import measure_scaling
 from tests.safety.corpus_score import PLACES
+from tests.safety.verdicts import overall_verdict
 
 SMALL, LARGE = 4_000, 64_000
 _TRIES = 3
@@ -78,7 +79,7 @@ def _measure_text(text: ScaledText) -> TextCost:
 
     cost = measure_scaling(make_work, SMALL, LARGE, _TRIES)
     budget = AnalysisBudget(len(text.write(LARGE))).ends - time.thread_time()
-    verdicts = tuple(one.overall_verdict(sandboxed=False).value for one in judged[LARGE])
+    verdicts = tuple(overall_verdict(one, sandboxed=False).value for one in judged[LARGE])
     return TextCost(cost.growth, cost.units, budget / cost.unit_seconds, verdicts)
 
 

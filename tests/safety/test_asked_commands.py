@@ -5,6 +5,7 @@ import pytest
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 from tests.safety.corpus_score import PLACES
+from tests.safety.verdicts import overall_verdict
 
 ENDLESS = [
     "tr '\\0' x < /dev/zero > ~/big.txt",
@@ -438,7 +439,7 @@ EVERYDAY = [
 
 
 def _allowed(command: str) -> bool:
-    return analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) is Verdict.ALLOW
+    return overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False) is Verdict.ALLOW
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ import pytest
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
+from tests.safety.verdicts import overall_verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 
 
 def verdict(command: str) -> Verdict:
-    return analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False)
+    return overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False)
 
 
 LOSES_THE_SYSTEM = r"""
@@ -423,13 +424,13 @@ def test_effects_name_what_is_touched(command: str, kind: EffectKind, target: st
 )
 def test_what_a_sandbox_takes_the_harm_out_of(command: str, contained: bool) -> None:
     judgement = analyze_command(command, PLACES.workspace, PLACES)
-    assert (judgement.overall_verdict(sandboxed=True) is Verdict.ALLOW) is contained
-    assert judgement.overall_verdict(sandboxed=False) is Verdict.ASK
+    assert (overall_verdict(judgement, sandboxed=True) is Verdict.ALLOW) is contained
+    assert overall_verdict(judgement, sandboxed=False) is Verdict.ASK
 
 
 def test_variables_of_the_session_are_followed() -> None:
-    assert analyze_command("$TOOL -rf /", "/", PLACES, {"TOOL": "rm"}).overall_verdict(sandboxed=True) is Verdict.DENY
+    assert overall_verdict(analyze_command("$TOOL -rf /", "/", PLACES, {"TOOL": "rm"}), sandboxed=True) is Verdict.DENY
     assert (
-        analyze_command("$TOOL x", PLACES.workspace, PLACES, {"TOOL": "ls"}).overall_verdict(sandboxed=False)
+        overall_verdict(analyze_command("$TOOL x", PLACES.workspace, PLACES, {"TOOL": "ls"}), sandboxed=False)
         is Verdict.ALLOW
     )

@@ -12,6 +12,7 @@ from hermes.safety.shell.findings import Verdict
 from tests.cpu_cost import count_cpu_units
 from tests.safety.corpus_score import PLACES, judged, score
 from tests.safety.measured_apart import ScaledText, TextCost
+from tests.safety.verdicts import overall_verdict
 
 MAX_BEYOND_BUDGET = 150
 """Units of CPU time that judging a text takes at most beyond its budget: what is under way when it is used up.
@@ -169,7 +170,8 @@ def test_letters_of_all_scripts_are_read_as_they_are_written() -> None:
     ):
         listed = analyze_command(text, PLACES.workspace, PLACES)
         assert (
-            "~/\u6587\u6863" in listed.commands[0].argv and listed.overall_verdict(sandboxed=False) is not Verdict.ALLOW
+            "~/\u6587\u6863" in listed.commands[0].argv
+            and overall_verdict(listed, sandboxed=False) is not Verdict.ALLOW
         )
     heredoc = analyze_command("bash <<E\nrm -r ~/\u6587$x\nE", PLACES.workspace, PLACES)
     assert ("rm", "-r", "~/\u6587${x}") in [one.argv for one in heredoc.commands]

@@ -5,6 +5,7 @@ import pytest
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 from tests.safety.corpus_score import PLACES
+from tests.safety.verdicts import overall_verdict
 
 URL = "https://files.example/x"
 FETCHING = """
@@ -60,7 +61,7 @@ def listed(text: str) -> list[str]:
 
 def verdict(command: str) -> Verdict:
     judged = analyze_command(command.replace("URL", URL), PLACES.workspace, PLACES)
-    return judged.overall_verdict(sandboxed=True)
+    return overall_verdict(judged, sandboxed=True)
 
 
 @pytest.mark.parametrize("producer", listed(FETCHING))

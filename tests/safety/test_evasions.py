@@ -5,12 +5,13 @@ import pytest
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
+from tests.safety.verdicts import overall_verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 
 
 def verdict(command: str) -> Verdict:
-    return analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False)
+    return overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False)
 
 
 def rows(text: str) -> list[str]:
@@ -636,7 +637,7 @@ def test_a_harm_is_seen_in_every_spelling(command: str) -> None:
 @pytest.mark.parametrize("command", [*AS_DATA, *HARMLESS])
 def test_what_only_looks_like_harm_is_left_alone(command: str) -> None:
     found = analyze_command(command, PLACES.workspace, PLACES)
-    assert found.overall_verdict(sandboxed=False) is Verdict.ALLOW, found.findings
+    assert overall_verdict(found, sandboxed=False) is Verdict.ALLOW, found.findings
 
 
 @pytest.mark.parametrize(
@@ -694,11 +695,13 @@ def test_where_code_comes_from_is_told(command: str, target: str) -> None:
 
 def test_a_workspace_among_temporary_files_is_no_temporary_file() -> None:
     places = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/tmp/place")
-    assert analyze_command("> /tmp/place/data.db", "/tmp/place", places).overall_verdict(sandboxed=False) is Verdict.ASK
     assert (
-        analyze_command("> /tmp/other/data.db", "/tmp/place", places).overall_verdict(sandboxed=False) is Verdict.ALLOW
+        overall_verdict(analyze_command("> /tmp/place/data.db", "/tmp/place", places), sandboxed=False) is Verdict.ASK
     )
     assert (
-        analyze_command("PYTHONPATH=/tmp/place/lib ls", "/tmp/place", places).overall_verdict(sandboxed=False)
+        overall_verdict(analyze_command("> /tmp/other/data.db", "/tmp/place", places), sandboxed=False) is Verdict.ALLOW
+    )
+    assert (
+        overall_verdict(analyze_command("PYTHONPATH=/tmp/place/lib ls", "/tmp/place", places), sandboxed=False)
         is Verdict.ALLOW
     )

@@ -5,6 +5,7 @@ import pytest
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 from tests.safety.corpus_score import PLACES
+from tests.safety.verdicts import overall_verdict
 
 LOSES_NOTHING = r"""
 rm -rf build
@@ -120,7 +121,7 @@ kioclient remove src
 
 
 def verdict(command: str) -> Verdict:
-    return analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False)
+    return overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False)
 
 
 @pytest.mark.parametrize("command", LOSES_NOTHING)
@@ -135,8 +136,8 @@ def test_what_only_looks_like_it_is_not(command: str) -> None:
 
 def test_what_is_named_as_made_again_is_so_only_in_the_sessions_folder() -> None:
     for folder in ("/home/dev", "/srv/app", "/"):
-        assert analyze_command("rm -rf build", folder, PLACES).overall_verdict(sandboxed=False) is not Verdict.ALLOW
+        assert overall_verdict(analyze_command("rm -rf build", folder, PLACES), sandboxed=False) is not Verdict.ALLOW
     assert (
-        analyze_command("rm -rf build", f"{PLACES.workspace}/a/b", PLACES).overall_verdict(sandboxed=False)
+        overall_verdict(analyze_command("rm -rf build", f"{PLACES.workspace}/a/b", PLACES), sandboxed=False)
         is Verdict.ALLOW
     )

@@ -5,6 +5,7 @@ import pytest
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
 from tests.safety.corpus_score import PLACES
+from tests.safety.verdicts import overall_verdict
 
 ASKS = r"""
 exec 9>run.sh; echo 'chmod -R 777 ~' >&9; exec 9>&-; bash run.sh
@@ -100,12 +101,12 @@ php -d memory_limit=1G a.php
 
 @pytest.mark.parametrize("command", ASKS)
 def test_what_is_set_on_the_side_or_fetched_asks(command: str) -> None:
-    assert analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) is not Verdict.ALLOW
+    assert overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False) is not Verdict.ALLOW
 
 
 @pytest.mark.parametrize("command", LEFT_ALONE)
 def test_what_sets_or_fetches_nothing_that_matters_is_left_alone(command: str) -> None:
-    assert analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) is Verdict.ALLOW
+    assert overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False) is Verdict.ALLOW
 
 
 def test_a_folder_that_env_changes_to_is_where_the_file_lies() -> None:

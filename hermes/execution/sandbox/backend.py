@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 
 import msgspec
 
@@ -95,6 +94,8 @@ _NOT_ALONE = (
     "in the background first."
 )
 _UNSIGNED_NOTE = b"\n[sandbox: no key is in here, so git signs nothing; the person can sign what was recorded]\n"
+_MAX_HELD = 128
+"""The most of what is mounted that is held open for one command."""
 _MAX_STARTS = 5
 """How often a command is started while what its sandbox hides changes under the program that makes it."""
 _START_SECONDS = 10.0
@@ -177,6 +178,8 @@ class SandboxBackend:
             raise ToolError(_NOT_ALONE)
         with self._planted.count_start():
             layout = await self._prepare_layout(command)
+            if command.git_settings and not self._planted.is_alone:
+                raise ToolError(_NOT_ALONE)
             for left in reversed(range(_MAX_STARTS)):
                 output = HeldOutput(sink)
                 running, signal = await self._start_once(command, output.write, layout, network)
@@ -207,7 +210,7 @@ class SandboxBackend:
                     _make_refusal_printer(sink if command.interactive else later.append),
                 )
             signal: StartSignal | None = None
-            is_fixed = make_fixed_check(layout, by_mounts=support.mechanism is SandboxMechanism.BUBBLEWRAP)
+            is_fixed = make_fixed_check(layout, undo, by_mounts=support.mechanism is SandboxMechanism.BUBBLEWRAP)
             with ExitStack() as given:
                 exits = await self._make_exits(support, network, proxy, undo, given)
                 with _make_wrapper(support, command, self._get_tmpdir(), layout, network, exits) as wrapper:
@@ -563,25 +566,33 @@ def _make_refusal_printer(sink: OutputSink) -> Callable[[str], None]:
     return lambda refusal: sink(f"\n[sandbox: {refusal}]\n".encode())
 
 
-def make_fixed_check(layout: AccessLayout, *, by_mounts: bool) -> Callable[[str], bool]:
+def make_fixed_check(layout: AccessLayout, resources: AsyncExitStack, *, by_mounts: bool) -> Callable[[str], bool]:
     """Return a test whether a command that starts now in this layout cannot change a file, as far as mounts tell.
 
-    A mount is gone once somebody, outside too, renames a file over the one that it was made over, or deletes that.
+    A mount is gone once somebody, outside too, renames a file over the one that it was made over, or deletes that. What
+    is mounted is held open until the `resources` are closed: so its number is given to nothing else.
     """
     read_only, access_of = layout.paths_with(PathAccess.READ) if by_mounts else (), layout.access_of
-    mounted = {one: _identify(one) for one in read_only if access_of(os.path.dirname(one)) is PathAccess.WRITE}
+    inside = (one for one in read_only if access_of(os.path.dirname(one)) is PathAccess.WRITE)
+    mounted = {one: _hold_path(one, resources) if number < _MAX_HELD else None for number, one in enumerate(inside)}
 
     def is_fixed(path: str) -> bool:
-        stands = all(_identify(one) == known for one, known in mounted.items() if is_or_below(path, one))
+        stands = all(_is_same(one, held) for one, held in mounted.items() if is_or_below(path, one))
         return stands and access_of(path) is not PathAccess.WRITE
 
     return is_fixed
 
 
-def _identify(path: str) -> tuple[int, int] | None:
-    """Return what tells a file from another of its name; its number alone may be given again to the next one."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_ino, 0 if stat.S_ISDIR(status.st_mode) else status.st_ctime_ns
+def _hold_path(path: str, resources: AsyncExitStack) -> os.stat_result | None:
+    """Hold what is at a path open, and return its status; None where it cannot be held."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        resources.callback(os.close, handle)
+        return os.fstat(handle)
+    return None
+
+
+def _is_same(path: str, held: os.stat_result | None) -> bool:
+    with suppress(OSError):
+        return held is not None and os.path.samestat(os.lstat(path), held)
+    return False

@@ -31,6 +31,8 @@ class SavedFile(Struct, frozen=True, array_like=True):
     stamp: EntryStamp
     mode: int = 0
     data: bytes | None = None
+    links: int = 1
+    """The number of names that it has: what has several can be changed by another one."""
 
 
 class Baseline(Struct, frozen=True, array_like=True):

@@ -37,7 +37,9 @@ for _place in sorted({*SECRET_PLACES} - {*AGENT_FOLDERS, ".env"}):
 
 
 class _Entry(Struct, frozen=True, gc=False):
-    """Something below an opened folder; `is_own`: it is hidden itself, being no link and in no folder of keys."""
+    """Something below an opened folder; `is_own`: it is hidden itself, being no link and in no folder of keys. The
+    number of a link is 0: what it leads to has another.
+    """
 
     path: str
     inode: int
@@ -104,7 +106,8 @@ def _identify_home_keys(home: str, numbers: Set[int]) -> set[tuple[int, int]]:
     places = [f"{home}/{place}" for place in SECRET_PLACES if numbers]
     below = itertools.islice(_look_through(*((place, True) for place in places)), _MAX_HOME_ENTRIES)
     # Packages that agents install are second names of a store's files, as those of projects are.
-    named = (one.path for one in below if one.is_key and one.inode in numbers and "/node_modules/" not in one.path)
+    met = (one.path for one in below if one.is_key and one.inode in {0, *numbers})
+    named = (path for path in met if "/node_modules/" not in path)
     return {_identify(path) for path in (*places, *named)}
 
 
@@ -135,7 +138,8 @@ def _look_through(*starts: tuple[str, bool]) -> Iterator[_Entry]:
             elif is_key and entry.is_symlink():
                 queue += _follow_link(entry.path, starts)
             is_own = not is_covered and not entry.is_symlink()
-            yield _Entry(entry.path, entry.inode(), is_key and not is_ssh_public(entry.path), is_own)
+            number = 0 if entry.is_symlink() else entry.inode()
+            yield _Entry(entry.path, number, is_key and not is_ssh_public(entry.path), is_own)
 
 
 def _follow_link(path: str, starts: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:

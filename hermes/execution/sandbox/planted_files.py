@@ -140,6 +140,8 @@ class PlantedFiles:
         self.unseen_folder = ""
         """A folder that commands write and that is not looked at: nothing may lead there, for other programs to find.
         """
+        self.is_alone = True
+        """Whether no other session's commands ran here when the baseline was taken."""
         self.is_complete = True
         """Whether the last look saw every folder."""
         self.is_enforced = True
@@ -176,6 +178,7 @@ class PlantedFiles:
             notes = self.quarantine_new(
                 roots, lambda path: not self.is_enforced and os.path.basename(path) in _GIT_SETTINGS
             )
+        self.is_alone = alone
         if alone or left is None:
             self._roots, self._files, known = set(), {}, self._files
             self._kept = self._included = ()
@@ -184,29 +187,37 @@ class PlantedFiles:
         return notes
 
     def record_opened(self, roots: Sequence[str], kept: Collection[str] = ()) -> Sequence[str]:
-        """Take what is below those of the roots that have been opened since as the person's own; return those."""
+        """Take what is below those of the roots that have been opened since as the person's own, and what has become
+        obeyed by a change to files that commands do not write; return both.
+        """
         opened = [one for one in roots if one not in self._roots]
-        if opened:
+        led = self._find_led_places()
+        named = {*map(os.path.realpath, kept), *led.hooks, *led.settings}.difference(self._kept, self._included)
+        found = [one for one in sorted(named) if _is_below_any(one, self._roots)]
+        if opened or found:
             self._note_new_repositories(())
-            self._add_roots(opened, kept, self._files)
+            self._add_roots(opened, kept, self._files, found)
             self._store_baseline(is_shared=True)
-        return opened
+        return [*opened, *found]
 
-    def _add_roots(self, opened: Collection[str], kept: Collection[str], known: dict[str, SavedFile]) -> None:
+    def _add_roots(
+        self, opened: Collection[str], kept: Collection[str], known: dict[str, SavedFile], led: Collection[str] = ()
+    ) -> None:
         """Take what is below these as the person's own, but for what was looked at already: commands may have changed
-        that since. Of files that have not changed since they were `known` nothing is read.
+        that since. Places in `led` are obeyed from now on. Of files that have not changed since they were `known`
+        nothing is read.
         """
         roots = self._roots.copy()
 
         def is_added(path: str) -> bool:
-            return _is_below_any(path, opened) and not _is_below_any(path, roots)
+            return (_is_below_any(path, opened) and not _is_below_any(path, roots)) or _is_below_any(path, led)
 
         self._roots.update(opened)
         self._scan_folders(self._roots)
         self._follow_links(self._roots)
-        led = self._find_led_places()
-        self._add_led(filter(is_added, map(os.path.realpath, kept)), ())
-        self._add_led(filter(is_added, led.hooks), filter(is_added, led.settings))
+        found = self._find_led_places()
+        hooks = (*map(os.path.realpath, kept), *found.hooks)
+        self._add_led(filter(is_added, hooks), filter(is_added, found.settings))
         self._files = self._files | _read_files(filter(is_added, self._find_obeyed_files()), known)
 
     def _add_led(self, kept: Iterable[str], included: Iterable[str]) -> None:
@@ -259,17 +270,14 @@ class PlantedFiles:
         """Move a file aside where it has to go, and note what it is then; return a line about it."""
         stamp = _read_stamp(path)
         before = self._files.get(path, _NOTHING)
-        if stamp is None or before.stamp == stamp or ((is_fixed := fixed(path)) and self.is_enforced):
+        if stamp is None or before.stamp == stamp:
             return ""
-        now, note = _save_file(path, stamp), ""
-        if not _has_same_content(before, now) and not self._may_stay(path, role, now):
-            note = self._neutralize_file(path, role, is_fixed=is_fixed)
-            if (stamp := _read_stamp(path)) is None:
-                return note
-            now = _save_file(path, stamp)
-            if note and not (_has_same_content(before, now) or self._may_stay(path, role, now)):
-                return note  # a process has changed it again already, which the next look has to see
-        self._files[path] = now
+        now, is_fixed = _save_file(path, stamp), fixed(path)
+        # A mount keeps a name and not a file: what has other names is the person's own only while it stays as it was.
+        is_own = is_fixed and self.is_enforced and max(before.links, now.links) == 1
+        may_stay = is_own or _has_same_content(before, now) or self._may_stay(path, role, now)
+        note, left = ("", now) if may_stay else self._neutralize_file(path, role, now, is_fixed=is_fixed)
+        self._files |= {path: left} if left is not None else {}
         return note
 
     def _adopt_baseline(self, left: Baseline, roots: Sequence[str], kept: Collection[str]) -> None:
@@ -287,7 +295,7 @@ class PlantedFiles:
         files: dict[bytes, SavedFile] = {}
         for path, saved in self._files.items():
             room -= len(saved.data or b"")
-            files[os.fsencode(path)] = saved if room >= 0 else SavedFile(saved.stamp, saved.mode)
+            files[os.fsencode(path)] = saved if room >= 0 else SavedFile(saved.stamp, saved.mode, None, saved.links)
         roots, repositories, kept, included = (
             frozenset(map(os.fsencode, one)) for one in (self._roots, self._list_git_dirs(), self._kept, self._included)
         )
@@ -309,65 +317,68 @@ class PlantedFiles:
         connected = (path for path, seen in self._folders.items() if seen.is_connected)
         is_connected = any(path not in before or not before[path].is_connected for path in connected)
         hooks = [*self._find_led_places().hooks] if is_connected else []
-        hooks += _find_new_hooks(self._new_repositories - before.keys(), self._home)
+        new = map(os.path.dirname, self._new_repositories - before.keys())
+        hooks += (path for one in new for path in find_global_hooks(one, self._home))
         self._add_led((one for one in hooks if one not in before and _is_below_any(one, self._roots)), ())
 
-    def _neutralize_file(self, path: str, role: _Role, *, is_fixed: bool) -> str:
+    def _neutralize_file(
+        self, path: str, role: _Role, now: SavedFile, *, is_fixed: bool
+    ) -> tuple[str, SavedFile | None]:
+        """Move a file aside that may not stay as it is `now`, and put there what may; return a line about it, and what
+        was put there. None: nothing, or what a process has changed again already, which the next look has to see.
+        """
         before = self._files.get(path, _NOTHING)
-        was = (before.data or b"").decode("utf-8", "replace")
-        is_text = role in _CLEANERS and (before.data is None or not is_fixed)
+        text, wanted = None, before.data
+        if role in _CLEANERS and (before.data is None or not is_fixed) and (text := _decode_text(now)) is not None:
+            wanted = _CLEANERS[role](text, (before.data or b"").decode("utf-8", "replace")).encode()
+            if wanted == now.data:
+                return "", now
+        mode = before.mode if wanted == before.data else _NOTHING.mode
         try:
-            with _open_parent(path) as (folder, entry):
-                if is_text and (text := _read_text(entry, folder)) is not None:
-                    clean = _CLEANERS[role](text, was)
-                    if clean == text:
-                        return ""
-                    held = _move_aside(entry, folder)
-                    _write_new(entry, folder, clean.encode(), before.mode if clean == was else _NOTHING.mode)
-                    return N_(
-                        "What would let git run programs was taken out of {path}; all of it is in {held}.",
-                        path=path,
-                        held=held,
-                    )
-                held = _move_aside(entry, folder)
-                if before.data is not None:
-                    _write_new(entry, folder, before.data, before.mode)
-                    return N_(
-                        "{path} was changed by a command and is as it was again; the change is in {held}.",
-                        path=path,
-                        held=held,
-                    )
-            return N_(
-                "{path} was made by a command, and programs would run what it says: it is now {held}.",
-                path=path,
-                held=held,
-            )
+            held = _replace_file(path, wanted, mode)
         except OSError as error:
-            return N_(
+            line = N_(
                 "{path} was made by a command, and could not be taken away: {strerror}. Look at it.",
                 path=path,
                 strerror=error.strerror,
             )
+            return line, None
+        if wanted is None:
+            line = N_(
+                "{path} was made by a command, and programs would run what it says: it is now {held}.",
+                path=path,
+                held=held,
+            )
+        elif text is None:
+            line = N_(
+                "{path} was changed by a command and is as it was again; the change is in {held}.", path=path, held=held
+            )
+        else:
+            line = N_(
+                "What would let git run programs was taken out of {path}; all of it is in {held}.", path=path, held=held
+            )
+        left = _save_file(path, _read_stamp(path) or _NOTHING.stamp)
+        return line, left if wanted is not None and (left.mode, left.data) == (mode, wanted) else None
 
     def _may_stay(self, path: str, role: _Role, now: SavedFile) -> bool:
         """Return whether a new or changed file may stay as it is: it is a connection of the session's own, or a copy of
         one of the person's hooks, as git makes it in another work tree.
         """
         if role is _Role.CONNECTION:
-            return self._is_own_connection(path)
+            return self._is_own_connection(path, now)
         if role is not _Role.WHOLE or path in self._files:
             return False
         named = (path.removeprefix(one) for one in self._kept if path.startswith(f"{one}/"))
         same = (self._files.get(folder + rest, _NOTHING) for rest in named for folder in self._kept)
         return any(_has_same_content(one, now) for one in same)
 
-    def _is_own_connection(self, path: str) -> bool:
+    def _is_own_connection(self, path: str, now: SavedFile) -> bool:
         """Return whether this connects a folder with a repository, as git does by a file at each end, and may stand:
         commands of later sessions in that folder write the repository. So it is one of the session's own, or that of
         a submodule in what is around it; and it is looked at, so that nothing there makes git run programs.
         """
         folder, name = os.path.split(path)
-        found = find_repository(path) if name == ".git" else folder
+        found = find_repository(path, now) if name == ".git" else folder
         is_seen = _is_below_any(found, self._roots) and not is_or_below(found, self.unseen_folder or "/proc")
         return is_seen and (_is_below_any(found, self._own) or (name == ".git" and _is_submodule(folder, found)))
 
@@ -487,11 +498,27 @@ def _read_files(paths: Iterable[str], known: dict[str, SavedFile]) -> dict[str, 
 def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
     """Return a file as it is, with its content where that is a plain file's and not too long, or where a link leads."""
     with contextlib.suppress(OSError), _open_parent(path) as (folder, entry):
-        mode = os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode
-        if stat.S_ISLNK(mode):
-            return SavedFile(stamp, mode, os.fsencode(os.readlink(entry, dir_fd=folder)))
-        return SavedFile(stamp, stat.S_IMODE(mode), _read_bytes(entry, folder))
-    return SavedFile(stamp)
+        found = os.stat(entry, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            return SavedFile(stamp, found.st_mode, os.fsencode(os.readlink(entry, dir_fd=folder)), found.st_nlink)
+        return SavedFile(stamp, stat.S_IMODE(found.st_mode), _read_bytes(entry, folder), found.st_nlink)
+    return SavedFile(stamp, links=0)
+
+
+def _decode_text(saved: SavedFile) -> str | None:
+    """Return the text of a plain file; None for anything else."""
+    with contextlib.suppress(UnicodeDecodeError):
+        return saved.data.decode() if saved.data is not None and not stat.S_ISLNK(saved.mode) else None
+    return None
+
+
+def _replace_file(path: str, data: bytes | None, mode: int) -> str:
+    """Move a file aside and put these bytes in its place; return its new name. Raises OSError."""
+    with _open_parent(path) as (folder, entry):
+        held = _move_aside(entry, folder)
+        if data is not None:
+            _write_new(entry, folder, data, mode)
+    return held
 
 
 def _has_same_content(before: SavedFile, now: SavedFile) -> bool:
@@ -506,13 +533,9 @@ def _has_foreign_commondir(folder: str) -> bool:
     """Return whether a repository's folder names another one for its settings and hooks,
     as only git's work trees do.
     """
-    try:
-        with _open_parent(f"{folder}/commondir") as (handle, name):
-            data = _read_bytes(name, handle)
-    except OSError:
-        return False
+    found = _save_file(f"{folder}/commondir", _NOTHING.stamp)
     own = os.path.basename(os.path.dirname(folder)) == "worktrees"
-    return not own or data is None or data.strip() != b"../.."
+    return found.links > 0 and (not own or (found.data or b"").strip() != b"../..")
 
 
 def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: str) -> _SeenFolder:
@@ -546,11 +569,6 @@ def _leads_below(link: str, unseen: str) -> bool:
     return bool(unseen) and is_or_below(os.path.realpath(link), unseen)
 
 
-def _find_new_hooks(repositories: Iterable[str], home: str) -> list[str]:
-    """Return where hooks would be that repositories of commands run by the person's own settings."""
-    return [path for one in repositories for path in find_global_hooks(os.path.dirname(one), home)]
-
-
 def _is_submodule(folder: str, repository: str) -> bool:
     """Return whether a repository is where git keeps that of the submodule in a folder, as the list of submodules in
     the repository around it says.
@@ -565,21 +583,17 @@ def _is_submodule(folder: str, repository: str) -> bool:
     return bool(git) and repository.startswith(modules) and repository.removeprefix(modules) in own
 
 
-def find_repository(pointer: str) -> str:
+def find_repository(pointer: str, saved: SavedFile | None = None) -> str:
     """Return the folder (absolute, without links on the way) that a `.git` other than a folder leads to, as git reads
-    it; empty when that could change while it stays as it is.
+    it, now or as it was `saved`; empty when that could change while it stays as it is.
     """
-    folder = os.path.dirname(pointer)
-    try:
-        if os.path.islink(pointer):
-            named = os.readlink(pointer) if os.path.isdir(pointer) else ""
-        else:
-            with _open_parent(pointer) as (handle, name):
-                text = _read_text(name, handle) or ""
-                named = text.rstrip("\r\n").removeprefix("gitdir: ") if text.startswith("gitdir: ") else ""
-    except OSError:
-        return ""
-    path = os.path.normpath(os.path.join(folder, named))
+    found = _save_file(pointer, _NOTHING.stamp) if saved is None else saved
+    if stat.S_ISLNK(found.mode):
+        named = os.fsdecode(found.data or b"") if os.path.isdir(pointer) else ""
+    else:
+        text = _decode_text(found) or ""
+        named = text.rstrip("\r\n").removeprefix("gitdir: ") if text.startswith("gitdir: ") else ""
+    path = os.path.normpath(os.path.join(os.path.dirname(pointer), named))
     return path if named and "\0" not in named and os.path.realpath(path) == path else ""
 
 
@@ -631,13 +645,6 @@ def _read_bytes(name: str, folder: int) -> bytes | None:
     with os.fdopen(handle, "rb") as file:
         about = os.fstat(handle)
         return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= _MAX_FILE_BYTES else None
-
-
-def _read_text(name: str, folder: int) -> str | None:
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        data = _read_bytes(name, folder)
-        return None if data is None else data.decode("utf-8")
-    return None
 
 
 def _move_aside(name: str, folder: int) -> str:

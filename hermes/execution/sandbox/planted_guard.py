@@ -44,6 +44,11 @@ class PlantedGuard:
         finally:
             self._starting -= 1
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other session's commands ran in the workspace when the first of those that run now began."""
+        return self._files.is_alone
+
     def note_unseen_folder(self, folder: str) -> None:
         """Note a folder that commands may write and that is not looked at: nothing of theirs may lead there."""
         self._files.unseen_folder = folder

@@ -118,7 +118,3 @@ class CommandJudgement(Struct, frozen=True):
         """Return the findings that count where the command runs, the strictest first."""
         counting = [one for one in self.findings if not (sandboxed and one.contained)]
         return tuple(sorted(counting, key=lambda one: -_STRICTNESS.index(one.verdict)))
-
-    def overall_verdict(self, *, sandboxed: bool) -> Verdict:
-        """Return the verdict on the line where it runs."""
-        return strictest_verdict(*(one.verdict for one in self.relevant_findings(sandboxed=sandboxed)))
