@@ -39,8 +39,9 @@ class _KeptCopies:
         self._base = base
         self._places = places
         self._workspace = places.workspace
-        self._folders = [self._workspace, *map(os.fsdecode, base.folders)]
-        self._too_large = list(map(os.fsdecode, base.scope.too_large))
+        self._too_large = list(map(os.fsdecode, base.list_too_large()))
+        opened = map(os.fsdecode, base.get_folders())
+        self._folders = [self._workspace, *(one for one in opened if one not in self._too_large)]
         self._looked_at: dict[str, _LostFiles | None] = {}
 
     def find_first(self, loss: FileLoss) -> str:

@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import structs
 
 from hermes.checkpoints.path_states import StateReader
 from hermes.checkpoints.scan import FolderListing, FolderScan, ListingItem, ListingScope, ScanLimits, is_at_or_below
-from hermes.core.checkpoints import ABSENT, Kind
+from hermes.core.checkpoints import FileState, Kind
 from hermes.safety.paths import Places, is_or_below
 
 _ENTRIES = 10_000
@@ -38,27 +38,34 @@ class OpenedFolderScan:
 
     def add_folders(self, listing: FolderListing, folders: Sequence[str], known: FolderListing) -> FolderListing:
         """Return the listing with these folders (absolute, resolved); of what is as in `known` nothing is read."""
-        entries = _ENTRIES - sum(key[:1] == b"/" for key in listing.items)
-        left = self._total - sum(_count_bytes(get_part(listing, os.fsdecode(one))) for one in listing.folders)
-        for folder in _drop_nested(one for one in folders if not listing.has_folders([one])):
-            limits = ScanLimits(
-                entries=entries,
-                total_bytes=left,
-                seconds=_COPY_SECONDS,
-                ignored_bytes=left // 2,
-                ignored_entries=min(entries, _IGNORED_ENTRIES),
-            )
-            part = self._list_folder(folder, get_part(known, folder), limits)
-            listing = self._join_part(listing, folder, part)
+        listed, seen = listing.get_folders(), known.get_folders()
+        before = [item for key, item in listing.items.items() if key[:1] == b"/"]
+        entries, left = _ENTRIES - len(before), self._total - _count_bytes(before)
+        items: dict[bytes, ListingItem] = {}
+        scope, roots = listing.scope, dict[bytes, ListingItem]()
+        for folder in _drop_nested(folders):
+            root = os.fsencode(folder)
+            if is_at_or_below(root, listed):
+                continue
+            part = self._list_folder(folder, get_part(known, folder if root in seen else None), entries, left)
+            roots[root] = ListingItem(FileState(Kind.LARGE) if part is None else self._reader.read_state(folder))
             if part is None:
                 self._too_large.add(folder)
-            else:
-                entries -= len(part.items)
-                left -= _count_bytes(part)
-        return listing
+                continue
+            items |= {root + b"/" + key: item for key, item in part.items.items()}
+            scope = _join_scope(scope, part.scope, root + b"/")
+            entries, left = entries - len(part.items), left - _count_bytes(part.items.values())
+        return structs.replace(listing, items=_join_items(listing, items, roots), stored_scope=scope)
 
-    def _list_folder(self, folder: str, known: FolderListing, limits: ScanLimits) -> FolderListing | None:
+    def _list_folder(self, folder: str, known: FolderListing, entries: int, left: int) -> FolderListing | None:
         """Return the listing of a folder; None where it is too large, and an empty one for a file, and for nothing."""
+        limits = ScanLimits(
+            entries=entries,
+            total_bytes=left,
+            seconds=_COPY_SECONDS,
+            ignored_bytes=left // 2,
+            ignored_entries=min(entries, _IGNORED_ENTRIES),
+        )
         if not os.path.isdir(folder) or os.path.islink(folder):
             is_copied = self._reader.read_state(folder).is_restorable
             return FolderListing(started_ns=time.time_ns()) if is_copied else None
@@ -76,37 +83,37 @@ class OpenedFolderScan:
         sizes = (one.state.size for one in found.items.values())
         return found.whole and sum(one for one in sizes if one <= self._reader.limit) <= limits.total_bytes
 
-    def _join_part(self, listing: FolderListing, folder: str, part: FolderListing | None) -> FolderListing:
-        """Return a listing with a folder as its part; `part` is None for one that is too large."""
-        root, scope = os.fsencode(folder), listing.scope
-        if part is None:
-            return structs.replace(listing, stored_scope=structs.replace(scope, too_large=(*scope.too_large, root)))
-        own = {root + b"/" + key: item for key, item in part.items.items()}
-        state = self._reader.read_state(folder)
-        if state != ABSENT:
-            own[root] = ListingItem(state)
-        if listed := frozenset(listing.folders):
-            # What was opened before, and is in this folder, is listed as it was then.
-            own = {key: item for key, item in own.items() if not is_at_or_below(key, listed)}
-        left_out, ignored = (
-            tuple(root + b"/" + one for one in some or ()) for some in (part.scope.left_out, part.scope.ignored)
-        )
-        scope = structs.replace(
-            scope,
-            left_out=(*scope.left_out, *left_out) if scope.left_out is not None else None,
-            ignored=(*scope.ignored, *ignored),
-            cut=scope.cut or (root + b"/" + part.scope.cut if part.scope.cut else b""),
-        )
-        return structs.replace(listing, items=listing.items | own, stored_scope=scope, folders=(*listing.folders, root))
+
+def _join_items(
+    listing: FolderListing, found: Mapping[bytes, ListingItem], roots: Mapping[bytes, ListingItem]
+) -> dict[bytes, ListingItem]:
+    """Return the entries of a listing with those of more opened folders, all opened folders themselves last. What was
+    opened before, and lies in one of these, is listed as it was then.
+    """
+    listed = listing.get_folders()
+    outer = {one: listing.items[one] for one in listed if not is_at_or_below(one, roots)}
+    old = {key: item for key, item in listing.items.items() if key not in outer}
+    new = {key: item for key, item in found.items() if not is_at_or_below(key, listed)}
+    return {**old, **new, **outer, **roots}
 
 
-def _count_bytes(listing: FolderListing) -> int:
-    """Return the bytes of a listing's files that are copied."""
-    return sum(one.state.size for one in listing.items.values() if one.state.kind is Kind.FILE)
+def _join_scope(scope: ListingScope, part: ListingScope, start: bytes) -> ListingScope:
+    """Return what a listing leaves out with what its new part, whose paths begin so, leaves out."""
+    left_out = None if scope.left_out is None else (*scope.left_out, *(start + one for one in part.left_out or ()))
+    ignored = (*scope.ignored, *(start + one for one in part.ignored))
+    cut = scope.cut or (part.cut and start + part.cut)
+    return structs.replace(scope, left_out=left_out, ignored=ignored, cut=cut)
 
 
-def get_part(listing: FolderListing, folder: str) -> FolderListing:
-    """Return what a listing has of an opened folder, by paths below that; "" is the workspace."""
+def _count_bytes(items: Iterable[ListingItem]) -> int:
+    """Return the bytes of the files among these that are copied."""
+    return sum(one.state.size for one in items if one.state.kind is Kind.FILE)
+
+
+def get_part(listing: FolderListing, folder: str | None) -> FolderListing:
+    """Return what a listing has of an opened folder, by paths below that; "" is the workspace, and None nothing."""
+    if folder is None:
+        return FolderListing()
     if not folder:
         return structs.replace(listing, items={key: one for key, one in listing.items.items() if key[:1] != b"/"})
     start = os.fsencode(folder) + b"/"
@@ -122,7 +129,7 @@ def get_part(listing: FolderListing, folder: str) -> FolderListing:
 def _drop_nested(folders: Iterable[str]) -> list[str]:
     """Return the folders that lie in no other of them."""
     outer: list[str] = []
-    for one in sorted(set(folders)):
-        if not any(is_or_below(one, above) for above in outer):
+    for one in sorted(set(folders), key=lambda path: f"{path}/"):  # what lies in a folder follows it
+        if not outer or not is_or_below(one, outer[-1]):
             outer.append(one)
     return outer

@@ -252,7 +252,8 @@ class CheckpointRecorder:
         with deps.objects.block_collection():
             if turn.base is not None:
                 before = turn.base
-                opened = list(map(os.fsdecode, before.folders))
+                opened = list(map(os.fsdecode, before.get_folders()))
+                self._too_large.update(map(os.fsdecode, before.list_too_large()))
                 listing, digest = await self._run_in_thread(lambda: self._scan_folders(before, opened))
                 after = listing
                 changes = await self._run_in_thread(lambda: self._find_changes(turn, before, after))
@@ -376,7 +377,7 @@ class CheckpointRecorder:
                     folder=self.deps.places.workspace,
                 )
             )
-        for folder in map(os.fsdecode, listing.scope.too_large):
+        for folder in map(os.fsdecode, listing.list_too_large()):
             self.report_once(
                 tr(
                     "{folder} is too large to be copied: of what commands change there, /undo brings nothing back but"

@@ -12,7 +12,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 import msgspec
 from msgspec import Struct
@@ -202,12 +202,14 @@ class ListingScope(Struct, frozen=True, array_like=True):
     """The listed paths that git ignores; so is what lies below them."""
     cut: bytes = b""
     """The first ignored path that is not wholly copied because a limit was met."""
-    too_large: tuple[bytes, ...] = ()
-    """The opened folders of which nothing is listed, since they are more than may be copied."""
 
 
 class FolderListing(Struct, frozen=True, array_like=True):
-    """The entries of a folder at one moment, by paths below it, and those of opened folders, by absolute paths."""
+    """The entries of a folder at one moment, by paths below it; behind them those of opened folders, by absolute paths.
+
+    An opened folder has an entry of its own in any case: absent where it was not there, and large where it is more
+    than may be copied, so that nothing in it is listed. These come last.
+    """
 
     items: dict[bytes, ListingItem] = {}
     started_ns: int = 0
@@ -216,8 +218,6 @@ class FolderListing(Struct, frozen=True, array_like=True):
     """Whether nothing was left out because a limit was met."""
     stored_scope: int | ListingScope = 0
     """What is held and left out; a number, of the files without a copy, as Hermes 0.1 stored it."""
-    folders: tuple[bytes, ...] = ()
-    """The opened folders (absolute) that are listed as well."""
 
     @property
     def scope(self) -> ListingScope:
@@ -225,9 +225,19 @@ class FolderListing(Struct, frozen=True, array_like=True):
         scope = self.stored_scope
         return ListingScope(scope) if isinstance(scope, int) else scope
 
+    def get_folders(self) -> dict[bytes, FileState]:
+        """Return the opened folders, each with its own state."""
+        items = self.items
+        found = takewhile(lambda key: key[:1] == b"/" and os.path.dirname(key) not in items, reversed(items))
+        return {key: items[key].state for key in found}
+
+    def list_too_large(self) -> list[bytes]:
+        """Return the opened folders of which nothing is listed."""
+        return [key for key, state in self.get_folders().items() if state.kind is Kind.LARGE]
+
     def has_folders(self, folders: Iterable[str]) -> bool:
         """Return whether these opened folders (absolute) are listed, or known to be too large for that."""
-        known = frozenset((*self.folders, *self.scope.too_large))
+        known = self.get_folders() if folders else {}
         return all(is_at_or_below(os.fsencode(one), known) for one in folders)
 
     def knows_absence(self) -> Callable[[bytes], bool]:
@@ -235,7 +245,8 @@ class FolderListing(Struct, frozen=True, array_like=True):
         left_out = self.scope.left_out
         if not self.whole or left_out is None:
             return lambda _: False
-        unknown, opened = frozenset(left_out), frozenset(self.folders)
+        unknown = frozenset(left_out)
+        opened = self.get_folders().keys() - self.list_too_large()
         return lambda path: not is_at_or_below(path, unknown) and (path[:1] != b"/" or is_at_or_below(path, opened))
 
 

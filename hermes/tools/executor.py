@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field, structs
 
+from hermes.core.checkpoints import FileLoss
 from hermes.core.encoding import escape_fields
 from hermes.core.errors import ToolError
 from hermes.core.events import ApprovalAsked, Event, Level, Notice, Refused, ToolEnded, ToolStarted
@@ -248,11 +249,9 @@ class _BatchRun:
             return self._decide_call(tool, arguments)
 
         decision = decide()
-        if decision.losses and decision.verdict is Verdict.ASK and self._context.safeguard is not None:
-            found = await self._context.safeguard.find_uncovered(decision.losses, decision.folders)
-            self._context.state.uncovered |= found
-            decision = decide()
-            if any(not one.unlisted for one in found):
+        if await _look_for_copies(decision, self._context):
+            was_losing, decision = bool(decision.losses), decide()
+            if was_losing:
                 self._tell_of_undo(decision)
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
             decision = await reviewer.review(decision, tool, arguments)
@@ -551,6 +550,18 @@ class _BatchRun:
         text = _preview_text(clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
         call_id, name = item.call.call_id, item.tool.name
         self._emit(ToolEnded(call_id, name, output.status, seconds, text, output.failed, output.code))
+
+
+async def _look_for_copies(decision: PermissionDecision, context: ToolContext) -> bool:
+    """Find out of what a call may lose or change no copy is kept; return whether that may change the decision."""
+    losses = decision.losses if decision.verdict is Verdict.ASK else ()
+    folders = decision.folders if decision.verdict is not Verdict.DENY else ()
+    if context.safeguard is None or not context.safeguard.keeps_copies or not (losses or folders):
+        return False
+    unlisted = [FileLoss(one, unlisted=True) for one in folders]
+    found = await context.safeguard.find_uncovered([*losses, *unlisted], folders)
+    context.state.uncovered |= found
+    return bool(losses) or any(found.values())
 
 
 def _changes_anything(item: _PreparedCall) -> bool:

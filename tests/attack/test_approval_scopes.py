@@ -214,7 +214,9 @@ async def test_a_place_that_the_settings_allow_is_open_from_the_first_command_on
         assert (tmp_path / "file").read_text() == "hi\n" and not one.asked
         (tmp_path / "kept").write_text("x")
         await one.run(f"rm -rf {tmp_path}/kept", says(NO))
-        assert (tmp_path / "kept").exists() and len(one.asked) == 1
+        assert not (tmp_path / "kept").exists() and not one.asked
+        await one.app.session_undo(one.actor).undo_turns()
+        assert (tmp_path / "kept").read_text() == "x"
 
 
 async def test_always_for_a_file_tools_folder_opens_it_for_commands_too() -> None:

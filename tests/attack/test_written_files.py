@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from hermes.testing.script import Call
 from tests.attack.obedient_scene import ONCE, SESSION, Scene, says, scene
 
 COPIES = {
@@ -260,7 +261,7 @@ async def test_another_folder_read_by_a_command_counts_as_a_strangers() -> None:
         assert "Not allowed" in await one.call("write_file", path="Makefile", content="all:\n")
 
 
-async def test_a_folder_that_was_opened_is_not_emptied_unasked() -> None:
+async def test_a_folder_that_was_opened_is_not_emptied_for_good() -> None:
     # Serious, sandbox: what a sandbox makes harmless elsewhere is not harmless in a place that a person opened.
     async with scene(trusted=True) as one:
         precious = one.home.root / "precious"
@@ -268,6 +269,8 @@ async def test_a_folder_that_was_opened_is_not_emptied_unasked() -> None:
         (precious / "a").write_text("mine")
         await one.run(f"echo new > {precious}/new", says(ONCE))
         one.app._live[one.actor.session_id][0].tools.context.backend.grant_write(str(precious))
-        for command in (f"rm -rf {precious}/*", f"rm -rf {precious}"):
-            await one.run(command)
-        assert (precious / "a").exists()
+        await one.turn(
+            *([Call("terminal", {"command": command})] for command in (f"rm -rf {precious}/*", f"rm -rf {precious}"))
+        )
+        await one.app.session_undo(one.actor).undo_turns()
+        assert (precious / "a").read_text() == "mine"

@@ -15,6 +15,9 @@ from msgspec import Struct
 from hermes.util.atomic_write import write_atomic
 from hermes.util.file_lock import try_lock
 
+SEVERAL_NAMES = 1 << 20
+"""Marks a file that can be changed by another name."""
+
 
 class EntryStamp(Struct, frozen=True, array_like=True):
     """One state of a file or folder. Programs cannot set the time of change."""
@@ -25,14 +28,12 @@ class EntryStamp(Struct, frozen=True, array_like=True):
 
 class SavedFile(Struct, frozen=True, array_like=True):
     """A file as it was. `data` is None for what is no plain file, or is too large to be kept; of a link, whose `mode`
-    says that it is one, it is where the link leads.
+    says that it is one, it is where the link leads. The `mode` also says whether the file has `SEVERAL_NAMES`.
     """
 
     stamp: EntryStamp
     mode: int = 0
     data: bytes | None = None
-    links: int = 1
-    """The number of names that it has: what has several can be changed by another one."""
 
 
 class Baseline(Struct, frozen=True, array_like=True):

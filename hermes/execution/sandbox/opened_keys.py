@@ -137,9 +137,9 @@ def _look_through(*starts: tuple[str, bool]) -> Iterator[_Entry]:
                 queue.append((entry.path, is_covered or is_key))
             elif is_key and entry.is_symlink():
                 queue += _follow_link(entry.path, starts)
-            is_own = not is_covered and not entry.is_symlink()
-            number = 0 if entry.is_symlink() else entry.inode()
-            yield _Entry(entry.path, number, is_key and not is_ssh_public(entry.path), is_own)
+            is_link = entry.is_symlink()
+            number = entry.inode() * (not is_link)
+            yield _Entry(entry.path, number, is_key and not is_ssh_public(entry.path), not is_covered and not is_link)
 
 
 def _follow_link(path: str, starts: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:

@@ -28,7 +28,7 @@ from hermes.execution.git_settings import (
     list_settings,
     strip_harmful_settings,
 )
-from hermes.execution.sandbox.baseline import Baseline, BaselineFile, EntryStamp, SavedFile
+from hermes.execution.sandbox.baseline import SEVERAL_NAMES, Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import find_settings, is_git_shaped
 from hermes.safety.paths import is_or_below
@@ -274,7 +274,7 @@ class PlantedFiles:
             return ""
         now, is_fixed = _save_file(path, stamp), fixed(path)
         # A mount keeps a name and not a file: what has other names is the person's own only while it stays as it was.
-        is_own = is_fixed and self.is_enforced and max(before.links, now.links) == 1
+        is_own = is_fixed and self.is_enforced and not (before.mode | now.mode) & SEVERAL_NAMES
         may_stay = is_own or _has_same_content(before, now) or self._may_stay(path, role, now)
         note, left = ("", now) if may_stay else self._neutralize_file(path, role, now, is_fixed=is_fixed)
         self._files |= {path: left} if left is not None else {}
@@ -295,7 +295,7 @@ class PlantedFiles:
         files: dict[bytes, SavedFile] = {}
         for path, saved in self._files.items():
             room -= len(saved.data or b"")
-            files[os.fsencode(path)] = saved if room >= 0 else SavedFile(saved.stamp, saved.mode, None, saved.links)
+            files[os.fsencode(path)] = saved if room >= 0 else SavedFile(saved.stamp, saved.mode)
         roots, repositories, kept, included = (
             frozenset(map(os.fsencode, one)) for one in (self._roots, self._list_git_dirs(), self._kept, self._included)
         )
@@ -333,7 +333,7 @@ class PlantedFiles:
             wanted = _CLEANERS[role](text, (before.data or b"").decode("utf-8", "replace")).encode()
             if wanted == now.data:
                 return "", now
-        mode = before.mode if wanted == before.data else _NOTHING.mode
+        mode = before.mode & ~SEVERAL_NAMES if wanted == before.data else _NOTHING.mode
         try:
             held = _replace_file(path, wanted, mode)
         except OSError as error:
@@ -343,20 +343,7 @@ class PlantedFiles:
                 strerror=error.strerror,
             )
             return line, None
-        if wanted is None:
-            line = N_(
-                "{path} was made by a command, and programs would run what it says: it is now {held}.",
-                path=path,
-                held=held,
-            )
-        elif text is None:
-            line = N_(
-                "{path} was changed by a command and is as it was again; the change is in {held}.", path=path, held=held
-            )
-        else:
-            line = N_(
-                "What would let git run programs was taken out of {path}; all of it is in {held}.", path=path, held=held
-            )
+        line = _describe_change(path, held, is_cleaned=text is not None, is_new=wanted is None)
         left = _save_file(path, _read_stamp(path) or _NOTHING.stamp)
         return line, left if wanted is not None and (left.mode, left.data) == (mode, wanted) else None
 
@@ -500,9 +487,10 @@ def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
     with contextlib.suppress(OSError), _open_parent(path) as (folder, entry):
         found = os.stat(entry, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
-            return SavedFile(stamp, found.st_mode, os.fsencode(os.readlink(entry, dir_fd=folder)), found.st_nlink)
-        return SavedFile(stamp, stat.S_IMODE(found.st_mode), _read_bytes(entry, folder), found.st_nlink)
-    return SavedFile(stamp, links=0)
+            return SavedFile(stamp, found.st_mode, os.fsencode(os.readlink(entry, dir_fd=folder)))
+        names = SEVERAL_NAMES if found.st_nlink > 1 else 0
+        return SavedFile(stamp, stat.S_IMODE(found.st_mode) | names, _read_bytes(entry, folder))
+    return SavedFile(stamp)
 
 
 def _decode_text(saved: SavedFile) -> str | None:
@@ -521,8 +509,20 @@ def _replace_file(path: str, data: bytes | None, mode: int) -> str:
     return held
 
 
+def _describe_change(path: str, held: str, *, is_cleaned: bool, is_new: bool) -> str:
+    if is_new:
+        return N_(
+            "{path} was made by a command, and programs would run what it says: it is now {held}.", path=path, held=held
+        )
+    if is_cleaned:
+        return N_(
+            "What would let git run programs was taken out of {path}; all of it is in {held}.", path=path, held=held
+        )
+    return N_("{path} was changed by a command and is as it was again; the change is in {held}.", path=path, held=held)
+
+
 def _has_same_content(before: SavedFile, now: SavedFile) -> bool:
-    return now.data is not None and (now.mode, now.data) == (before.mode, before.data)
+    return now.data is not None and (now.mode | SEVERAL_NAMES, now.data) == (before.mode | SEVERAL_NAMES, before.data)
 
 
 def _is_below_any(path: str, folders: Iterable[str]) -> bool:
@@ -535,7 +535,7 @@ def _has_foreign_commondir(folder: str) -> bool:
     """
     found = _save_file(f"{folder}/commondir", _NOTHING.stamp)
     own = os.path.basename(os.path.dirname(folder)) == "worktrees"
-    return found.links > 0 and (not own or (found.data or b"").strip() != b"../..")
+    return os.path.lexists(f"{folder}/commondir") and (not own or (found.data or b"").strip() != b"../..")
 
 
 def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: str) -> _SeenFolder:

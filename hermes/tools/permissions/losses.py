@@ -54,8 +54,9 @@ def list_losses(
     if not context.backend.contained or not _keeps_copies(context):
         return ()
     found = _CommandLosses(judged, context, (context.places.workspace, *folders))
-    large = (_ask_about_folder(one) for one in folders if any(is_or_below(one, place) for place in answered))
-    return (*found.list_deletions(), *found.list_overwritten(), *found.list_guessed(), *large)
+    large = (one for one in folders if context.state.uncovered.get(FileLoss(one, unlisted=True)))
+    known = (one for one in large if any(is_or_below(one, place) for place in answered))
+    return (*found.list_deletions(), *found.list_overwritten(), *found.list_guessed(), *map(_ask_about_folder, known))
 
 
 def _ask_about_folder(folder: str) -> AskedLoss:
