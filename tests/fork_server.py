@@ -1,11 +1,13 @@
 """Forks processes that run `hermes` and have their imports behind them: the other end of `tests/forked_hermes.py`.
 
-The process has one thread and does nothing but fork. An order comes over its control socket as one byte with four
-handles: a socket, and the standard streams of the new process. The new process reads a line of JSON from the socket
-(its words, environment and folder); the server writes its process id to the socket, and its wait status when it ended.
+The process has one thread and does nothing but fork. An order comes over its control socket as one byte with some
+handles: a socket, the standard streams of the new process and, if it gets one, the terminal that controls it. The new
+process reads a line of JSON from the socket (its words, environment and folder); the server writes its process id to
+the socket, and its exit code when it ended.
 """
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -15,6 +17,7 @@ import runpy
 import signal
 import socket
 import sys
+import termios
 import threading
 import time
 from typing import NoReturn
@@ -31,7 +34,7 @@ def main(control: socket.socket) -> None:
     _import_everything()
     signal.signal(signal.SIGCHLD, lambda *_: _report_the_dead())
     while True:
-        order, handles, *_ = socket.recv_fds(control, 1, 4)
+        order, handles, *_ = socket.recv_fds(control, 1, 5)
         if not order:
             return
         line, streams = socket.socket(fileno=handles[0]), handles[1:]
@@ -74,7 +77,13 @@ def _report_the_dead() -> None:
 
 def _become_hermes(line: socket.socket, streams: list[int]) -> NoReturn:
     """Run `python -m hermes` as a new interpreter would, and end as forks of an interpreter end."""
-    _open_streams(streams)
+    if terminals := streams[3:]:
+        # As a login does: the terminal is the process's, and Ctrl-C works even if the suite runs in the background.
+        os.setsid()
+        fcntl.ioctl(terminals[0], termios.TIOCSCTTY, 0)
+        os.close(terminals[0])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    _open_streams(streams[:3])
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     with line, line.makefile(encoding="utf-8", errors="surrogateescape") as told:
@@ -101,7 +110,7 @@ def _open_streams(handles: list[int]) -> None:
         os.dup2(handle, number)
         os.close(handle)
         before = getattr(sys, name)
-        mode, buffering = ("w", 1) if name == "stderr" else ("w" if number else "r", -1)
+        mode, buffering = ("w", 1) if number == 2 else ("w" if number else "r", -1)
         stream = os.fdopen(number, mode, buffering, before.encoding, before.errors, closefd=False)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
