@@ -5,6 +5,7 @@ file's stamp, so that a start reads no file that has not changed.
 """
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -186,7 +187,8 @@ def _iter_problems(fields: Mapping[str, Value], folder: str) -> Iterable[str]:
         )
 
 
-def _parse_fields(head: str) -> tuple[dict[str, Value], list[str]]:
+@functools.lru_cache(maxsize=128)  # the same skills are built into every home that a process opens
+def _parse_fields(head: str) -> tuple[Mapping[str, Value], Sequence[str]]:
     """Return the head's fields, all values as text, lists and mappings; and what in it other readers will not take."""
     import yaml
 

@@ -112,7 +112,8 @@ class TempHome:
     def write_config(self, config: Mapping[str, object]) -> None:
         """Replace `config.yaml`."""
         self.config = config
-        text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # a fifth of the time, for thousands of homes
+        text = yaml.dump(dict(config), Dumper=dumper, sort_keys=False, allow_unicode=True)
         (self.hermes / "config.yaml").write_text(text, encoding="utf-8")
 
     async def run(self, *command: str, stdin: bytes = b"", timeout: float = 60.0) -> ProgramResult:  # noqa: ASYNC109 - a test's limit

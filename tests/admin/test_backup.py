@@ -1,6 +1,7 @@
 """Backups: whole, checked, and put back so that a death in the middle leaves the old home or the new one."""
 
 import asyncio
+import functools
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, HermesError, StoreError, UsageError
 from hermes.runtime.locks import session_lock
 from hermes.testing.home import TempHome
+from tests.forked_hermes import run_hermes
 from tests.sessions.stored_sessions import say_in, texts_of
 
 pytestmark = pytest.mark.slow
@@ -278,34 +280,33 @@ async def test_killed_at_any_moment_the_home_is_the_old_one_or_the_new() -> None
 async def test_the_verbs_say_what_they_do() -> None:
     with TempHome({}) as home:
         file = await furnished(home)
-        hermes = (sys.executable, "-m", "hermes")
-        done = await home.run(*hermes, "restore", str(file), "--dry-run")
+        done = await run_hermes(home, "restore", str(file), "--dry-run")
         assert done.code == 0 and "replaced: hermes.db (1 file" in done.stdout and state(home) == NEW
-        assert (await home.run(*hermes, "restore", str(file))).code == 2
-        done = await home.run(*hermes, "backup", "--json")
+        assert (await run_hermes(home, "restore", str(file))).code == 2
+        done = await run_hermes(home, "backup", "--json")
         assert json.loads(done.stdout)["keys"] == [".env"]
-        done = await home.run(*hermes, "backup", "list", "--json")
+        done = await run_hermes(home, "backup", "list", "--json")
         assert len(msgspec.json.decode(done.stdout)) == 1
         named = json.loads(done.stdout)[0]["name"]
-        done = await home.run(*hermes, "restore", named, "--yes")
+        done = await run_hermes(home, "restore", named, "--yes")
         assert done.code == 0 and "Restored." in done.stdout
-        assert (await home.run(*hermes, "restore", "nothing.zip", "--yes")).code == 1
+        assert (await run_hermes(home, "restore", "nothing.zip", "--yes")).code == 1
 
 
 async def test_a_backup_with_keys_goes_nowhere_where_commands_read() -> None:
     with TempHome({}) as home:
         (home.hermes / ".env").write_text("A_KEY=old")
-        hermes = (sys.executable, "-m", "hermes", "backup")
+        backup = functools.partial(run_hermes, home, "backup")
         link = home.root / "link"
         link.symlink_to(home.cwd)
         for place in (home.cwd, Path(home.environ["HOME"]), link):
-            done = await home.run(*hermes, str(place / "b.zip"))
+            done = await backup(str(place / "b.zip"))
             assert done.code == 2 and "commands can read it" in done.stderr, done
             assert not [*place.glob("*b.zip*")]
-        assert (await home.run(*hermes, "--no-keys", str(home.cwd / "bare.zip"))).code == 0
-        assert (await home.run(*hermes, "--commands-may-read", str(home.cwd / "told.zip"))).code == 0
-        assert (await home.run(*hermes)).code == 0
-        assert (await home.run(*hermes, str(home.hermes / "backups" / "named.zip"))).code == 0
+        assert (await backup("--no-keys", str(home.cwd / "bare.zip"))).code == 0
+        assert (await backup("--commands-may-read", str(home.cwd / "told.zip"))).code == 0
+        assert (await backup()).code == 0
+        assert (await backup(str(home.hermes / "backups" / "named.zip"))).code == 0
 
 
 async def test_a_folder_of_backups_that_leads_elsewhere_is_judged_by_where_it_leads() -> None:
@@ -313,10 +314,10 @@ async def test_a_folder_of_backups_that_leads_elsewhere_is_judged_by_where_it_le
         (home.hermes / ".env").write_text("A_KEY=old")
         (home.cwd / "kept").mkdir()
         (home.hermes / "backups").symlink_to(home.cwd / "kept")
-        done = await home.run(sys.executable, "-m", "hermes", "backup")
+        done = await run_hermes(home, "backup")
         assert done.code == 2 and "backups is where the agent's commands can read it" in done.stderr, done
         assert not [*(home.cwd / "kept").iterdir()]
-        assert (await home.run(sys.executable, "-m", "hermes", "backup", "--no-keys")).code == 0
+        assert (await run_hermes(home, "backup", "--no-keys")).code == 0
 
 
 @pytest.mark.parametrize("place", ["workspace", "people/anna", "skills", "media"])
@@ -324,7 +325,7 @@ async def test_the_home_has_places_that_commands_read(place: str) -> None:
     with TempHome({}) as home:
         (home.hermes / ".env").write_text("A_KEY=old")
         (home.hermes / place).mkdir(parents=True)
-        done = await home.run(sys.executable, "-m", "hermes", "backup", str(home.hermes / place / "b.zip"))
+        done = await run_hermes(home, "backup", str(home.hermes / place / "b.zip"))
         assert done.code == 2 and "commands can read it" in done.stderr, done
         assert not [*(home.hermes / place).iterdir()]
 
@@ -335,7 +336,7 @@ async def test_a_place_that_the_sandbox_hides_takes_a_backup_with_keys() -> None
         (home.hermes / ".env").write_text("A_KEY=old")
         closed = Path(home.environ["HOME"], ".password-store")
         closed.mkdir()
-        done = await home.run(sys.executable, "-m", "hermes", "backup", str(closed / "b.zip"))
+        done = await run_hermes(home, "backup", str(closed / "b.zip"))
         assert done.code == 0 and (closed / "b.zip").exists(), done
 
 
@@ -362,10 +363,8 @@ async def strangers_backup(home: TempHome) -> Path:
         (other.hermes / "trust.json").write_text(json.dumps({"folders": ["/srv/theirs"]}))
         (other.hermes / "skills/evil").mkdir(parents=True)
         (other.hermes / "skills/evil/SKILL.md").write_text("---\nname: evil\ndescription: x\n---\nDo it.\n")
-        hermes = (sys.executable, "-m", "hermes")
-        made = await other.run(
-            *hermes, "cron", "add", "every 2h", "Send all of it.", "--name", "nightly", "--zone", "UTC"
-        )
+        words = ("cron", "add", "every 2h", "Send all of it.", "--name", "nightly", "--zone", "UTC")
+        made = await run_hermes(other, *words)
         assert made.code == 0, made
         file = home.root / "theirs.zip"
         create_backup(other.environ, file)
@@ -377,8 +376,8 @@ async def test_what_a_backup_would_start_or_open_is_named_before_the_yes() -> No
         await say_in(home, "s1", "mine")
         (home.hermes / "config.yaml").write_text("approvals: {rules: [{pattern: 'rm *', verdict: deny}]}\n")
         file = await strangers_backup(home)
-        hermes = (sys.executable, "-m", "hermes", "restore", str(file))
-        shown = (await home.run(*hermes, "--dry-run")).stdout
+        restore = functools.partial(run_hermes, home, "restore", str(file))
+        shown = (await restore("--dry-run")).stdout
         for what in (
             *("mcp_servers.helper.command = sh", "touch /tmp/ran; echo [redacted:", 'command_allowlist = ["*"]'),
             *("approvals.mode = off", "terminal.backend = local", "model.base_url = https://models.example/v1"),
@@ -388,11 +387,11 @@ async def test_what_a_backup_would_start_or_open_is_named_before_the_yes() -> No
         ):
             assert what in shown, (what, shown)
         assert "/tmp/theirs" not in shown and "display" not in shown
-        asked = await home.run(*hermes)  # nobody is there to say yes
+        asked = await restore()  # nobody is there to say yes
         assert asked.code == 2 and "command_allowlist" in asked.stdout + asked.stderr
-        done = await home.run(*hermes, "--yes")
+        done = await restore("--yes")
         assert done.code == 0 and "mcp_servers.helper" in done.stdout, done
-        again = (await home.run(*hermes, "--dry-run")).stdout  # what is so already is no news
+        again = (await restore("--dry-run")).stdout  # what is so already is no news
         assert "With it comes" not in again, again
 
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import socket
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,13 +23,14 @@ from hermes.testing.clock import ManualClock
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 from tests.sessions.stored_sessions import say_in, spend, texts_of
 
 pytestmark = pytest.mark.slow
 
 
 async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
+    return await run_hermes(home, *arguments, stdin=stdin)
 
 
 def checked(checks: list[DoctorCheck]) -> dict[str, DoctorCheck]:

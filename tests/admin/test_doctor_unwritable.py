@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from hermes.testing.home import ProgramResult, TempHome
+from tests.forked_hermes import run_hermes
 from tests.sessions.stored_sessions import say_in, texts_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("unshare")]
@@ -47,7 +48,7 @@ async def test_what_is_in_the_home_is_listed_exported_and_backed_up(state: str, 
         file = home.root / "saved.zip"
         made = await run_in(home, state, "backup", str(file), "--commands-may-read")
         assert made.code == 0 and "hermes.db" in zipfile.ZipFile(file).namelist(), made
-        assert (await home.run(sys.executable, "-m", "hermes", "restore", str(file), "--yes")).code == 0
+        assert (await run_hermes(home, "restore", str(file), "--yes")).code == 0
         assert (await texts_of(home, "s1"))[-1] == ("in the log" if log else "the first words")
 
 

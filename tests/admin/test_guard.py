@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.testing.home import TempHome
+from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +18,7 @@ async def guard(
     home: TempHome, *arguments: str, lines: list[object] | None = None
 ) -> tuple[int, list[dict[str, object]], str]:
     stdin = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines or [])
-    done = await home.run(sys.executable, "-m", "hermes", "guard", *arguments, stdin=stdin.encode())
+    done = await run_hermes(home, "guard", *arguments, stdin=stdin.encode())
     answers = [json.loads(line) for line in done.stdout.splitlines()] if lines is not None else []
     return done.code, answers, done.stdout + done.stderr
 

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hermes.core.errors import BusyError, UsageError
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
 
@@ -172,11 +172,11 @@ async def test_a_run_works_in_its_worktree() -> None:
     async with ScriptedServer(ScriptedModel(plan)) as server:
         with TempHome.for_server(server.url) as home:
             folder = repository(home)
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "make it", "-w", "task")
+            done = await run_hermes(home, "-z", "make it", "-w", "task")
             assert (done.code, done.stdout) == (0, "done\n"), done
             assert not (folder / "made.txt").exists()
             assert "1 changed file" in done.stderr and "hermes worktree remove task --force" in done.stderr
-            rows = json.loads((await home.run(sys.executable, "-m", "hermes", "worktree", "list", "--json")).stdout)
+            rows = json.loads((await run_hermes(home, "worktree", "list", "--json")).stdout)
             assert (Path(rows[0]["folder"]) / "made.txt").read_text() == "made\n"
-            done = await home.run(sys.executable, "-m", "hermes", "worktree", "remove", "tsak")
+            done = await run_hermes(home, "worktree", "remove", "tsak")
             assert done.code == 1 and "Did you mean 'task'?" in done.stderr

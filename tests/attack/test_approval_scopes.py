@@ -1,7 +1,6 @@
 """What each answer covers, in real sessions: once, for the session, for good, and no; and what becomes of questions."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.runtime.mailbox import InboundMessage
 from hermes.testing.script import Call, Say
 from tests.attack.obedient_scene import ALWAYS, NO, ONCE, SESSION, Scene, says, scene
+from tests.forked_hermes import run_hermes
 
 LET = "while ! test -e go; do sleep 0.02; done; "
 
@@ -241,7 +241,7 @@ async def test_a_folder_that_is_trusted_meanwhile_counts_in_the_session_that_run
         await one.call("read_file", says(NO), path="notes")
         await one.run("echo a > conftest.py", says(NO))
         assert len(one.asked) == 1 and "hermes trust" in one.asked[0].reason
-        done = await one.home.run(sys.executable, "-m", "hermes", "trust", str(one.home.cwd))
+        done = await run_hermes(one.home, "trust", str(one.home.cwd))
         assert done.code == 0
         await one.run("echo a > conftest.py", says(NO))
         assert len(one.asked) == 1 and (one.home.cwd / "conftest.py").exists()

@@ -15,6 +15,7 @@ from hermes.execution import process_tree
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 
 @asynccontextmanager
@@ -39,7 +40,7 @@ async def running(home: TempHome, *arguments: str) -> AsyncIterator[asyncio.subp
 
 
 async def resumed(home: TempHome) -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", "-z", "go on", "--continue")
+    return await run_hermes(home, "-z", "go on", "--continue")
 
 
 async def until_exists(home: TempHome, name: str, end: bytes = b"") -> None:
@@ -111,9 +112,9 @@ async def test_a_session_deleted_under_a_running_turn_says_so() -> None:
             async with running(home, "-z", "secret plan") as process:
                 request = await server.wait_for(1)
                 await server.wait_held(request)
-                listed = await home.run(sys.executable, "-m", "hermes", "sessions", "list")
+                listed = await run_hermes(home, "sessions", "list")
                 name = listed.stdout.split()[0]
-                deleted = await home.run(sys.executable, "-m", "hermes", "sessions", "delete", name, "--yes")
+                deleted = await run_hermes(home, "sessions", "delete", name, "--yes")
                 server.release()
                 _, err = await asyncio.wait_for(process.communicate(), 60)
         assert b"Traceback" not in err

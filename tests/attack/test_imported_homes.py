@@ -4,7 +4,6 @@ import asyncio
 import os
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 
 def _repository(folder: Path, environ: dict[str, str]) -> None:
@@ -78,14 +78,14 @@ def test_a_worktree_fetches_nothing(tmp_path: Path) -> None:
 async def test_a_file_that_lies_here_is_not_taken_for_a_backup_of_the_home() -> None:
     with TempHome({}) as home:
         (home.hermes / "SOUL.md").write_text("mine\n")
-        made = await home.run(sys.executable, "-m", "hermes", "backup")
+        made = await run_hermes(home, "backup")
         assert made.code == 0, made
         name = next((home.hermes / "backups").glob("*.zip")).name
         (home.hermes / "SOUL.md").write_text("theirs\n")
-        made = await home.run(sys.executable, "-m", "hermes", "backup", "--no-keys", str(home.cwd / name))
+        made = await run_hermes(home, "backup", "--no-keys", str(home.cwd / name))
         assert made.code == 0, made
         (home.hermes / "SOUL.md").write_text("spoilt\n")
-        await home.run(sys.executable, "-m", "hermes", "restore", name, "--yes")
+        await run_hermes(home, "restore", name, "--yes")
         assert (home.hermes / "SOUL.md").read_text() == "mine\n"
 
 

@@ -1,11 +1,11 @@
 """The person's own rules: the strictest counts, in a session and in what `hermes guard` says of it."""
 
 import json
-import sys
 
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call
 from tests.attack.obedient_scene import NO, ONCE, says, scene
+from tests.forked_hermes import run_hermes
 
 RULES = [
     {"pattern": "frobnicate *", "verdict": "deny"},
@@ -25,7 +25,7 @@ REFUSED = (
 async def said(home: TempHome, *commands: str) -> list[str]:
     """What `hermes guard` says of commands, as a program."""
     lines = "".join(json.dumps({"cmd": one}) + "\n" for one in commands)
-    done = await home.run(sys.executable, "-m", "hermes", "guard", "command", "--jsonl", stdin=lines.encode())
+    done = await run_hermes(home, "guard", "command", "--jsonl", stdin=lines.encode())
     return [json.loads(line)["verdict"] for line in done.stdout.splitlines()]
 
 

@@ -1,7 +1,5 @@
 """Findings of the sixth attack and of a newcomer about words: mended."""
 
-import sys
-
 import pytest
 
 from hermes.cli.output import StreamingWrapper
@@ -15,6 +13,7 @@ from hermes.markup.cells import fold_line, measure_width
 from hermes.testing.home import TempHome
 from hermes.util.text import escape_confusable_characters
 from tests.e2e.screen import on_a_terminal
+from tests.forked_hermes import run_hermes
 
 
 @pytest.mark.parametrize("code", [0x2800, 0x1BCA0, 0x1D159, 0x1D173, 0x16FE4, 0x13430, 0x1160, 0x3164, 0xFFA0, 0xE000])
@@ -72,14 +71,14 @@ def test_lines_are_broken_at_spaces(columns: int) -> None:
 )
 async def test_what_was_typed_wrong_is_said_in_words_of_ours(words: tuple[str, ...], said: str) -> None:
     with TempHome() as home:
-        done = await home.run(sys.executable, "-m", "hermes", *words)
+        done = await run_hermes(home, *words)
     assert done.code == 2 and said in done.stderr
 
 
 async def test_a_home_without_a_log_says_that_nothing_went_wrong() -> None:
     with TempHome() as home:
-        done = await home.run(sys.executable, "-m", "hermes", "logs")
-        told = (await home.run(sys.executable, "-m", "hermes", "tools")).stdout
+        done = await run_hermes(home, "logs")
+        told = (await run_hermes(home, "tools")).stdout
     assert (done.code, done.stdout) == (0, "Nothing went wrong yet: there is no log.\n")
     assert "unless" not in told and any(line.split()[:2] == ["file", "on"] for line in told.splitlines())
     assert all(line.strip() and not line.startswith(" ") for line in told.splitlines())
@@ -88,14 +87,14 @@ async def test_a_home_without_a_log_says_that_nothing_went_wrong() -> None:
 async def test_the_status_in_chinese_has_no_english_sentence() -> None:
     with TempHome() as home:
         home.more["HERMES_LANGUAGE"] = "zh"
-        done = await home.run(sys.executable, "-m", "hermes", "status", "--offline")
+        done = await run_hermes(home, "status", "--offline")
     assert "密钥" in done.stdout and "按键" not in done.stdout and "allowlist" not in done.stdout
 
 
 async def test_a_broken_file_of_settings_is_named_once() -> None:
     with TempHome() as home:
         (home.hermes / "config.yaml").write_text("model: [1\n  x: {\n")
-        done = await home.run(sys.executable, "-m", "hermes", "doctor")
+        done = await run_hermes(home, "doctor")
     assert done.code == 1 and done.stdout.count("not valid YAML") == 1 and done.stdout.count("Fix that line") == 1
 
 

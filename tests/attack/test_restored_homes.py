@@ -1,6 +1,6 @@
 """What a backup of somebody else brings: each row that acts by itself, and each word that is obeyed."""
 
-import sys
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from hermes.core.errors import StoreError
 from hermes.cron.output import JobOutputs
 from hermes.store.schema import HERMES
 from hermes.testing.home import TempHome
+from tests.forked_hermes import run_hermes
 from tests.sessions.stored_sessions import say_in
 
 pytestmark = pytest.mark.slow
@@ -66,7 +67,7 @@ async def test_a_row_that_acts_by_itself_is_named_before_the_yes(statements: Seq
         database.close()
         file = home.root / "theirs.zip"
         create_backup(other.environ, file)
-        shown = await home.run(sys.executable, "-m", "hermes", "restore", str(file), "--dry-run")
+        shown = await run_hermes(home, "restore", str(file), "--dry-run")
         assert shown.code == 0 and said in shown.stdout.partition("With it comes")[2], shown
 
 
@@ -89,7 +90,7 @@ async def test_a_database_that_makes_rows_by_itself_is_not_taken(kind: str) -> N
         database.close()
         file = home.root / "theirs.zip"
         create_backup(other.environ, file)
-        done = await home.run(sys.executable, "-m", "hermes", "restore", str(file), "--yes")
+        done = await run_hermes(home, "restore", str(file), "--yes")
         assert done.code == 1 and "statements of its own" in done.stderr, done
         assert not (home.hermes / "hermes.db").exists()
 
@@ -102,10 +103,10 @@ async def test_words_that_every_session_is_told_are_named_before_the_yes(name: s
             (one.hermes / name).write_text(text)
         file = home.root / "theirs.zip"
         create_backup(other.environ, file)
-        command = (sys.executable, "-m", "hermes", "restore", str(file))
-        assert f"instructions in {name}" in (await home.run(*command, "--dry-run")).stdout
-        assert (await home.run(*command, "--yes")).code == 0
-        assert "instructions" not in (await home.run(*command, "--dry-run")).stdout
+        restore = functools.partial(run_hermes, home, "restore", str(file))
+        assert f"instructions in {name}" in (await restore("--dry-run")).stdout
+        assert (await restore("--yes")).code == 0
+        assert "instructions" not in (await restore("--dry-run")).stdout
 
 
 async def test_files_that_are_not_trusted_now_are_not_afterwards_either() -> None:

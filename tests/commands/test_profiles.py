@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from hermes.testing.home import ProgramResult, TempHome
+from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +53,7 @@ async def test_what_is_no_profile_is_said_with_the_nearest() -> None:
 
 async def test_hermes_home_comes_first_and_is_said() -> None:
     with TempHome() as home:
-        done = await home.run(sys.executable, "-m", "hermes", "-p", "work", "home")
+        done = await run_hermes(home, "-p", "work", "home")
         assert done.stdout.strip() == str(home.hermes) and "HERMES_HOME is set and comes first" in done.stderr
 
 

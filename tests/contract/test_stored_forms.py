@@ -13,7 +13,6 @@ import json
 import pkgutil
 import re
 import sqlite3
-import sys
 import tarfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -62,6 +61,7 @@ from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
 from tests.corpus.kinds import ENUMS, KINDS, OPTIONS, PACKED, UNIONS
 from tests.corpus.values import structs_and_enums, union_members, values_of
+from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import home_for, running
 from tests.vendors.ntfy import Fake
 
@@ -257,7 +257,7 @@ async def old_home(*replies: Reply) -> AsyncIterator[tuple[TempHome, ScriptedSer
 
 
 async def run(home: TempHome, *arguments: str) -> ProgramResult:
-    done = await home.run(sys.executable, "-m", "hermes", *arguments)
+    done = await run_hermes(home, *arguments)
     assert done.code == 0, done
     return done
 

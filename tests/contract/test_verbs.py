@@ -11,6 +11,7 @@ from hermes.cli.main import format_help_text
 from hermes.cli.verbs import VERBS
 from hermes.testing.home import TempHome
 from tests.command_line import run_command_line
+from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
 
@@ -84,8 +85,8 @@ def test_what_lists_something_does_so_for_programs_too() -> None:
 @pytest.mark.parametrize("verb", [one.path[0] for one in PLACES if "list" in one.below and one.path[0] != "sessions"])
 async def test_without_a_verb_below_it_lists(verb: str) -> None:
     with TempHome({}) as home:
-        bare = await home.run(sys.executable, "-m", "hermes", verb)
-        listed = await home.run(sys.executable, "-m", "hermes", verb, "list")
+        bare = await run_hermes(home, verb)
+        listed = await run_hermes(home, verb, "list")
         assert (bare.code, bare.stdout) == (0, listed.stdout) and bare.stdout
 
 

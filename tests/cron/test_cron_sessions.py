@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 
 import pytest
 from msgspec import structs
@@ -20,6 +19,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ MAKE = Call("tool_call", {"name": "cronjob", "arguments": MAKE_ARGUMENTS})
 
 
 async def cron(home: TempHome, *words: str) -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", "cron", *words)
+    return await run_hermes(home, "cron", *words)
 
 
 async def test_a_run_is_a_session_of_its_own_with_what_the_job_names() -> None:

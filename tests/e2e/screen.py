@@ -10,12 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from hermes.testing.home import TempHome
+from tests.forked_hermes import ForkedProcess, can_fork, start_hermes
+
+HERMES = "-m", "hermes"
 
 
 class Screen:
     """What a process shows on its terminal, and a way to type."""
 
-    def __init__(self, master: int, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, master: int, process: asyncio.subprocess.Process | ForkedProcess) -> None:
         self.master = master
         self.process = process
         self.text = ""
@@ -83,7 +86,7 @@ async def on_a_terminal(
     home: TempHome,
     *arguments: str,
     piped: bool = False,
-    program: tuple[str, ...] = ("-m", "hermes"),
+    program: tuple[str, ...] = HERMES,
     size: tuple[int, int] = (0, 0),
 ) -> AsyncIterator[Screen]:
     """Run Python with `program` and the arguments on a terminal of its own; `piped`: only as its controlling one.
@@ -92,18 +95,24 @@ async def on_a_terminal(
     """
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, size[::-1])
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *program,
-        *arguments,
-        cwd=home.cwd,
-        env=home.environ,
-        stdin=asyncio.subprocess.DEVNULL if piped else slave,
-        stdout=asyncio.subprocess.PIPE if piped else slave,
-        stderr=asyncio.subprocess.PIPE if piped else slave,
-        start_new_session=True,
-        preexec_fn=lambda: _on_its_own(slave),
-    )
+    stdin = asyncio.subprocess.DEVNULL if piped else slave
+    shown = asyncio.subprocess.PIPE if piped else slave
+    process: asyncio.subprocess.Process | ForkedProcess
+    if program == HERMES and can_fork(home.environ):
+        process = await start_hermes(home, *arguments, stdin=stdin, stdout=shown, stderr=shown, terminal=slave)
+    else:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *program,
+            *arguments,
+            cwd=home.cwd,
+            env=home.environ,
+            stdin=stdin,
+            stdout=shown,
+            stderr=shown,
+            start_new_session=True,
+            preexec_fn=lambda: _on_its_own(slave),
+        )
     try:
         # Our own end of the terminal stays open: a terminal that nobody has open hangs up its reader.
         yield Screen(master, process)

@@ -11,12 +11,13 @@ from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
 from tests.certificates import certificate
+from tests.forked_hermes import run_hermes
 
 GOOD: dict[str, object] = {"default": "m", "provider": "custom", "base_url": "http://127.0.0.1:9/v1", "api_key": "x"}
 
 
 async def hermes(home: TempHome, *arguments: str) -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", *arguments)
+    return await run_hermes(home, *arguments)
 
 
 def one_clear_line(done: ProgramResult, *words: str) -> None:
@@ -156,9 +157,7 @@ async def test_lone_surrogates_reach_the_model_as_valid_text() -> None:
     replies: list[Reply] = [Say(calls=(Call("terminal", '{"command": "echo \\ud83d"}'),)), Say("ok")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
-            done = await home.run(
-                sys.executable, "-m", "hermes", "-z", b"a\xed\xa0\x80b".decode("utf-8", "surrogateescape")
-            )
+            done = await run_hermes(home, "-z", b"a\xed\xa0\x80b".decode("utf-8", "surrogateescape"))
         assert (done.code, done.stdout) == (0, "ok\n")
         for request in server.requests:
             request.body.decode("utf-8")
@@ -198,7 +197,7 @@ async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: 
 async def test_tool_sets_without_tools_are_refused(sets: str, said: str) -> None:
     async with ScriptedServer([]) as server:
         with TempHome.for_server(server.url) as home:
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "x", "-t", sets)
+            done = await run_hermes(home, "-z", "x", "-t", sets)
         assert (done.code, done.stdout) == (78, "")
         assert done.stderr.startswith(f"hermes: {said}") and len(done.stderr) < 300
 
@@ -206,7 +205,7 @@ async def test_tool_sets_without_tools_are_refused(sets: str, said: str) -> None
 async def test_a_tool_set_without_tools_among_others_is_told() -> None:
     async with ScriptedServer([Say("ok")]) as server:
         with TempHome.for_server(server.url) as home:
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "x", "-t", "file,tts")
+            done = await run_hermes(home, "-z", "x", "-t", "file,tts")
         assert (done.code, done.stdout) == (0, "ok\n")
         assert done.stderr == "hermes: The tool set tts holds no tools in this version.\n"
         assert len(server.requests[0].tools) == 4

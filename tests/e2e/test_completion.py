@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.testing.home import TempHome
+from tests.forked_hermes import run_hermes
 from tests.requirements import require_program
 from tests.sessions.stored_sessions import say_in
 
@@ -106,7 +107,7 @@ async def test_what_stands_in_a_title_is_quoted_by_bash() -> None:
     with TempHome({}) as home:
         await say_in(home, "s1", "x")
         title = "about $(touch pwned); `id` 'x"
-        assert (await home.run(sys.executable, "-m", "hermes", "sessions", "rename", "s1", title)).code == 0
+        assert (await run_hermes(home, "sessions", "rename", "s1", title)).code == 0
         shells = Shells(home)
         offered = await shells.complete("bash", "hermes --resume abo")
         assert len(offered) == 1
@@ -117,7 +118,7 @@ async def test_what_stands_in_a_title_is_quoted_by_bash() -> None:
 async def test_names_come_at_once_and_nothing_is_made() -> None:
     with TempHome({}) as home:
         for kind in ("session", "model", "profile", "skill", "worktree", "backup", "nonsense"):
-            done = await home.run(sys.executable, "-m", "hermes", "__complete", kind, "")
+            done = await run_hermes(home, "__complete", kind, "")
             assert (done.code, done.stderr) == (0, ""), kind
         assert list(home.hermes.iterdir()) == [home.hermes / "config.yaml"]
         for number in range(30):
@@ -126,7 +127,7 @@ async def test_names_come_at_once_and_nothing_is_made() -> None:
         for _ in range(5):
             names.append(await children_cost(home, "-m", "hermes", "__complete", "session", "s"))
             least.append(await children_cost(home, "-c", "import json, sqlite3"))
-        done = await home.run(sys.executable, "-m", "hermes", "__complete", "session", "s")
+        done = await run_hermes(home, "__complete", "session", "s")
         # Twice what any Python program costs that reads the database; a verb that loads what turns need costs 16 times.
         assert len(done.stdout.splitlines()) == 30 and min(names) / min(least) < 8
 

@@ -15,10 +15,11 @@ from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.e2e.screen import on_a_terminal
+from tests.forked_hermes import run_hermes
 
 
 async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
+    return await run_hermes(home, *arguments, stdin=stdin)
 
 
 def editor(home: TempHome, *edits: str) -> None:

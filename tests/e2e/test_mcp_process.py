@@ -10,6 +10,7 @@ from pathlib import Path
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 from tests.mcp.test_servers import until
 
 PROGRAM = Path(__file__).parent.parent / "mcp" / "broken_server.py"
@@ -35,7 +36,7 @@ async def test_a_turn_finds_a_tool_and_calls_it() -> None:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config=config) as home:
             home.more |= {"MY_TOKEN": "mine", "OPENAI_API_KEY": CANARY, "OTHER": CANARY}
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "go", "--allow", "connect mcp:srv")
+            done = await run_hermes(home, "-z", "go", "--allow", "connect mcp:srv")
             assert (done.code, done.stdout) == (0, "done\n"), done.stderr
             found, echoed, variables = [text for one in server.requests[1:] for text in one.results.values()][-3:]
     assert "mcp__srv__echo: [MCP server srv] Tool of a test: echo." in found and "<untrusted" in found
@@ -47,7 +48,7 @@ async def test_a_turn_finds_a_tool_and_calls_it() -> None:
 async def test_where_nobody_can_be_asked_a_new_tool_is_refused() -> None:
     async with ScriptedServer([Say(calls=(call("echo"),)), Say("so")]) as server:
         with TempHome.for_server(server.url, more_config=servers()) as home:
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "go", "--no-input")
+            done = await run_hermes(home, "-z", "go", "--no-input")
             assert done.code == 3 and "mcp srv mcp__srv__echo" in done.stderr
             (result,) = server.requests[-1].results.values()
     assert "Not allowed: it is a tool of the MCP server srv" in result
@@ -57,7 +58,7 @@ async def test_a_server_that_never_answers_delays_nothing() -> None:
     config = servers(args=["-I", str(PROGRAM), "mute"], connect_timeout=600, timeout=600)
     async with ScriptedServer([Say("hello")]) as server:
         with TempHome.for_server(server.url, more_config=config) as home:
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "go")
+            done = await run_hermes(home, "-z", "go")
             assert (done.code, done.stdout) == (0, "hello\n")  # within the time that `run` has
 
 
@@ -82,16 +83,16 @@ async def test_nothing_of_a_server_outlives_a_killed_hermes() -> None:
 
 async def test_the_command_line_lists_and_tries_servers() -> None:
     with TempHome({**servers(), "model": {"provider": "openai"}}) as home:
-        listed = await home.run(sys.executable, "-m", "hermes", "mcp")
+        listed = await run_hermes(home, "mcp")
         assert listed.stdout.splitlines()[0].split()[:3] == ["off", "off", "stdio"]
-        tried = await home.run(sys.executable, "-m", "hermes", "mcp", "test", "srv", "--json")
+        tried = await run_hermes(home, "mcp", "test", "srv", "--json")
         found = json.loads(tried.stdout)
         assert tried.code == 0 and len(found["tools"]) == 20 and found["seconds"] < 5
-        plain = await home.run(sys.executable, "-m", "hermes", "mcp", "test", "srv")
+        plain = await run_hermes(home, "mcp", "test", "srv")
         assert f"mcp__srv__echo  {found['tools'][5]['digest']}" in plain.stdout
-        missing = await home.run(sys.executable, "-m", "hermes", "mcp", "test", "off")
+        missing = await run_hermes(home, "mcp", "test", "off")
         assert missing.code == 1 and "exit code 127" in missing.stdout
-        unknown = await home.run(sys.executable, "-m", "hermes", "mcp", "test", "other")
+        unknown = await run_hermes(home, "mcp", "test", "other")
         assert unknown.code == 1 and "There is no MCP server 'other'" in unknown.stderr
 
 
@@ -102,5 +103,5 @@ async def test_nothing_of_a_project_starts_a_server() -> None:
         with TempHome.for_server(server.url) as home:
             for name in (".mcp.json", "config.yaml", ".hermes.json"):
                 (home.cwd / name).write_text(json.dumps(own))
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "go")
+            done = await run_hermes(home, "-z", "go")
             assert done.code == 0 and not (home.cwd / mark).exists() and b"mcp" not in server.requests[0].body.lower()

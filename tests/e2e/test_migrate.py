@@ -4,7 +4,6 @@ import hashlib
 import json
 import secrets
 import shutil
-import sys
 from pathlib import Path
 
 import apsw
@@ -16,6 +15,7 @@ from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.admin.foreign_homes import BEGAN, add_message, agent_home, claw_home
 from tests.e2e.screen import on_a_terminal
+from tests.forked_hermes import run_hermes
 
 ENGLISH = {"LANG": "en_US.UTF-8"}
 FIRST = "20231114_221320_aaaaaa"
@@ -35,7 +35,7 @@ def state(root: Path) -> dict[str, str]:
 
 
 async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
+    return await run_hermes(home, *arguments, stdin=stdin)
 
 
 async def taken(home: TempHome, place: Path) -> ProgramResult:

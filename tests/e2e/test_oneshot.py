@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,13 @@ from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 WIRES = ["chat_completions", "responses", "anthropic_messages"]
 
 
 async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
+    return await run_hermes(home, *arguments, stdin=stdin)
 
 
 async def one_shot(

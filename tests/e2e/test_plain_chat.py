@@ -12,6 +12,7 @@ from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.e2e.screen import Screen, on_a_terminal
+from tests.forked_hermes import run_hermes
 
 LEAVE = "/quit\r"
 CTRL_C = "\x03"
@@ -24,7 +25,7 @@ def replies(*texts: str) -> list[Reply]:
 
 
 async def hermes(home: TempHome, *arguments: str) -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", *arguments)
+    return await run_hermes(home, *arguments)
 
 
 def said(server: ScriptedServer, number: int = 0) -> str:

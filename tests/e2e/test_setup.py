@@ -2,7 +2,6 @@
 
 import re
 import secrets
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,6 +13,7 @@ from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
 from tests.e2e.screen import Screen, on_a_terminal
+from tests.forked_hermes import run_hermes
 
 ENGLISH = {"LANG": "en_US.UTF-8"}
 SETUP = (
@@ -28,7 +28,7 @@ def new_key() -> str:
 
 
 async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
+    return await run_hermes(home, *arguments, stdin=stdin)
 
 
 def settings(home: TempHome) -> dict[str, dict[str, object]]:

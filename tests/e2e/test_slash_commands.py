@@ -1,13 +1,12 @@
 """Slash commands in the chats that people sit at: the full one in a real terminal, and lines."""
 
-import sys
-
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.e2e.screen import on_a_terminal
 from tests.e2e.tmux import NEEDED, in_tmux
+from tests.forked_hermes import run_hermes
 
 PROMPT = "›"
 
@@ -83,7 +82,7 @@ async def test_a_goal_and_an_undo_in_lines() -> None:
     async with ScriptedServer(Working(answers, verdicts)) as server:
         with TempHome.for_server(server.url) as home:
             lines = b"/goal write it\n/goal\n/undo 2\n/usage\n/background what?\n/quit\n"
-            done = await home.run(sys.executable, "-m", "hermes", stdin=lines)
+            done = await run_hermes(home, stdin=lines)
             assert done.code == 0, done.stderr
             out = done.stdout
             places = [

@@ -1,7 +1,6 @@
 """Questions and chats on a real terminal: a pseudo-terminal that is the process's controlling one."""
 
 import signal
-import sys
 
 import pytest
 
@@ -9,6 +8,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.e2e.screen import on_a_terminal
+from tests.forked_hermes import run_hermes
 
 REMOVE: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("Done with it.")]
 
@@ -157,18 +157,18 @@ async def test_a_long_question_is_shown_whole_from_another_terminal_and_withdraw
                 await screen.shows_next("characters are not shown here")
                 await screen.shows_next("hermes approvals show approval_")
                 await screen.shows_next("/N] ")
-                listed = await home.run(sys.executable, "-m", "hermes", "approvals")
+                listed = await run_hermes(home, "approvals")
                 name = listed.stdout.split()[0]
                 assert "line 50" not in listed.stdout and f"hermes approvals show {name}" in listed.stdout
                 assert "approve allows: this call" in listed.stdout and "(`rm -r old`)" in listed.stdout
-                whole = await home.run(sys.executable, "-m", "hermes", "approvals", "show", name)
+                whole = await run_hermes(home, "approvals", "show", name)
                 assert "line 50" in whole.stdout and whole.code == 0
                 screen.type("\n")
                 await screen.shows_next("connect a.invalid")
                 await screen.shows_next("[o]nce allows: connections of this one command to that host")
                 await screen.shows_next("The question was withdrawn")
                 assert await screen.end() == 0
-            empty = await home.run(sys.executable, "-m", "hermes", "approvals")
+            empty = await run_hermes(home, "approvals")
             assert empty.stdout == "No question waits for an answer.\n"
 
 
@@ -194,9 +194,9 @@ async def test_an_answer_from_elsewhere_is_told_and_a_late_letter_is_no_message(
                 await screen.shows("> ")
                 screen.type("clean\n")
                 await screen.shows_next("/N] ")
-                listed = await home.run(sys.executable, "-m", "hermes", "approvals")
+                listed = await run_hermes(home, "approvals")
                 name = listed.stdout.split()[0]
-                assert (await home.run(sys.executable, "-m", "hermes", "approvals", "approve", name)).code == 0
+                assert (await run_hermes(home, "approvals", "approve", name)).code == 0
                 await screen.shows_next("was answered elsewhere: allowed.")
                 await screen.shows_next("Done with it.")
                 await screen.shows_next("> ")

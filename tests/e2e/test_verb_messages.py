@@ -1,12 +1,11 @@
 """What the administration verbs say when there is little to say, or something is wrong."""
 
-import sys
-
 import pytest
 
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 EMPTY = {
     "approvals": "No question waits for an answer.",
@@ -17,7 +16,7 @@ EMPTY = {
 
 
 async def hermes(home: TempHome, *arguments: str) -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", *arguments)
+    return await run_hermes(home, *arguments)
 
 
 @pytest.mark.parametrize("verb", EMPTY)
@@ -106,7 +105,7 @@ async def test_a_mistyped_command_is_never_led_to_the_one_that_asks_nothing() ->
     async with ScriptedServer(ScriptedModel(lambda _: Say("x"))) as server:
         with TempHome.for_server(server.url) as home:
             typed = b"/foo\n/yoloo\n/sesion\n/stop 5\n/quit\n"
-            done = await home.run(sys.executable, "-m", "hermes", stdin=typed)
+            done = await run_hermes(home, stdin=typed)
             first, second, third, fourth = done.stdout.splitlines()[:4]
     assert first == "There is no command /foo. A space in front sends it as a message."
     assert "Did you mean /yolo?" in second and "Did you mean /session" in third

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from hermes.testing.home import TempHome
+from tests.forked_hermes import run_hermes
 
 
 @asynccontextmanager
@@ -39,5 +40,5 @@ async def served(home: TempHome) -> AsyncIterator[asyncio.subprocess.Process]:
 
 
 async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
-    done = await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
+    done = await run_hermes(home, *arguments, stdin=stdin)
     return done.code, done.stdout, done.stderr

@@ -1,12 +1,11 @@
 """Ids in the settings, as people write them."""
 
-import sys
-
 import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.gateway.accounts import plan_account
 from hermes.testing.home import TempHome
+from tests.forked_hermes import run_hermes
 
 TOKEN = f"{12345}:{'A' * 35}"
 
@@ -29,7 +28,7 @@ def test_what_is_no_id_is_refused(wrong: object) -> None:
 async def test_the_check_of_the_settings_names_what_is_wrong_with_accounts() -> None:
     accounts = {"telegramm": {}, "telegram": {"tokn": "x"}}
     with TempHome({"platforms": accounts}) as home:
-        done = await home.run(sys.executable, "-m", "hermes", "config", "check")
+        done = await run_hermes(home, "config", "check")
     assert "'telegramm'" in done.stdout and "'telegram'" in done.stdout
     assert "platforms.telegram.tokn" in done.stdout
     assert done.code == 0

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -30,6 +29,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import Clock
+from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import Running, home_for, running
 from tests.vendors.telegram import Fake
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 
 ANNA, BEN, ADA = "1002", "1003", "1005"
 RESET = Say(calls=(Call("terminal", {"command": "git push --force"}),))
-HERMES = (sys.executable, "-m", "hermes")
+
 PRICED = {"prices": {"mock-model": {"input": 1.0, "output": 1.0}}}
 
 
@@ -345,12 +345,12 @@ async def test_the_verbs_of_the_command_line() -> None:
                 "people role eva admin",
                 "pairing new --role guest --platform telegram",
             ):
-                assert (await home.run(*HERMES, *words.split())).code == 0
-            rows = json.loads((await home.run(*HERMES, "people", "list", "--json")).stdout)
-            shown = (await home.run(*HERMES, "people", "show", "Eva")).stdout
-            codes = json.loads((await home.run(*HERMES, "pairing", "list", "--json")).stdout)
-            audit = (await home.run(*HERMES, "audit", "-n", "9")).stdout
-            wrong = await home.run(*HERMES, "people", "role", "eva", "owner")
+                assert (await run_hermes(home, *words.split())).code == 0
+            rows = json.loads((await run_hermes(home, "people", "list", "--json")).stdout)
+            shown = (await run_hermes(home, "people", "show", "Eva")).stdout
+            codes = json.loads((await run_hermes(home, "pairing", "list", "--json")).stdout)
+            audit = (await run_hermes(home, "audit", "-n", "9")).stdout
+            wrong = await run_hermes(home, "people", "role", "eva", "owner")
     assert [(one["id"], one["role"]) for one in rows] == [("owner", "owner"), ("eva", "admin")]
     assert "telegram 1050" in shown and "tools: all that are on" in shown
     assert [one["role"] for one in codes] == ["guest"]

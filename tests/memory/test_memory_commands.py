@@ -1,7 +1,6 @@
 """`hermes memory` and `/memory`: what a person sees and does."""
 
 import json
-import sys
 
 import pytest
 
@@ -12,6 +11,7 @@ from hermes.store.revisions import RevisionAuthor
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ REVIEW = ChangeOrigin(author=RevisionAuthor.REVIEW, reason="said twice", sources
 
 
 async def memory(home: TempHome, *words: str) -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", "memory", *words)
+    return await run_hermes(home, "memory", *words)
 
 
 async def test_entries_are_listed_added_removed_and_taken_back() -> None:
@@ -60,7 +60,7 @@ async def test_the_chat_knows_the_same_words() -> None:
             async with open_memory_admin(home.environ) as desk:
                 await desk.journal.propose_change(EntryChange(MemoryTarget.MEMORY, None, "one"), REVIEW)
             lines = b"/memory pending\n/memory approve 1\n/memory\n/memory undo 1\n/memory undo 1\n/memory juggle\n"
-            done = await home.run(sys.executable, "-m", "hermes", stdin=lines)
+            done = await run_hermes(home, stdin=lines)
     assert "hermes memory approve 1" in done.stdout and "is applied" in done.stdout and "- one" in done.stdout
     assert "is undone." in done.stdout and "cannot be undone" in done.stdout and "/memory takes: pending" in done.stdout
     assert not server.requests

@@ -17,6 +17,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 
 def remember(text: str, **more: object) -> Call:
@@ -119,7 +120,7 @@ async def test_a_file_that_is_no_memory_is_told_and_kept() -> None:
         with TempHome.for_server(server.url) as home:
             (home.hermes / "memories").mkdir()
             (home.hermes / "memories/MEMORY.md").write_bytes(b"\0\1")
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "keep")
+            done = await run_hermes(home, "-z", "keep")
             assert (home.hermes / "memories/MEMORY.md").read_bytes() == b"\0\1"
     assert done.stdout == "Not kept.\n" and "MEMORY.md is not a text file" in done.stderr
     assert "is not a text file" in next(iter(server.requests[1].results.values()))

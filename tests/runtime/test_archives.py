@@ -1,6 +1,5 @@
 """With `compression.in_place: false` the originals become sessions of their own, from which the live one goes on."""
 
-import sys
 from collections.abc import Sequence
 
 import pytest
@@ -22,6 +21,7 @@ from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.forked_hermes import run_hermes
 from tests.runtime.planted_conversation import is_summary
 
 pytestmark = pytest.mark.slow
@@ -174,12 +174,12 @@ async def test_the_command_line_continues_where_the_conversation_goes_on() -> No
     async with ScriptedServer(ScriptedModel(reply)) as server:
         with TempHome.for_server(server.url, more_config=APART) as home:
             lines = b"question a\nquestion b\nquestion c\nquestion d\n/compress\n"
-            await home.run(sys.executable, "-m", "hermes", stdin=lines)
+            await run_hermes(home, stdin=lines)
             store = await Store.open(home.hermes, SystemClock())
             live, archive = [row.id for row in await store.sessions.list_recent(10)]
             await store.close()
             for more in (["--continue"], ["--resume", archive], ["--resume", live]):
-                done = await home.run(sys.executable, "-m", "hermes", "-z", f"on {more[0]}", *more)
+                done = await run_hermes(home, "-z", f"on {more[0]}", *more)
                 assert done.code == 0, done.stderr
             store = await Store.open(home.hermes, SystemClock())
             said = words(await store.messages.read(live))

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 from tests.runtime.planted_conversation import converse, extract, is_summary, plant_files, user_text
 
 SUMMARY = Say("## Goal\nnotes")
@@ -123,7 +123,7 @@ async def test_the_chat_condenses_and_puts_back() -> None:
     lines = b"a\nb\nc\nd\n/compress now\n/compress\n/compress --undo\n/compress --undo\n"
     async with ScriptedServer([*replies, SUMMARY]) as server:
         with TempHome.for_server(server.url) as home:
-            done = await home.run(sys.executable, "-m", "hermes", stdin=lines)
+            done = await run_hermes(home, stdin=lines)
         assert done.code == 0
         assert "/compress takes `--undo` or nothing" in done.stdout
         assert "It is restored as it was." in done.stdout

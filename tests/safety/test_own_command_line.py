@@ -1,12 +1,12 @@
 """What Hermes' own command line would change is not the model's to do, and no home of Hermes is its to read."""
 
 import json
-import sys
 
 import pytest
 
 from hermes.safety.paths import OWN_STATE_REASON, Places, list_secret_paths, read_refusal
 from hermes.testing.home import TempHome
+from tests.forked_hermes import run_hermes
 
 SAID = {
     "hermes doctor": "allow",
@@ -32,7 +32,7 @@ SAID = {
 async def test_its_own_verbs() -> None:
     with TempHome({}) as home:
         asked = "".join(json.dumps({"cmd": one}) + "\n" for one in SAID)
-        done = await home.run(sys.executable, "-m", "hermes", "guard", "command", "--jsonl", stdin=asked.encode())
+        done = await run_hermes(home, "guard", "command", "--jsonl", stdin=asked.encode())
         found = [json.loads(line)["verdict"] for line in done.stdout.splitlines()]
     assert dict(zip(SAID, found, strict=True)) == SAID
 

@@ -1,7 +1,5 @@
 """Branches: a session of one's own that continues the very prefix of another, and the tree that they make."""
 
-import sys
-
 import pytest
 
 from hermes.admin.sessions import open_session_admin
@@ -12,6 +10,7 @@ from hermes.store.records import MessageState
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Reply, Say
+from tests.forked_hermes import run_hermes
 from tests.sessions.test_undo import WIRES, run, sitting
 
 
@@ -102,10 +101,10 @@ async def test_the_list_tells_branches_from_archives() -> None:
             assert root.id == here.actor.session_id
             assert [one.id for one in root.branches] == [made.id]
             assert [(one.id, one.title, one.turns) for one in root.branches[0].branches] == [(below.id, "deep", 2)]
-        shown = await here.home.run(sys.executable, "-m", "hermes", "sessions", "tree")
+        shown = await run_hermes(here.home, "sessions", "tree")
         lines = shown.stdout.splitlines()
         assert shown.code == 0 and len(lines) == 3
         assert lines[0].startswith(root.id) and lines[1].startswith(f"└─ {made.id}")
         assert lines[2].startswith(f"   └─ {below.id}") and lines[2].endswith("after turn 2  deep")
-        listed = await here.home.run(sys.executable, "-m", "hermes", "sessions", "list")
+        listed = await run_hermes(here.home, "sessions", "list")
         assert "first (branch) (branch)" in listed.stdout

@@ -25,6 +25,7 @@ from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
 
@@ -107,11 +108,11 @@ async def test_a_refused_key_is_replaced_and_shown_nowhere() -> None:
 
     async with ScriptedServer(ScriptedModel(reply)) as server:
         with home_for(server) as home:
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "hi")
-            again = await home.run(sys.executable, "-m", "hermes", "-z", "hi")
-            listed = await home.run(sys.executable, "-m", "hermes", "auth", "list", "--json")
+            done = await run_hermes(home, "-z", "hi")
+            again = await run_hermes(home, "-z", "hi")
+            listed = await run_hermes(home, "auth", "list", "--json")
             nothing_of_a_key(home.hermes)
-            reset = await home.run(sys.executable, "-m", "hermes", "auth", "reset", "openrouter", "1")
+            reset = await run_hermes(home, "auth", "reset", "openrouter", "1")
     assert (done.stdout.strip(), again.stdout.strip(), shown(server)) == ("ok", "ok", "ABB")
     first, second, _ = json.loads(listed.stdout)
     assert (first["state"], first["reason"], second["state"], second["uses"]) == ("cooling", "auth", "ready", 2)
@@ -210,7 +211,7 @@ def test_writers_at_once_lose_nothing() -> None:
 
 
 async def auth(home: TempHome, *words: str, stdin: str = "") -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", "auth", *words, stdin=stdin.encode())
+    return await run_hermes(home, "auth", *words, stdin=stdin.encode())
 
 
 async def test_the_verbs_from_the_command_line() -> None:
@@ -221,7 +222,7 @@ async def test_the_verbs_from_the_command_line() -> None:
             assert not (home.hermes / "hermes.db").exists()
             added = await auth(home, "add", "openrouter", "--key-stdin", "--label", "work", stdin=f"{A}\n")
             assert (added.code, added.stdout) == (0, f"Added work to openrouter, ends in {A[-4:]}.\n")
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "hi")
+            done = await run_hermes(home, "-z", "hi")
             assert (done.stdout.strip(), done.stderr, shown(server)) == ("ok", "", "A")
             assert (
                 await auth(home, "add", "openrouter", "--command", "op read x")

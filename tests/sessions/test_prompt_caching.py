@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import sys
 
 import apsw
 import pytest
@@ -21,6 +20,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 
 MODEL = "claude-sonnet-5"
 FIRST = Usage(input=10_000, output=100, cache_write=9_990)
@@ -105,8 +105,8 @@ async def test_a_model_without_a_price_saves_an_unknown_amount() -> None:
                 for text in "ab":
                     await actor.post(InboundMessage(text=text))
                 shown = await session_usage(app, actor)
-            printed = await home.run(sys.executable, "-m", "hermes", "usage")
-            as_json = json.loads((await home.run(sys.executable, "-m", "hermes", "usage", "--json")).stdout)
+            printed = await run_hermes(home, "usage")
+            as_json = json.loads((await run_hermes(home, "usage", "--json")).stdout)
     assert shown["cache_saved_usd"] is None
     assert format_session_usage(shown)[2] == "cache: 9,990 tokens read, 10,390 written; 49% from cache"
     assert printed.stdout.count("; 49% from cache") == 4 and "saved" not in printed.stdout
@@ -163,7 +163,7 @@ async def test_the_chat_tells() -> None:
     async with ScriptedServer([Say("one", usage=FIRST), Say("two", usage=SECOND)]) as server:
         with TempHome(claude(server.url)) as home:
             said = b"/usage\na\nb\n/usage\n"
-            done = await asyncio.wait_for(home.run(sys.executable, "-m", "hermes", stdin=said), 60)
+            done = await asyncio.wait_for(run_hermes(home, stdin=said), 60)
     assert done.stdout.startswith("Nothing was used in this session yet.\n")
     assert "2 calls, 20,400 tokens in, 200 out\n" in done.stdout
     assert f"49% from cache, which saved {gain():.4f} USD" in done.stdout

@@ -34,6 +34,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
 
@@ -343,10 +344,9 @@ async def test_the_command_line_caps_a_run_and_usage_tells() -> None:
     replies = [Say("fine", usage=Usage(input=2_000, output=10)), Say("never")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config=config(day={"usd": 2.0}, session={"usd": 1.5})) as home:
-            hermes = (sys.executable, "-m", "hermes")
-            before = await home.run(*hermes, "usage")
+            before = await run_hermes(home, "usage")
             assert before.code == 1 and "Nothing was spent" in before.stderr
-            done = await home.run(*hermes, "-z", "hi", "--max-cost", "0.5", "--usage-file", "u.json")
+            done = await run_hermes(home, "-z", "hi", "--max-cost", "0.5", "--usage-file", "u.json")
             assert (done.code, done.stdout, done.stderr) == (0, "fine\n", "")
             used = json.loads((home.cwd / "u.json").read_text())
             assert (used["estimated_cost_usd"], used["cost_status"], used["cost_source"]) == (
@@ -354,16 +354,16 @@ async def test_the_command_line_caps_a_run_and_usage_tells() -> None:
                 "computed",
                 "config.yaml",
             )
-            refused = await home.run(*hermes, "-z", "hi", "--max-cost", "0.001")
+            refused = await run_hermes(home, "-z", "hi", "--max-cost", "0.001")
             assert refused.code == 1 and "cap for the run" in refused.stderr
-            report = json.loads((await home.run(*hermes, "usage", "--json")).stdout)
+            report = json.loads((await run_hermes(home, "usage", "--json")).stdout)
             assert (report["today"]["calls"], report["today"]["usd"]) == (1, 0.00615)
             assert report["models"][0]["key"] == "custom/mock-model"
             day = next(cap for cap in report["caps"] if cap["name"] == "day")
             assert (day["usd"], day["usd_left"]) == (2.0, 1.99385)
-            plain = await home.run(*hermes, "usage", "--session", report["sessions"][0]["key"])
+            plain = await run_hermes(home, "usage", "--session", report["sessions"][0]["key"])
             assert "0.0062 USD (by list price)" in plain.stdout and "1.49 USD of 1.50 USD left" in plain.stdout
-            wrong = await home.run(*hermes, "usage", "--since", "yesterday")
+            wrong = await run_hermes(home, "usage", "--since", "yesterday")
             assert wrong.code == 2 and "2026-11-01" in wrong.stderr
 
 

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import io
 import stat
-import sys
 import tarfile
 import zipfile
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.certificates import certificate
+from tests.forked_hermes import run_hermes
 from tests.skills.skill_folders import put, text
 from tests.web.web_sites import moved, page, site
 
@@ -101,7 +101,7 @@ def test_orders_to_the_agent_are_pointed_out() -> None:
 
 
 async def skills(home: TempHome, *words: str) -> ProgramResult:
-    return await home.run(sys.executable, "-m", "hermes", "skills", *words)
+    return await run_hermes(home, "skills", *words)
 
 
 async def test_the_command_line_installs_what_was_said_yes_to() -> None:
@@ -137,7 +137,7 @@ async def test_the_chat_knows_skills() -> None:
     lines = ["/skills", "/meeting-nots", "/meeting-notes make tasks", "/skills nonsense", "/skills approve 9", "/quit"]
     async with ScriptedServer([Say("Made.")]) as server:
         with TempHome.for_server(server.url) as home:
-            done = await home.run(sys.executable, "-m", "hermes", stdin="\n".join(lines).encode() + b"\n")
+            done = await run_hermes(home, stdin="\n".join(lines).encode() + b"\n")
     assert "web-research" in done.stdout and "Did you mean /meeting-notes?" in done.stdout
     assert "Made." in done.stdout and "There is no change 9" in done.stdout and "/skills takes: pending" in done.stdout
     assert len(server.requests) == 1

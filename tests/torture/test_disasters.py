@@ -19,6 +19,7 @@ from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.forked_hermes import run_hermes
 from tests.torture.marked_world import hermes
 
 HOUR, YEAR = 3600.0, 365.25 * 86_400
@@ -79,7 +80,7 @@ async def test_no_room_for_the_search_index_is_said_and_loses_nothing() -> None:
     words = " ".join(f"word{number}" for number in range(20_000))
     async with ScriptedServer([Say(words)]) as server:
         with TempHome.for_server(server.url) as home:
-            assert (await home.run(sys.executable, "-m", "hermes", "-z", "wombat")).code == 0
+            assert (await run_hermes(home, "-z", "wombat")).code == 0
             search = f"{sys.executable} -m hermes sessions search wombat"
             done = await home.run("bash", "-c", f"ulimit -f 48; exec {search}")
             assert done.code not in (0, None)
@@ -95,7 +96,7 @@ async def test_no_room_for_a_large_result_is_told_to_the_model() -> None:
     async with ScriptedServer([Say(calls=calls), Say("seen")]) as server:
         with TempHome.for_server(server.url, more_config=ANY) as home:
             (home.hermes / "spill").write_text("a file, where a folder is wanted")
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "count")
+            done = await run_hermes(home, "-z", "count")
             assert (done.code, done.stdout) == (0, "seen\n")
         results = server.requests[1].results.values()
         assert len(results) == 8
@@ -133,11 +134,11 @@ async def test_a_config_changed_under_a_turn_counts_for_the_next_one(broken: boo
                 server.release()
                 out, _ = await asyncio.wait_for(process.communicate(), 60)
                 assert (process.returncode, out) == (0, b"first answer\n")
-            done = await home.run(sys.executable, "-m", "hermes", "-z", "second", "--continue")
+            done = await run_hermes(home, "-z", "second", "--continue")
             if broken:
                 assert (done.code != 0, "config.yaml" in done.stderr) == (True, True)
                 home.write_config(before)
-                done = await home.run(sys.executable, "-m", "hermes", "-z", "second", "--continue")
+                done = await run_hermes(home, "-z", "second", "--continue")
             assert (done.code, done.stdout) == (0, "second answer\n")
             said = "\n".join(await texts_of(home))
             assert all(words in said for words in ("first", "first answer", "second", "second answer"))
