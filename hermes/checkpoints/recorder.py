@@ -10,6 +10,7 @@ import os
 import threading
 from asyncio import Future
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -409,9 +410,10 @@ def _load_listing(objects: ObjectStore, digest: str) -> "FolderListing | None":
 
 
 def _list_known(turn: _TurnCheckpoint, paths: Sequence[str]) -> list[str]:
-    """Return which of a turn's paths lie at these paths, or above them."""
-    named = {one for path in paths for one in _list_targets(path)}
-    return [path for path in turn.paths if path in named or any(is_or_below(one, path) for one in named)]
+    """Return which of a turn's paths are these, or lie above them."""
+    named = (one for path in paths for one in _list_targets(path))
+    around = {str(above) for one in named for above in (one, *PurePath(one).parents)}
+    return sorted(around & turn.paths.keys())
 
 
 def _note_changes(
