@@ -1,9 +1,14 @@
 """Words that stand for the folder around the workspace, or for one that it holds, are taken for what they stand for."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from tests.attack.obedient_scene import NO, SESSION, says, scene
+from tests.attack.obedient_scene import MECHANISM, NO, SESSION, Scene, says, scene
 
+GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@y.z", "-c", "init.defaultBranch=main")
 DOTS = {
     "a folder": "rm -r src .*/other/part",
     "a file": "rm .*/other/mine",
@@ -42,3 +47,52 @@ async def test_dots_of_a_pattern_may_be_the_folder_around(line: str) -> None:
         await one.run(f"sh -c '{line}'", says(NO))
         await one.app.session_undo(one.actor).undo_turns()
         assert [path.read_text() for path in other.rglob("mine")] == ["mine", "mine"]
+
+
+def make_repositories(one: Scene) -> Path:
+    """Make the workspace a repository with a commit, and bare ones around it; the folder around all."""
+    one.open_tmp()
+    beside = one.home.cwd.resolve().parent
+    for words in (
+        ("init", "-q", str(one.home.cwd)),
+        ("-C", str(one.home.cwd), "commit", "-q", "--allow-empty", "-mx"),
+        *(("init", "-q", "--bare", f"{beside}/{name}") for name in ("remotes/shop.git", "shop.git")),
+    ):
+        subprocess.run([*GIT, *words], check=True, env={**os.environ, **one.home.environ})
+    for name in ("another/x", "remotes/other/x"):
+        (beside / name).parent.mkdir(parents=True)
+        (beside / name).write_text("another's")
+    return beside
+
+
+ADDRESSES = {
+    "relative": "../remotes/shop.git main",
+    "beside": "../shop.git main",
+    "with more dots": "./../remotes/shop.git main",
+    "an address": "file://{beside}/remotes/shop.git main",
+    "an encoded address": "file://{beside}/remotes/sh%6fp%2egit main",
+    "an option": "--repo=../remotes/shop.git --all",
+}
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
+async def test_a_push_to_a_path_opens_that_repository_alone(address: str) -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        beside = make_repositories(one)
+        said = await one.run(f"git push -q {address.format(beside=beside)}", says(SESSION))
+        # Older kernels let no program move files between folders under Landlock, so that git cannot store what it got.
+        assert "exit code 0" in said or (MECHANISM == "landlock" and "cross-device" in said), said
+        assert len(one.asked) == 1
+        folder = beside / ("shop.git" if address.startswith("../shop.git") else "remotes/shop.git")
+        assert one.asked[0].reason.endswith(f"all of {folder}")
+        for name in ("another/x", "remotes/other/x"):
+            assert "another's" not in await one.run(f"cat {beside}/{name}", says(NO))
+
+
+@pytest.mark.needs("git")
+async def test_an_encoded_address_is_read_as_git_reads_it() -> None:
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        beside = make_repositories(one)
+        said = await one.run(f"git ls-remote -q file://{beside}/remotes/sh%6fp.git", says(SESSION))
+        assert "exit code 0" in said and [asked.reason for asked in one.asked if "shop.git" not in asked.reason] == []
