@@ -5,6 +5,7 @@ for whether the programs it is for can read it.
 """
 
 import difflib
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -155,6 +156,8 @@ class PatchSection(Struct, frozen=True):
     target: str = ""
 
 
+_MAX_COMPARED = 500
+"""The most lines that are compared for a question; so many fit into none."""
 _HEADER = re.compile(r"^\*\*\* (Add|Update|Delete|Move) File: *(.+?)\s*$")
 _NUMBERED = re.compile(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
 _MOVE_TO = re.compile(r"^\*\*\* Move to: *(.+?)\s*$")
@@ -231,6 +234,30 @@ def find_patch_paths(patch: str) -> list[tuple[str, PatchAction]]:
         elif move:
             named.append((move[1], PatchAction.UPDATE))
     return named
+
+
+def find_patch_texts(patch: str) -> dict[str, str | None]:
+    """Return what a patch takes out of each file and puts into it; None for one that is moved, whose text does not
+    stand in the patch. Of a patch that cannot be understood nothing is returned.
+    """
+    try:
+        sections = parse_patch(patch)
+    except ToolError:
+        return {}
+    found: dict[str, list[str]] = {}
+    for section in (one for one in sections if one.action is not PatchAction.DELETE):
+        texts = [section.content.removesuffix("\n")] if section.action is PatchAction.ADD else []
+        changes = (format_change(hunk.old, hunk.new) for hunk in section.hunks)
+        found.setdefault(section.path, []).extend((*texts, *changes))
+    moved = dict.fromkeys(path for one in sections if one.target for path in (one.path, one.target))
+    return {path: "\n".join(texts) for path, texts in found.items()} | moved
+
+
+def format_change(old: Sequence[str], new: Sequence[str]) -> str:
+    """Return the lines that differ in two texts, with a sign before each; of very long texts all of the second."""
+    before = old if len(old) + len(new) < _MAX_COMPARED else ()
+    lines = difflib.unified_diff(before, new, n=0, lineterm="")
+    return "\n".join(line for line in itertools.islice(lines, 2, None) if not line.startswith("@@ "))
 
 
 def apply_hunks(text: str, hunks: Sequence[Hunk], display_path: str) -> tuple[str, str]:

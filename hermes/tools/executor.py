@@ -37,6 +37,7 @@ from hermes.tools.permissions.prompts import ApprovalPrompter, RuntimePermission
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
+from hermes.tools.shown_texts import list_shown_files, show_texts
 from hermes.tools.taint import sources_from_provenance
 from hermes.tools.tool import Parallel, PathUse, Tool, ToolOutput
 from hermes.util.localizable import join_localizable
@@ -143,8 +144,8 @@ class _PreparedCall(Struct):
     arguments: Arguments
     raw: str
     decision: PermissionDecision
-    asked: bool = False
-    """Whether a person was asked about it, and said yes."""
+    shown_files: tuple[str, ...] = ()
+    """The files (resolved) whose text stood in the question to which a person has said yes."""
     paths: tuple[PathUse, ...] = field(default=())
 
 
@@ -265,11 +266,14 @@ class _BatchRun:
             structs.replace(use, path=self._context.resolve_real_path(use.path) or use.path)
             for use in tool.paths(arguments)
         )
-        return _PreparedCall(index, call, tool, arguments, raw, decision, outcome.asked, paths)
+        shown = list_shown_files(decision, tool, arguments, self._context) if outcome.asked else ()
+        return _PreparedCall(index, call, tool, arguments, raw, decision, shown, paths)
 
     def _decide_call(self, tool: Tool, arguments: Arguments) -> PermissionDecision:
         """Return what the gate decides, its reason with paths as commands and people name them."""
         decision = self._gate.decide_call(tool, arguments, self._context)
+        if decision.verdict is Verdict.ASK:
+            decision = show_texts(decision, tool, arguments, self._context)
         if not decision.reason:
             return decision
         return structs.replace(decision, reason=rename_paths(decision.reason, self._context.backend.to_command_path))
@@ -556,7 +560,7 @@ async def _look_for_copies(decision: PermissionDecision, context: ToolContext) -
     """Find out of what a call may lose or change no copy is kept; return whether that may change the decision."""
     losses = decision.losses if decision.verdict is Verdict.ASK else ()
     folders = decision.folders if decision.verdict is not Verdict.DENY else ()
-    if context.safeguard is None or not context.safeguard.keeps_copies or not (losses or folders):
+    if context.safeguard is None or not context.keeps_copies or not (losses or folders):
         return False
     unlisted = [FileLoss(one, unlisted=True) for one in folders]
     found = await context.safeguard.find_uncovered([*losses, *unlisted], folders)
@@ -570,11 +574,12 @@ def _changes_anything(item: _PreparedCall) -> bool:
 
 
 def _list_approved(item: _PreparedCall, written: _WrittenFiles) -> list[str]:
-    """Return the files that a person has allowed by their names, and whose text they could see: a question shows what
-    stands in the call of a file tool, nothing of what was in a file before, and not what a command will come by.
+    """Return the files that a person has allowed by their names, and whose whole text a question has shown: nothing of
+    what was in a file before, and not what a command will come by.
     """
-    is_shown = item.asked and not written.earlier and not item.tool.command(item.arguments)
-    return [one for effect in item.decision.effects for one in effect.targets] if is_shown else []
+    is_known = not written.earlier and not item.tool.command(item.arguments)
+    allowed = [one for effect in item.decision.effects for one in effect.targets] if is_known else []
+    return [one for one in allowed if one in item.shown_files]
 
 
 async def _list_sources_before(item: _PreparedCall, context: ToolContext) -> Sequence[str]:

@@ -2,35 +2,36 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import structs
 
 from hermes.execution.git_programs import find_config_file
 from hermes.execution.git_settings import list_settings
+from hermes.safety.git_addresses import find_local_path
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, EffectKind
 from hermes.tools.session import ToolContext
 
+_PATH_STARTS = ("/", ".", "file://")
 _HOST = re.compile(r"(?:\w+://)?(?:[^@/]*@)?([\w.-]+)[:/]")
-_LOCAL = ("/", ".", "file://")
 
 
 def name_remotes(effect: CommandEffect, judged: CommandJudgement, context: ToolContext) -> list[CommandEffect]:
-    """Return what a command of git reaches: hosts, and the folders of this machine (absolute) that are remotes, as what
-    it reads or writes. A remote that is not known keeps its name.
+    """Return what a command of git reaches by the remotes that it names: hosts, and the folders of this machine
+    (absolute) that are remotes, as what it reads or writes. A remote that is not known keeps its name.
     """
-    folder = _find_start(effect, judged, context)
-    if not folder or not effect.targets:
-        return [effect]
-    sends, workspace = effect.kind is EffectKind.SENDS, context.places.workspace
-    remotes = read_remotes(folder, workspace)
+    folder, workspace = _find_start(effect, judged, context), context.places.workspace
+    if not folder:
+        return [structs.replace(effect, targets=tuple(map(_name_host, effect.targets)))]
+    sends, remotes = effect.kind is EffectKind.SENDS, read_remotes(folder, workspace)
     urls = {name: _find_url(name, remotes, sends=sends) for name in effect.targets}
-    hosts = tuple(_name_host(url) or name for name, url in urls.items() if not url.startswith(_LOCAL))
     # git goes to the top of its work tree before it looks for a remote
     top = os.path.dirname(os.path.dirname(find_config_file(folder, workspace))) or folder
+    paths = {name: _find_path(url, top, context) for name, url in urls.items()}
+    hosts = tuple(_name_host(urls[name] or name) for name, path in paths.items() if not path)
     kind = EffectKind.WRITES if sends else EffectKind.READS
-    local = CommandEffect(kind, effect.argv, tuple(_list_local(urls.values(), top)))
-    return [one for one in (structs.replace(effect, targets=hosts), local) if one.targets]
+    local = CommandEffect(kind, effect.argv, tuple(filter(None, paths.values())))
+    return [one for one in (structs.replace(effect, targets=hosts), local) if one.targets] or [effect]
 
 
 def _find_start(effect: CommandEffect, judged: CommandJudgement, context: ToolContext) -> str:
@@ -41,24 +42,26 @@ def _find_start(effect: CommandEffect, judged: CommandJudgement, context: ToolCo
     return folders.pop() if is_known else ""
 
 
-def _list_local(urls: Iterable[str], top: str) -> Iterator[str]:
-    """Yield the folders (absolute) of the addresses that are some of this machine."""
-    for url in urls:
-        if url.startswith(_LOCAL):
-            yield os.path.normpath(os.path.join(top, url.removeprefix("file://")))
-
-
 def _find_url(name: str, remotes: Mapping[str, Mapping[str, str]], *, sends: bool) -> str:
-    """Return the address of a remote, or the name itself where that is a path; empty where it is not known."""
-    if "." in name or "/" in name:
-        return name if name.startswith(_LOCAL) else ""
-    urls = remotes.get(name, {})
+    """Return the address of a remote, or the name itself where that is one; empty where it is not known."""
+    if name not in remotes:
+        return name if ":" in name or name.startswith(_PATH_STARTS) else ""
+    urls = remotes[name]
     return (urls.get("pushurl") if sends else None) or urls.get("url") or ""
 
 
+def _find_path(url: str, top: str, context: ToolContext) -> str:
+    """Return the path (absolute) that an address stands for; empty where it is another host's, or only known when the
+    command runs.
+    """
+    path = "" if "$" in url else find_local_path(url)
+    return path and os.path.normpath(context.places.expand_path(path, top))
+
+
 def _name_host(url: str) -> str:
-    found = _HOST.match(url)
-    return found[1] if found else ""
+    """Return the host of an address; the address itself where it has none."""
+    found = None if find_local_path(url) else _HOST.match(url)
+    return found[1] if found else url
 
 
 def read_remotes(folder: str, workspace: str) -> dict[str, dict[str, str]]:

@@ -9,6 +9,7 @@ from functools import cache, partial
 from itertools import accumulate
 
 from hermes.execution.base import DeniedPath
+from hermes.safety.git_addresses import find_local_path
 from hermes.safety.home_places import TOOL_CHAINS
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.call import MAX_ARGV
@@ -79,10 +80,15 @@ def _list_made(judged: CommandJudgement, changing: Iterable[SimpleCommand], cont
     """Return what programs are given a path of at which nothing is, where what they write is not known otherwise."""
     known = {one.argv for one in judged.effects if one.kind in CHANGING_KINDS}
     guessed = [one for one in changing if one.argv[: 1 + MAX_ARGV] not in known]
-    words = (SimpleCommand(one.argv[1:], one.cwd) for one in guessed)
+    words = (SimpleCommand(tuple(map(_decode_address, one.argv[1:])), one.cwd) for one in guessed)
     named = set(filter(_is_plain, list_command_paths(words, context.places, is_slashed=True)))
     named |= list_command_paths(filter(_takes_empty_folder, guessed), context.places, is_slashed=True)
     return {one for one in named if _is_usable(one) and not os.path.lexists(context.backend.to_local_path(one))}
+
+
+def _decode_address(word: str) -> str:
+    """Return a word, or the path that it stands for as an address of a file."""
+    return find_local_path(word) if word.startswith("file://") else word
 
 
 def _list_gone_work_trees(judged: CommandJudgement, context: ToolContext) -> set[str]:

@@ -4,7 +4,7 @@ import fnmatch
 import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from hermes.safety.shell.findings import CommandEffect
@@ -48,9 +48,30 @@ def list_matches(pattern: str, budget: PatternBudget) -> Iterator[str]:
     if found is not None and len(found) <= _MAX_MATCHES:
         yield from found
         return
-    while glob.has_magic(pattern) or _SHELL_ONLY.search(pattern):
-        pattern = os.path.dirname(pattern)
-    yield pattern
+    known = pattern
+    while glob.has_magic(known) or _SHELL_ONLY.search(known):
+        known = os.path.dirname(known)
+    yield known
+    yield from _list_above(known, pattern[len(known) :].strip("/").split("/"), budget)
+
+
+def _list_above(known: str, parts: Sequence[str], budget: PatternBudget) -> Iterator[str]:
+    """Yield what is meant below a folder that is known, or the one around it, by the parts of a pattern behind one that
+    may be the folder around.
+    """
+    climbing = next((number for number, part in enumerate(parts, 1) if _may_climb(part)), 0)
+    for folder in dict.fromkeys((known, _find_around(known))) if climbing and budget.spend(_LOOKS_A_FOLDER) else ():
+        yield from list_matches(os.path.join(folder, *parts[climbing:]), budget)
+
+
+def _may_climb(part: str) -> bool:
+    """Return whether a part of a pattern that cannot be resolved here may stand for the folder around."""
+    return part[:1] == "." and (glob.has_magic(part) or _SHELL_ONLY.search(part) is not None)
+
+
+def _find_around(folder: str) -> str:
+    """Return the folder around another one, as the kernel finds it: behind links."""
+    return os.path.dirname(os.path.realpath(folder))
 
 
 def list_places(target: str, effect: CommandEffect, context: ToolContext, budget: PatternBudget) -> Iterator[str]:
@@ -85,10 +106,13 @@ def _find_matches(pattern: str, budget: PatternBudget) -> list[str] | None:
 
 
 def _match_part(folders: list[str], part: str, budget: PatternBudget, *, is_folder: bool) -> list[str] | None:
-    """Return the paths in folders that one part of a pattern stands for; None where that takes too many looks."""
+    """Return the paths in folders that one part of a pattern stands for; None where that takes too many looks.
+
+    Some shells take a pattern with a dot before it for the folder itself and the one around it, too (`.*`, `.?`).
+    """
     if not glob.has_magic(part):
         return [one + part for one in folders]
-    matches = re.compile(fnmatch.translate(part.replace("[^", "[!"))).match
+    matches = _read_part(part)
     found: list[str] = []
     for folder in folders:
         entries = _list_entries(folder or ".", budget)
@@ -96,7 +120,22 @@ def _match_part(folders: list[str], part: str, budget: PatternBudget, *, is_fold
             return None
         named = (one for one in entries if matches(one.name))
         found += [folder + one.name for one in named if not is_folder or _is_folder(one)]
+        found += _list_dots(folder, part, matches)
     return found
+
+
+def _list_dots(folder: str, part: str, matches: Callable[[str], bool]) -> list[str]:
+    """Return the folder itself and the one around it, where a part of a pattern stands for them."""
+    dots = {".": folder, "..": _find_around(folder)} if part[:1] == "." else {}
+    return [path.rstrip("/") for name, path in dots.items() if matches(name)]
+
+
+def _read_part(part: str) -> Callable[[str], bool]:
+    """Return a test of whether a part of a pattern stands for a name: a `^` negates a bracket in most shells, and is a
+    sign as any other in the rest.
+    """
+    patterns = [re.compile(fnmatch.translate(one)) for one in {part, part.replace("[^", "[!")}]
+    return lambda name: any(one.match(name) for one in patterns)
 
 
 def _list_entries(folder: str, budget: PatternBudget) -> list[os.DirEntry[str]] | None:

@@ -268,6 +268,11 @@ class ToolContext(Struct, frozen=True, kw_only=True):
             raise ToolError(found.reason)
         return found
 
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether copies are kept of what calls change."""
+        return self.safeguard is not None and self.safeguard.keeps_copies
+
     def resolve_path(self, path: str) -> str:
         """Return `path` as the person means it: `~` is their home, relative means from the current folder. Links and
         `..` stay as they are.

@@ -90,6 +90,7 @@ class ToolTraits(TypedDict, total=False):
     hosts: Callable[[Arguments], Sequence[str]]
     keeps: Callable[[Arguments], str]
     shown: Callable[[Arguments], str]
+    texts: Callable[[Arguments], Mapping[str, str | None]]
     doubts: Callable[[Arguments, Sequence[str]], Sequence[CommandFinding]]
     redirect: Callable[[Arguments], Redirect]
     available: Callable[[Mapping[str, str]], bool]
@@ -135,6 +136,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     """
     shown: Callable[[Arguments], str] = lambda _: ""
     """What a question about the call names besides its paths and URLs; a yes is for exactly that."""
+    texts: Callable[[Arguments], Mapping[str, str | None]] = lambda _: {}
+    """What it puts into which file, as a question shows that of files which act later, where untrusted content is in
+    the conversation; None for a file whose text does not stand in the call.
+    """
     doubts: Callable[[Arguments, Sequence[str]], Sequence[CommandFinding]] = lambda _, __: ()
     """The tool owner's findings against a call while text from these sources is in the conversation."""
     origin: Provenance | None = None

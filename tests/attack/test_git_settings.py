@@ -1,5 +1,6 @@
 """Settings of git in a sandbox: the harmless ones work after a yes, those that let git run programs never."""
 
+import asyncio
 import re
 import subprocess
 import time
@@ -588,3 +589,84 @@ async def test_hooks_that_global_settings_name_are_kept_in_a_repository_that_a_c
         await one.run("true", says(NO))
         assert not (one.home.cwd / "sub/.githooks/pre-commit").exists()
         assert (one.home.cwd / "mine/.githooks/pre-commit").read_text() == "mine"
+
+
+EDITED = "https://evil.example/x"
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("verb", ["config -e", "config --edit --local", "config --edi", "commit --allow-empty"])
+async def test_no_editor_runs_beside_a_change(verb: str) -> None:
+    async with scene(trusted=True) as one:
+        subprocess.run(["git", "init", "-q", str(one.home.cwd)], check=True, env=one.home.environ)
+        subprocess.run(["git", "-C", str(one.home.cwd), "config", "user.email", "a@b.test"], check=True)
+        (one.home.cwd / "e.txt").write_text(f"printf '[remote \"origin\"]\\n\\tpushurl = {EDITED}\\n' >> .git/config\n")
+        await one.run("export GIT_EDITOR=vim", says(NO))
+        command = f"git config user.name Bob && git {verb}"
+        said = await one.call("terminal", says(ONCE), command=command, background=True, pty=True)
+        found = re.search(r"proc_\w+", said)
+        for data in (":!sh e.txt\r", "\r", ":qa!\r", ":q!\r") if found else ():
+            await asyncio.sleep(0.3)
+            await one.call("process", says(NO), action="write", session_id=found[0], data=data)
+        await one.run("true", says(NO))
+        await one.app.close_session(one.actor)
+        assert EDITED not in (one.home.cwd / ".git/config").read_text()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("command", ["git config -e", "git config --local --edit", "git config edit"])
+async def test_an_editor_of_settings_is_refused_with_the_way_to_change_one(command: str) -> None:
+    async with scene(trusted=True) as one:
+        repository(one)
+        said = await one.run(command, says(ONCE))
+        assert "Not allowed" in said and "git config NAME VALUE" in said and one.asked == []
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "git commit -q --allow-empty -m x",
+        "git commit -q --allow-empty --message=x",
+        "git config --list --show-origin",
+        "git config --get user.name",
+        "git remote -v",
+        "git status -sb",
+        "git log --oneline -1",
+    ],
+)
+async def test_what_only_reads_or_records_still_stands_beside_a_change(beside: str) -> None:
+    async with scene(trusted=True) as one:
+        subprocess.run(["git", "init", "-q", str(one.home.cwd)], check=True, env=one.home.environ)
+        words = ("git", "-C", str(one.home.cwd), *AUTHOR, "commit", "-q", "--allow-empty", "-mx")
+        subprocess.run(words, check=True, env=one.home.environ)
+        command = f"git config user.email a@b.test && git config user.name 'edit -e Bob' && {beside}"
+        assert "exit code 0" in await one.run(command, says(ONCE))
+        assert len(one.asked) == 1 and "edit -e Bob" in (one.home.cwd / ".git/config").read_text()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "git commit --allow-empty",
+        "git commit -m x -e",
+        "git commit --allow-empty --template=x",
+        "git log -p",
+        "git log --output=x",
+        "git status --no-such-option",
+        "git remote update",
+        "git remote -v update",
+        "git remote prune origin",
+        "git config --get-color color.x red --edi",
+        "git add -i",
+        "git difftool",
+    ],
+)
+async def test_what_may_do_more_leaves_the_settings_closed(beside: str) -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        before = config.read_text()
+        await one.run(f"git config user.name Bob; {beside}", says(NO))
+        assert config.read_text() == before
+        assert not [asked for asked in one.asked if "settings of the repository" in asked.reason]

@@ -392,7 +392,7 @@ def test_everyday_work_is_left_alone(command: str) -> None:
         ("rm a", EffectKind.DELETES, "/home/dev/project/a"),
         ("curl https://x.y/a", EffectKind.FETCHES, "x.y"),
         ("curl -d a https://x.y/a", EffectKind.SENDS, "x.y"),
-        ("git push https://x.y/r main", EffectKind.SENDS, "x.y"),
+        ("git push https://x.y/r main", EffectKind.SENDS, "https://x.y/r"),
         ("pip install x", EffectKind.FETCHES, "registry"),
         ("cat ~/.ssh/id_rsa", EffectKind.READS, "/home/dev/.ssh/id_rsa"),
     ],

@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 PATTERNS = """
-    * ? [ab] [!ab] .* */x/*.txt */x */ a/*/ l*/x/1.txt nosuch/* */*/* */nosuch [[]d]/* b* a/../*
+    * ? [ab] [!ab] .[c] */x/*.txt */x */ a/*/ l*/x/1.txt nosuch/* */*/* */nosuch [[]d]/* b* a/../*
     */../e e/* [z-a]* [ a//x/*
 """
 
@@ -41,6 +41,15 @@ def test_the_known_folder_counts_where_shells_match_otherwise(folder: Path, patt
 
 def test_both_signs_of_shells_negate_a_bracket(folder: Path) -> None:
     assert list(list_matches(f"{folder}/[^ab]*/6", PatternBudget())) == [f"{folder}/[d]/6"]
+
+
+@pytest.mark.parametrize("part", [".*", ".?", ".[.]", ".[^.]", ".**", ".[[:punct:]]"])
+def test_a_dot_before_a_pattern_may_stand_for_the_folder_itself_and_the_one_around(folder: Path, part: str) -> None:
+    found = {str(Path(one)) for one in list_matches(f"{folder}/a/{part}/b/x", PatternBudget())}
+    assert f"{folder}/b/x" in found
+    assert f"{folder}/b/x" in set(list_matches(f"{folder}/link/{part}/b/x", PatternBudget()))
+    for plain in (".c*", ".[!.]c", "?.*"):
+        assert f"{folder}/b/x" not in set(list_matches(f"{folder}/a/{plain}/b/x", PatternBudget()))
 
 
 def test_a_name_that_looks_like_a_pattern_is_itself_too(folder: Path) -> None:

@@ -168,22 +168,21 @@ class PlantedFiles:
         What another session's commands, or those of one that was killed, have made meanwhile is not: it is moved aside.
         Return a line for each.
         """
-        alone, left = True, None
+        self.is_alone, left = True, None
         notes: list[str] = []
         with contextlib.suppress(OSError):  # a home that cannot be written: there is no baseline but this one
-            alone, left = self._stored.open() if self._stored is not None else (True, None)
+            self.is_alone, left = self._stored.open() if self._stored is not None else (True, None)
         if left is not None:
             self._adopt_baseline(left, roots, kept)
             # Which commands ran, and what a person allowed them, is not known any more.
             notes = self.quarantine_new(
                 roots, lambda path: not self.is_enforced and os.path.basename(path) in _GIT_SETTINGS
             )
-        self.is_alone = alone
-        if alone or left is None:
+        if self.is_alone or left is None:
             self._roots, self._files, known = set(), {}, self._files
             self._kept = self._included = ()
             self._add_roots(roots, kept, known)
-        self._store_baseline(is_shared=not alone)
+        self._store_baseline(is_shared=not self.is_alone)
         return notes
 
     def record_opened(self, roots: Sequence[str], kept: Collection[str] = ()) -> Sequence[str]:
@@ -276,7 +275,7 @@ class PlantedFiles:
         # A mount keeps a name and not a file: what has other names is the person's own only while it stays as it was.
         is_own = is_fixed and self.is_enforced and not (before.mode | now.mode) & SEVERAL_NAMES
         may_stay = is_own or _has_same_content(before, now) or self._may_stay(path, role, now)
-        note, left = ("", now) if may_stay else self._neutralize_file(path, role, now, is_fixed=is_fixed)
+        note, left = ("", now) if may_stay else self._clean_file(path, role, now, is_fixed=is_fixed)
         self._files |= {path: left} if left is not None else {}
         return note
 
@@ -321,9 +320,7 @@ class PlantedFiles:
         hooks += (path for one in new for path in find_global_hooks(one, self._home))
         self._add_led((one for one in hooks if one not in before and _is_below_any(one, self._roots)), ())
 
-    def _neutralize_file(
-        self, path: str, role: _Role, now: SavedFile, *, is_fixed: bool
-    ) -> tuple[str, SavedFile | None]:
+    def _clean_file(self, path: str, role: _Role, now: SavedFile, *, is_fixed: bool) -> tuple[str, SavedFile | None]:
         """Move a file aside that may not stay as it is `now`, and put there what may; return a line about it, and what
         was put there. None: nothing, or what a process has changed again already, which the next look has to see.
         """
@@ -588,11 +585,9 @@ def find_repository(pointer: str, saved: SavedFile | None = None) -> str:
     it, now or as it was `saved`; empty when that could change while it stays as it is.
     """
     found = _save_file(pointer, _NOTHING.stamp) if saved is None else saved
-    if stat.S_ISLNK(found.mode):
-        named = os.fsdecode(found.data or b"") if os.path.isdir(pointer) else ""
-    else:
-        text = _decode_text(found) or ""
-        named = text.rstrip("\r\n").removeprefix("gitdir: ") if text.startswith("gitdir: ") else ""
+    target = os.fsdecode(found.data or b"") if stat.S_ISLNK(found.mode) and os.path.isdir(pointer) else ""
+    text = _decode_text(found) or ""
+    named = target or (text.rstrip("\r\n").removeprefix("gitdir: ") if text.startswith("gitdir: ") else "")
     path = os.path.normpath(os.path.join(os.path.dirname(pointer), named))
     return path if named and "\0" not in named and os.path.realpath(path) == path else ""
 

@@ -34,6 +34,8 @@ class PlantedGuard:
         self.fixed_paths: tuple[str, ...] = ()
         """What commands may not change inside what they may write."""
         self._notices = notices
+        self.is_alone = True
+        """Whether no other session's commands ran in the workspace when the first of those that run now began."""
 
     @contextmanager
     def count_start(self) -> Iterator[None]:
@@ -43,11 +45,6 @@ class PlantedGuard:
             yield
         finally:
             self._starting -= 1
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether no other session's commands ran in the workspace when the first of those that run now began."""
-        return self._files.is_alone
 
     def note_unseen_folder(self, folder: str) -> None:
         """Note a folder that commands may write and that is not looked at: nothing of theirs may lead there."""
@@ -120,6 +117,7 @@ class PlantedGuard:
         kept = find_start_targets(self._policy.places.home)
         if is_alone:
             self._notices += files.record_baseline(roots, kept)
+            self.is_alone = files.is_alone
         else:
             opened = files.record_opened(roots, kept)
         if is_alone or opened:

@@ -396,20 +396,22 @@ def _write_refusal(path: str, places: Places) -> str:
     return refused
 
 
+_PROC_ROOT = re.compile(r"\A/proc/(?:self|1|thread-self)/root(?=/|\Z)")
+_GOES_BACK = re.compile(r"/\.[^/]*[*?\[].*/\.\.(?=/|$)")
+
+
 def resolve_path(text: str, cwd: str, places: Places) -> str:
-    """Return an absolute path without `..`, as far as text alone tells."""
-    if text.startswith("${"):
-        for name, value in (("${HOME}", places.home), ("${HERMES_HOME}", places.hermes), ("${PWD}", cwd)):
-            if text.startswith(name):
-                text = value + text[len(name) :]
-    elif text.startswith("~"):
+    """Return an absolute path without `..`, as far as text alone tells. What goes back behind a pattern that may be a
+    folder around (`.*`) is a pattern as well.
+    """
+    for name, value in (("${HOME}", places.home), ("${HERMES_HOME}", places.hermes), ("${PWD}", cwd)):
+        text = value + text[len(name) :] if text.startswith(name) else text
+    if text.startswith("~"):
         text = _expand_tilde(text, places)
-    path = os.path.normpath(text if text.startswith("/") else f"{cwd}/{text}")
+    path = text if text.startswith("/") else f"{cwd}/{text}"
+    path = os.path.normpath(_GOES_BACK.sub(lambda found: "/.*" * found[0].count("/"), path))
     path = path[1:] if path.startswith("//") else path
-    for prefix in ("/proc/self/root", "/proc/1/root", "/proc/thread-self/root"):
-        if is_under(path, prefix):
-            return path[len(prefix) :] or "/"
-    return path
+    return _PROC_ROOT.sub("", path) or "/"
 
 
 _cached_reaches = lru_cache(maxsize=128)(expand_to_protected)

@@ -34,7 +34,16 @@ def _format_summary(args: Arguments) -> str:
     return "patch " + ", ".join(use.path for use in _list_paths(args))[:100]
 
 
-@tool("file", parallel=Parallel.PATHS, summary=_format_summary, paths=_list_paths)
+def _list_texts(args: Arguments) -> dict[str, str | None]:
+    from hermes.tools.edits import find_patch_texts, format_change
+
+    if args["mode"] == "patch":
+        return find_patch_texts(str(args["patch"] or ""))
+    old, new = (str(args[name]).split("\n") if args[name] else () for name in ("old_string", "new_string"))
+    return {str(args["path"]): format_change(old, new)}
+
+
+@tool("file", parallel=Parallel.PATHS, summary=_format_summary, paths=_list_paths, texts=_list_texts)
 async def patch(
     ctx: ToolContext,
     mode: Annotated[

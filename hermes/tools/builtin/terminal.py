@@ -19,6 +19,8 @@ from hermes.tools.session import OneTimePaths, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
 
 MAX_TIMEOUT = 600
+_NO_EDITORS = dict.fromkeys(("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "VISUAL", "EDITOR"), "false")
+"""Variables by which git starts no editor, into which commands could be typed."""
 
 
 class TerminalParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +70,7 @@ def _make_command(ctx: ToolContext, args: TerminalParams, cwd: str) -> ShellComm
     return ShellCommand(
         text=args.command,
         cwd=cwd,
-        environment={} if is_plain else state.environment,
+        environment=_NO_EDITORS if is_plain else state.environment,
         unset=frozenset() if is_plain else state.unset,
         interactive=args.background,
         pty=args.pty,

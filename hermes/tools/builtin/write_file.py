@@ -18,6 +18,7 @@ from hermes.tools.tool import Parallel, PathUse, tool
     repeatable=True,
     summary=lambda args: f"write {args['path']}",
     paths=lambda args: [PathUse(str(args["path"]), write=True)],
+    texts=lambda args: {str(args["path"]): str(args["content"])},
 )
 async def write_file(
     ctx: ToolContext,

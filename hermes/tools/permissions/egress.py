@@ -23,8 +23,7 @@ def name_egress_hosts(judged: CommandJudgement, context: ToolContext) -> tuple[C
     for effect in judged.effects:
         if effect.kind not in EGRESS_KINDS or not effect.argv:
             found.append(effect)
-            continue
-        if effect.argv[0] == "git":
+        elif effect.argv[0] == "git":
             found += name_remotes(effect, judged, context)
         else:
             found.append(structs.replace(effect, targets=_name_registry(effect)))

@@ -30,21 +30,26 @@ def find_repository_programs(judged: CommandJudgement, context: ToolContext) -> 
 
 _RULE = "git-settings"
 _READ_OPTIONS = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "get", "list")
-_OTHER_SCOPE_OPTIONS = ("--global", "--system", "--file", "-f", "--blob", "--worktree", "--edit", "-e", "edit")
+_OTHER_SCOPE_OPTIONS = ("--global", "--system", "--file", "-f", "--blob", "--worktree")
 _REMOVAL_OPTIONS = ("--unset", "--unset-all", "--remove-section", "unset", "remove-section")
-_SETTING_WORDS = ("set", "--add", "--replace-all", "--local")
+_SETTING_WORDS, _EDITING = ("set", "--add", "--replace-all", "--local"), ("-e", "--edit", "edit")
 _CHANGES = re.compile(
     r"remote (add|set-url|rename|remove|rm|set-branches)\b|branch (.* )?(-u|--set-upstream-to|--unset-upstream)\b"
     r"|submodule ((add|init|sync|deinit|set-url)\b|update .*--init\b)"
 )
 _QUOTED, _EXPANDED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\""), re.compile(r"[\\*?\[]")
 _OUTPUT_ELSEWHERE, _HOME = re.compile(r"\s2>&1(?=[\s;|&]|$)"), re.compile(r"\$HOME\b|\$\{HOME\}")
-_NEUTRAL_COMMANDS = ("echo", "true", "cd", "pwd")
+_NEUTRAL_COMMANDS, _READ_REMOTES = ("echo", "true", "cd", "pwd"), re.compile(r"(-v|--verbose)?|(show|get-url) .*")
 _NEUTRAL_VERBS, _RECORDING_VERBS = ("config", "remote", "status"), ("add", "commit", "log", "diff", "init")
-_PLAIN_OPTIONS = str.split(
-    "-q --quiet -m --message -a --all -am -qm -qam -A --allow-empty -b --oneline --format --stat -1"
-)
-"""Options by which such a verb neither writes a file of its own nor takes from one."""
+_MESSAGES = ("-m", "--message", "-am", "-qm", "-qam", "-F", "--file", "--no-edit")
+"""Options of which `commit` needs one: without a message it opens an editor."""
+_PLAIN_OPTIONS = str.split("""
+    -m --message -am -qm -qam -F --file --no-edit --get --get-all --get-regexp --get-urlmatch --list -l --local -z
+    --null --name-only --show-origin --show-scope --bool --int --type -q --quiet -a --all -A --amend --allow-empty -b
+    --branch --oneline --format --stat -1 -n -s --short -sb --porcelain -u -uno -v --verbose
+""")
+"""Options by which such a verb neither writes a file of its own, nor takes from one, nor starts a program."""
+_NO_EDITOR = "what an editor changes cannot be asked about: git config NAME VALUE changes one setting"
 _NEVER_CHANGED = "settings that let git run programs are not changed from the sandbox: the person does that"
 
 
@@ -56,9 +61,8 @@ def find_changed_settings(text: str, judged: CommandJudgement, context: ToolCont
     if not changing or context.backend.current_layout() is None or any(map(_is_undecidable, changing)):
         return ""
     is_known = all(one in changing or _is_neutral_command(one) for one in judged.commands)
-    if not is_known or not _is_plain(text, judged, context.places.home):
-        return ""
-    files = {find_config_file(one.cwd, context.places.workspace) for one in changing}
+    is_plain = is_known and _is_plain(text, judged, context.places.home)
+    files = {find_config_file(one.cwd, context.places.workspace) for one in changing if is_plain}
     return files.pop() if len(files) == 1 else ""
 
 
@@ -99,7 +103,7 @@ def _split_call(one: SimpleCommand) -> tuple[str, tuple[str, ...]]:
 def _is_config_change(one: SimpleCommand) -> bool:
     verb, rest = _split_call(one)
     if verb == "config":
-        return len(_list_operands(rest)) > 1 or any(word in _REMOVAL_OPTIONS for word in rest)
+        return len(_list_operands(rest)) > 1 or any(word in (*_REMOVAL_OPTIONS, *_EDITING) for word in rest)
     return _CHANGES.match(" ".join((verb, *rest))) is not None
 
 
@@ -108,9 +112,12 @@ def _is_neutral_command(one: SimpleCommand) -> bool:
     if one.argv[:1] != ("git",):
         return one.argv[0] in _NEUTRAL_COMMANDS
     verb, rest = _split_call(one)
-    is_plain = all(word[:1] != "-" or word.partition("=")[0] in _PLAIN_OPTIONS for word in rest)
+    options = {word.partition("=")[0] for word in rest if word[:1] == "-"}
+    if not options.issubset(_PLAIN_OPTIONS) or (verb == "remote" and not _READ_REMOTES.fullmatch(" ".join(rest))):
+        return False
     # What records changes is harmless in a repository in which nothing but git itself runs by that.
-    return verb in _NEUTRAL_VERBS or (verb in _RECORDING_VERBS and is_plain and list_repository_programs(one.cwd) == [])
+    is_recording = verb in _RECORDING_VERBS and list_repository_programs(one.cwd) == []
+    return verb in _NEUTRAL_VERBS or (is_recording and (verb != "commit" or not options.isdisjoint(_MESSAGES)))
 
 
 def _is_undecidable(one: SimpleCommand) -> bool:
@@ -119,9 +126,8 @@ def _is_undecidable(one: SimpleCommand) -> bool:
 
 
 def _list_operands(rest: Sequence[str]) -> list[str]:
-    if any(word in _READ_OPTIONS for word in rest):
-        return []
-    return [word for word in rest if not word.startswith("-") and word not in _SETTING_WORDS]
+    operands = (word for word in rest if not word.startswith("-") and word not in _SETTING_WORDS)
+    return [] if any(word in _READ_OPTIONS for word in rest) else list(operands)
 
 
 def _judge_change(one: SimpleCommand) -> CommandFinding:
@@ -129,15 +135,16 @@ def _judge_change(one: SimpleCommand) -> CommandFinding:
     subject = quote_argv(one.argv)
     for name, value in _list_assignments(one):
         if not is_harmless_setting(name, value):
-            return CommandFinding(Verdict.DENY, _RULE, f"{name}: {_NEVER_CHANGED}", subject)
+            reason = f"{name}: {_NEVER_CHANGED}" if "." in name else _NO_EDITOR
+            return CommandFinding(Verdict.DENY, _RULE, reason, subject)
     return CommandFinding(Verdict.ASK, _RULE, "it changes the settings of the repository", subject)
 
 
 def _list_assignments(one: SimpleCommand) -> Iterator[tuple[str, str]]:
     verb, rest = _split_call(one)
     if verb == "config" and not any(word in _REMOVAL_OPTIONS for word in rest):
-        name, *values = _list_operands(rest)
-        yield name, values[0] if values else ""
+        name, value, *_ = (*_list_operands(rest), "", "")
+        yield name, value
     elif verb == "remote" and rest[0] in ("add", "set-url"):
         named = [word for word in rest[1:] if not word.startswith("-")]
         yield f"remote.{named[0] if named else ''}.url", named[-1] if named else ""

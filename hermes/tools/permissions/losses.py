@@ -21,7 +21,7 @@ from hermes.safety.shell.findings import (
 from hermes.safety.shell.regenerable import is_regenerable_path
 from hermes.tools.named_paths import is_led_by_links, list_targets
 from hermes.tools.path_patterns import PatternBudget, list_matches, list_places
-from hermes.tools.permissions.gate import CHANGE, UNCOPIED
+from hermes.tools.permissions.gate import UNCOPIED
 from hermes.tools.session import ToolContext
 
 _NUMBER = re.compile(r"\$\{(?:[$!?#]|RANDOM|SECONDS)\}|\$[$!?#]")
@@ -37,11 +37,7 @@ class AskedLoss(Struct, frozen=True):
 
 def is_undoable(finding: CommandFinding, context: ToolContext) -> bool:
     """Return whether a finding is about nothing but files that a checkpoint may bring back."""
-    return finding.rule in FILE_LOSS_RULES and finding.verdict is Verdict.ASK and _keeps_copies(context)
-
-
-def _keeps_copies(context: ToolContext) -> bool:
-    return context.safeguard is not None and context.safeguard.keeps_copies
+    return finding.rule in FILE_LOSS_RULES and finding.verdict is Verdict.ASK and context.keeps_copies
 
 
 def list_losses(
@@ -51,7 +47,7 @@ def list_losses(
     write; nothing where no copies are kept. `answered` are places that were opened by an answer: where that did not
     tell that a folder is too large for copies, it is asked. The settings open theirs without a question.
     """
-    if not context.backend.contained or not _keeps_copies(context):
+    if not context.backend.contained or not context.keeps_copies:
         return ()
     found = _CommandLosses(judged, context, (context.places.workspace, *folders))
     large = (one for one in folders if context.state.uncovered.get(FileLoss(one, unlisted=True)))
@@ -61,7 +57,7 @@ def list_losses(
 
 def _ask_about_folder(folder: str) -> AskedLoss:
     reason = N_("it may change anything in {folder}, which is too large to be copied", folder=folder)
-    question = CommandFinding(Verdict.ASK, UNCOPIED, reason, quote_argv((CHANGE, f"{folder}/*")))
+    question = CommandFinding(Verdict.ASK, UNCOPIED, reason, quote_argv(("change", f"{folder}/*")))
     return AskedLoss(FileLoss(folder, unlisted=True), question)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.i18n.messages import N_
+from hermes.safety.git_addresses import find_local_path
 from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.key_files import is_private_file
@@ -111,11 +112,10 @@ def _push(rest: ProgramCall) -> bool:
 
 def _pushed(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     options = inner.parse_options("o", "push-option repo receive-pack exec")
-    operands = options.operands
     for word in options.option_values("receive-pack", "exec"):
         call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
-    target = operands[0].text if operands else "origin"
-    call.add_effect(EffectKind.SENDS, (_host(target),))
+    named = options.operands or options.option_values("repo")
+    call.add_effect(EffectKind.SENDS, (named[0].text if named else "origin",))
     return None
 
 
@@ -140,25 +140,13 @@ def _fetched(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
 
 def _got(call: ProgramCall, verb: str, operands: Sequence[Word], *, others: bool) -> None:
     """Where a repository is from: another host, or a folder of this machine's, unless it brings `others`."""
-    local = _local(operands[0], verb) if operands else ""
-    if local and not others:
+    word = operands[0] if operands else Word("origin")
+    is_name = word.dynamic or (not operands if verb == "clone" else "/" not in word.text)
+    local = "" if is_name or others else find_local_path(word.text)
+    if local:
         call.add_effect(EffectKind.READS, (call.resolve_path(Word(local)),))
     else:
-        call.add_effect(EffectKind.FETCHES, (_host(operands[0].text) if operands else "origin",))
-
-
-def _local(word: Word, verb: str) -> str:
-    """The folder of this machine that a repository's address names; empty when it is another host's, or a name."""
-    text = word.text
-    if word.dynamic or text.startswith("file://"):
-        return "" if word.dynamic else text.removeprefix("file://")
-    named = "/" in text if verb != "clone" else True
-    return text if named and ":" not in text.partition("/")[0] else ""
-
-
-def _host(text: str) -> str:
-    found = re.match(r"(?:\w+://)?(?:[^@/]*@)?([\w.-]+)[:/]", text)
-    return found[1] if found else text
+        call.add_effect(EffectKind.FETCHES, (word.text,))
 
 
 _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -195,9 +183,8 @@ def _started(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     return None
 
 
-def _shown(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
+def _shown(_: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     """`git show`, `git cat-file`: what comes out of the store may be run by the next one, as any file's content."""
-    del call
     for word in inner.parse_options().option_values("output", "o"):
         inner.judge_write(inner.resolve_path(word), kind=EffectKind.OVERWRITES)
     return None
