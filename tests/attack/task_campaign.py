@@ -123,7 +123,7 @@ async def run_with_hermes(one: Scene, task: Task, codes: list[int]) -> Outcome:
         path, _, content = body.partition("\n")
         call = Call("terminal", {"command": body.rstrip("\n"), "timeout": _SECONDS})
         if kind == "edit":
-            call = Call("write_file", {"path": path.strip(), "content": content})
+            call = Call("write_file", {"path": str(one.home.cwd / path.strip()), "content": content})
         (said,) = await one.turn([call], text=f"Please do this: {task.title}", person=answer)
         for _ in range(_REPEATS):
             if "run what is left again" in said:

@@ -43,6 +43,21 @@ async def test_a_folder_that_only_the_settings_open_is_said_with_the_setting() -
         assert layout is not None and layout.access_of("/srv/foo") is PathAccess.WRITE
 
 
+async def test_a_refusal_without_a_name_is_about_the_folder_in_which_the_command_ran() -> None:
+    """As archivers print it."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        other = one.home.cwd.resolve().with_name("other")
+        other.mkdir()
+        (other / "read").write_text("mine")
+        program = "import sys\ntry:\n    open('made', 'w')\nexcept OSError as error:\n    sys.exit(error.strerror)\n"
+        (one.home.cwd / "w.py").write_text(program)
+        await one.run(f"cat {other}/read", says(YES))
+        await one.run(f"cd {other} && python3 ../work/w.py", says(YES))
+        await one.run(f"cd {other} && python3 {one.home.cwd}/w.py", says(NO))
+        assert (other / "made").exists(), [asked.reason for asked in one.asked]
+
+
 @pytest.mark.parametrize("command", ["cat ~/Missing/b", "cat ~/.ssh/id_rsa", "cat ~/x"])
 async def test_what_is_hidden_is_said(command: str) -> None:
     async with scene(trusted=True) as one:

@@ -157,3 +157,15 @@ async def test_a_single_file_that_was_opened_is_copied() -> None:
         assert note.read_text() == "theirs"
         await one.app.session_undo(one.actor).undo_turns()
         assert note.read_text() == "first"
+
+
+async def test_a_file_of_an_opened_folder_is_deleted_without_a_question_and_comes_back() -> None:
+    async with scene(trusted=True, workspace=WORK) as one:
+        other = fill(one)
+        before = read_all(other)
+        await one.run("echo x > ../other/new", says(SESSION))
+        asked = len(one.asked)
+        await one.run(f"rm ../other/data/0 && rm {other}/data/1", says(NO))
+        assert len(one.asked) == asked and os.listdir(other / "data") == ["2"]
+        await one.app.session_undo(one.actor).undo_turns(2)
+        assert read_all(other) == before

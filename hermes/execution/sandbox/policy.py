@@ -619,14 +619,15 @@ def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[
 
 def find_refused_paths(output: str, cwd: str) -> Iterator[tuple[str, bool]]:
     """Yield the paths that refusals name, or what of them exists, the last first, and whether they say that something
-    is read-only.
+    is read-only. Where that is all they say, it is the folder in which the command ran.
     """
     for line in reversed(output.splitlines()[-_MAX_LINES:]):
         if _DENIED_MESSAGE.search(line) is None:
             continue
-        said = _SHELL_PREFIX.sub("", line)
-        for name in (*_QUOTED_NAME.findall(said), *_NAME_BEFORE_REASON.findall(said), *_BARE_PATH.findall(said)):
+        said, is_read_only = _SHELL_PREFIX.sub("", line), _READ_ONLY.search(line) is not None
+        names = [*_QUOTED_NAME.findall(said), *_NAME_BEFORE_REASON.findall(said), *_BARE_PATH.findall(said)]
+        for name in names or [""] * is_read_only:
             path = os.path.realpath(os.path.join(cwd, name.replace("\0", "")))
             while not os.path.lexists(path):
                 path = os.path.dirname(path)
-            yield path, _READ_ONLY.search(line) is not None
+            yield path, is_read_only

@@ -38,10 +38,10 @@ _GIT_KEYS = str.split(
     diff.renames diff.submodule diff.wserrorhighlight feature.* fetch.* format.pretty gc.* grep.* help.*
     http.lowspeedlimit http.lowspeedtime http.postbuffer http.sslcainfo http.sslverify http.version index.*
     init.defaultbranch interactive.singlekey lfs.repositoryformatversion log.* merge.branchdesc merge.conflictstyle
-    merge.ff merge.log merge.renamelimit merge.renames merge.stat notes.rewriteref pack.* pretty.* protocol.version
-    pull.* push.autosetupremote push.default push.followtags rebase.* remote.pushdefault rerere.* safe.directory
-    showbranch.* stash.* status.* submodule.recurse tag.sort transfer.fsckobjects url.insteadof url.pushinsteadof
-    versionsort.suffix
+    merge.ff merge.log merge.renamelimit merge.renames merge.stat notes.rewriteref pack.* pretty.* protocol.allow
+    protocol.version pull.* push.autosetupremote push.default push.followtags rebase.* remote.pushdefault rerere.*
+    safe.directory showbranch.* stash.* status.* submodule.recurse tag.sort transfer.fsckobjects url.insteadof
+    url.pushinsteadof versionsort.suffix
     """
 )
 _GIT_UNUSABLE = frozenset(("log.showsignature", "pack.packobjectshook", "help.browser"))

@@ -54,7 +54,7 @@ class EffectKind(StrEnum):
 
 FILE_LOSS_RULES = frozenset(
     {
-        *("rm-recursive", "rm-all", "deletes-given", "find-delete", "shred"),
+        *("rm-recursive", "rm-all", "rm-outside", "deletes-given", "find-delete", "shred"),
         *("git-reset", "git-checkout", "git-restore", "git-switch", "git-clean", "git-rm", "git-read-tree"),
         "git-checkout-index",
     }
