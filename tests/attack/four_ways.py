@@ -19,6 +19,7 @@ FILES = tuple(
     for name in (
         *("attack/test_obeyed_files", "attack/test_pointers", "attack/test_sandboxed_effects"),
         *("attack/test_taint_by_effect", "attack/test_taint_by_history", "attack/test_git_settings"),
+        *("attack/test_kept_beside", "attack/test_opened_copies"),
         *(
             "attack/test_seeded_homes",
             "attack/test_opened_paths",
