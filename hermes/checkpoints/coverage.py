@@ -15,7 +15,7 @@ from hermes.checkpoints.scan import (
     is_made_again,
     is_version_history,
 )
-from hermes.core.checkpoints import FileLoss, Kind
+from hermes.core.checkpoints import FileLoss
 from hermes.safety.paths import Places, is_or_below
 
 _TREE_ENTRIES, _TREE_SECONDS = 300_000, 4.0
@@ -61,10 +61,11 @@ class _KeptCopies:
             is_opened = folder != self._workspace
             base = get_part(self._base, folder if is_opened else "")
             reader = StateReader(self._places, -1)  # every new file is too large to be read: it is known by its stamp
-            scan = FolderScan(folder, self._places, reader, ScanLimits(total_bytes=1 << 62))
+            limits = ScanLimits(total_bytes=1 << 62)
+            scan = FolderScan(folder, self._places, reader, limits, trusts_tags=not is_opened)
             is_gone = is_opened and not os.path.isdir(folder)
             whole = is_gone or (base.whole and scan.scan_folder(base).whole)
-            self._looked_at[folder] = _LostFiles(folder, base, scan.skipped, is_opened=is_opened) if whole else None
+            self._looked_at[folder] = _LostFiles(folder, base, scan.skipped) if whole else None
         return self._looked_at[folder]
 
 
@@ -72,12 +73,12 @@ class _LostFiles:
     """The paths of a folder that a command which names them loses, by the reason.
 
     What git ignores counts although the checkpoint copies what it can of it, and so do files that are named like keys:
-    those copies are for what no command names. In an opened folder keys are hidden from commands.
+    those copies are for what no command names.
     """
 
-    def __init__(self, root: str, base: FolderListing, skipped: Sequence[str], *, is_opened: bool) -> None:
+    def __init__(self, root: str, base: FolderListing, skipped: Sequence[str]) -> None:
         self._root = root
-        self._uncopied = list(map(os.fsdecode, _list_uncopied(base, is_opened=is_opened)))
+        self._uncopied = list(map(os.fsdecode, _list_uncopied(base)))
         self._histories = [one for one in skipped if is_version_history(one)]
         self._builds = [one for one in skipped if is_made_again(one)]
         known = {*self._histories, *self._builds}
@@ -101,12 +102,11 @@ class _LostFiles:
         return (one for one in whole if is_or_below(one, loss.path) or is_or_below(loss.path, one))
 
 
-def _list_uncopied(base: FolderListing, *, is_opened: bool) -> Iterator[bytes]:
+def _list_uncopied(base: FolderListing) -> Iterator[bytes]:
     """Yield what is listed without a copy that counts, but for what git ignores."""
     ignored = frozenset(base.scope.ignored)
     for key, item in base.items.items():
-        asks = not item.state.is_restorable or _has_key_name(key)
-        if (item.state.kind is Kind.LARGE if is_opened else asks) and not is_at_or_below(key, ignored):
+        if (not item.state.is_restorable or _has_key_name(key)) and not is_at_or_below(key, ignored):
             yield key
 
 

@@ -65,23 +65,29 @@ class OpenedFolderScan:
             seconds=_COPY_SECONDS,
             ignored_bytes=left // 2,
             ignored_entries=min(entries, _IGNORED_ENTRIES),
+            ignored_seconds=_COPY_SECONDS,
         )
         if not os.path.isdir(folder) or os.path.islink(folder):
             is_copied = self._reader.read_state(folder).is_restorable
             return FolderListing(started_ns=time.time_ns()) if is_copied else None
         if folder in self._too_large or (not known.items and not self._fits(folder, limits)):
             return None
-        scan = FolderScan(folder, self._places, self._reader, limits, self._stopped)
+        scan = FolderScan(folder, self._places, self._reader, limits, self._stopped, trusts_tags=False)
         found = scan.scan_folder(known)
-        return found if found.whole and not found.scope.uncopied else None
+        return found if found.whole and not found.scope.uncopied and not found.scope.cut else None
 
     def _fits(self, folder: str, limits: ScanLimits) -> bool:
         """Return whether a folder that was never copied is small enough, by the sizes of its files."""
         by_stamps = StateReader(self._places, -1)
         seen = structs.replace(limits, total_bytes=1 << 62, ignored_bytes=1 << 62, seconds=_LOOK_SECONDS)
-        found = FolderScan(folder, self._places, by_stamps, seen, self._stopped).scan_folder()
+        scan = FolderScan(folder, self._places, by_stamps, seen, self._stopped, trusts_tags=False)
+        found = scan.scan_folder()
         sizes = (one.state.size for one in found.items.values())
-        return found.whole and sum(one for one in sizes if one <= self._reader.limit) <= limits.total_bytes
+        return (
+            found.whole
+            and not found.scope.cut
+            and sum(one for one in sizes if one <= self._reader.limit) <= limits.total_bytes
+        )
 
 
 def _join_items(
@@ -101,8 +107,7 @@ def _join_scope(scope: ListingScope, part: ListingScope, start: bytes) -> Listin
     """Return what a listing leaves out with what its new part, whose paths begin so, leaves out."""
     left_out = None if scope.left_out is None else (*scope.left_out, *(start + one for one in part.left_out or ()))
     ignored = (*scope.ignored, *(start + one for one in part.ignored))
-    cut = scope.cut or (part.cut and start + part.cut)
-    return structs.replace(scope, left_out=left_out, ignored=ignored, cut=cut)
+    return structs.replace(scope, left_out=left_out, ignored=ignored)
 
 
 def _count_bytes(items: Iterable[ListingItem]) -> int:

@@ -7,7 +7,7 @@ import stat
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import ABSENT, FileState, Kind
 from hermes.safety.path_policy import iter_protected_identities
-from hermes.safety.paths import Places, is_key_name, is_or_below, list_secret_paths, read_refusal, write_refusal
+from hermes.safety.paths import Places, is_key_name, list_secret_paths, read_refusal, write_refusal
 from hermes.safety.shell import key_files
 from hermes.util.file_handles import open_folder
 
@@ -19,9 +19,9 @@ MODE_BITS = 0o777
 def is_hidden_file(path: str, places: Places, *, copies_keys: bool = False) -> bool:
     """Return whether the rules keep a file's content from the agent, or from being changed: no copy is made of it.
 
-    With `copies_keys`, what is named like a key in the workspace is copied, unless its place forbids that.
+    With `copies_keys`, what is named like a key is copied, unless its place forbids that.
     """
-    if copies_keys and is_or_below(path, places.workspace) and has_key_name(path):
+    if copies_keys and has_key_name(path):
         return bool(read_refusal(os.path.dirname(path), places)) or path in list_secret_paths(places)
     return bool(read_refusal(path, places) or write_refusal(path, places)) or has_key_name(path)
 
@@ -33,7 +33,7 @@ def has_key_name(path: str) -> bool:
 
 class StateReader:
     """Reads the state of paths. With `objects` the contents are copied there; files over `limit` bytes are not, and
-    the workspace's keys only with `copies_keys`.
+    keys only with `copies_keys`.
     """
 
     def __init__(

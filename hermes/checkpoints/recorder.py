@@ -54,7 +54,7 @@ class CheckpointDeps(Struct, frozen=True, kw_only=True):
     limit: int
     total: int
     is_confined: Callable[[], bool] = lambda: False
-    """Tells whether commands run behind a wall. Fewer of them are asked about, so more is copied: the workspace's keys,
+    """Tells whether commands run behind a wall. Fewer of them are asked about, so more is copied: keys,
     and what git ignores. Those commands cannot read the copies."""
     notify: Callable[[str], None] = lambda _: None
     """Shows the person a line."""

@@ -29,6 +29,8 @@ class RestoreOutcome(StrEnum):
     DELETE = "delete"
     FOREIGN = "foreign"
     """Somebody else has changed it since: it is restored only when the person says so."""
+    ONLY = "only"
+    """It is new and there is no copy of it, so that to delete it would lose it for good: as with `FOREIGN`."""
     UNKNOWN = "unknown"
     """It is unknown who changed it, since the process died: as with `FOREIGN`."""
     UNCOPIED = "uncopied"
@@ -117,9 +119,18 @@ def _plan_step(chain: PathHistory, reader: StateReader, *, force: bool) -> Resto
         return structs.replace(step, outcome=RestoreOutcome.UNCOPIED)
     if force:
         return step
+    if _is_only_one(chain, now):
+        return structs.replace(step, outcome=RestoreOutcome.ONLY)
     if chain.foreign or (chain.left and now not in chain.left):
         return structs.replace(step, outcome=RestoreOutcome.FOREIGN)
     return step if chain.known else structs.replace(step, outcome=RestoreOutcome.UNKNOWN)
+
+
+def _is_only_one(chain: PathHistory, now: FileState) -> bool:
+    """Return whether what is at a path is new and has no copy: it may be an older file by a new name, and to delete it
+    would lose it for good.
+    """
+    return chain.wanted.kind is Kind.ABSENT and not now.is_restorable
 
 
 def restore_files(steps: Sequence[RestoreStep], reader: StateReader, objects: ObjectStore) -> list[RestoreStep]:

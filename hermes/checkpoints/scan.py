@@ -290,7 +290,7 @@ class _LimitError(Exception):
 
 class FolderScan:
     """One scan of a folder (absolute, resolved); a workspace in it is left out. `stopped` tells that nobody waits any
-    more.
+    more. With `trusts_tags` a folder that is marked as a cache counts as one: any command can mark one.
     """
 
     def __init__(
@@ -300,8 +300,11 @@ class FolderScan:
         reader: StateReader,
         limits: ScanLimits,
         stopped: Callable[[], bool] = lambda: False,
+        *,
+        trusts_tags: bool = True,
     ) -> None:
         self._root = root
+        self._trusts_tags = trusts_tags
         self._other_roots = {places.workspace, places.hermes} - {root}
         self._places = places
         self._reader = reader
@@ -348,7 +351,7 @@ class FolderScan:
         with os.scandir(handle) as found:
             entries = sorted(islice(found, most), key=lambda entry: entry.name)
         names = {entry.name for entry in entries}
-        if path and is_cache_folder(names) and not self._copies_any(path, names):
+        if path and self._is_marked(path, names):
             self._skip(path)
             return
         if self._in_repository and ".gitignore" in names:
@@ -363,6 +366,10 @@ class FolderScan:
             else:
                 self._check_limits()
                 self._try_entry(handle, entry.name, below, ignored, depth)
+
+    def _is_marked(self, path: str, names: Collection[str]) -> bool:
+        """Return whether a folder is marked as a cache, and that counts."""
+        return self._trusts_tags and is_cache_folder(names) and not self._copies_any(path, names)
 
     def _is_left_out(self, name: str, beside: Collection[str], *, folder: bool) -> bool:
         by_name = self._budget is self._ignored and is_regenerable_name(name)

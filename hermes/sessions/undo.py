@@ -41,6 +41,7 @@ _MAX_EXCERPT = 80
 _MAX_NAMED_FILES, _MAX_PATH_LENGTH = 12, 120
 _SKIP_REASONS = {
     RestoreOutcome.FOREIGN: N_("it was changed since by somebody else"),
+    RestoreOutcome.ONLY: N_("it is new and has no copy, so to delete it would lose it for good"),
     RestoreOutcome.UNKNOWN: N_("it is unknown who changed it since: the program ended in the middle of that turn"),
     RestoreOutcome.UNCOPIED: N_("no copy of it was kept"),
 }
@@ -450,7 +451,7 @@ def _restore_result(steps: Sequence[tuple[str, RestoreStep]], number: int | None
     """Build the result of the steps, with display paths. Folders are named only when they are skipped."""
     named = [(path, step) for path, step in steps if Kind.FOLDER not in (step.now.kind, step.wanted.kind)]
     quiet = (RestoreOutcome.RESTORE, RestoreOutcome.DELETE, RestoreOutcome.SAME)
-    may = (RestoreOutcome.FOREIGN, RestoreOutcome.UNKNOWN)
+    may = (RestoreOutcome.FOREIGN, RestoreOutcome.ONLY, RestoreOutcome.UNKNOWN)
     return RestoreResult(
         restored=tuple(path for path, step in named if step.outcome is RestoreOutcome.RESTORE),
         deleted=tuple(path for path, step in named if step.outcome is RestoreOutcome.DELETE),

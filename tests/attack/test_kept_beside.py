@@ -224,4 +224,7 @@ async def test_what_the_person_makes_obeyed_beside_a_process_is_kept_from_then_o
             await one.run(f"printf '{text}' >> {name}", says(NO))
         await close_and_commit(one)
         kept = {"core.hooksPath": "githooks/pre-commit", "include.path": "shared.cfg", "~/.vimrc": "vimrc"}[setting]
-        assert not (cwd / "ran").exists() and (cwd / kept).read_text() == texts[kept]
+        assert not (cwd / "ran").exists()
+        # With Landlock alone what is harmless in settings stays.
+        text = (cwd / kept).read_text()
+        assert text == texts[kept] or (kept == "shared.cfg" and MECHANISM == "landlock" and "fsmonitor" not in text)

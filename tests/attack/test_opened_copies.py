@@ -169,3 +169,66 @@ async def test_a_file_of_an_opened_folder_is_deleted_without_a_question_and_come
         assert len(one.asked) == asked and os.listdir(other / "data") == ["2"]
         await one.app.session_undo(one.actor).undo_turns(2)
         assert read_all(other) == before
+
+
+KEPT = {"video": "v" * 1_100_000, "config/secrets.yaml": "password: words", "a.key": "words", "app.yaml": "a: 1"}
+MOVING = [
+    'python3 -c \'import os; os.rename("../other/video", "../other/video2")\'',
+    "mv ../other/config ../other/settings",
+    "mv ../other/a.key plain.txt",
+]
+
+
+@pytest.mark.parametrize("command", MOVING)
+async def test_an_undo_deletes_nothing_that_has_no_copy(command: str) -> None:
+    """A large file, or one that is named like a key, is there by its old name or by its new one."""
+    async with scene(trusted=True, workspace=WORK, config={"checkpoints": {"max_file_mb": 1}}) as one:
+        other = fill(one)
+        for name, text in KEPT.items():
+            (other / name).parent.mkdir(exist_ok=True)
+            (other / name).write_text(text)
+        await one.run("echo x > ../other/new", says(SESSION))
+        await one.run(command, says(ONCE))
+        await one.app.session_undo(one.actor).undo_turns()
+        texts = {*read_all(other).values(), *read_all(one.home.cwd).values()}
+        assert texts >= set(KEPT.values())
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["rm ../other/a.key", "rm -r ../other/config", "rm ../other/*", "echo x > ../other/a.key", "python3 lose.py"],
+)
+async def test_what_is_named_like_a_key_in_an_opened_folder_is_asked_about_or_comes_back(command: str) -> None:
+    async with scene(trusted=True, workspace=WORK) as one:
+        other = fill(one)
+        (other / "config").mkdir()
+        (other / "a.key").write_text("words")
+        (other / "config/credentials.json").write_text("words")
+        await one.run("echo x > ../other/new", says(SESSION))
+        (one.home.cwd / "lose.py").write_text("import os\nos.unlink('../other/a.key')\n")
+        before, asked = read_all(other), len(one.asked)
+        await one.run(command, says(NO))
+        if len(one.asked) == asked:
+            await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before
+
+
+async def test_a_folder_with_more_that_git_ignores_than_is_copied_counts_as_too_large() -> None:
+    async with scene(trusted=True, workspace=WORK, config=SMALL) as one:
+        other = fill(one, size=60_000)
+        (other / ".git").mkdir()
+        (other / ".gitignore").write_text("data\n")
+        await one.run("echo x > ../other/new", says(NO))
+        assert count_questions(one, "too large to be copied") == 1
+
+
+async def test_a_tag_of_a_cache_takes_no_copy_away() -> None:
+    async with scene(trusted=True, workspace=WORK) as one:
+        other = fill(one)
+        await one.run("touch ../other/data/CACHEDIR.TAG", says(ONCE))
+        before = read_all(other)
+        await one.run("echo x > here", says(NO))
+        await one.run(f"echo x > ../other/new; {LOSES}", says(SESSION))
+        assert not (other / "data").exists()
+        await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before
