@@ -241,16 +241,8 @@ class DockerBackend(UnconfinedBackend):
 
     def _build_run_arguments(self, program: str, network: bool) -> list[str]:
         place = self._options
-        arguments = [
-            "--init",
-            "--pull",
-            "missing",
-            "--label",
-            f"{_OWNER_LABEL}={identify_this_process()}",
-            "--workdir",
-            self._workspace,
-        ]
-        arguments += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+        arguments = ["--init", "--pull", "missing", "--label", f"{_OWNER_LABEL}={identify_this_process()}"]
+        arguments += ["--workdir", self._workspace, "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
         arguments += ["--pids-limit", str(place.pids), "--memory", place.memory]
         arguments += [] if network else ["--network", "none"]
         for here, there in ((self._get_tmpdir().tmp, _TMP), (self._workspace, self._workspace)):
@@ -277,20 +269,8 @@ class CommandContainer:
 
     async def begin(self) -> None:
         """Make the container. Raises `ToolError` with the engine's reason."""
-        await self.remote.start_standby(
-            lambda script: [
-                *self._program,
-                "run",
-                "--rm",
-                "--interactive",
-                "--name",
-                self._name,
-                *self._arguments,
-                "sh",
-                "-c",
-                script,
-            ]
-        )
+        arguments = [*self._program, "run", "--rm", "--interactive", "--name", self._name, *self._arguments, "sh", "-c"]
+        await self.remote.start_standby(lambda script: [*arguments, script])
         self._has_begun = True
 
     def start_removal(self) -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
-from hermes.execution.git_settings import find_led_places, list_harmful_parts
+from hermes.execution.git_settings import find_led_places, list_harmful_parts, read_line
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import CommandEffect, CommandJudgement, SimpleCommand
 
@@ -77,7 +77,7 @@ def is_led_to(path: str, home: str) -> bool:
 def _find_led_places(folder: str, home: str, _age: int) -> tuple[str, ...]:
     """Return where the repository of a folder leads, if the folder has one itself."""
     git = _git_folder_of(folder)
-    common = _read_line(os.path.join(git, "commondir")) if git else ""
+    common = read_line(os.path.join(git, "commondir")) if git else ""
     found = dict.fromkeys((git, os.path.realpath(os.path.join(git, common)))) if git else ()
     led = (find_led_places(one, home, (folder,)) for one in found)
     return tuple(place for one in led for place in (*one.hooks, *one.settings))
@@ -114,7 +114,7 @@ def _list_git_folders(folder: str) -> list[str]:
     found = next(filter(None, map(_git_folder_of, _list_upward(os.path.realpath(folder)))), "")
     if not found:
         return []
-    common = _read_line(os.path.join(found, "commondir"))
+    common = read_line(os.path.join(found, "commondir"))
     inner = (os.path.realpath(at) for at, _, names in os.walk(os.path.join(found, "modules")) if "config" in names)
     return [found, *([os.path.realpath(os.path.join(found, common))] if common else []), *islice(inner, _MAX_INNER)]
 
@@ -122,19 +122,10 @@ def _list_git_folders(folder: str) -> list[str]:
 def _git_folder_of(folder: str) -> str:
     """Return git's folder of a work tree, or the folder itself where it has the shape of one."""
     git = os.path.join(folder, ".git")
-    if named := _read_line(git).removeprefix("gitdir:").strip():
+    if named := read_line(git).removeprefix("gitdir:").strip():
         return os.path.realpath(os.path.join(folder, named))
     bare = all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
     return git if os.path.isdir(git) else folder if bare else ""
-
-
-def _read_line(path: str) -> str:
-    """Return the first line of a small file; empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline(4_096).strip()
-    except OSError:
-        return ""
 
 
 def _list_hooks(folder: str) -> list[str]:

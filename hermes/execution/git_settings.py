@@ -6,6 +6,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 from msgspec import Struct
@@ -257,10 +258,9 @@ def trace_links(path: str) -> list[str]:
 
 
 def _read_link(path: str) -> str:
-    try:
+    with suppress(OSError):
         return os.readlink(path)
-    except OSError:
-        return ""
+    return ""
 
 
 def _expand_path(value: str, base: str, home: str) -> str:
@@ -286,11 +286,9 @@ def _list_links(folder: str) -> list[str]:
 
 
 def _list_entries(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [one.path for one in itertools.islice(entries, _MAX_ENTRIES)]
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [one.path for one in itertools.islice(entries, _MAX_ENTRIES)]
+    return []
 
 
 def _read_file(path: str) -> tuple[SettingPart, ...]:
@@ -306,6 +304,13 @@ def _read_file(path: str) -> tuple[SettingPart, ...]:
 @lru_cache(maxsize=1_024)
 def _read_parts_of(path: str, *_stamp: int) -> tuple[SettingPart, ...]:
     return tuple(read_parts(_read_bytes(path).decode("utf-8", "surrogateescape")))
+
+
+def read_line(path: str) -> str:
+    """Return the first line of a small file; empty where there is none."""
+    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.readline(4_096).strip()
+    return ""
 
 
 def _read_bytes(path: str) -> bytes:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from hermes.core.outcomes import AnswerScope
 from hermes.safety.start_links import find_start_targets
-from tests.attack.obedient_scene import MECHANISM, NO, ONCE, Scene, says, scene
+from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 
 LEAVE = """
 import os, sys
@@ -38,6 +39,7 @@ while True:
         pass
     time.sleep(0.02)
 """
+SECRET = "TOKEN=" + "x1" * 12
 EVIL = "[core]\n\tfsmonitor = touch ran; false\n"
 
 
@@ -72,22 +74,63 @@ async def test_what_a_program_leaves_running_is_looked_at_until_its_end(path: st
     MECHANISM == "landlock", reason="Landlock alone takes all of a change back that was not asked about"
 )
 @pytest.mark.needs("git", "bubblewrap")
-async def test_what_the_person_replaces_beside_a_process_is_not_the_process_s() -> None:
-    """A mount over a file is gone in all sandboxes once the file is replaced outside of them, as git and editors do."""
+async def test_a_process_that_changes_what_the_person_replaced_is_ended() -> None:
+    """A mount over a file is gone in all sandboxes once the file is replaced outside of them, as git and editors do.
+    Nothing is called meanwhile: the person's own git is the next to read the file.
+    """
     async with scene(trusted=True) as one:
         make_repository(one)
         config = one.home.cwd / ".git/config"
         (one.home.cwd / "p.py").write_text(LOOP.format(path=".git/config", text=EVIL))
         await one.call("terminal", says(NO), command="python3 p.py", background=True)
         run_git(one, "config", "user.name", "Bob")
-        async with asyncio.timeout(20):
-            while "fsmonitor" not in config.read_text():  # noqa: ASYNC110 - the kernel lets it, and tells nobody
-                await asyncio.sleep(0.02)
-        await one.run("true", says(NO))
-        await one.app.close_session(one.actor)
+        await wait_until(lambda: not one.context.state.processes.list_running())
         run_git(one, "status")
         assert "Bob" in config.read_text() and "fsmonitor" not in config.read_text()
         assert not (one.home.cwd / "ran").exists()
+        assert any(".git/config was replaced" in line for line in one.context.backend.take_notices())
+
+
+@pytest.mark.needs("git", "bubblewrap")
+async def test_a_process_goes_on_beside_what_the_person_changes() -> None:
+    """What the person's own git writes does not end a program that leaves it alone."""
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        await one.call(
+            "terminal",
+            says(NO),
+            command="touch begun; while [ ! -e end ]; do sleep 0.05; done; touch ended",
+            background=True,
+        )
+        await wait_until((one.home.cwd / "begun").exists)
+        for number in range(3):
+            run_git(one, "config", "user.name", f"Bob {number}")
+            await asyncio.sleep(0.3)  # longer than what is replaced stays unseen
+        (one.home.cwd / "end").touch()
+        await wait_until((one.home.cwd / "ended").exists)
+
+
+@pytest.mark.skipif(MECHANISM == "landlock", reason="Landlock alone gives what lies beside a key by its names")
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize(("background", "answer"), [(True, ONCE), (False, SESSION)])
+async def test_a_command_that_would_see_a_key_which_the_person_replaced_is_ended(
+    background: bool, answer: AnswerScope
+) -> None:
+    """The key lies in a folder that the person opened to it, where it is hidden by its name."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        other, begun = one.home.cwd.resolve().parent / "other", one.home.cwd / "begun"
+        (other / ".git").mkdir(parents=True)
+        (other / ".env").write_text(SECRET)
+        waits = "ls -a ../other > begun; while sleep 0.02; do cat ../other/.env; done"
+        turn = asyncio.ensure_future(one.call("terminal", says(answer), command=waits, background=background))
+        await wait_until(lambda: begun.exists() and ".env" in begun.read_text())
+        (other / "new").write_text(SECRET)
+        (other / "new").replace(other / ".env")
+        shown = await turn
+        await wait_until(lambda: not one.context.state.processes.list_running())
+        told = [shown, *one.context.backend.take_notices()]
+        assert any(f"{other}/.env was replaced" in line for line in told)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +186,8 @@ async def test_a_folder_of_hooks_that_the_person_makes_anew_is_looked_at(folder:
             subprocess.run(["sh", "-c", f"rm -rf {folder}; mkdir {folder}"], cwd=one.home.cwd, check=False)
             if hooks.exists() and hooks.stat().st_ino == before:
                 break
-        await wait_until((hooks / "post-commit").exists)
+        running = one.context.state.processes.list_running
+        await wait_until(lambda: (hooks / "post-commit").exists() or not running())
         await close_and_commit(one)
         assert not (one.home.cwd / "ran").exists() and not (hooks / "post-commit").exists()
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack
 
 import msgspec
 
@@ -28,6 +28,7 @@ from hermes.execution.sandbox.bubblewrap import (
 )
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
 from hermes.execution.sandbox.landlock import LandlockSandbox
+from hermes.execution.sandbox.mounted_files import MountedFiles, MountedFilesWatch
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
 from hermes.execution.sandbox.planted_guard import PlantedGuard
 from hermes.execution.sandbox.policy import (
@@ -42,7 +43,7 @@ from hermes.execution.sandbox.session_layout import SessionLayout
 from hermes.execution.sandbox.settings_copies import SettingsCopies
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.layout import AccessLayout, PathAccess
+from hermes.safety.layout import AccessLayout
 from hermes.safety.paths import is_or_below
 
 _SERVICE_VARIABLES = frozenset(
@@ -94,8 +95,6 @@ _NOT_ALONE = (
     "in the background first."
 )
 _UNSIGNED_NOTE = b"\n[sandbox: no key is in here, so git signs nothing; the person can sign what was recorded]\n"
-_MAX_HELD = 128
-"""The most of what is mounted that is held open for one command."""
 _MAX_STARTS = 5
 """How often a command is started while what its sandbox hides changes under the program that makes it."""
 _START_SECONDS = 10.0
@@ -148,6 +147,7 @@ class SandboxBackend:
         self.list_opened = self._layouts.list_opened
         """Return the places outside of the workspace that a person has opened to all commands of the session."""
         self._commands: list[SandboxedCommand] = []
+        self._watch = MountedFilesWatch(lambda: [one.check_mounts for one in self._commands if not one.is_over])
         self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
         self._loopback_lock = asyncio.Lock()
         self._has_told_leftovers = False
@@ -155,6 +155,8 @@ class SandboxBackend:
         self.notices: list[str] = []
         """Lines for the person: what commands left that was moved aside. The model reads them as output."""
         self._planted = PlantedGuard(self._policy, workspace, self.notices)
+        self.describe_size = self._planted.describe_size
+        """Return a line when the last look did not see every folder."""
         self.is_kept = self._planted.is_kept
         """Return whether a path is, or lies in, what was found to be obeyed by programs."""
 
@@ -193,7 +195,8 @@ class SandboxBackend:
                 self._commands.remove(running)
                 layout = changed
             output.release()
-            return running
+        self._watch.start()
+        return running
 
     async def _start_once(
         self, command: ShellCommand, sink: OutputSink, layout: AccessLayout, network: NetworkMode
@@ -210,7 +213,8 @@ class SandboxBackend:
                     _make_refusal_printer(sink if command.interactive else later.append),
                 )
             signal: StartSignal | None = None
-            is_fixed = make_fixed_check(layout, undo, by_mounts=support.mechanism is SandboxMechanism.BUBBLEWRAP)
+            has_mounts = support.mechanism is SandboxMechanism.BUBBLEWRAP
+            mounted = MountedFiles(layout, self._layouts.list_keys(), undo, by_mounts=has_mounts)
             with ExitStack() as given:
                 exits = await self._make_exits(support, network, proxy, undo, given)
                 with _make_wrapper(support, command, self._get_tmpdir(), layout, network, exits) as wrapper:
@@ -218,8 +222,7 @@ class SandboxBackend:
                         signal = wrapper.make_start_signal()
                         undo.callback(signal.close)
                     local_command = await self._local.start(command, sink, wrapper)
-            running = SandboxedCommand(self, local_command, sink, layout, undo.pop_all())
-            running.is_fixed = is_fixed
+            running = SandboxedCommand(self, local_command, sink, layout, mounted, undo.pop_all())
             running.may_change_settings = bool(command.git_settings)
             running.network = network
             running.proxy = proxy
@@ -237,18 +240,17 @@ class SandboxBackend:
         """
         # What one of them may change is not fixed, whichever ends first.
         others = (one for one in self._commands if not (one.is_settled and one.is_over))
-        checks = [one.is_fixed for one in (command, *others)]
-        notes = await self._planted.look(
+        checks = [one.mounted.is_fixed for one in (command, *others)]
+        return await self._planted.look(
             command.layout,
             lambda path: all(is_fixed(path) for is_fixed in checks),
             lambda: all(one.is_over for one in self._commands),
         )
-        return [*notes, *self._planted.describe_size()]
 
     async def look_again(self) -> Sequence[str]:
         """Look again at what commands have left that still run; return a line for each thing that was moved aside."""
         running = [one for one in self._commands if not one.is_over]
-        return await self.quarantine_planted(running[-1]) if running else ()
+        return [*await self.quarantine_planted(running[-1]), *self.describe_size()] if running else ()
 
     def note_leftovers(self, layout: AccessLayout) -> bytes:
         """Return a line for the model, once a session: that files in /tmp will not stay."""
@@ -271,8 +273,7 @@ class SandboxBackend:
 
     def take_notices(self) -> list[str]:
         """Return the notices about quarantined files since the last call."""
-        notices = self.notices[:]
-        self.notices.clear()
+        notices, self.notices[:] = self.notices[:], []
         return notices
 
     def to_local_path(self, path: str) -> str:
@@ -338,6 +339,7 @@ class SandboxBackend:
 
     async def close(self) -> None:
         """End what is left in the sandbox, check what that left, and release what the session had."""
+        await self._watch.close()
         await asyncio.gather(*(one.stop() for one in self._commands if not one.is_over))
         for one in self._commands:
             await one.settle_if_over()
@@ -444,14 +446,16 @@ class SandboxedCommand:
         local_command: LocalCommand,
         sink: OutputSink,
         layout: AccessLayout,
+        mounted: MountedFiles,
         resources: AsyncExitStack,
     ) -> None:
         self._backend = backend
         self._local_command = local_command
         self._sink = sink
         self.layout = layout
-        self.is_fixed: Callable[[str], bool] = lambda path: False
-        """Whether the kernel keeps it from changing a file, as far as mounts can."""
+        self.mounted = mounted
+        self.was_ended = False
+        """Whether it was killed for what it could reach."""
         self._resources = resources
         self._settle_lock = asyncio.Lock()
         self.may_change_settings = False
@@ -503,6 +507,21 @@ class SandboxedCommand:
             await self._check_leftovers()
         return stopped
 
+    async def check_mounts(self) -> None:
+        """Kill the whole tree, and say why, if it sees a key by now, or may change what programs obey and something of
+        that had to be moved aside.
+        """
+        line = self.mounted.describe_shown_key()
+        if not line and (change := self.mounted.describe_change()):
+            is_harmful = await self._backend.quarantine_planted(self) and self.mounted.describe_change()
+            line = change if is_harmful else ""
+        if line and not self.was_ended:
+            self.was_ended = True
+            self._backend.notices.append(line)
+            self._sink(f"\n[sandbox: {line}]\n".encode("utf-8", "replace"))
+            self._local_command.kill()
+            await self.stop()
+
     async def write(self, data: bytes) -> None:
         """Send input."""
         await self._local_command.write(data)
@@ -537,7 +556,7 @@ class SandboxedCommand:
         async with self._settle_lock:
             if not self.is_settled:
                 is_last = self.is_over  # what is left of it may change more
-                for note in await self._backend.quarantine_planted(self):
+                for note in (*await self._backend.quarantine_planted(self), *self._backend.describe_size()):
                     self._sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
                 self.is_settled = is_last
             if self.is_over:
@@ -564,35 +583,3 @@ def _make_wrapper(
 def _make_refusal_printer(sink: OutputSink) -> Callable[[str], None]:
     """Return a function that tells the model of a refusal; few programs show the answer of a proxy."""
     return lambda refusal: sink(f"\n[sandbox: {refusal}]\n".encode())
-
-
-def make_fixed_check(layout: AccessLayout, resources: AsyncExitStack, *, by_mounts: bool) -> Callable[[str], bool]:
-    """Return a test whether a command that starts now in this layout cannot change a file, as far as mounts tell.
-
-    A mount is gone once somebody, outside too, renames a file over the one that it was made over, or deletes that. What
-    is mounted is held open until the `resources` are closed: so its number is given to nothing else.
-    """
-    read_only, access_of = layout.paths_with(PathAccess.READ) if by_mounts else (), layout.access_of
-    inside = (one for one in read_only if access_of(os.path.dirname(one)) is PathAccess.WRITE)
-    mounted = {one: _hold_path(one, resources) if number < _MAX_HELD else None for number, one in enumerate(inside)}
-
-    def is_fixed(path: str) -> bool:
-        stands = all(_is_same(one, held) for one, held in mounted.items() if is_or_below(path, one))
-        return stands and access_of(path) is not PathAccess.WRITE
-
-    return is_fixed
-
-
-def _hold_path(path: str, resources: AsyncExitStack) -> os.stat_result | None:
-    """Hold what is at a path open, and return its status; None where it cannot be held."""
-    with suppress(OSError):
-        handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        resources.callback(os.close, handle)
-        return os.fstat(handle)
-    return None
-
-
-def _is_same(path: str, held: os.stat_result | None) -> bool:
-    with suppress(OSError):
-        return held is not None and os.path.samestat(os.lstat(path), held)
-    return False

@@ -74,8 +74,7 @@ class LayoutCache:
 
 
 def _read_stamp(path: str) -> _Stamp:
-    try:
+    with contextlib.suppress(OSError):
         found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+        return found.st_ino, found.st_mtime_ns
+    return None

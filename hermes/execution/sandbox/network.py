@@ -109,16 +109,7 @@ async def _run_loopback_program(program: Sequence[str], port: int) -> tuple[byte
         own_end.setblocking(False)
         with program_end:
             maker = await asyncio.create_subprocess_exec(
-                *(
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    "-c",
-                    _LOOPBACK_PROGRAM,
-                    str(Path(__file__).parent),
-                    str(port),
-                    *program,
-                ),
+                *(sys.executable, "-I", "-S", "-c", _LOOPBACK_PROGRAM, str(Path(__file__).parent), str(port), *program),
                 env={},
                 cwd="/",
                 stdin=program_end.fileno(),

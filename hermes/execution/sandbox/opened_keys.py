@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from functools import lru_cache
 
 from msgspec import Struct
@@ -185,8 +186,7 @@ def _is_key(folder: str, name: str, *, is_file: bool) -> bool:
 
 def _identify(path: str) -> tuple[int, int]:
     """Return the device and the number of what a path leads to; zeros where that is nothing."""
-    try:
+    with suppress(OSError):
         status = os.stat(path)
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
+    return 0, 0

@@ -77,10 +77,7 @@ class PlantedGuard:
             return await asyncio.to_thread(prepare)
 
     async def look(
-        self,
-        layout: AccessLayout,
-        fixed: Callable[[str], bool],
-        is_over: Callable[[], bool] = lambda: False,
+        self, layout: AccessLayout, fixed: Callable[[str], bool], is_over: Callable[[], bool] = lambda: False
     ) -> list[str]:
         """Move aside what commands have left for programs to obey; return a line for each thing.
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
-from hermes.execution.git_settings import list_settings
+from hermes.execution.git_settings import list_settings, read_line
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_project_folder, home_rows
 from hermes.execution.sandbox.opened_keys import can_hide_keys, is_kept_key
 from hermes.execution.sandbox.planted_files import find_repository
@@ -202,9 +202,8 @@ def _simplify_layout(layout: AccessLayout, code: Iterable[str]) -> AccessLayout:
     covered = tuple(one for one in layout.access_by_path if _is_covered(one, layout))
     for path in [one for one in layout.access_by_path if not _is_needed_entry(one, layout)]:
         del layout.access_by_path[path]
-    inside = tuple(
-        one for one in map(os.path.realpath, code) if one in layout.access_by_path and _is_in_writable(one, layout)
-    )
+    parts = (one for one in map(os.path.realpath, code) if one in layout.access_by_path)
+    inside = tuple(one for one in parts if layout.access_of(os.path.dirname(one)) is PathAccess.WRITE)
     return AccessLayout(access_by_path=layout.access_by_path, pinned=_find_pinned(layout), code=inside, covered=covered)
 
 
@@ -221,12 +220,9 @@ def _links_of(paths: Iterable[str], layout: AccessLayout) -> Iterator[tuple[str,
 
 def add_fixed_paths(layout: AccessLayout, fixed: Iterable[str]) -> AccessLayout:
     """Return the layout with what is read-only inside what is writable."""
-    read_only = {
-        one: PathAccess.READ
-        for one in fixed
-        if layout.access_of(one) is PathAccess.WRITE and one in _existing_paths([one])
-    }
-    made = msgspec.structs.replace(layout, access_by_path={**layout.access_by_path, **read_only})
+    inside = (one for one in fixed if layout.access_of(one) is PathAccess.WRITE and one in _existing_paths([one]))
+    access_by_path = {**layout.access_by_path, **dict.fromkeys(inside, PathAccess.READ)}
+    made = msgspec.structs.replace(layout, access_by_path=access_by_path)
     return msgspec.structs.replace(made, pinned=_find_pinned(made))
 
 
@@ -300,7 +296,7 @@ def find_own_git_folders(places: Places) -> tuple[str, ...]:
     folder = "" if os.path.islink(f"{workspace}/.git") else find_repository(f"{workspace}/.git")
     if not folder or is_or_below(folder, workspace) or read_refusal(folder, places):
         return ()
-    common = os.path.realpath(os.path.join(folder, _read_line(f"{folder}/commondir") or "."))
+    common = os.path.realpath(os.path.join(folder, read_line(f"{folder}/commondir") or "."))
     is_repository = all(os.path.isdir(f"{common}/{name}") for name in ("objects", "refs"))
     is_repository = is_repository and is_git_shaped(list_names(folder))
     is_too_much = is_root_like(common, places) or is_or_below(workspace, common)
@@ -309,17 +305,11 @@ def find_own_git_folders(places: Places) -> tuple[str, ...]:
 
 def _names_workspace(folder: str, common: str, workspace: str) -> bool:
     """Return whether a git folder says that the workspace is its own: as a worktree, or as a submodule."""
-    if back := _read_line(f"{folder}/gitdir"):
+    if back := read_line(f"{folder}/gitdir"):
         return os.path.realpath(os.path.join(folder, back)) == f"{workspace}/.git" and is_or_below(folder, common)
     named = [one.value or "" for one in list_settings(f"{folder}/config") if one.name == "core.worktree"]
     tree = named[-1] if named else ""
     return bool(tree) and common == folder and os.path.realpath(os.path.join(folder, tree)) == workspace
-
-
-def _read_line(path: str) -> str:
-    with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
-        return file.readline(4_096).rstrip("\n")
-    return ""
 
 
 def find_code_paths() -> tuple[str, ...]:
@@ -398,10 +388,9 @@ def _find_sockets() -> list[str]:
 
 
 def _is_socket(path: str) -> bool:
-    try:
+    with contextlib.suppress(OSError):
         return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:
-        return False
+    return False
 
 
 def _find_other_mounts(paths: Iterable[str]) -> list[str]:
@@ -429,21 +418,16 @@ def _unescape_field(field: str) -> str:
 
 def _is_needed_entry(path: str, layout: AccessLayout) -> bool:
     """Return whether an entry says more than those above it."""
-    if _is_covered(path, layout):
-        return False
     above = layout.access_of(os.path.dirname(path)) if path != "/" else PathAccess.READ
     access = layout.access_by_path[path]
-    return access is not above or access in (PathAccess.PRIVATE, PathAccess.WRITE)
+    is_other = access is not above or access in (PathAccess.PRIVATE, PathAccess.WRITE)
+    return is_other and not _is_covered(path, layout)
 
 
 def _is_covered(path: str, layout: AccessLayout) -> bool:
     """Return whether a private folder stands in front of what is hidden, so that it is not there at all."""
     above = layout.access_of(os.path.dirname(path)) if path != "/" else PathAccess.READ
     return layout.access_by_path[path] is PathAccess.HIDDEN and above is PathAccess.PRIVATE
-
-
-def _is_in_writable(path: str, layout: AccessLayout) -> bool:
-    return layout.access_of(os.path.dirname(path)) is PathAccess.WRITE
 
 
 def _find_pinned(layout: AccessLayout) -> tuple[str, ...]:
@@ -536,9 +520,8 @@ def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: San
             return f"the sandbox keeps {path} from being written and never opens it: {why}; do not try again"
     for path, read_only in _find_denied_paths(output, layout, cwd):
         if read_only and (why := explain_grant_refusal(path, policy)):
-            never = "never opens it"
-            if _is_open_to_settings(path, policy):
-                never = "no answer opens it, only terminal.sandbox.writable in the settings does"
+            by_settings = "no answer opens it, only terminal.sandbox.writable in the settings does"
+            never = by_settings if _is_open_to_settings(path, policy) else "never opens it"
             return f"the sandbox keeps {path} from being written and {never}: {why}; do not try again"
     return ""
 

@@ -117,6 +117,10 @@ class SessionLayout:
         read, written = self._opened.read, self._opened.written
         return tuple(DeniedPath(one, is_write=way) for way, paths in ((False, read), (True, written)) for one in paths)
 
+    def list_keys(self) -> tuple[str, ...]:
+        """Return the keys that stay hidden in what was opened."""
+        return self._opened.keys
+
     def is_open(self, path: str) -> bool:
         """Return whether a path lies in a folder that commands see, and may write, as this machine does."""
         roots = (self._policy.places.workspace, *self._policy.writable, *self._opened.written)

@@ -51,9 +51,4 @@ def moved(call: ProgramCall) -> ShellStream | None:
     return EMPTY_STREAM
 
 
-RULES: dict[str, Rule] = {
-    "bind hash enable": bound,
-    "trap": trapped,
-    "alias": aliased,
-    "cd pushd popd chdir": moved,
-}
+RULES: dict[str, Rule] = {"bind hash enable": bound, "trap": trapped, "alias": aliased, "cd pushd popd chdir": moved}

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import ProgramCall, Rule
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import (
-    EMPTY_STREAM,
-    UNKNOWN_STREAM,
-    Label,
-    ShellStream,
-    Word,
-    is_bare_word,
-    word_set,
-)
+from hermes.safety.shell.words import EMPTY_STREAM, UNKNOWN_STREAM, Label, ShellStream, Word, is_bare_word, word_set
 
 SHELLS = word_set("sh bash dash zsh ksh ash fish rbash mksh csh tcsh yash elvish nu")
 _OTHER_N = ("nu", "elvish")
@@ -163,8 +155,4 @@ def sourced(call: ProgramCall) -> ShellStream | None:
     return None
 
 
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(SHELLS, shell),
-    "eval": evaluated,
-    "source .": sourced,
-}
+RULES: dict[str, Rule] = {**dict.fromkeys(SHELLS, shell), "eval": evaluated, "source .": sourced}
