@@ -511,8 +511,8 @@ class SandboxedCommand:
         """Kill the whole tree, and say why, if it sees a key by now, or may change what programs obey and something of
         that had to be moved aside.
         """
-        line = self.mounted.describe_shown_key()
-        if not line and (change := self.mounted.describe_change()):
+        line = await asyncio.to_thread(self.mounted.describe_shown_key)
+        if not line and (change := await asyncio.to_thread(self.mounted.describe_change)):
             is_harmful = await self._backend.quarantine_planted(self) and self.mounted.describe_change()
             line = change if is_harmful else ""
         if line and not self.was_ended:
