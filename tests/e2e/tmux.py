@@ -1,13 +1,14 @@
 """A program in a real terminal: a tmux server of its own, keys sent to it, its screen read back."""
 
 import asyncio
+import contextlib
 import os
 import re
 import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,7 +20,9 @@ NEEDED = pytest.mark.needs("tmux")
 """For the tests of a module."""
 _ROOM = "/dev/shm"
 POLL = 0.02
-"""Seconds between two looks at a screen that has not changed to what is waited for."""
+"""Seconds between two looks at something that tells nothing of its changes."""
+_PAUSE = 1.0
+"""Seconds after which a screen is looked at though the program wrote nothing."""
 DEADLINE = 60.0
 TERM = "tmux-256color"
 MODES = "cursor_flag alternate_on mouse_any_flag keypad_flag keypad_cursor_flag insert_flag origin_flag wrap_flag"
@@ -41,8 +44,10 @@ exec cat -v
 class Tmux:
     """One pane of one server. Everything is read from the captured screen."""
 
-    def __init__(self, socket: Path, folder: Path) -> None:
+    def __init__(self, socket: Path, folder: Path, written: asyncio.Event) -> None:
         self._socket = socket
+        self._written = written
+        """Set when the program has written: the screen changes only then, or when it gets another size."""
         self.folder = folder
         """Where the terminal's settings stand before and after the program."""
 
@@ -117,11 +122,15 @@ class Tmux:
         """Wait until the screen is as it should be; the screen."""
         loop = asyncio.get_running_loop()
         end = loop.time() + DEADLINE
-        while not holds(screen := await self.screen()):
+        while True:
+            self._written.clear()
+            if holds(screen := await self.screen()):
+                return screen
             if loop.time() > end:
                 raise AssertionError(f"{what}:\n{await self.everything()}")
-            await asyncio.sleep(POLL)
-        return screen
+            # A look is a process, so there is none while nothing is written. What was written is drawn by now.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._written.wait(), _PAUSE)
 
     async def shows(self, *texts: str) -> str:
         """Wait until all of these stand on the screen."""
@@ -187,23 +196,45 @@ async def in_tmux(
     columns, rows = size
     environ = {**home.environ, **(more or {})}
     environ.pop("TERM", None)  # tmux' own
-    starting = await asyncio.create_subprocess_exec(
-        *("tmux", "-S", str(socket), "-f", str(config), "-u", "new-session", "-d", "-x", str(columns), "-y", str(rows)),
-        *("-c", str(home.cwd), "sh", str(script)),
-        env={"TERM": "xterm-256color", **environ},
-        stdin=asyncio.subprocess.DEVNULL,
-    )
-    assert await starting.wait() == 0
-    tmux = Tmux(socket, folder)
-    server = int(await tmux.tell("pid"))
+    with _watch_pipe(room / "written") as written:
+        starting = await asyncio.create_subprocess_exec(
+            *("tmux", "-S", str(socket), "-f", str(config), "-u"),
+            *("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(home.cwd), "sh", str(script)),
+            *(";", "pipe-pane", "-O", f"exec cat > {shlex.quote(str(room))}/written"),
+            env={"TERM": "xterm-256color", **environ},
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+        assert await starting.wait() == 0
+        tmux = Tmux(socket, folder, written)
+        server = int(await tmux.tell("pid"))
+        try:
+            yield tmux
+        finally:
+            os.kill(server, 15)
+            async with asyncio.timeout(DEADLINE):
+                while _lives(server):  # noqa: ASYNC110 - not a process of ours, which could be waited for
+                    await asyncio.sleep(POLL)
+            shutil.rmtree(room)
+
+
+@contextlib.contextmanager
+def _watch_pipe(path: Path) -> Iterator[asyncio.Event]:
+    """Make a named pipe and set an event whenever something is written to it."""
+    os.mkfifo(path)
+    handle = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # for writing, too: so it has no end while nobody writes
+    written = asyncio.Event()
+
+    def take_note() -> None:
+        os.read(handle, 65_536)
+        written.set()
+
+    loop = asyncio.get_running_loop()
+    loop.add_reader(handle, take_note)
     try:
-        yield tmux
+        yield written
     finally:
-        os.kill(server, 15)
-        async with asyncio.timeout(DEADLINE):
-            while _lives(server):  # noqa: ASYNC110 - not a process of ours, which could be waited for
-                await asyncio.sleep(POLL)
-        shutil.rmtree(room)
+        loop.remove_reader(handle)
+        os.close(handle)
 
 
 def _lives(pid: int) -> bool:
