@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.requirements import describe_missing, require_marked
+from tests.temporary_folders import move_temporary_folders, remove_temporary_folder, spread_folders
 
 # The same examples on every machine and at every run: a suite is a gate, not a search. A search is run apart.
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -60,6 +61,7 @@ def _find_the_interpreter_first() -> None:
 
 
 _find_the_interpreter_first()
+_TEMPORARY = move_temporary_folders()
 sys.addaudithook(_refuse_the_network)
 # Nothing that is collected becomes garbage: the collector looks at none of it, now or between tests.
 gc.disable()
@@ -88,6 +90,18 @@ def pytest_collection_finish() -> None:
     """Leave thousands of tests and their modules out of every later collection of garbage."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spread_folders_of_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have the folders of `tmp_path` kept apart as those of `tempfile` are."""
+    spread_folders(tmp_path_factory.getbasetemp())
+
+
+def pytest_unconfigure() -> None:
+    """Remove the temporary files of this run."""
+    if _TEMPORARY is not None:
+        remove_temporary_folder(_TEMPORARY)
 
 
 @pytest.hookimpl(tryfirst=True)
