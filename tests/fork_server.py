@@ -2,7 +2,8 @@
 
 The process has one thread and does nothing but fork. An order comes over its control socket as one byte with some
 handles: a socket, the standard streams of the new process and, if it gets one, the terminal that controls it. The new
-process reads a line of JSON from the socket (its words, environment and folder); the server writes its process id to
+process reads a line of JSON from the socket (its words, environment and folder, and what it runs if that is not the
+program: the text behind `python -c`); the server writes its process id to
 the socket, and its exit code when it ended.
 """
 
@@ -21,6 +22,7 @@ import sys
 import termios
 import threading
 import time
+from types import ModuleType
 from typing import NoReturn
 
 import hermes
@@ -96,7 +98,7 @@ def _become_hermes(line: socket.socket, streams: list[int]) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     with line, line.makefile(encoding="utf-8", errors="surrogateescape") as told:
-        words, environ, folder = json.loads(told.readline())
+        words, environ, folder, code_text = json.loads(told.readline())
     os.environ.clear()
     os.environ.update(environ)
     time.tzset()
@@ -105,13 +107,23 @@ def _become_hermes(line: socket.socket, streams: list[int]) -> NoReturn:
     sys.argv[1:] = words
     code: object = 0
     try:
-        runpy.run_module("hermes", run_name="__main__", alter_sys=True)
+        if code_text:
+            _run_text(code_text)
+        else:
+            runpy.run_module("hermes", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         code = ended.code
     except BaseException:  # noqa: BLE001 - what an interpreter does with it
         sys.excepthook(*sys.exc_info())
         code = 1
     _end(code)
+
+
+def _run_text(text: str) -> None:
+    """Run a text as `python -c` does."""
+    sys.argv[0], sys.path[0] = "-c", ""
+    sys.modules["__main__"] = module = ModuleType("__main__")
+    exec(compile(text, "<string>", "exec"), vars(module))
 
 
 def _open_streams(handles: list[int]) -> None:

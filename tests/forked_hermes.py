@@ -23,8 +23,11 @@ from pathlib import Path
 from hermes.testing.home import ProgramResult, TempHome
 
 _ROOT = Path(__file__).parents[1]
-_READ_AT_START = "LANG", "LC_", "PYTHON"
-"""What the names of variables begin with that an interpreter reads when it starts."""
+_READ_AT_START = "LC_", "PYTHON"
+"""What the names of variables begin with that an interpreter reads when it starts.
+
+It reads `LANG`, too, of which only the encoding matters here: the language is for the program.
+"""
 _SERVER_VARIABLES = {"LANG": "C.UTF-8", "PYTHONPATH": str(_ROOT)}
 
 
@@ -97,8 +100,9 @@ async def start_hermes(
     stdout: int = DEVNULL,
     stderr: int = DEVNULL,
     terminal: int | None = None,
+    code_text: str = "",
 ) -> ForkedProcess:
-    """Start `hermes` with these words in a home, as `asyncio.create_subprocess_exec` would.
+    """Start `hermes` (or `python -c` with a text) and these words in a home, as `asyncio.create_subprocess_exec` would.
 
     Its streams are handles, `PIPE` or `DEVNULL`; with a `terminal` it begins a session that this one controls.
     """
@@ -115,7 +119,7 @@ async def start_hermes(
                 theirs.callback(os.close, far)
         socket.send_fds(_start_server(), [b"x"], handles if terminal is None else [*handles, terminal])
     told, orders = await asyncio.open_connection(sock=line)
-    orders.write(json.dumps([words, home.environ, str(home.cwd)]).encode() + b"\n")
+    orders.write(json.dumps([words, home.environ, str(home.cwd), code_text]).encode() + b"\n")
     process = ForkedProcess(int(await told.readline()), told, orders)
     if stdin == PIPE:
         _, process.stdin = await asyncio.open_connection(sock=socket.socket(fileno=ours[0]))
@@ -125,7 +129,8 @@ async def start_hermes(
 
 def can_fork(environ: Mapping[str, str]) -> bool:
     """Return whether an interpreter that starts with these variables is as the one that forks."""
-    return {name: environ[name] for name in environ if name.startswith(_READ_AT_START)} == _SERVER_VARIABLES
+    read = {name: environ[name] for name in environ if name.startswith(_READ_AT_START)}
+    return {**read, "LANG": "C.UTF-8"} == _SERVER_VARIABLES and environ.get("LANG", "").endswith(".UTF-8")
 
 
 def _open_stream(number: int, wanted: int) -> tuple[int, int]:

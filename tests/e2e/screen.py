@@ -98,8 +98,11 @@ async def on_a_terminal(
     stdin = asyncio.subprocess.DEVNULL if piped else slave
     shown = asyncio.subprocess.PIPE if piped else slave
     process: asyncio.subprocess.Process | ForkedProcess
-    if program == HERMES and can_fork(home.environ):
-        process = await start_hermes(home, *arguments, stdin=stdin, stdout=shown, stderr=shown, terminal=slave)
+    if (program == HERMES or program[0] == "-c") and can_fork(home.environ):
+        text = "" if program == HERMES else program[1]
+        process = await start_hermes(
+            home, *arguments, stdin=stdin, stdout=shown, stderr=shown, terminal=slave, code_text=text
+        )
     else:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
