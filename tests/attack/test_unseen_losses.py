@@ -13,6 +13,7 @@ from hermes.core.events import ApprovalAsked, Notice
 from hermes.core.outcomes import AnswerScope
 from hermes.testing.script import Call
 from tests.attack.obedient_scene import NO, ONCE, Scene, scene
+from tests.copied_folders import fill_folder
 from tests.requirements import require
 from tests.tools.permissions.test_losses import seed
 
@@ -63,7 +64,7 @@ def plant(work: Path) -> None:
 @pytest.fixture
 async def one() -> AsyncIterator[Scene]:
     async with scene(trusted=True) as found:
-        plant(found.home.cwd)
+        fill_folder(found.home.cwd, plant)
         yield found
 
 
@@ -177,7 +178,7 @@ LARGE = b"0123456789abcdef" * 70_000
 async def small() -> AsyncIterator[Scene]:
     """A session that copies files of a megabyte at most; a larger one lies among the sources, and one in the data."""
     async with scene(trusted=True, config={"checkpoints": {"max_file_mb": 1}}) as found:
-        plant(found.home.cwd)
+        fill_folder(found.home.cwd, plant)
         (found.home.cwd / "big.bin").write_bytes(LARGE)
         (found.home.cwd / "data/big.bin").write_bytes(LARGE)
         (found.home.cwd / "theirs/big.bin").write_text("small\n")

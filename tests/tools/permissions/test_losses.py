@@ -9,6 +9,7 @@ import pytest
 from hermes.core.events import ApprovalAsked, Notice
 from hermes.core.outcomes import AnswerScope
 from tests.attack.obedient_scene import NO, Scene, scene
+from tests.copied_folders import fill_folder
 
 pytestmark = pytest.mark.needs("bubblewrap")
 IGNORED = ".env\ndata/\nnode_modules/\nbuild/\n*.log\n"
@@ -37,7 +38,7 @@ def seed(work: Path) -> None:
 @pytest.fixture
 async def one() -> AsyncIterator[Scene]:
     async with scene(trusted=True) as found:
-        seed(found.home.cwd)
+        fill_folder(found.home.cwd, seed)
         yield found
 
 
@@ -132,7 +133,7 @@ async def test_what_a_turn_made_is_no_loss_of_that_turn(one: Scene) -> None:
 
 async def test_without_checkpoints_everything_asks() -> None:
     async with scene(trusted=True, config={"checkpoints": {"enabled": False}}) as found:
-        seed(found.home.cwd)
+        fill_folder(found.home.cwd, seed)
         asked: list[ApprovalAsked] = []
         await found.run("rm -rf src", refuse_and_note(asked))
         assert asked and (found.home.cwd / "src/a.py").exists()
