@@ -22,7 +22,8 @@ From it, 5 bytes each, a letter and a number: `W` a supervisor is there (its pro
 not started (error number, 0 for an unusable text), `X` the shell has ended (its code), `G` nothing is left.
 """
 
-import _socket  # a third of the start-up is saved by not importing what `socket` lays over it
+import _signal  # type: ignore[import-not-found]
+import _socket  # half of the start-up is saved by not importing what `socket` and `signal` lay over these
 import contextlib
 import fcntl
 import functools
@@ -30,7 +31,6 @@ import gc
 import marshal
 import os
 import select
-import signal
 import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -56,14 +56,14 @@ _SUBREAPER, _NAME = 36, 15
 _PROCESS_NAME = b"warden"
 _PROCESS_TITLE = b"warden of commands"
 _IGNORED_SIGNALS = (
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGPIPE,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGXFSZ,
+    _signal.SIGHUP,
+    _signal.SIGINT,
+    _signal.SIGQUIT,
+    _signal.SIGTERM,
+    _signal.SIGPIPE,
+    _signal.SIGUSR1,
+    _signal.SIGUSR2,
+    _signal.SIGXFSZ,
 )
 _KILL_INTERVAL = 0.002
 _FIRST_FREE_HANDLE = 64
@@ -78,9 +78,9 @@ def main() -> None:
         os._exit(1)
     _prctl(_NAME, _PROCESS_NAME)
     _set_process_title()
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_IGN if number in _IGNORED_SIGNALS else signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}:
+        _signal.signal(number, _signal.SIG_IGN if number in _IGNORED_SIGNALS else _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     gc.disable()
     gc.freeze()  # so that forks share the pages
     control = _socket.socket(fileno=0)
@@ -136,7 +136,7 @@ class _Helper:
             if self._is_sweeping:
                 self._reap_children()
                 orphans = self._find_orphans()
-                signal_trees(orphans, signal.SIGKILL)
+                signal_trees(orphans, _signal.SIGKILL)
                 self._is_sweeping = bool(orphans) or give_up is not None
 
     def _serve_request(self) -> bool:
@@ -282,7 +282,7 @@ class _Supervisor:
         """Kill when it is time; return how long to wait for news then, in milliseconds."""
         now = time.monotonic()
         if now >= self._kill_at:
-            signal_trees(list_children(os.getpid()), signal.SIGKILL)
+            signal_trees(list_children(os.getpid()), _signal.SIGKILL)
             self._interval = min(2 * self._interval, 0.2)
             return self._interval * 1000
         return None if self._kill_at == _NEVER else (self._kill_at - now) * 1000 + 1
@@ -294,13 +294,13 @@ class _Supervisor:
         except OSError:
             orders = b""
         if not orders:
-            signal_trees(list_children(os.getpid()), signal.SIGTERM)
+            signal_trees(list_children(os.getpid()), _signal.SIGTERM)
             self._kill_at = min(self._kill_at, time.monotonic() + _GRACE_SECONDS)
             self._give_up = self._kill_at + _GIVE_UP_SECONDS
         for order in orders:
             if order == RELEASE:
                 return False
-            if order == signal.SIGKILL:
+            if order == _signal.SIGKILL:
                 self._kill_at, self._interval = 0.0, _KILL_INTERVAL
             else:
                 signal_trees(list_children(os.getpid()), order)
@@ -341,7 +341,7 @@ def _return_to(own: int) -> None:
     try:
         _enter_namespaces([own])
     except OSError:
-        os.kill(os.getpid(), signal.SIGKILL)  # rather than that the next command runs in another one's network
+        os.kill(os.getpid(), _signal.SIGKILL)  # rather than that the next command runs in another one's network
 
 
 def _load_confinement(order: int) -> Callable[[], None]:
@@ -372,7 +372,7 @@ def _spawn_by_fork(namespaces: list[int], placements: list[tuple[int, int]], bec
         try:
             os.setsid()
             for number in _IGNORED_SIGNALS:
-                signal.signal(number, signal.SIG_DFL)
+                _signal.signal(number, _signal.SIG_DFL)
             _enter_namespaces(namespaces)
             for handle, place in placements:
                 os.dup2(handle, place)
@@ -425,8 +425,8 @@ def _send_record(channel: int, kind: bytes, number: int) -> None:
 def _open_child_wakeup() -> int:
     """Return a handle that can be read from after each SIGCHLD."""
     wake, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    _signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    _signal.signal(_signal.SIGCHLD, lambda *_: None)
     return wake
 
 
@@ -475,8 +475,8 @@ def parent_pid(pid: int) -> int:
 def kill_descendants(pid: int) -> None:
     """Kill all that a supervisor owns, in its place, and send it CONT: a command can stop the process above it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        signal_trees(list_children(pid), signal.SIGKILL, os.getpgid(pid))
-        os.kill(pid, signal.SIGCONT)
+        signal_trees(list_children(pid), _signal.SIGKILL, os.getpgid(pid))
+        os.kill(pid, _signal.SIGCONT)
 
 
 def signal_trees(roots: list[int], number: int, own_group: int = 0) -> None:
