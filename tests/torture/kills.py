@@ -172,7 +172,7 @@ class Campaign:
     async def world(self, number: int, seed: int) -> None:
         """One home: two or three turns, killed and resumed."""
         chance = random.Random(f"{seed}.{number}")
-        more = {**ANY, "terminal": {"backend": self.backend}}
+        more = {**ANY, "terminal": {"backend": self.backend, "env_passthrough": [MARK]}}
         with TempHome.for_server(self.server.url, more_config=more) as home:
             world = self.worlds[f"w{number}"] = World(f"w{number}", chance, home)
             (home.cwd / "notes.txt").write_text("one\ntwo\nthree\nfour\n")
@@ -315,6 +315,8 @@ def _check_effects(world: World, effects: dict[str, str]) -> None:
     file = world.home.cwd / EFFECTS
     lines = file.read_text().split("\n") if file.exists() else []
     counted = Counter(line.split()[0] for line in lines if line)
+    if any(line and len(line.split()) < 2 for line in lines):
+        world.problems.append("a command ran without the mark, so what it left running is not found")
     for token, count in counted.items():
         if count > 1:
             world.problems.append(f"effect {token} was done {count} times")

@@ -26,9 +26,9 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
-from tests.torture.marked_world import end_marked, hermes, kill, say
+from tests.torture.marked_world import MARK, end_marked, hermes, kill, say
 
-ANY = {"command_allowlist": ["*"]}
+ANY = {"command_allowlist": ["*"], "terminal": {"env_passthrough": [MARK]}}
 CALL = Say(calls=(Call("terminal", {"command": "echo x >> effects; echo > began; sleep 60"}),))
 OWNER = re.compile(r"\(pid (\d+)\)")
 BUSY = 75
