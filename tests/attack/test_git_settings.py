@@ -670,3 +670,13 @@ async def test_what_may_do_more_leaves_the_settings_closed(beside: str) -> None:
         await one.run(f"git config user.name Bob; {beside}", says(NO))
         assert config.read_text() == before
         assert not [asked for asked in one.asked if "settings of the repository" in asked.reason]
+
+
+@pytest.mark.needs("git")
+async def test_settings_of_git_that_are_a_link_into_the_workspace_are_read() -> None:
+    """People keep their dotfiles in a project."""
+    async with scene(trusted=True, workspace="home/code/work") as one:
+        one.open_tmp()
+        (one.home.cwd / "gitconfig").write_text("[user]\n\tname = Bob\n")
+        (one.home.home / ".gitconfig").symlink_to(one.home.cwd / "gitconfig")
+        assert "Bob" in await one.run("git config user.name", says(NO))

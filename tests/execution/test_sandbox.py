@@ -152,7 +152,7 @@ async def test_a_socket_that_vanishes_before_it_is_hidden_costs_a_second_start(
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(path))
             listening.listen()
-            assert str(path) in hide_sockets(build_layout(made.backend._policy)).paths_with(PathAccess.HIDDEN)
+            assert str(path) in hide_sockets(build_layout(made.backend._policy), ()).paths_with(PathAccess.HIDDEN)
             ended = await made.run("echo ran >>ran; echo out; exit 3", network=network, pty=pty)
         assert (ended.code, made.text.replace("\r", "")) == (3, "out\n")
         assert (made.work / "ran").read_text() == "ran\n"
@@ -162,6 +162,34 @@ async def test_a_socket_that_vanishes_before_it_is_hidden_costs_a_second_start(
             assert any(not os.path.lexists(gone) for gone in one - last)
     finally:
         await made.backend.close()
+
+
+CONNECT = "import socket; socket.socket(socket.AF_UNIX).connect('{name}')"
+LISTEN = (
+    "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('own'); s.listen(); open('up', 'w'); time.sleep(60)"
+)
+
+
+@pytest.mark.parametrize("network", [NetworkMode.OFF, NetworkMode.ON])
+async def test_a_socket_in_the_workspace_is_hidden_unless_a_command_listens_on_it(
+    tmp_path: Path, network: NetworkMode
+) -> None:
+    """The person's own program, such as tmux, would do what it is told outside of the sandbox."""
+    held = await PROBES[SandboxMechanism.BUBBLEWRAP].find_support()
+    require_sandbox("bubblewrap", held.is_usable, held.reason)
+    made = Case(tmp_path.resolve(), SandboxMechanism.BUBBLEWRAP, network=network)
+    with socket.socket(socket.AF_UNIX) as listening, contextlib.chdir(made.work):
+        listening.bind("outer")
+        listening.listen()
+        try:
+            assert (await made.run(f'python3 -c "{CONNECT.format(name="outer")}"', network=network)).code == 1
+            server = await made.start(f'python3 -c "{LISTEN}"', network=network)
+            await until((made.work / "up").exists)
+            assert (await made.run(f'python3 -c "{CONNECT.format(name="own")}"', network=network)).code == 0
+            assert (await made.run(f'python3 -c "{CONNECT.format(name="outer")}"', network=network)).code == 1
+            await server.stop()
+        finally:
+            await made.backend.close()
 
 
 async def test_sockets_that_vanish_at_each_start_end_the_tries(bwrap: Case, tmp_path: Path) -> None:

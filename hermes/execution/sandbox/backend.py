@@ -370,12 +370,14 @@ class SandboxBackend:
             await one.release()
         layouts, tmpdir = self._layouts, self._get_tmpdir()
 
-        def build_fixed(paths: tuple[str, ...]) -> AccessLayout:
-            layouts.fix_paths(paths)
+        is_alone = not self._commands
+
+        def build_fixed(paths: tuple[str, ...], sockets: Sequence[str]) -> AccessLayout:
+            layouts.note_found(paths, sockets, is_alone=is_alone)
             return layouts.build_for_command(command, tmpdir)
 
         return await self._planted.prepare_command(
-            lambda: layouts.build_unfixed(command), build_fixed, is_alone=not self._commands
+            lambda: layouts.build_unfixed(command), build_fixed, is_alone=is_alone
         )
 
     def _get_tmpdir(self) -> SandboxTmpdir:

@@ -254,10 +254,11 @@ class BubblewrapSandbox:
 
     def _shown_options(self) -> Iterator[str]:
         """Yield the options for what stands in hidden folders: links to what can be read, and cleaned copies."""
-        for path, target in self._layout.links:
+        links = dict(self._layout.links)
+        for path, target in links.items():
             yield from ("--symlink", target, path)
         for one in self._layout.copies:
-            if self._layout.access_of(one.path) is PathAccess.HIDDEN:
+            if self._layout.access_of(one.path) is PathAccess.HIDDEN and one.path not in links:
                 yield from ("--ro-bind", one.copy, one.path)
 
     def _mount_option(self, path: str, kind: PathAccess) -> tuple[str, ...]:

@@ -94,6 +94,8 @@ class _SeenFolder(Struct, frozen=True):
     """Files directly in it that editors, agents or shells obey."""
     pointers: tuple[str, ...]
     """What leads from it to a repository, or to what nobody looks at."""
+    specials: tuple[str, ...] = ()
+    """What is neither a folder nor a file nor a link, such as sockets."""
 
     @property
     def is_connected(self) -> bool:
@@ -160,6 +162,11 @@ class PlantedFiles:
         listed = (f"{folder}/{name}" for folder, names in self._list_own_settings() for name in names)
         parts = (f"{folder}/{name}" for folder in self._list_git_dirs() for name in _FIXED_PARTS)
         return [*self._kept, *self._included, *itertools.islice(listed, _MAX_FIXED), *parts]
+
+    def list_sockets(self) -> list[str]:
+        """Return the sockets that were found."""
+        listed = (f"{folder}/{name}" for folder, seen in self._folders.items() for name in seen.specials)
+        return list(filter(is_socket, listed))
 
     def record_baseline(self, roots: Sequence[str], kept: Collection[str] = ()) -> list[str]:
         """Take what is below `roots` as the person's own, before a command and while none runs; of `kept`, which start
@@ -542,6 +549,7 @@ def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: st
     names: set[str] = set()
     folders: list[str] = []
     links: list[str] = []
+    specials: list[str] = []
     with contextlib.suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
             names.add(entry.name)
@@ -549,13 +557,15 @@ def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: st
                 folders.append(entry.path)
             elif entry.is_symlink():
                 links.append(entry.name)
+            elif not entry.is_file(follow_symlinks=False):
+                specials.append(entry.name)
     git = is_git_shaped(names)
     # A folder of that name that is no repository yet becomes one by `git init`, which keeps what lies in it.
     git = git or (os.path.basename(path) == ".git" and bool({"hooks", "config"} & names))
     settings = {name for one in (path, *linked) for name in find_settings(one, names, links)}
     pointers = {name for name in links if _leads_below(f"{path}/{name}", unseen)}
     pointers |= {".git"} if ".git" in names and f"{path}/.git" not in folders else set()
-    return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(settings)), tuple(sorted(pointers)))
+    return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(settings)), tuple(sorted(pointers)), tuple(specials))
 
 
 def _leads_below(link: str, unseen: str) -> bool:
@@ -590,6 +600,13 @@ def find_repository(pointer: str, saved: SavedFile | None = None) -> str:
     named = target or (text.rstrip("\r\n").removeprefix("gitdir: ") if text.startswith("gitdir: ") else "")
     path = os.path.normpath(os.path.join(os.path.dirname(pointer), named))
     return path if named and "\0" not in named and os.path.realpath(path) == path else ""
+
+
+def is_socket(path: str) -> bool:
+    """Return whether a program can listen at a path."""
+    with contextlib.suppress(OSError):
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    return False
 
 
 def _list_plain(paths: Iterable[str]) -> Iterator[str]:

@@ -61,7 +61,7 @@ class PlantedGuard:
     async def prepare_command(
         self,
         build_layout: Callable[[], AccessLayout],
-        build_fixed: Callable[[tuple[str, ...]], AccessLayout],
+        build_fixed: Callable[[tuple[str, ...], Sequence[str]], AccessLayout],
         *,
         is_alone: bool,
     ) -> AccessLayout:
@@ -71,7 +71,7 @@ class PlantedGuard:
 
         def prepare() -> AccessLayout:
             self._record_baseline(build_layout(), is_alone=is_alone)
-            return build_fixed(self.fixed_paths)
+            return build_fixed(self.fixed_paths, self._files.list_sockets())
 
         async with self._lock:
             return await asyncio.to_thread(prepare)

@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from hermes.execution.base import NetworkMode
 from hermes.execution.git_settings import list_settings, read_line
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_project_folder, home_rows
 from hermes.execution.sandbox.opened_keys import can_hide_keys, is_kept_key
-from hermes.execution.sandbox.planted_files import find_repository
+from hermes.execution.sandbox.planted_files import find_repository, is_socket
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import is_git_shaped
 from hermes.safety.layout import AccessLayout, PathAccess
@@ -138,14 +138,19 @@ def build_layout(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) 
     return msgspec.structs.replace(layout, links=tuple(_links_of(named, layout)))
 
 
-def hide_sockets(layout: AccessLayout) -> AccessLayout:
-    """Return the layout without the sockets of programs that listen now."""
-    hidden = {
-        path: PathAccess.HIDDEN
-        for path in _find_sockets()
-        if layout.access_of(path) is PathAccess.READ and not _is_below_any(path, _KERNEL_FOLDERS)
-    }
-    return msgspec.structs.replace(layout, access_by_path={**layout.access_by_path, **hidden})
+def hide_sockets(layout: AccessLayout, sockets: Iterable[str], outer: Collection[str] | None = None) -> AccessLayout:
+    """Return the layout without the sockets of programs that listen now; where commands may listen on one themselves,
+    in what is writable, only those in `outer`. None: commands have a network of their own, and listen in that.
+
+    `sockets` are those that are there in what is writable, on which a program may listen by a relative name.
+    """
+    found = (
+        (path, layout.access_of(path)) for path in find_sockets(sockets) if not _is_below_any(path, _KERNEL_FOLDERS)
+    )
+    seen = {path: access for path, access in found if access in (PathAccess.READ, PathAccess.WRITE)}
+    hidden = (path for path, access in seen.items() if access is PathAccess.READ or outer is None or path in outer)
+    access_by_path = {**layout.access_by_path, **dict.fromkeys(hidden, PathAccess.HIDDEN)}
+    return msgspec.structs.replace(layout, access_by_path=access_by_path)
 
 
 def layout_rows(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -> list[LayoutRow]:
@@ -374,23 +379,19 @@ def _list_links(folder: str) -> list[str]:
     return []
 
 
-def _find_sockets() -> list[str]:
-    """Return the paths of running programs' sockets: connecting to one is no writing, so
-    read-only does not prevent it.
+def find_sockets(known: Iterable[str] = ()) -> list[str]:
+    """Return the paths of running programs' sockets: connecting to one is no writing, so read-only does not prevent it.
+    The system tells the name by which a program listens, which may be relative: then it is one of those `known`.
     """
     found: list[str] = []
+    names: set[str] = set()
     with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             path = line.rstrip("\n").split(" ", 7)[-1].lstrip("0123456789 ")
-            if path.startswith("/") and os.path.realpath(path) == path and _is_socket(path):
+            if path.startswith("/") and os.path.realpath(path) == path and is_socket(path):
                 found.append(path)
-    return found
-
-
-def _is_socket(path: str) -> bool:
-    with contextlib.suppress(OSError):
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
-    return False
+            names.add(os.path.basename(path))
+    return [*found, *(one for one in known if os.path.basename(one) in names)]
 
 
 def _find_other_mounts(paths: Iterable[str]) -> list[str]:

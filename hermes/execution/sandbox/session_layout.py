@@ -5,12 +5,12 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import DeniedPath, ShellCommand
+from hermes.execution.base import DeniedPath, NetworkMode, ShellCommand
 from hermes.execution.sandbox.layout_cache import LayoutCache, MountWatch
 from hermes.execution.sandbox.opened_keys import MAX_KEYS, look_for_keys
 from hermes.execution.sandbox.policy import (
@@ -22,6 +22,7 @@ from hermes.execution.sandbox.policy import (
     explain_grant_refusal,
     explain_read_refusal,
     find_refused_paths,
+    find_sockets,
     find_unseen_path,
     find_unwritable_path,
     hidden_path,
@@ -49,6 +50,8 @@ class SessionLayout:
         self._copies = copies
         self._opened = OpenedPlaces()
         self._fixed_paths: tuple[str, ...] = ()
+        self._sockets: Sequence[str] = ()
+        self._outer: frozenset[str] = frozenset()
         self._fixed: tuple[AccessLayout, tuple[str, ...], AccessLayout] | None = None
         """The layout without the fixed paths, these, and the layout with them."""
         self._cache = LayoutCache(self._build, self._list_watched, mounts)
@@ -93,12 +96,18 @@ class SessionLayout:
         layout = self.build_unfixed(command)
         fixed = [one for one in self._fixed_paths if one not in command.git_settings]
         copies = self._copies.refresh(tmpdir) if self._policy.readable else ()
-        return msgspec.structs.replace(add_fixed_paths(hide_sockets(layout), fixed), copies=copies)
+        seen = hide_sockets(layout, self._sockets, self._outer if self._policy.network is NetworkMode.ON else None)
+        return msgspec.structs.replace(add_fixed_paths(seen, fixed), copies=copies)
 
-    def fix_paths(self, paths: tuple[str, ...]) -> None:
-        """Keep these read-only inside of what is writable."""
+    def note_found(self, paths: tuple[str, ...], sockets: Sequence[str], *, is_alone: bool) -> None:
+        """Keep these paths read-only inside of what is writable, and note the sockets there. Those on which a program
+        listens while no command runs (`is_alone`) are other programs' own.
+        """
         if paths != self._fixed_paths:
             self._fixed_paths = paths
+        self._sockets = sockets
+        if is_alone and self._policy.network is NetworkMode.ON:
+            self._outer = frozenset(find_sockets(sockets))
 
     def open_to_write(self, path: str) -> None:
         """Let commands write a path (resolved). Raises `ToolError` for what is protected."""
