@@ -16,7 +16,7 @@ _LOOKS_A_FOLDER = 10
 _KNOWN_ENTRIES_A_LOOK = 5
 """So many entries of a folder that was looked at before cost as much as a new one."""
 _NUMBER = re.compile(r"\$\{(?:[$!?#]|RANDOM|SECONDS)\}|\$[$!?#]|%\+")
-"""Values of the shell that are numbers, as the analysis writes them: which, nobody knows before."""
+"""Values of the shell that are numbers, as the analysis writes them; which ones is only known at run time."""
 _MAGIC = re.compile(r"[*?[{\\]|[+@!]\(")
 _SHELL_ONLY = re.compile(r"[{\\].*[]})*?]|[{\\].?|[?*+@!]\(.*[]})*?]|\[[!^]?\]?[^]/]*\[[^]].*[]})*?]")
 """What shells match otherwise than Python's `fnmatch` does: braces, choices, escapes, classes; up to the last sign."""
