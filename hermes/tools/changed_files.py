@@ -15,6 +15,6 @@ def find_changed_files(decision: PermissionDecision, context: ToolContext) -> li
     """
     budget, to_local = PatternBudget(), context.backend.to_local_path
     named = (one for one in list_targets(decision.effects, *FILE_CHANGES) if one[:1] == "/" and len(one) <= MAX_PATH)
-    found = {path for target in named for path in list_matches(to_local(target), budget)}
+    found = {place.path for target in named for place in list_matches(to_local(target), budget) if not place.is_whole}
     is_made = (path for path in found if not os.path.lexists(path) and not is_or_below(path, context.places.workspace))
     return sorted({*filter(os.path.isfile, found), *is_made})

@@ -77,11 +77,11 @@ def list_command_paths(commands: Iterable[SimpleCommand], places: Places, *, is_
     """Return whatever in the words of commands may be a path, from the folder in which each would run; `is_slashed`:
     only what has a slash, so that it is hardly anything else.
     """
-    words = ((simple.cwd, part) for simple in commands for word in simple.argv for part in _split_word(word))
+    words = ((simple.cwd, part) for simple in commands for word in simple.argv for part in split_word(word))
     return {places.expand_path(part, cwd) for cwd, part in words if "/" in part or not is_slashed}
 
 
-def _split_word(word: str) -> list[str]:
+def split_word(word: str) -> list[str]:
     """Return what may be a path in a word: the whole of it, or what follows `=` or `@`."""
     if len(word) > MAX_PATH or "\0" in word:
         return []

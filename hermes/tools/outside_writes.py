@@ -69,7 +69,7 @@ def _find_folder_around(path: str, context: ToolContext, find_folder: Callable[.
     folder = _resolve(os.path.dirname(path), context)
     if os.path.join(folder, os.path.basename(path)) == context.places.workspace:
         return ""  # what runs there cannot take the folder itself away, whoever opens what is around it
-    is_there = any(map(os.path.lexists, list_matches(context.backend.to_local_path(path), budget)))
+    is_there = any(os.path.lexists(one.path) for one in list_matches(context.backend.to_local_path(path), budget))
     if not folder or not is_there or context.backend.is_writable(folder):
         return ""
     whole = folder == context.places.home and os.path.isdir(path)

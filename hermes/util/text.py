@@ -144,6 +144,19 @@ def _escape_confusable(text: str) -> str:
     return _HIDDEN.sub(_escape_match, "".join(parts))
 
 
+_LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def escape_line_breaks(text: str) -> str:
+    """Escape what ends a line, and what a terminal obeys, so that a name stays a part of the line that it stands in."""
+    return change_text(text, lambda plain: _LINE_BREAKS.sub(_escape_match, plain))
+
+
+def shorten_value(text: str, limit: int) -> str:
+    """Return a value for a place in a line, without line breaks and cut in its middle."""
+    return truncate_middle(escape_line_breaks(text), limit).replace("\n", " ")
+
+
 def _escape_match(match: re.Match[str]) -> str:
     return _escape_character(match[0])
 

@@ -232,3 +232,34 @@ async def test_a_tag_of_a_cache_takes_no_copy_away() -> None:
         assert not (other / "data").exists()
         await one.app.session_undo(one.actor).undo_turns()
         assert read_all(other) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm thes[[:alpha:]]s",
+        "echo x > thes[[:alpha:]]s",
+        "shopt -s nocaseglob; rm THES*",
+        "cp f0 thes[[:alpha:]]s",
+        "cp put/* .",
+        "cp -r put/. .",
+        "rm link/../thesis",
+        "echo x > link/../thesis",
+        "cp put/thesis link/..",
+    ],
+)
+async def test_a_small_file_of_a_large_folder_is_asked_about_or_copied(command: str) -> None:
+    async with scene(trusted=True, workspace=WORK, config=SMALL) as one:
+        other = fill(one, size=300_000)
+        (other / "put/deep").mkdir(parents=True)
+        (other / "data/link").symlink_to("../put")
+        (other / "link").symlink_to("put/deep")
+        for name in ("thesis", "put/thesis", "f0"):
+            (other / name).write_text(f"mine: {name}")
+        before = read_all(other)
+        await one.run("echo x > ../other/new", says(SESSION))
+        before["new"], asked = "x\n", len(one.asked)
+        await one.run(f"cd ../other && {command}", says(NO))
+        if len(one.asked) == asked:
+            await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before

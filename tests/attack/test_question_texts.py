@@ -1,17 +1,22 @@
 """Findings of the sixth attack and of a newcomer about words: mended."""
 
+import os
+
 import pytest
 
+from hermes.cli.approval_questions import format_question
 from hermes.cli.output import StreamingWrapper
 from hermes.commands.context import Surface
 from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.commands.registry import command_registry
 from hermes.commands.usage import format_cost_line
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxSupport
+from hermes.gateway.chat_session import _format_approval
 from hermes.i18n.messages import CHINESE, ENGLISH, localize, set_language
 from hermes.markup.cells import fold_line, measure_width
 from hermes.testing.home import TempHome
 from hermes.util.text import escape_confusable_characters
+from tests.attack.obedient_scene import NO, says, scene
 from tests.e2e.screen import on_a_terminal
 from tests.forked_hermes import run_hermes
 
@@ -124,6 +129,20 @@ async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(t
         said = screen.text
     assert ("hermes setup" in said) is (typed == "2")
     assert not any(words in said for words in ("Sandbox", "No model", "没有配置模型"))
+
+
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize("name", ["a\nThis is safe, say yes", "a\r\u2028b\x85c", "\x1b[2Jx", os.fsdecode(b"a\xff")])
+async def test_a_name_begins_no_line_of_a_question(name: str) -> None:
+    async with scene(trusted=True, config={"checkpoints": {"max_file_mb": 1}}) as one:
+        (one.home.cwd / "d").mkdir()
+        (one.home.cwd / "d" / name).write_text("v" * 1_100_000)
+        refused = await one.run("rm -r d/*", says(NO))
+        assert (one.home.cwd / "d" / name).exists()
+        (asked,) = one.asked
+        shown = "".join(text for style, text in format_question(asked) if style != "question.subject")
+        assert not set("\n\r\x85\u2028\x1b") & set(shown)
+        assert "\nThis is safe" not in _format_approval(asked, buttons=True) + refused
 
 
 PLAIN = """

@@ -12,7 +12,7 @@ import pytest
 from hermes.core.events import ApprovalAsked, Notice
 from hermes.core.outcomes import AnswerScope
 from hermes.testing.script import Call
-from tests.attack.obedient_scene import NO, ONCE, Scene, scene
+from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
 from tests.copied_folders import fill_folder
 from tests.requirements import require
 from tests.tools.permissions.test_losses import seed
@@ -293,3 +293,103 @@ async def test_the_last_turn_stays_though_it_takes_more_than_all_may() -> None:
         assert not asked and not any((found.home.cwd / name).read_bytes() == text for name, text in texts.items())
         await found.app.session_undo(found.actor).undo_turns()
         assert {name: (found.home.cwd / name).read_bytes() for name in texts} == texts
+
+
+VIDEO = "v" * 1_100_000
+BY_PATTERN = """
+false; rm video$?
+set -- a; rm video$#
+(exit 1); : > video$?
+shopt -s nocaseglob; rm -f V?DE*
+export LC_ALL=C; rm vid??o.mp4
+rm -f c/*/*/*/*/*/nosuch vide?1
+cd sub && rm -f c/*/*/*/*/*/nosuch ../vide?1
+unlink vid[[:alpha:]]o1
+mv a vid[[:alpha:]]o1
+cp a vid[[:alpha:]]o1
+echo x > vid[[:alpha:]]o1
+cat a | tee vid[[:alpha:]]o?
+rm f* vid[[:alpha:]]o?
+echo x | tee f* video?
+"""
+BEHIND_LINKS = """rm link/../vid1
+rm l*/../vid1
+cd link && rm ../vid1
+cd -P link && cd .. && rm vid1
+cd link; cd ../other && rm ../vid1
+ln -s sub/deep new; rm new/../vid1
+ln -s sub new; rm new/vid1
+echo x > link/../vid1
+echo x > $PWD/link/../vid1
+cp a --target-directory=link/../ && cp a link/../vid1
+mv a link/../vid1
+cd sub && rm ~-/video1
+cd sub; rm $OLDPWD/video1
+cd sub; echo x > $OLDPWD/video1
+cd sub; read x; rm $x/../video1
+cd sub; read x; cd $x/..; rm video1
+pushd sub; rm ~1/video1
+pushd sub; pushd; rm video1
+cd sub; cd other; cd -; rm vid1
+CDPATH=sub; cd other && rm vid2
+export CDPATH=sub; cd other; rm vid2
+"""
+BY_FOLDER = """mkdir t && cp a t/video1 && cp -r t/. .
+mv put/* .
+cp put/video* .
+cp -r put/. ./
+cp -r put/sub .
+rsync -a put/ .
+"""
+
+
+async def _count_questions(one: Scene, command: str) -> int:
+    """Run a command where large files are; return how many questions it asked. None of them is lost."""
+    cwd = one.home.cwd
+    for folder in ("c", "sub/c", "sub/deep", "sub/other", "put/sub"):
+        (cwd / folder).mkdir(parents=True)
+    for number in range(9):
+        (cwd / f"c/{number}").symlink_to(cwd / "c")
+        (cwd / f"sub/c/{number}").symlink_to(cwd / "c")
+    for name in ("a", "put/video1", "put/sub/vid1", *(f"f{number}" for number in range(520))):
+        (cwd / name).write_text("a\n")
+    (cwd / "link").symlink_to("sub/deep")
+    large = [cwd / name for name in ("video1", "vid\u00e9o.mp4", "sub/vid1", "sub/other/vid2")]
+    for path in large:
+        path.write_text(VIDEO)
+    await one.run(command, says(NO))
+    assert all(not one.is_symlink() and one.read_text() == VIDEO for one in large)
+    return len(one.asked)
+
+
+@pytest.mark.parametrize("command", f"{BY_PATTERN}{BEHIND_LINKS}{BY_FOLDER}".strip().splitlines())
+async def test_no_large_file_is_lost_whatever_names_it(command: str) -> None:
+    async with scene(trusted=True, config={"checkpoints": {"max_file_mb": 1}}) as one:
+        assert await _count_questions(one, command) > 0
+
+
+ORDINARY = """
+rm -f a* put/[!s]*
+rm sub/../a link/../nosuch
+cd sub && ls > list; cd - && rm -f a
+cd link && echo x > ../new && cd .. && cp ../a .
+x=$(mktemp); echo y > $x; rm $x; echo y > out.$$; rm out.$$
+for f in a f1; do cp $f sub/$f; mv sub/$f put/; done; rm put/a
+mkdir new && cp -r put/. new/ && cp put/* sub/deep && cp f[0-4]* sub
+cat a | while read -r x; do echo y > "out/$x"; done
+(CDPATH= cd sub && rm -f nosuch)
+"""
+
+
+@pytest.mark.parametrize("command", ORDINARY.strip().splitlines())
+async def test_other_names_in_such_lines_ask_nothing(command: str) -> None:
+    async with scene(trusted=True, config={"checkpoints": {"max_file_mb": 1}}) as one:
+        assert await _count_questions(one, command) == 0
+
+
+async def test_many_patterns_in_a_large_folder_lose_nothing() -> None:
+    async with scene(trusted=True, config={"checkpoints": {"max_total_mb": 1}}) as one:
+        for number in range(20_000):
+            (one.home.cwd / f"f{number:05}").write_text("x" * 100)
+        await one.run("rm f000?? f001?? f002?? f003?? f093??", says(NO))
+        assert len(one.asked) == 1 and (one.home.cwd / "f09350").exists()

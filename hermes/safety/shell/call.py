@@ -418,13 +418,12 @@ _cached_reaches = lru_cache(maxsize=128)(expand_to_protected)
 
 
 def _expand_tilde(text: str, places: Places) -> str:
-    if text.startswith("~+"):
-        return "." + text[2:]
     if text[1:2] in ("", "/"):
         return places.home + text[1:]
     user, slash, rest = text[1:].partition("/")
     if not user.isidentifier():
-        return text
+        stacked = re.fullmatch(r"[-+]?\d*", user)  # the folder itself, or one that the shell was in
+        return text if not stacked else f"{'.' if user == '+' else '${OLDPWD}'}{slash}{rest}"
     return ("/root" if user == "root" else f"{os.path.dirname(places.home)}/{user}") + slash + rest
 
 

@@ -1,5 +1,6 @@
 """Redirects of a shell text: files, here-documents, here-strings, and process substitutions."""
 
+import os.path
 import re
 
 from tree_sitter import Node
@@ -88,7 +89,7 @@ def judge_file_redirect(
         return dataflow.read_redirect(walker, target, state)
     if ">" not in operator:
         return None
-    walker.add_command((">", path), state)
+    walker.add_command((">", _name_as_written(target.text, path, state)), state)
     dataflow.judge_write_redirect(walker, path, operator, state)
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         dataflow.judge_raw_connection(walker, path)
@@ -98,6 +99,11 @@ def judge_file_redirect(
         # Whatever is started with this descriptor may write into it.
         state.files.setdefault(path, UNKNOWN_STREAM)
     return None
+
+
+def _name_as_written(text: str, path: str, state: AnalysisState) -> str:
+    """Return the path of a target with the `..` in it left standing: links may lead elsewhere than its letters."""
+    return os.path.join(state.where.current, text) if "/../" in f"/{text}" and text[:1] not in "~$" else path
 
 
 def _read_redirect(walker: ShellWalker, node: Node, state: AnalysisState) -> tuple[str, str, Word | None]:

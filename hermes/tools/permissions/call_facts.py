@@ -21,6 +21,7 @@ from hermes.tools.permissions.read_only import is_read_only_command, is_read_onl
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
+from hermes.util.text import escape_line_breaks
 
 PERSISTING_KINDS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 
@@ -87,7 +88,7 @@ def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> Cal
     paths = tuple(trace_use(use, context) for use in tool.paths(arguments))
     addresses, sources = tuple(tool.hosts(arguments)), tuple(context.state.taint.list_sources())
     own = tuple(_list_own_effects(tool, arguments, paths))
-    named = (tool.name, *(one.use.path for one in paths[:1]), *addresses, tool.shown(arguments))
+    named = (tool.name, *(escape_line_breaks(one.use.path) for one in paths[:1]), *addresses, tool.shown(arguments))
     facts = CallFacts(
         tool=tool.name,
         subject=" ".join(one for one in named if one),

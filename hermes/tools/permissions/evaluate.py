@@ -82,7 +82,10 @@ def _is_changing_opened(facts: CallFacts, context: ToolContext) -> bool:
         return True
     budget, workspace = PatternBudget(), os.path.realpath(context.places.workspace)
     targets = [one for one in list_targets(facts.judged.effects) if one[:1] == "/"]
-    named = (os.path.realpath(path) for one in targets for path in {one.rstrip("*"), *list_matches(one, budget)})
+    paths = (
+        path for one in targets for path in {one.rstrip("*"), *(place.path for place in list_matches(one, budget))}
+    )
+    named = map(os.path.realpath, paths)
     return any(not is_or_below(one, workspace) and context.backend.is_writable(one) for one in named)
 
 

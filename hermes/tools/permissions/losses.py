@@ -1,8 +1,6 @@
 """Finds the files that a confined command would lose: what a checkpoint can bring back needs no question."""
 
-import os
-import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -18,14 +16,10 @@ from hermes.safety.shell.findings import (
     EffectKind,
     Verdict,
 )
-from hermes.safety.shell.regenerable import is_regenerable_path
-from hermes.tools.named_paths import is_led_by_links, list_targets
-from hermes.tools.path_patterns import PatternBudget, list_matches, list_places
+from hermes.tools.lost_places import PlaceFinder
+from hermes.tools.named_paths import list_targets
 from hermes.tools.permissions.gate import UNCOPIED
 from hermes.tools.session import ToolContext
-
-_NUMBER = re.compile(r"\$\{(?:[$!?#]|RANDOM|SECONDS)\}|\$[$!?#]")
-"""Values of the shell that are numbers, whatever they are: a name with one in it leads nowhere else."""
 
 
 class AskedLoss(Struct, frozen=True):
@@ -52,7 +46,7 @@ def list_losses(
     found = _CommandLosses(judged, context, (context.places.workspace, *folders))
     large = (one for one in folders if context.state.uncovered.get(FileLoss(one, unlisted=True)))
     known = (one for one in large if any(is_or_below(one, place) for place in answered))
-    return (*found.list_deletions(), *found.list_overwritten(), *found.list_guessed(), *map(_ask_about_folder, known))
+    return (*found.list_named(), *found.list_guessed(), *map(_ask_about_folder, known))
 
 
 def _ask_about_folder(folder: str) -> AskedLoss:
@@ -66,82 +60,36 @@ class _CommandLosses:
 
     def __init__(self, judged: CommandJudgement, context: ToolContext, roots: Sequence[str]) -> None:
         self._judged = judged
-        self._context = context
         self._roots = roots
         self._asked = [one for one in judged.findings if is_undoable(one, context)]
-        self._moved = {*context.state.moved_paths, *judged.moved}
-        self._budget = PatternBudget()
+        self._finder = PlaceFinder(judged, context, roots)
 
-    def list_deletions(self) -> Iterator[AskedLoss]:
-        """Yield what the command is known to delete."""
-        for effect in (one for one in self._judged.effects if one.kind is EffectKind.DELETES):
-            yield from self._list_deleted(effect, [one for one in self._asked if _is_about(one, effect)])
-
-    def list_overwritten(self) -> Iterator[AskedLoss]:
-        """Yield the files that it names for overwriting, itself or by their folder, and that are too large to be
-        copied.
-        """
+    def list_named(self) -> Iterator[AskedLoss]:
+        """Yield what the command is known to delete, and what it overwrites of which no copy is made."""
         for effect in self._judged.effects:
-            plain = CommandFinding(Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv))
-            for target in effect.targets if effect.kind is EffectKind.OVERWRITES else ():
-                known = list_matches(self._context.backend.to_local_path(target), self._budget)
-                named = (one for path in known if target[:1] == "/" for one in _list_named(path, effect))
-                yield from (AskedLoss(FileLoss(one), plain) for one in named if _has_no_copy(one, self._context))
+            about = [one for one in self._asked if _is_about(one, effect)]
+            if effect.kind is EffectKind.DELETES:
+                plain = CommandFinding(Verdict.ASK, "deletes-file", N_("it deletes files"), quote_argv(effect.argv))
+                found = self._finder.list_deleted(effect, is_asked=bool(about))
+                yield from (AskedLoss(one, about[0] if about else plain) for one in found)
+            elif effect.kind is EffectKind.OVERWRITES:
+                plain = CommandFinding(
+                    Verdict.ASK, "overwrites-file", N_("it overwrites a file"), quote_argv(effect.argv)
+                )
+                yield from (AskedLoss(one, plain) for one in self._finder.list_overwritten(effect))
 
     def list_guessed(self) -> Iterator[AskedLoss]:
         """Yield what questions are about of which no paths are known: where git works by its words, else all."""
         for finding in self._asked:
             about = [one for one in self._judged.effects if _is_about(finding, one)]
             if not list_targets(about, EffectKind.DELETES):
-                met = self._list_met(list_targets(about, *EffectKind))
+                met = [one for target in list_targets(about, *EffectKind) for one in self._finder.meet_roots(target)]
                 roots = [root for root in self._roots if any(is_or_below(one, root) for one in met)]
                 yield from (AskedLoss(_guess_loss(finding, root), finding) for root in roots or self._roots)
-
-    def _list_met(self, places: Iterable[str]) -> list[str]:
-        """Return what of places lies in the folders; a folder where a place is around it."""
-        pairs = ((one, root) for one in places for root in self._roots)
-        return [max(pair, key=len) for pair in pairs if is_or_below(*pair) or is_or_below(*reversed(pair))]
-
-    def _list_deleted(self, effect: CommandEffect, about: list[CommandFinding]) -> Iterator[AskedLoss]:
-        """Yield what a deletion loses. A folder of a search counts where a question is about it, since less is deleted,
-        or where it is build output: a repository may lie in it.
-
-        A folder that is moved away counts, too: undoing that takes away what is at its new name.
-        """
-        plain = CommandFinding(Verdict.ASK, "deletes-file", N_("it deletes files"), quote_argv(effect.argv))
-        for path in dict.fromkeys(self._list_places(effect, is_asked=bool(about))):
-            is_move = os.path.basename("".join(effect.argv[:1])) == "mv"
-            if about or is_move or not os.path.isdir(path):
-                is_moved = any(is_or_below(one, path) or is_or_below(path, one) for one in self._moved)
-                yield AskedLoss(FileLoss(path, builds=is_moved), about[0] if about else plain)
-            elif is_regenerable_path(path, self._context.places):
-                yield AskedLoss(FileLoss(path), plain)
-
-    def _list_places(self, effect: CommandEffect, *, is_asked: bool) -> Iterator[str]:
-        """Yield the paths in the folders that a deletion is about; the folders where they are not known."""
-        if is_asked and is_led_by_links(effect, self._judged):
-            yield from self._roots
-            return
-        for target in (_NUMBER.sub("0", one) for one in effect.targets):
-            is_known = target[:1] == "/" and "$" not in target
-            yield from self._list_met(
-                list_places(target, effect, self._context, self._budget) if is_known else self._roots
-            )
 
 
 def _is_about(finding: CommandFinding, effect: CommandEffect) -> bool:
     return finding.subject != "" and finding.subject.endswith(quote_argv(effect.argv))
-
-
-def _list_named(path: str, effect: CommandEffect) -> Iterator[str]:
-    """Yield the file that a command changes at a path; in a folder those that have the last names of its words."""
-    names = effect.argv[1:] if os.path.isdir(path) else ("",)
-    return (os.path.realpath(os.path.join(path, os.path.basename(name))) for name in names)
-
-
-def _has_no_copy(path: str, context: ToolContext) -> bool:
-    """Return whether a command may write a file that is too large to be copied."""
-    return context.backend.is_writable(path) and context.safeguard is not None and not context.safeguard.can_copy(path)
 
 
 def _guess_loss(finding: CommandFinding, root: str) -> FileLoss:

@@ -17,7 +17,7 @@ from hermes.tools.path_facts import PathFacts, resolve_link
 from hermes.tools.permissions.call_facts import PERSISTING_KINDS, CallFacts
 from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.session import ToolContext
-from hermes.util.text import truncate_middle
+from hermes.util.text import shorten_value
 
 if TYPE_CHECKING:
     from hermes.safety.path_policy import PathJudgement
@@ -208,6 +208,6 @@ def check_losses(facts: CallFacts, context: ToolContext) -> Iterator[CommandFind
         if uncovered := context.state.uncovered.get(one.loss, one.loss.path):
             lost.setdefault(one.question, {})[uncovered] = None
     for question, paths in lost.items():
-        path = truncate_middle(", ".join(paths), MAX_PATH)
+        path = shorten_value(", ".join(paths), MAX_PATH)
         reason = N_("{reason}; no copy is kept for certain of {path}", reason=question.reason, path=path)
         yield CommandFinding(Verdict.ASK, question.rule, reason, question.subject)

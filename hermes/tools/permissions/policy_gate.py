@@ -28,7 +28,7 @@ from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint, split_source
 from hermes.tools.tool import Tool
 from hermes.util.localizable import join_localizable
-from hermes.util.text import is_long, truncate_middle
+from hermes.util.text import escape_line_breaks, is_long, shorten_value
 
 if TYPE_CHECKING:
     from hermes.tools.permissions.call_facts import CallFacts
@@ -136,7 +136,9 @@ class PolicyGate:
         refused = (write_refusal if denied.is_write else read_refusal)(path, context.places)
         rule = "protected-path" if refused else rule
         if refused := refused or self._find_refusal(subject):
-            return gate.PermissionDecision(verdict=Verdict.DENY, rule=rule, reason=refused, subject=subject)
+            return gate.PermissionDecision(
+                verdict=Verdict.DENY, rule=rule, reason=escape_line_breaks(refused), subject=subject
+            )
         reason = N_("the sandbox kept the command from writing {path}", path=path)
         if not denied.is_write:
             reason = N_("the command missed something in {path}, which commands do not see", path=path)
@@ -145,7 +147,7 @@ class PolicyGate:
     def _decide_finding(self, finding: CommandFinding, context: ToolContext) -> gate.PermissionDecision:
         from hermes.tools.permissions.call_facts import CallFacts
 
-        facts = CallFacts(subject=finding.subject, subjects=(finding.subject,), findings=(finding,))
+        facts = CallFacts(subject=escape_line_breaks(finding.subject), subjects=(finding.subject,), findings=(finding,))
         return self._apply_policy(facts, context)
 
     def remember_refusal(self, decision: gate.PermissionDecision) -> None:
@@ -178,6 +180,11 @@ class PolicyGate:
                 taint.trust_source(source)
 
     def _apply_policy(self, facts: "CallFacts", context: ToolContext) -> gate.PermissionDecision:
+        decision = self._weigh_findings(facts, context)
+        # Names that others chose stand in it: none may begin a line of its own.
+        return structs.replace(decision, reason=escape_line_breaks(decision.reason))
+
+    def _weigh_findings(self, facts: "CallFacts", context: ToolContext) -> gate.PermissionDecision:
         base = gate.PermissionDecision(
             verdict=Verdict.ALLOW,
             subject=facts.subject,
@@ -366,14 +373,14 @@ def _list_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterato
 
 def _quote_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
     for one in asks:
-        words = truncate_middle(one.subject, _MAX_PART_CHARACTERS) if one.subject != facts.subject else ""
+        words = shorten_value(one.subject, _MAX_PART_CHARACTERS) if one.subject != facts.subject else ""
         yield N_("{reason} (`{words}`)", reason=one.reason, words=words) if words else one.reason
     if any(one.rule in _UNJUDGED_RULES for one in asks):
         yield "not all of it could be judged: read all of it before you say yes"
     if not all(one.subject for one in asks):
         parts = [quote_argv(one.argv) for one in facts.effects if one.argv and one.kind not in _UNMENTIONED_KINDS]
         for part in list(dict.fromkeys(parts))[:_MAX_PARTS]:
-            yield N_("it has `{truncate_middle}`", truncate_middle=truncate_middle(part, _MAX_PART_CHARACTERS))
+            yield N_("it has `{truncate_middle}`", truncate_middle=shorten_value(part, _MAX_PART_CHARACTERS))
 
 
 def _find_assignments(line: str) -> list[str]:

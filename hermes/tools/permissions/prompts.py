@@ -15,7 +15,7 @@ from hermes.safety.shell.findings import Verdict
 from hermes.tools.permissions import gate
 from hermes.tools.session import ToolContext
 from hermes.util.localizable import join_localizable
-from hermes.util.text import quote_setting
+from hermes.util.text import escape_line_breaks, quote_setting
 
 Emit = Callable[[Event], None]
 Decide = Callable[[], gate.PermissionDecision]
@@ -103,6 +103,8 @@ class ApprovalPrompter:
         return answer
 
     def _build_request(self, call_id: str, tool: str, decision: gate.PermissionDecision) -> gate.ApprovalRequest:
+        scopes = (AnswerScope.ONCE, AnswerScope.SESSION, AnswerScope.ALWAYS)
+        once, session, always = (escape_line_breaks(decision.describe_scope(one)) for one in scopes)
         fresh = decision.hint and decision.hint not in self._shown_hints
         return gate.ApprovalRequest(
             approval_id=f"approval_{os.urandom(8).hex()}",
@@ -113,10 +115,10 @@ class ApprovalPrompter:
             reason=join_localizable(". ", (decision.reason, decision.hint)) if fresh else decision.reason,
             cwd=decision.cwd,
             fingerprint=decision.fingerprint,
-            once_covers=decision.describe_scope(AnswerScope.ONCE),
-            session_covers=decision.describe_scope(AnswerScope.SESSION),
-            always_covers=decision.describe_scope(AnswerScope.ALWAYS),
-            no_covers=", ".join(f"`{one}`" for one in decision.lasting_refusals),
+            once_covers=once,
+            session_covers=session,
+            always_covers=always,
+            no_covers=escape_line_breaks(", ".join(f"`{one}`" for one in decision.lasting_refusals)),
         )
 
 

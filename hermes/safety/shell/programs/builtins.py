@@ -3,7 +3,7 @@
 import re
 
 from hermes.safety.shell.call import ProgramCall, Rule
-from hermes.safety.shell.words import DELETING, EMPTY_STREAM, ShellStream
+from hermes.safety.shell.words import DELETING, EMPTY_STREAM, ShellStream, Word
 
 
 def bound(call: ProgramCall) -> ShellStream | None:
@@ -39,15 +39,16 @@ def aliased(call: ProgramCall) -> ShellStream | None:
 
 def moved(call: ProgramCall) -> ShellStream | None:
     """cd, pushd, popd, chdir: where the next commands run."""
-    state = call.state
+    where, variables = call.state.where, call.state.variables
     operands = [word for word in call.words if not re.fullmatch(r"-[LPe@n]+|--", word.text)]
-    if call.name == "popd" or (operands and re.match(r"[-+]\d*$", operands[0].text)):
-        state.where = state.where.lose_track()
-        return EMPTY_STREAM
-    target = operands[-1] if operands else None
-    state.where = state.where.change_folder(call.resolve_path(target) if target is not None else call.host.places.home)
-    if target is not None and target.dynamic:
-        state.where = state.where.lose_track()
+    target = operands[-1] if operands else Word("-" if call.name in ("popd", "pushd") else "~")
+    if re.match(r"[-+]\d*$", target.text):
+        is_told = call.args == ["-"] and len(where.visited) == 2
+        target = Word(where.visited[0] if is_told else "${OLDPWD}", dynamic=True)
+    elif variables.get("CDPATH", Word("")).text and not re.match(r"\.{0,2}/|\.{1,2}$|~", target.text):
+        target = Word(f"${{CDPATH}}/{target.text}", dynamic=True)
+    where = where.change_folder(call.resolve_path(target))
+    call.state.where = where.lose_track() if target.dynamic else where
     return EMPTY_STREAM
 
 
