@@ -5,7 +5,7 @@ A path is restored only where it is as the agent left it. No link is followed on
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, structs
@@ -47,7 +47,7 @@ class RestoreStep(Struct, frozen=True):
     now: FileState
     outcome: RestoreOutcome
     why: str = ""
-    """The reason of a failure, as the system gives it."""
+    """The reason of a failure, as the system gives it, or why there is no copy to be put there."""
 
     @property
     def changes_path(self) -> bool:
@@ -131,6 +131,16 @@ def _is_only_one(chain: PathHistory, now: FileState) -> bool:
     would lose it for good.
     """
     return chain.wanted.kind is Kind.ABSENT and not now.is_restorable
+
+
+def leave_out(steps: Iterable[RestoreStep], is_obeyed: Callable[[str, FileState], bool], why: str) -> list[RestoreStep]:
+    """Return the steps, those that would write what programs obey as if there were no copy, for this reason."""
+    return [
+        structs.replace(one, outcome=RestoreOutcome.UNCOPIED, why=why)
+        if one.outcome is RestoreOutcome.RESTORE and is_obeyed(one.path, one.wanted)
+        else one
+        for one in steps
+    ]
 
 
 def restore_files(steps: Sequence[RestoreStep], reader: StateReader, objects: ObjectStore) -> list[RestoreStep]:

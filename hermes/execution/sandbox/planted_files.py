@@ -135,7 +135,7 @@ class PlantedFiles:
         self._new_repositories: set[str] = set()
         self._known: set[str] = set()
         """Folders that were there before a command made a repository in them: a person may work there."""
-        self._links: tuple[tuple[str, str], ...] = ()
+        self.links: tuple[tuple[str, str], ...] = ()
         """Where the person's own links in the place of settings lead, each with the link."""
         self.unseen_folder = ""
         """A folder that commands write and that is not looked at: nothing may lead there, for other programs to find.
@@ -239,8 +239,8 @@ class PlantedFiles:
         listed = (f"{folder}/{name}" for folder, seen in self._folders.items() for name in seen.settings)
         found = ((os.path.realpath(path), path) for path in listed if os.path.islink(path))
         links = tuple((real, path) for real, path in found if os.path.isdir(real) and _is_below_any(real, roots))
-        if links != self._links:
-            self._links, self._folders = links, {}
+        if links != self.links:
+            self.links, self._folders = links, {}
             self._scan_folders(roots)
 
     def forget_baseline(self) -> None:
@@ -417,7 +417,7 @@ class PlantedFiles:
                 continue
             seen = self._folders.get(path)
             if seen is None or seen.stamp != stamp:
-                seen = _scan_folder(path, stamp, list_linked_names(path, self._links), self.unseen_folder)
+                seen = _scan_folder(path, stamp, list_linked_names(path, self.links), self.unseen_folder)
             found[path] = seen
             queue += seen.folders
         self.is_complete = len(found) >= len(set(queue)) or all(
