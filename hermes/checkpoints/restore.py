@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from hermes.checkpoints.object_store import ObjectStore, digest_content
-from hermes.checkpoints.path_states import StateReader
+from hermes.checkpoints.path_states import StateReader, state_without_copy
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, Purpose
 from hermes.safety.paths import is_or_below
 from hermes.util.file_handles import open_folder, replace_in_folder
@@ -30,7 +30,7 @@ class RestoreOutcome(StrEnum):
     FOREIGN = "foreign"
     """Somebody else has changed it since: it is restored only when the person says so."""
     ONLY = "only"
-    """It is new and there is no copy of it, so that to delete it would lose it for good: as with `FOREIGN`."""
+    """There is no copy of what is there, so that to delete or replace it would lose it for good: as with `FOREIGN`."""
     UNKNOWN = "unknown"
     """It is unknown who changed it, since the process died: as with `FOREIGN`."""
     UNCOPIED = "uncopied"
@@ -99,38 +99,43 @@ def _join_change(found: dict[str, PathHistory], change: FileChange, *, halfway: 
 
 def plan_restore(found: Sequence[PathHistory], reader: StateReader, *, force: bool = False) -> list[RestoreStep]:
     """Return the steps of a restore, by path. The reader copies what is there now."""
-    return [_plan_step(chain, reader, force=force) for chain in sorted(found, key=lambda chain: chain.path)]
+    uncopied = frozenset(one.wanted.mark for one in found if one.wanted.kind in (Kind.LARGE, Kind.HIDDEN))
+    ordered = sorted(found, key=lambda chain: chain.path)
+    return [_plan_step(chain, reader, uncopied, force=force) for chain in ordered]
 
 
-def _plan_step(chain: PathHistory, reader: StateReader, *, force: bool) -> RestoreStep:
+def _plan_step(chain: PathHistory, reader: StateReader, uncopied: Collection[str], *, force: bool) -> RestoreStep:
+    """Return the step of a path; `uncopied` are the stamps of what cannot be restored, by whatever name it is there."""
     try:
         now = reader.read_state(chain.path)
+        outcome = _judge_path(chain, now, uncopied, force=force)
     except OSError as error:
         return RestoreStep(chain.path, chain.wanted, chain.wanted, RestoreOutcome.FAILED, error.strerror or str(error))
-    step = RestoreStep(
-        chain.path,
-        chain.wanted,
-        now,
-        RestoreOutcome.DELETE if chain.wanted.kind is Kind.ABSENT else RestoreOutcome.RESTORE,
-    )
+    return RestoreStep(chain.path, chain.wanted, now, outcome)
+
+
+def _judge_path(chain: PathHistory, now: FileState, uncopied: Collection[str], *, force: bool) -> RestoreOutcome:
+    """Return what is to be done with a path. Raises OSError for what cannot be told."""
     if now == chain.wanted:
-        return structs.replace(step, outcome=RestoreOutcome.SAME)
+        return RestoreOutcome.SAME
     if not chain.wanted.is_restorable:
-        return structs.replace(step, outcome=RestoreOutcome.UNCOPIED)
-    if force:
-        return step
-    if _is_only_one(chain, now):
-        return structs.replace(step, outcome=RestoreOutcome.ONLY)
-    if chain.foreign or (chain.left and now not in chain.left):
-        return structs.replace(step, outcome=RestoreOutcome.FOREIGN)
-    return step if chain.known else structs.replace(step, outcome=RestoreOutcome.UNKNOWN)
+        return RestoreOutcome.UNCOPIED
+    if not force and _is_only_one(chain.path, now, uncopied):
+        return RestoreOutcome.ONLY
+    if not force and (chain.foreign or (chain.left and now not in chain.left)):
+        return RestoreOutcome.FOREIGN
+    if not force and not chain.known:
+        return RestoreOutcome.UNKNOWN
+    return RestoreOutcome.DELETE if chain.wanted.kind is Kind.ABSENT else RestoreOutcome.RESTORE
 
 
-def _is_only_one(chain: PathHistory, now: FileState) -> bool:
-    """Return whether what is at a path is new and has no copy: it may be an older file by a new name, and to delete it
-    would lose it for good.
+def _is_only_one(path: str, now: FileState, uncopied: Collection[str]) -> bool:
+    """Return whether there is no copy of what is at a path, or it is another file by a new name of which no undo could
+    restore the old one: to delete or replace it would lose it for good.
     """
-    return chain.wanted.kind is Kind.ABSENT and not now.is_restorable
+    if now.kind is not Kind.FILE or not uncopied:
+        return not now.is_restorable
+    return state_without_copy(Kind.LARGE, os.lstat(path)).mark in uncopied
 
 
 def leave_out(steps: Iterable[RestoreStep], is_obeyed: Callable[[str, FileState], bool], why: str) -> list[RestoreStep]:

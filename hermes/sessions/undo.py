@@ -42,7 +42,7 @@ _MAX_EXCERPT = 80
 _MAX_NAMED_FILES, _MAX_PATH_LENGTH = 12, 120
 _SKIP_REASONS = {
     RestoreOutcome.FOREIGN: N_("it was changed since by somebody else"),
-    RestoreOutcome.ONLY: N_("it is new and has no copy, so to delete it would lose it for good"),
+    RestoreOutcome.ONLY: N_("there is no copy of what is there now, so to delete or replace it would lose it for good"),
     RestoreOutcome.UNKNOWN: N_("it is unknown who changed it since: the program ended in the middle of that turn"),
     RestoreOutcome.UNCOPIED: N_("no copy of it was kept"),
 }
@@ -462,8 +462,8 @@ def _current_state(file_reader: "StateReader", path: str) -> FileState | None:
 
 
 def _restore_result(steps: Sequence[tuple[str, RestoreStep]], number: int | None) -> RestoreResult:
-    """Build the result of the steps, with display paths. Folders are named only when they are skipped."""
-    named = [(path, step) for path, step in steps if Kind.FOLDER not in (step.now.kind, step.wanted.kind)]
+    """Build the result of the steps, with display paths. Folders are not named, but what stays in the place of one."""
+    named = [(path, step) for path, step in steps if not _is_folder_step(step)]
     quiet = (RestoreOutcome.RESTORE, RestoreOutcome.DELETE, RestoreOutcome.SAME)
     may = (RestoreOutcome.FOREIGN, RestoreOutcome.ONLY, RestoreOutcome.UNKNOWN)
     return RestoreResult(
@@ -477,6 +477,10 @@ def _restore_result(steps: Sequence[tuple[str, RestoreStep]], number: int | None
         lost=tuple(path for path, step in named if step.changes_path and not step.now.is_restorable),
         checkpoint=number,
     )
+
+
+def _is_folder_step(step: RestoreStep) -> bool:
+    return Kind.FOLDER in (step.now.kind, step.wanted.kind) and step.outcome is not RestoreOutcome.ONLY
 
 
 def _skip_reason(step: RestoreStep) -> str:

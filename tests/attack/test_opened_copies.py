@@ -232,3 +232,18 @@ async def test_a_tag_of_a_cache_takes_no_copy_away() -> None:
         assert not (other / "data").exists()
         await one.app.session_undo(one.actor).undo_turns()
         assert read_all(other) == before
+
+
+async def test_undo_keeps_the_files_of_a_large_folder_in_one_that_is_opened_later() -> None:
+    """They have become few since, so that the folder around it is copied: nobody knows which of them are new."""
+    async with scene(trusted=True, workspace=WORK, config=SMALL) as one:
+        other = fill(one, size=300_000)
+        (other / "old.txt").write_text("mine")
+        await one.run("echo x > ../other/new", says(SESSION))
+        for number in range(3):
+            (other / f"data/{number}").unlink()
+        before = read_all(other)
+        rounds = ([Call("terminal", {"command": text})] for text in ("echo y > here", "echo x > ../new"))
+        await one.turn(*rounds, person=says(SESSION))
+        await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before

@@ -11,6 +11,7 @@ from hermes.checkpoints.coverage import find_repository
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.checkpoints.path_states import StateReader
 from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
+from hermes.checkpoints.restore import PathHistory, RestoreOutcome, plan_restore
 from hermes.checkpoints.retention import CheckpointRetention, prune_folder
 from hermes.checkpoints.scan import (
     FolderListing,
@@ -328,3 +329,14 @@ async def test_what_cannot_be_kept_is_said_once_and_holds_nothing_up(tmp_path: P
         await keeper.close()
     finally:
         await store.close()
+
+
+def test_undo_replaces_no_file_by_a_new_name_that_cannot_come_back_by_the_old_one(tmp_path: Path, work: Path) -> None:
+    """By its new name it has a copy, but what is put back there is all that would be left of it."""
+    (work / ".envrc").write_text("mine")
+    (work / "notes").write_text("n")
+    reader = StateReader(places(tmp_path), 10_000_000, ObjectStore(tmp_path / "store"))
+    was = [PathHistory(str(work / name), reader.read_state(str(work / name)), ()) for name in (".envrc", "notes")]
+    (work / ".envrc").rename(work / "notes")
+    outcomes = {one.path: one.outcome for one in plan_restore(was, reader)}
+    assert outcomes == {str(work / ".envrc"): RestoreOutcome.UNCOPIED, str(work / "notes"): RestoreOutcome.ONLY}
