@@ -75,7 +75,9 @@ class OpenedFolderScan:
             return FolderListing(started_ns=time.time_ns()) if is_copied else None
         if folder in self._too_large or (not known.items and not self._fits(folder, limits)):
             return None
-        scan = FolderScan(folder, self._places, self._reader, limits, self._stopped, trusts_tags=False)
+        scan = FolderScan(
+            folder, self._places, self._reader, limits, self._stopped, trusts_tags=False, keeps_known=True
+        )
         found = scan.scan_folder(known)
         return found if found.whole and not found.scope.uncopied and not found.scope.cut else None
 

@@ -32,6 +32,9 @@ T = TypeVar("T")
 _IGNORED_ENTRIES = 5_000
 """The most files and folders that are copied of what git ignores and nothing makes again."""
 
+_LEAVING_OUT = frozenset((".gitignore", "CACHEDIR.TAG"))
+"""The names of files that leave others out of listings."""
+
 _MAX_INLINE_FILES = 8
 _MAX_INLINE_BYTES = 64 * 1024
 """The files, and their bytes together, that are read on the event loop after a tool has written them: they are in
@@ -104,7 +107,7 @@ class CheckpointRecorder:
                 places = [one for path in paths for one in _list_targets(path)]
                 turn = await self._enter_turn()
                 wanted = [path for path in places if path not in turn.paths]
-                anything = anything and (turn.base is None or not turn.base.has_folders(folders))
+                anything = _is_listing_due(turn, wanted, folders, anything=anything)
                 if wanted or anything:
                     await self._take_checkpoint(turn, wanted, folders if anything else None)
             except (OSError, ValueError, HermesError) as error:  # ValueError: a path that can be none
@@ -328,7 +331,7 @@ class CheckpointRecorder:
         if listing is None:
             entries = _IGNORED_ENTRIES if deps.is_confined() else 0
             bounds = ScanLimits(total_bytes=deps.total, ignored_bytes=deps.total // 2, ignored_entries=entries)
-            scan = FolderScan(deps.places.workspace, deps.places, reader, bounds, self._stop.is_set)
+            scan = FolderScan(deps.places.workspace, deps.places, reader, bounds, self._stop.is_set, keeps_known=True)
             listing = scan.scan_folder(known)
         if not listing.has_folders(folders):
             from hermes.checkpoints.opened_folders import OpenedFolderScan
@@ -401,6 +404,14 @@ class CheckpointRecorder:
         if line not in self._reported:
             self._reported.add(line)
             self.deps.notify(line)
+
+
+def _is_listing_due(turn: _TurnCheckpoint, wanted: Iterable[str], folders: Sequence[str], *, anything: bool) -> bool:
+    """Return whether the workspace is to be listed, with these folders. What a file will leave out of listings is
+    listed before the file says so.
+    """
+    due = anything or any(os.path.basename(one) in _LEAVING_OUT for one in wanted)
+    return due and (turn.base is None or not turn.base.has_folders(folders))
 
 
 def _load_listing(objects: ObjectStore, digest: str) -> "FolderListing | None":

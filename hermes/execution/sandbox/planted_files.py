@@ -486,7 +486,8 @@ def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
         if stat.S_ISLNK(found.st_mode):
             return SavedFile(stamp, found.st_mode, os.fsencode(os.readlink(entry, dir_fd=folder)))
         names = SEVERAL_NAMES if found.st_nlink > 1 else 0
-        return SavedFile(stamp, stat.S_IMODE(found.st_mode) | names, _read_bytes(entry, folder))
+        data = _read_bytes(entry, folder) if stat.S_ISREG(found.st_mode) else None
+        return SavedFile(stamp, stat.S_IMODE(found.st_mode) | names, data)
     return SavedFile(stamp)
 
 
@@ -652,9 +653,11 @@ def _move_aside(name: str, folder: int) -> str:
         os.rename(name, held, src_dir_fd=folder, dst_dir_fd=folder)
     with contextlib.suppress(OSError):
         handle = os.open(held, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        with os.fdopen(handle, "rb"):
+        try:
             if stat.S_ISREG(os.fstat(handle).st_mode):
                 os.fchmod(handle, 0o600)
+        finally:
+            os.close(handle)
     return held
 
 
