@@ -188,6 +188,17 @@ def _build_temporary_name(path: str) -> str:
     return f".{os.path.basename(path)[:40]}.{digest_content(os.fsencode(path))[:16]}"
 
 
+def _choose_temporary_name(path: str, folder: int) -> str:
+    """Return the name under which a file is written; another one that nobody can foresee where something, such as a
+    folder of a command's, stands at the first.
+    """
+    name = _build_temporary_name(path)
+    with contextlib.suppress(OSError):
+        os.lstat(name, dir_fd=folder)
+        return f"{name}.{os.urandom(6).hex()}"
+    return name
+
+
 def _try_step(step: RestoreStep, reader: StateReader, objects: ObjectStore, *, away: bool, sync: bool) -> RestoreStep:
     try:
         _restore_path(step, reader, objects, away=away, sync=sync)
@@ -230,7 +241,7 @@ def _restore_path(step: RestoreStep, reader: StateReader, objects: ObjectStore, 
             _remove_path(name, handle, now)
         elif step.wanted.kind is Kind.FILE:
             replace_in_folder(
-                handle, name, data, step.wanted.mode, sync=sync, temporary=_build_temporary_name(step.path)
+                handle, name, data, step.wanted.mode, sync=sync, temporary=_choose_temporary_name(step.path, handle)
             )
         elif step.wanted.kind is Kind.LINK:
             _replace_link(name, handle, step)
@@ -249,7 +260,7 @@ def _remove_path(name: str, folder: int, now: FileState) -> None:
 
 def _replace_link(name: str, folder: int, step: RestoreStep) -> None:
     """Put a link atomically in the place of what is there."""
-    temporary = _build_temporary_name(step.path)
+    temporary = _choose_temporary_name(step.path, folder)
     os.symlink(os.fsdecode(step.wanted.target), temporary, dir_fd=folder)
     try:
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)

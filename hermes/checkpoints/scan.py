@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from itertools import groupby, islice, takewhile
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.checkpoints.path_states import MODE_BITS, StateReader, state_without_copy
 from hermes.core.checkpoints import ABSENT, FileState, Kind
@@ -203,6 +203,8 @@ def _read_rules_at(folder: str, name: str) -> list[IgnoreRule]:
 _RACE_NS = 50_000_000
 """The nanoseconds before a scan within which a change may have the stamp of the state that was seen."""
 _MAX_DEPTH = 100
+_HELD_SUFFIX = b".held"
+"""The ending of what the look after commands has moved aside."""
 
 
 class ListingItem(Struct, frozen=True, array_like=True, gc=False):
@@ -258,6 +260,11 @@ class FolderListing(Struct, frozen=True, array_like=True):
     def list_too_large(self) -> list[bytes]:
         """Return the opened folders of which nothing is listed."""
         return [key for key, state in self.get_folders().items() if state.kind is Kind.LARGE]
+
+    def without(self, folders: Container[bytes]) -> "FolderListing":
+        """Return the listing without these opened folders, and what is in them."""
+        kept = {key: item for key, item in self.items.items() if not is_at_or_below(key, folders)}
+        return structs.replace(self, items=kept)
 
     def has_folders(self, folders: Iterable[str]) -> bool:
         """Return whether these opened folders (absolute) are listed, or known to be too large for that."""
@@ -619,7 +626,8 @@ def find_differences(
 ) -> dict[bytes, tuple[FileState, FileState]]:
     """Return what differs in the second listing, as (before, after); `look` tells what a listing that is cut omits.
 
-    What is new among what git ignores and has no copy is left out: undoing would lose it for good.
+    What is new among what git ignores and has no copy is left out: undoing would lose it for good. So is what the look
+    after commands has moved aside: the only version of a person's may be among it.
     """
     found: dict[bytes, tuple[FileState, FileState]] = {}
     is_gone, is_new = after.knows_absence(), before.knows_absence()
@@ -635,4 +643,10 @@ def find_differences(
         is_kept = item.state.is_restorable or not is_at_or_below(path, ignored)
         if is_kept and path not in before.items and is_new(path):
             found[path] = (ABSENT, item.state)
-    return found
+    return dict(filter(lambda change: not _is_held(change[0], before, after), found.items()))
+
+
+def _is_held(path: bytes, before: FolderListing, after: FolderListing) -> bool:
+    """Return whether something was moved to a path by the look after commands, as its name says."""
+    was, now = (one.items.get(path) for one in (before, after))
+    return path.endswith(_HELD_SUFFIX) and now is not None and (was is None or was.inode != now.inode)

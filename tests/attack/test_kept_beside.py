@@ -373,3 +373,23 @@ async def test_undo_makes_no_repository_of_a_folder_with_settings_that_run_progr
         (one.home.cwd / "shape/config").write_text(EVIL)
         await one.app.session_undo(one.actor).undo_turns()
         assert not (one.home.cwd / "shape/HEAD").exists()
+
+
+async def test_undo_keeps_what_was_moved_aside() -> None:
+    """A person saves settings while a command runs, by a rename, and their version is held: there is no other."""
+    async with scene(trusted=True) as one:
+        tasks = one.home.cwd / ".vscode/tasks.json"
+        tasks.parent.mkdir()
+        tasks.write_text("{}")
+
+        async def save() -> None:
+            await asyncio.sleep(1)
+            tasks.with_name("new").write_text('{"mine": 1}')
+            os.replace(tasks.with_name("new"), tasks)
+
+        task = asyncio.create_task(save())
+        await one.run("echo x > y; sleep 2.5", says(NO))
+        await task
+        await one.app.session_undo(one.actor).undo_turns()
+        found = [path.read_text() for path in tasks.parent.iterdir()]
+        assert '{"mine": 1}' in found and not (one.home.cwd / "y").exists()

@@ -11,7 +11,13 @@ from hermes.checkpoints.coverage import find_repository, find_uncovered
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.checkpoints.path_states import StateReader
 from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
-from hermes.checkpoints.restore import PathHistory, RestoreOutcome, plan_restore
+from hermes.checkpoints.restore import (
+    PathHistory,
+    RestoreOutcome,
+    _build_temporary_name,
+    plan_restore,
+    restore_files,
+)
 from hermes.checkpoints.retention import CheckpointRetention, prune_folder
 from hermes.checkpoints.scan import (
     FolderListing,
@@ -404,3 +410,29 @@ def test_folders_named_like_ignore_files_leave_no_handle_open(tmp_path: Path, wo
     handles = len(os.listdir("/proc/self/fd"))
     assert names(look(tmp_path)) == {"data", "data/.gitignore", "data/x"}
     assert len(os.listdir("/proc/self/fd")) == handles
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_nothing_at_the_temporary_name_blocks_a_restore(tmp_path: Path, work: Path, kind: str) -> None:
+    objects = ObjectStore(tmp_path / "store")
+    reader = StateReader(places(tmp_path), 10_000_000, objects)
+    (work / "thesis").write_text("mine")
+    was = PathHistory(str(work / "thesis"), reader.read_state(str(work / "thesis")), ())
+    (work / "thesis").write_text("evil")
+    other = work / _build_temporary_name(str(work / "thesis"))
+    other.mkdir() if kind == "folder" else other.write_text("x")
+    (done,) = restore_files(plan_restore([was], reader, force=True), reader, objects)
+    assert done.outcome is RestoreOutcome.RESTORE and (work / "thesis").read_text() == "mine"
+    assert sorted(os.listdir(work)) == sorted((other.name, "thesis"))
+
+
+def test_what_was_moved_aside_is_no_change_of_a_turn(tmp_path: Path, work: Path) -> None:
+    (work / "a.held").write_text("a")
+    (work / "b.held").write_text("b")
+    before = look(tmp_path)
+    (work / "a.held").unlink()
+    (work / "new").write_text("moved aside")
+    (work / "new").rename(work / "b.held")
+    (work / "c.held").write_text("c")
+    found = find_differences(before, look(tmp_path), lambda _: FileState(Kind.ABSENT))
+    assert found.keys() == {b"a.held"}
