@@ -55,7 +55,7 @@ class OpenedFolderScan:
             items |= {root + b"/" + key: item for key, item in part.items.items()}
             scope = _join_scope(scope, part.scope, root + b"/")
             entries, left = entries - len(part.items), left - _count_bytes(part.items.values())
-        # Of what was too large nothing was listed before it could be written: nobody knows what of it is new.
+        # Of what was too large nothing was listed before commands could write it: what of it is new cannot be told.
         unseen = tuple(one for one in listing.list_too_large() if is_at_or_below(one, roots))
         scope = _join_scope(scope, ListingScope(left_out=unseen), b"")
         return structs.replace(listing, items=_join_items(listing, items, roots), stored_scope=scope)

@@ -393,3 +393,21 @@ async def test_undo_keeps_what_was_moved_aside() -> None:
         await one.app.session_undo(one.actor).undo_turns()
         found = [path.read_text() for path in tasks.parent.iterdir()]
         assert '{"mine": 1}' in found and not (one.home.cwd / "y").exists()
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+async def test_what_is_obeyed_and_gone_is_put_back(is_folder: bool) -> None:
+    """The kernel keeps no more than 200 such files, by Landlock none; no copy is made of them."""
+    async with scene(trusted=True) as one:
+        cwd = one.home.cwd
+        for number in range(250):
+            (cwd / f"p{number}/.vscode").mkdir(parents=True)
+            (cwd / f"p{number}/.vscode/settings.json").write_text('{"mine": 1}')
+        lose = "shutil.rmtree(path)" if is_folder else "os.unlink(path + '/settings.json')"
+        (cwd / "lose.py").write_text(
+            "import os, shutil\nfor n in range(250):\n    path = f'p{n}/.vsc' + 'ode'\n"
+            f"    try: {lose}\n    except OSError: pass\n"
+        )
+        out = await one.run("python3 lose.py", says(NO))
+        assert one.asked == [] and "is there again" in out
+        assert {(cwd / f"p{number}/.vscode/settings.json").read_text() for number in range(250)} == {'{"mine": 1}'}
