@@ -2,7 +2,9 @@
 
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice, takewhile
 
 from hermes.checkpoints.opened_folders import get_part
 from hermes.checkpoints.path_states import StateReader, has_key_name
@@ -78,28 +80,46 @@ class _LostFiles:
 
     def __init__(self, root: str, base: FolderListing, skipped: Sequence[str]) -> None:
         self._root = root
-        self._uncopied = list(map(os.fsdecode, _list_uncopied(base)))
-        self._histories = [one for one in skipped if is_version_history(one)]
-        self._builds = [one for one in skipped if is_made_again(one)]
-        known = {*self._histories, *self._builds}
-        self._ignored = [one for one in skipped if one not in known]
+        histories = [one for one in skipped if is_version_history(one)]
+        builds = [one for one in skipped if is_made_again(one)]
+        known = {*histories, *builds}
+        ignored = (one for one in skipped if one not in known)
+        uncopied = map(os.fsdecode, _list_uncopied(base))
+        self._uncopied, self._histories, self._builds, self._ignored = (
+            _SortedPaths(os.path.join(root, one) for one in some) for some in (uncopied, histories, builds, ignored)
+        )
 
     def find_first(self, loss: FileLoss) -> str:
         """Return the first such path of a loss; the loss's own where that lies below one; empty for none."""
         is_build = not loss.builds and is_made_again(os.path.relpath(loss.path, self._root))
-        lost = [] if is_build else list(self._uncopied)
-        lost += self._histories if loss.history else ()
-        lost += self._ignored if loss.ignored else ()
-        lost += self._builds if loss.builds else ()
-        first = next(self._find_met(lost, loss), "")
+        counts = (
+            (self._uncopied, not is_build),
+            (self._histories, loss.history),
+            (self._ignored, loss.ignored),
+            (self._builds, loss.builds),
+        )
+        met = (path for lost, counted in counts if counted for path in lost.find_met(loss.path))
+        first = next(met, "")
         if not first and loss.history:
-            trees = (loss.path if is_or_below(loss.path, one) else one for one in self._find_met(self._builds, loss))
+            trees = (loss.path if is_or_below(loss.path, one) else one for one in self._builds.find_met(loss.path))
             first = next(filter(None, map(find_repository, trees)), "")
         return loss.path if first and is_or_below(loss.path, first) else first
 
-    def _find_met(self, paths: Iterable[str], loss: FileLoss) -> Iterator[str]:
-        whole = (os.path.join(self._root, one) for one in paths)
-        return (one for one in whole if is_or_below(one, loss.path) or is_or_below(loss.path, one))
+
+class _SortedPaths:
+    """Paths (absolute) of which those are found fast that lie below another one, or around it."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._sorted = sorted(f"{one}/" for one in paths)  # with the slash what lies in a folder follows it
+        self._all = frozenset(self._sorted)
+
+    def find_met(self, path: str) -> Iterator[str]:
+        """Yield the paths that are this one or lie below it, and those that it lies in."""
+        start = path if path.endswith("/") else f"{path}/"
+        below = islice(self._sorted, bisect_left(self._sorted, start), None)
+        yield from (one[:-1] for one in takewhile(lambda one: one.startswith(start), below))
+        around = accumulate(path.split("/")[:-1], lambda above, name: f"{above}/{name}")
+        yield from (one for one in around if f"{one}/" in self._all)
 
 
 def _list_uncopied(base: FolderListing) -> Iterator[bytes]:

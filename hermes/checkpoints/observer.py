@@ -37,7 +37,7 @@ class WorkspaceObserver:
         """Take the workspace as it is now, before a command; `listing` is a scan that was made for this turn."""
         async with self._lock:
             if self._known is None:
-                self._known = listing if listing is not None else (await _run(partial(self._scan, FolderListing())))[0]
+                self._known = listing if listing is not None else await self._scan_first()
 
     async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:
         """Return what differs from the last time, in the workspace and in `others`, folders that commands may write.
@@ -49,9 +49,19 @@ class WorkspaceObserver:
             if self._known is None:
                 return _NO_CHANGES
             before = self._known
-            after, left_out = await _run(partial(self._scan, before))
+            try:
+                after, left_out = await _run(partial(self._scan, before))
+            except OSError:  # then anything may have changed, and is seen by nobody
+                return WorkspaceChanges(folders=(self._places.workspace, *others), whole=False)
             self._known = after
             return await _run(partial(self._compare, before, after, (*left_out, *others)))
+
+    async def _scan_first(self) -> FolderListing:
+        """Return the listing of the workspace; one that is not whole where it cannot be looked at."""
+        try:
+            return (await _run(partial(self._scan, FolderListing())))[0]
+        except OSError:
+            return FolderListing(whole=False)
 
     def end_turn(self) -> None:
         """Forget the workspace, unless processes go on: what a person changes between turns is theirs."""

@@ -55,6 +55,9 @@ class OpenedFolderScan:
             items |= {root + b"/" + key: item for key, item in part.items.items()}
             scope = _join_scope(scope, part.scope, root + b"/")
             entries, left = entries - len(part.items), left - _count_bytes(part.items.values())
+        # Of what was too large nothing was listed before commands could write it: what of it is new cannot be told.
+        unseen = tuple(one for one in listing.list_too_large() if is_at_or_below(one, roots))
+        scope = _join_scope(scope, ListingScope(left_out=unseen), b"")
         return structs.replace(listing, items=_join_items(listing, items, roots), stored_scope=scope)
 
     def _list_folder(self, folder: str, known: FolderListing, entries: int, left: int) -> FolderListing | None:
@@ -72,7 +75,9 @@ class OpenedFolderScan:
             return FolderListing(started_ns=time.time_ns()) if is_copied else None
         if folder in self._too_large or (not known.items and not self._fits(folder, limits)):
             return None
-        scan = FolderScan(folder, self._places, self._reader, limits, self._stopped, trusts_tags=False)
+        scan = FolderScan(
+            folder, self._places, self._reader, limits, self._stopped, trusts_tags=False, keeps_known=True
+        )
         found = scan.scan_folder(known)
         return found if found.whole and not found.scope.uncopied and not found.scope.cut else None
 

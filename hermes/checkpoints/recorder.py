@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from asyncio import Future
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
@@ -31,6 +32,9 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 _IGNORED_ENTRIES = 5_000
 """The most files and folders that are copied of what git ignores and nothing makes again."""
+
+_LEAVING_OUT = frozenset((".gitignore", "CACHEDIR.TAG"))
+"""The names of files that leave others out of listings."""
 
 _MAX_INLINE_FILES = 8
 _MAX_INLINE_BYTES = 64 * 1024
@@ -60,6 +64,40 @@ class CheckpointDeps(Struct, frozen=True, kw_only=True):
     """Shows the person a line."""
 
 
+_DISK_CLOCK = getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME)
+"""The clock by which the kernel stamps files: it is behind the other one."""
+
+
+class _CommandTimes:
+    """When commands of a turn ran, in nanoseconds: what changed at another time somebody else has changed."""
+
+    def __init__(self) -> None:
+        self._over: list[tuple[int, int]] = []
+        self._running = 0
+        self._since = 0
+
+    def begin(self) -> None:
+        """Note that a command begins, or may begin."""
+        if not self._running:
+            self._since = time.clock_gettime_ns(_DISK_CLOCK)
+        self._running += 1
+
+    def end(self) -> None:
+        """Note that a command has ended."""
+        if self._running:
+            self._running -= 1
+            self._over += [(self._since, time.time_ns())] if not self._running else []
+
+    def has(self, path: str) -> bool:
+        """Return whether a command may have made or changed what is at a path; True where nothing is there."""
+        try:
+            changed = os.lstat(path).st_ctime_ns
+        except OSError:
+            return True
+        is_running = self._running > 0 and changed >= self._since
+        return is_running or any(start <= changed <= end for start, end in self._over)
+
+
 class _TurnCheckpoint(Struct):
     """The checkpoint of one turn."""
 
@@ -72,6 +110,12 @@ class _TurnCheckpoint(Struct):
     """Those paths whose state after the change is recorded."""
     base: "FolderListing | None" = None
     """The folder's listing before the first command."""
+    writable: set[str] | None = field(default_factory=set)
+    """The opened folders that calls of the turn could write; what was looked at for a question and refused is none of
+    them. None: unknown, since a dead process began the turn.
+    """
+    commands: _CommandTimes | None = field(default_factory=_CommandTimes)
+    """When its commands ran; None: unknown, as above."""
 
 
 class CheckpointRecorder:
@@ -95,35 +139,49 @@ class CheckpointRecorder:
         self.last_changes: Sequence[FileChange] = ()
         """What the last completed turn has changed."""
 
-    async def save_before(self, paths: Sequence[str], *, anything: bool, folders: Sequence[str] = ()) -> None:
+    async def save_before(
+        self, paths: Sequence[str], *, anything: bool, folders: Sequence[str] = (), asks: bool = False
+    ) -> None:
         """Copy what is at the paths (absolute), and with `anything` in the whole workspace and in `folders` (absolute),
-        those outside of it that commands may write; once a turn.
+        those outside of it that commands may write; once a turn. `asks`: it is still to be asked whether they may.
         """
         async with self._lock:
             try:
-                places = [one for path in paths for one in _list_targets(path)]
-                turn = await self._enter_turn()
-                wanted = [path for path in places if path not in turn.paths]
-                anything = anything and (turn.base is None or not turn.base.has_folders(folders))
-                if wanted or anything:
-                    await self._take_checkpoint(turn, wanted, folders if anything else None)
+                await self._save_turn([one for path in paths for one in _list_targets(path)], folders, anything, asks)
             except (OSError, ValueError, HermesError) as error:  # ValueError: a path that can be none
                 _LOG.warning("no checkpoint could be taken", exc_info=True)
                 self.report_once(
                     tr("No copy of files could be made, so this cannot be undone: {error}", error=str(error))
                 )
 
-    async def record_after(self, paths: Sequence[str]) -> None:
-        """Record what a tool has left at paths that it was about to write."""
+    async def _save_turn(self, places: Sequence[str], folders: Sequence[str], anything: bool, asks: bool) -> None:
+        turn = await self._enter_turn()
+        if turn.writable is not None and not asks:
+            turn.writable.update(folders)
+        wanted = [path for path in places if path not in turn.paths]
+        due = _is_listing_due(turn, wanted, folders, anything=anything)
+        if wanted or due:
+            await self._take_checkpoint(turn, wanted, folders if due else None)
+        if turn.commands is not None and anything and not asks:
+            turn.commands.begin()
+
+    async def record_after(self, paths: Sequence[str], *, ran: bool = False) -> None:
+        """Record what a tool has left at paths that it was about to write, and with `ran` that a command has ended."""
         turn = self._turn
+        if ran and turn is not None and turn.commands is not None:
+            turn.commands.end()
+        if not paths:
+            return
         if turn is None or not turn.checkpoint_id or turn.turn_id != self._turn_id():
             return
         known = _list_known(turn, paths)
         try:
             if _are_quickly_read(known):
-                changes = self._read_current(turn, known)
+                changes = _read_current(self.create_reader(copies=False), turn, known)
             else:
-                changes = await self._run_in_thread(lambda: self._read_current(turn, known))
+                changes = await self._run_in_thread(
+                    lambda: _read_current(self.create_reader(copies=False), turn, known)
+                )
             if changes:
                 turn.recorded.update(known)
                 self._pending_writes.append(_note_changes(self.deps.ledger, turn.checkpoint_id, changes))
@@ -199,7 +257,7 @@ class CheckpointRecorder:
         turn = _TurnCheckpoint(turn_id)
         stored = await self.deps.ledger.find(self.deps.session_id, turn_id)
         if stored is not None and stored.open:
-            turn.checkpoint_id = stored.id
+            turn.checkpoint_id, turn.writable, turn.commands = stored.id, None, None
             changes = await self.deps.ledger.list_changes(stored.id)
             turn.paths = {change.path: change.before for change in changes}
             turn.recorded = {change.path for change in changes if change.after is not None}
@@ -225,7 +283,9 @@ class CheckpointRecorder:
                 listing, base = await self._run_in_thread(
                     lambda: self._scan_folders(self._load_last_listing(digest), named, turn.base)
                 )
-            states = await self._run_in_thread(lambda: self._read_before(wanted, listing)) if wanted else {}
+            states = (
+                await self._run_in_thread(lambda: self._read_before(wanted, listing, turn.commands)) if wanted else {}
+            )
             changes = [FileChange(path, state) for path, state in states.items()]
             whole = listing.whole if listing is not None else True
             if turn.checkpoint_id:
@@ -252,7 +312,7 @@ class CheckpointRecorder:
         listing, digest = None, ""
         with deps.objects.block_collection():
             if turn.base is not None:
-                before = turn.base
+                before = _drop_refused(turn.base, turn.writable)
                 opened = list(map(os.fsdecode, before.get_folders()))
                 self._too_large.update(map(os.fsdecode, before.list_too_large()))
                 listing, digest = await self._run_in_thread(lambda: self._scan_folders(before, opened))
@@ -260,7 +320,11 @@ class CheckpointRecorder:
                 changes = await self._run_in_thread(lambda: self._find_changes(turn, before, after))
             elif known:
                 unseen = [path for path in turn.paths if path not in turn.recorded]
-                changes = await self._run_in_thread(lambda: self._read_current(turn, unseen)) if unseen else []
+                changes = (
+                    await self._run_in_thread(lambda: _read_current(self.create_reader(copies=False), turn, unseen))
+                    if unseen
+                    else []
+                )
             if not known:
                 changes = [FileChange(one.path, one.before) for one in changes if one.path not in turn.paths]
             self.last_changes = changes
@@ -278,22 +342,28 @@ class CheckpointRecorder:
             return os.path.join(root, os.fsdecode(key))
 
         found = find_differences(before, after, lambda key: reader.read_state(path_of(key)))
-        changes = {path_of(key): FileChange(path_of(key), was, now) for key, (was, now) in found.items()}
+        changed = [FileChange(path_of(key), was, now) for key, (was, now) in found.items()]
+        open_to = None if turn.writable is None else (root, *turn.writable)
+        changes = {one.path: one for one in changed if open_to is None or _is_below_any(one.path, open_to)}
         # Commands may have changed what a tool had written before.
-        return list((changes | {one.path: one for one in self._read_current(turn, turn.paths)}).values())
+        return list(
+            (
+                changes | {one.path: one for one in _read_current(self.create_reader(copies=False), turn, turn.paths)}
+            ).values()
+        )
 
-    def _read_current(self, turn: _TurnCheckpoint, paths: Iterable[str]) -> list[FileChange]:
-        """Return the changes between the turn's first and the current state of paths that the turn has named."""
-        reader = self.create_reader(copies=False)
-        return [FileChange(path, turn.paths[path], reader.read_state(path)) for path in paths]
-
-    def _read_before(self, wanted: Sequence[str], listing: "FolderListing | None") -> dict[str, FileState]:
-        """Return the state of paths before the turn's first change, and of the folders that are not there yet."""
+    def _read_before(
+        self, wanted: Sequence[str], listing: "FolderListing | None", commands: _CommandTimes | None
+    ) -> dict[str, FileState]:
+        """Return the state of paths before the turn's first change, and of the folders that are not there yet. What
+        somebody else has made since the turn began is copied now.
+        """
         states: dict[str, FileState] = {}
         for path in wanted:
             for at in (*_list_missing_folders(path), path):
                 if at not in states:
                     was = self._find_in_listing(at, listing)
+                    was = None if was == ABSENT and commands is not None and not commands.has(at) else was
                     states[at] = was if was is not None else self.create_reader(copies=True).read_state(at)
         return states
 
@@ -328,7 +398,7 @@ class CheckpointRecorder:
         if listing is None:
             entries = _IGNORED_ENTRIES if deps.is_confined() else 0
             bounds = ScanLimits(total_bytes=deps.total, ignored_bytes=deps.total // 2, ignored_entries=entries)
-            scan = FolderScan(deps.places.workspace, deps.places, reader, bounds, self._stop.is_set)
+            scan = FolderScan(deps.places.workspace, deps.places, reader, bounds, self._stop.is_set, keeps_known=True)
             listing = scan.scan_folder(known)
         if not listing.has_folders(folders):
             from hermes.checkpoints.opened_folders import OpenedFolderScan
@@ -401,6 +471,34 @@ class CheckpointRecorder:
         if line not in self._reported:
             self._reported.add(line)
             self.deps.notify(line)
+
+
+def _is_listing_due(turn: _TurnCheckpoint, wanted: Iterable[str], folders: Sequence[str], *, anything: bool) -> bool:
+    """Return whether the workspace is to be listed, with these folders. What a file will leave out of listings is
+    listed before the file says so.
+    """
+    due = anything or any(os.path.basename(one) in _LEAVING_OUT for one in wanted)
+    return due and (turn.base is None or not turn.base.has_folders(folders))
+
+
+def _read_current(reader: "StateReader", turn: _TurnCheckpoint, paths: Iterable[str]) -> list[FileChange]:
+    """Return the changes between the turn's first and the current state of paths that the turn has named."""
+    return [FileChange(path, turn.paths[path], reader.read_state(path)) for path in paths]
+
+
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(is_or_below(path, one) for one in folders)
+
+
+def _drop_refused(listing: "FolderListing", writable: set[str] | None) -> "FolderListing":
+    """Return a listing without the opened folders that no call could write in the end, nor anything in them."""
+    refused = [
+        folder
+        for folder in map(os.fsdecode, listing.get_folders())
+        if writable is not None and not any(is_or_below(folder, one) or is_or_below(one, folder) for one in writable)
+    ]
+    keys = frozenset(map(os.fsencode, refused))
+    return listing.without(keys) if keys else listing
 
 
 def _load_listing(objects: ObjectStore, digest: str) -> "FolderListing | None":

@@ -5,13 +5,13 @@ A path is restored only where it is as the agent left it. No link is followed on
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, structs
 
 from hermes.checkpoints.object_store import ObjectStore, digest_content
-from hermes.checkpoints.path_states import StateReader
+from hermes.checkpoints.path_states import StateReader, state_without_copy
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, Purpose
 from hermes.safety.paths import is_or_below
 from hermes.util.file_handles import open_folder, replace_in_folder
@@ -30,7 +30,7 @@ class RestoreOutcome(StrEnum):
     FOREIGN = "foreign"
     """Somebody else has changed it since: it is restored only when the person says so."""
     ONLY = "only"
-    """It is new and there is no copy of it, so that to delete it would lose it for good: as with `FOREIGN`."""
+    """There is no copy of what is there, so that to delete or replace it would lose it for good: as with `FOREIGN`."""
     UNKNOWN = "unknown"
     """It is unknown who changed it, since the process died: as with `FOREIGN`."""
     UNCOPIED = "uncopied"
@@ -47,7 +47,7 @@ class RestoreStep(Struct, frozen=True):
     now: FileState
     outcome: RestoreOutcome
     why: str = ""
-    """The reason of a failure, as the system gives it."""
+    """The reason of a failure, as the system gives it, or why there is no copy to be put there."""
 
     @property
     def changes_path(self) -> bool:
@@ -99,38 +99,53 @@ def _join_change(found: dict[str, PathHistory], change: FileChange, *, halfway: 
 
 def plan_restore(found: Sequence[PathHistory], reader: StateReader, *, force: bool = False) -> list[RestoreStep]:
     """Return the steps of a restore, by path. The reader copies what is there now."""
-    return [_plan_step(chain, reader, force=force) for chain in sorted(found, key=lambda chain: chain.path)]
+    uncopied = frozenset(one.wanted.mark for one in found if one.wanted.kind in (Kind.LARGE, Kind.HIDDEN))
+    ordered = sorted(found, key=lambda chain: chain.path)
+    return [_plan_step(chain, reader, uncopied, force=force) for chain in ordered]
 
 
-def _plan_step(chain: PathHistory, reader: StateReader, *, force: bool) -> RestoreStep:
+def _plan_step(chain: PathHistory, reader: StateReader, uncopied: Collection[str], *, force: bool) -> RestoreStep:
+    """Return the step of a path; `uncopied` are the stamps of what cannot be restored, by whatever name it is there."""
     try:
         now = reader.read_state(chain.path)
+        outcome = _judge_path(chain, now, uncopied, force=force)
     except OSError as error:
         return RestoreStep(chain.path, chain.wanted, chain.wanted, RestoreOutcome.FAILED, error.strerror or str(error))
-    step = RestoreStep(
-        chain.path,
-        chain.wanted,
-        now,
-        RestoreOutcome.DELETE if chain.wanted.kind is Kind.ABSENT else RestoreOutcome.RESTORE,
-    )
+    return RestoreStep(chain.path, chain.wanted, now, outcome)
+
+
+def _judge_path(chain: PathHistory, now: FileState, uncopied: Collection[str], *, force: bool) -> RestoreOutcome:
+    """Return what is to be done with a path. Raises OSError for what cannot be told."""
     if now == chain.wanted:
-        return structs.replace(step, outcome=RestoreOutcome.SAME)
+        return RestoreOutcome.SAME
     if not chain.wanted.is_restorable:
-        return structs.replace(step, outcome=RestoreOutcome.UNCOPIED)
-    if force:
-        return step
-    if _is_only_one(chain, now):
-        return structs.replace(step, outcome=RestoreOutcome.ONLY)
-    if chain.foreign or (chain.left and now not in chain.left):
-        return structs.replace(step, outcome=RestoreOutcome.FOREIGN)
-    return step if chain.known else structs.replace(step, outcome=RestoreOutcome.UNKNOWN)
+        return RestoreOutcome.UNCOPIED
+    if not force and _is_only_one(chain.path, now, uncopied):
+        return RestoreOutcome.ONLY
+    if not force and (chain.foreign or (chain.left and now not in chain.left)):
+        return RestoreOutcome.FOREIGN
+    if not force and not chain.known:
+        return RestoreOutcome.UNKNOWN
+    return RestoreOutcome.DELETE if chain.wanted.kind is Kind.ABSENT else RestoreOutcome.RESTORE
 
 
-def _is_only_one(chain: PathHistory, now: FileState) -> bool:
-    """Return whether what is at a path is new and has no copy: it may be an older file by a new name, and to delete it
-    would lose it for good.
+def _is_only_one(path: str, now: FileState, uncopied: Collection[str]) -> bool:
+    """Return whether there is no copy of what is at a path, or it is another file by a new name of which no undo could
+    restore the old one: to delete or replace it would lose it for good.
     """
-    return chain.wanted.kind is Kind.ABSENT and not now.is_restorable
+    if now.kind is not Kind.FILE or not uncopied:
+        return not now.is_restorable
+    return state_without_copy(Kind.LARGE, os.lstat(path)).mark in uncopied
+
+
+def leave_out(steps: Iterable[RestoreStep], is_obeyed: Callable[[str, FileState], bool], why: str) -> list[RestoreStep]:
+    """Return the steps, those that would write what programs obey as if there were no copy, for this reason."""
+    return [
+        structs.replace(one, outcome=RestoreOutcome.UNCOPIED, why=why)
+        if one.outcome is RestoreOutcome.RESTORE and is_obeyed(one.path, one.wanted)
+        else one
+        for one in steps
+    ]
 
 
 def restore_files(steps: Sequence[RestoreStep], reader: StateReader, objects: ObjectStore) -> list[RestoreStep]:
@@ -171,6 +186,17 @@ def _build_temporary_name(path: str) -> str:
     found.
     """
     return f".{os.path.basename(path)[:40]}.{digest_content(os.fsencode(path))[:16]}"
+
+
+def _choose_temporary_name(path: str, folder: int) -> str:
+    """Return the name under which a file is written; another one that nobody can foresee where something, such as a
+    folder of a command's, stands at the first.
+    """
+    name = _build_temporary_name(path)
+    with contextlib.suppress(OSError):
+        os.lstat(name, dir_fd=folder)
+        return f"{name}.{os.urandom(6).hex()}"
+    return name
 
 
 def _try_step(step: RestoreStep, reader: StateReader, objects: ObjectStore, *, away: bool, sync: bool) -> RestoreStep:
@@ -215,7 +241,7 @@ def _restore_path(step: RestoreStep, reader: StateReader, objects: ObjectStore, 
             _remove_path(name, handle, now)
         elif step.wanted.kind is Kind.FILE:
             replace_in_folder(
-                handle, name, data, step.wanted.mode, sync=sync, temporary=_build_temporary_name(step.path)
+                handle, name, data, step.wanted.mode, sync=sync, temporary=_choose_temporary_name(step.path, handle)
             )
         elif step.wanted.kind is Kind.LINK:
             _replace_link(name, handle, step)
@@ -234,7 +260,7 @@ def _remove_path(name: str, folder: int, now: FileState) -> None:
 
 def _replace_link(name: str, folder: int, step: RestoreStep) -> None:
     """Put a link atomically in the place of what is there."""
-    temporary = _build_temporary_name(step.path)
+    temporary = _choose_temporary_name(step.path, folder)
     os.symlink(os.fsdecode(step.wanted.target), temporary, dir_fd=folder)
     try:
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)

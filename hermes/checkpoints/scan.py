@@ -11,11 +11,11 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from itertools import islice, takewhile
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from itertools import groupby, islice, takewhile
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.checkpoints.path_states import MODE_BITS, StateReader, state_without_copy
 from hermes.core.checkpoints import ABSENT, FileState, Kind
@@ -47,6 +47,8 @@ _MAX_BYTES = 256 * 1024
 
 
 _MAX_RULES = 2_000
+_MAX_DEEP_RULES = 20
+"""The most rules with a `**` between names, each of which costs a look at every way to split a path."""
 
 
 class IgnoreRule(Struct, frozen=True):
@@ -56,6 +58,8 @@ class IgnoreRule(Struct, frozen=True):
     folders_only: bool
     anchored: bool
     regex: str
+    is_deep: bool = False
+    """Whether it has a `**` between names: what is left out of a listing for it is bounded."""
 
 
 class IgnoreRules(Struct, frozen=True):
@@ -70,7 +74,8 @@ class IgnoreRules(Struct, frozen=True):
         """Return these rules and those that a folder (its path below the root, empty for the root) adds."""
         if not more or len(self.rules) > _MAX_RULES:
             return self
-        rules = (*self.rules, *((folder, rule) for rule in more))
+        left = _MAX_DEEP_RULES - sum(rule.is_deep for _, rule in self.rules)
+        rules = (*self.rules, *((folder, rule) for rule in _drop_deep(more, left)))
         names = [rule.regex for _, rule in rules if not rule.anchored]
         paths = [(re.escape(f"{owner}/") if owner else "") + rule.regex for owner, rule in rules if rule.anchored]
         return IgnoreRules(rules, _join_patterns(names), _join_patterns(paths))
@@ -86,6 +91,14 @@ class IgnoreRules(Struct, frozen=True):
             if re.fullmatch(rule.regex, below if rule.anchored else name, re.DOTALL):
                 return not rule.negated
         return False
+
+
+def _drop_deep(rules: Iterable[IgnoreRule], left: int) -> Iterator[IgnoreRule]:
+    """Yield the rules without those with a `**` between names beyond so many."""
+    for rule in rules:
+        left -= rule.is_deep
+        if left >= 0 or not rule.is_deep:
+            yield rule
 
 
 def _join_patterns(patterns: Sequence[str]) -> re.Pattern[str] | None:
@@ -107,18 +120,29 @@ def parse_rules(text: str) -> list[IgnoreRule]:
             regex = regex_from_glob(bare.lstrip("/"))
             re.compile(regex)
             if regex:
-                rules.append(IgnoreRule(negated, folders_only, anchored, regex))
+                is_deep = "**" in bare.lstrip("/").split("/")[1:-1]
+                rules.append(IgnoreRule(negated, folders_only, anchored, regex, is_deep))
     return rules
 
 
 def read_rules(folder: int, name: str = ".gitignore") -> list[IgnoreRule]:
-    """Return the rules that a file in an open folder holds; none when there is no such file."""
+    """Return the rules that a file in an open folder holds; none when there is no plain file of that name."""
     try:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return []
-    with os.fdopen(handle, "rb") as file:
-        return parse_rules(file.read(_MAX_BYTES).decode("utf-8", "surrogateescape"))
+    data = b""
+    try:
+        while stat.S_ISREG(os.fstat(handle).st_mode) and len(data) < _MAX_BYTES:
+            piece = os.read(handle, _MAX_BYTES - len(data))
+            if not piece:
+                break
+            data += piece
+    except OSError:
+        return []
+    finally:
+        os.close(handle)
+    return parse_rules(data.decode("utf-8", "surrogateescape"))
 
 
 def read_rules_above(root: str) -> tuple[bool, IgnoreRules]:
@@ -179,6 +203,8 @@ def _read_rules_at(folder: str, name: str) -> list[IgnoreRule]:
 _RACE_NS = 50_000_000
 """The nanoseconds before a scan within which a change may have the stamp of the state that was seen."""
 _MAX_DEPTH = 100
+_HELD_SUFFIX = b".held"
+"""The ending of what the look after commands has moved aside."""
 
 
 class ListingItem(Struct, frozen=True, array_like=True, gc=False):
@@ -235,6 +261,11 @@ class FolderListing(Struct, frozen=True, array_like=True):
         """Return the opened folders of which nothing is listed."""
         return [key for key, state in self.get_folders().items() if state.kind is Kind.LARGE]
 
+    def without(self, folders: Container[bytes]) -> "FolderListing":
+        """Return the listing without these opened folders, and what is in them."""
+        kept = {key: item for key, item in self.items.items() if not is_at_or_below(key, folders)}
+        return structs.replace(self, items=kept)
+
     def has_folders(self, folders: Iterable[str]) -> bool:
         """Return whether these opened folders (absolute) are listed, or known to be too large for that."""
         known = self.get_folders() if folders else {}
@@ -290,7 +321,8 @@ class _LimitError(Exception):
 
 class FolderScan:
     """One scan of a folder (absolute, resolved); a workspace in it is left out. `stopped` tells that nobody waits any
-    more. With `trusts_tags` a folder that is marked as a cache counts as one: any command can mark one.
+    more. With `trusts_tags` a folder that is marked as a cache counts as one where it did so in the first listing: any
+    command can mark one later. With `keeps_known` what was copied before stays copied, whatever has come in its way.
     """
 
     def __init__(
@@ -302,9 +334,11 @@ class FolderScan:
         stopped: Callable[[], bool] = lambda: False,
         *,
         trusts_tags: bool = True,
+        keeps_known: bool = False,
     ) -> None:
         self._root = root
         self._trusts_tags = trusts_tags
+        self._keeps_known = keeps_known
         self._other_roots = {places.workspace, places.hermes} - {root}
         self._places = places
         self._reader = reader
@@ -312,12 +346,17 @@ class FolderScan:
         self._stopped = stopped
         self._items: dict[bytes, ListingItem] = {}
         self._known: dict[bytes, ListingItem] = {}
+        self._known_scope: ListingScope | None = None
         self._unchanged_before = 0
         self._budget = self._listed = _Budget(limits.entries, limits.total_bytes, limits.seconds)
         self._ignored = _Budget(limits.ignored_entries, limits.ignored_bytes, limits.ignored_seconds)
         self.skipped: list[str] = []
         """What is no part of the listing proper (paths below the root): what tools regenerate, and what git ignores."""
         self._left_out: list[str] = []
+        self._closed: set[str] = set()
+        """What of that no listing may hold, whatever it held before."""
+        self._has_unlisted = False
+        """Whether something could not be looked at that commands may open, and of which nothing was known before."""
         self._ignored_roots: list[str] = []
         self._ignored_folders: list[str] = []
         self._device = 0
@@ -325,6 +364,7 @@ class FolderScan:
 
     def scan_folder(self, known: FolderListing | None = None) -> FolderListing:
         """Return the folder's listing as it is now; of what is as in `known` nothing is read."""
+        self._known_scope = known.scope if known is not None else None
         known = known or FolderListing()
         self._known, self._unchanged_before = known.items, known.started_ns - _RACE_NS
         began = time.time_ns()
@@ -341,6 +381,9 @@ class FolderScan:
             whole = False
         finally:
             os.close(handle)
+        if self._keeps_known and self._known:
+            self._keep_known(is_cut=not whole)
+        whole = whole and not self._has_unlisted
         left_out, ignored_roots = (tuple(map(os.fsencode, one)) for one in (self._left_out, self._ignored_roots))
         scope = ListingScope(self._listed.uncopied, left_out, ignored_roots, os.fsencode(self._ignored.cut))
         return FolderListing(self._items, began, whole, scope)
@@ -351,8 +394,7 @@ class FolderScan:
         with os.scandir(handle) as found:
             entries = sorted(islice(found, most), key=lambda entry: entry.name)
         names = {entry.name for entry in entries}
-        if path and self._is_marked(path, names):
-            self._skip(path)
+        if path and self._is_passed_over(path, names):
             return
         if self._in_repository and ".gitignore" in names:
             ignored = ignored.with_rules(path, read_rules(handle))
@@ -367,9 +409,26 @@ class FolderScan:
                 self._check_limits()
                 self._try_entry(handle, entry.name, below, ignored, depth)
 
-    def _is_marked(self, path: str, names: Collection[str]) -> bool:
-        """Return whether a folder is marked as a cache, and that counts."""
-        return self._trusts_tags and is_cache_folder(names) and not self._copies_any(path, names)
+    def _is_passed_over(self, path: str, names: Collection[str]) -> bool:
+        """Return whether a folder is not listed here since it is marked as a cache. Where the mark has come since the
+        first listing, it is listed with what git ignores.
+        """
+        if not self._trusts_tags or not is_cache_folder(names):
+            return False
+        scope, key = self._known_scope, os.fsencode(path)
+        was_ignored = scope is not None and key in scope.ignored
+        if self._copies_any(path, names) and not was_ignored:
+            return False
+        is_old = scope is None or scope.left_out is None or key in scope.left_out
+        if not self._limits.ignored_entries or (is_old and not was_ignored):
+            self._skip(path)
+            return True
+        if self._budget is self._listed:
+            self.skipped.append(path)
+            self._ignored_roots.append(path)
+            self._ignored_folders.append(path)
+            return True
+        return False
 
     def _is_left_out(self, name: str, beside: Collection[str], *, folder: bool) -> bool:
         by_name = self._budget is self._ignored and is_regenerable_name(name)
@@ -383,8 +442,65 @@ class FolderScan:
     def _try_entry(self, handle: int, name: str, path: str, ignored: IgnoreRules, depth: int) -> None:
         try:
             self._list_entry(handle, name, path, ignored, depth)
+        except (FileNotFoundError, NotADirectoryError):
+            self._left_out.append(path)  # gone meanwhile: there is nothing to be listed
         except OSError:
-            self._left_out.append(path)  # gone meanwhile, or not ours to read: there is nothing to be listed
+            self._note_unlisted(path)
+
+    def _note_unlisted(self, path: str) -> None:
+        """Note what could not be listed: whoever names it is asked, and what is not ours commands do not open, too."""
+        self.skipped.append(path)
+        self._left_out.append(path)
+        start = os.fsencode(path) + b"/"
+        with contextlib.suppress(OSError):
+            is_ours = os.lstat(os.path.join(self._root, path)).st_uid == os.geteuid()
+            self._has_unlisted |= is_ours and not any(key.startswith(start) for key in self._known)
+
+    def _keep_known(self, *, is_cut: bool) -> None:
+        """Keep what was copied before and the scan has passed over, because of a limit, or an ignore rule or a mark of
+        a cache that came later: as it is now, within limits as large as those of what git ignores.
+        """
+        left_out, closed = (frozenset(map(os.fsencode, some)) for some in (self._left_out, self._closed))
+        missing = [
+            key
+            for key in self._known
+            if key not in self._items and key[:1] != b"/" and (is_cut or is_at_or_below(key, left_out))
+        ]
+        limits = self._limits
+        self._budget = budget = _Budget(limits.entries, limits.ignored_bytes, limits.ignored_seconds)
+        budget.start()
+        for folder, keys in groupby(missing, key=os.path.dirname):
+            try:
+                handle = open_folder(os.path.join(self._root, os.fsdecode(folder)).rstrip("/"))
+            except OSError:
+                continue
+            try:
+                self._keep_known_entries(handle, [one for one in keys if not is_at_or_below(one, closed)])
+            except _LimitError:
+                break
+            finally:
+                os.close(handle)
+
+    def _keep_known_entries(self, handle: int, keys: Iterable[bytes]) -> None:
+        """Keep what is still there of paths in an open folder; what may not be looked at stays as it was."""
+        for key in keys:
+            self._check_limits()
+            path = os.fsdecode(key)
+            name, item = os.path.basename(path), self._known[key]
+            try:
+                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                if status.st_dev != self._device:
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    item = ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS))
+                elif item.state.kind is not Kind.FOLDER:
+                    item = self._build_item(handle, name, path, status, item)
+            except PermissionError:
+                pass
+            except OSError:
+                continue
+            if item.state.is_restorable:
+                self._add_item(path, item)
 
     def _list_entry(self, handle: int, name: str, path: str, ignored: IgnoreRules, depth: int) -> None:
         status = os.stat(name, dir_fd=handle, follow_symlinks=False)
@@ -392,13 +508,12 @@ class FolderScan:
             real = os.path.join(self._root, path)
             if real in self._other_roots or read_refusal(real, self._places):
                 self._left_out.append(path)
+                self._closed.add(path)
                 return
-            if status.st_dev != self._device:
+            if status.st_dev != self._device or depth >= _MAX_DEPTH:
                 self._skip(path)
                 return
             self._add_item(path, ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS)))
-            if depth >= _MAX_DEPTH:
-                raise _LimitError
             below = os.open(name, LISTED_FOLDER_FLAGS, dir_fd=handle)
             try:
                 self._list_folder(below, path, ignored, depth + 1)
@@ -476,8 +591,10 @@ class FolderScan:
                     os.close(handle)
             except _LimitError:
                 self._leave_out_ignored(path)
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 self._left_out.append(path)
+            except OSError:
+                self._note_unlisted(path)
 
     def _leave_out_ignored(self, path: str) -> None:
         self._left_out.append(path)
@@ -509,7 +626,8 @@ def find_differences(
 ) -> dict[bytes, tuple[FileState, FileState]]:
     """Return what differs in the second listing, as (before, after); `look` tells what a listing that is cut omits.
 
-    What is new among what git ignores and has no copy is left out: undoing would lose it for good.
+    What is new among what git ignores and has no copy is left out: undoing would lose it for good. So is what the look
+    after commands has moved aside: the only version of a person's may be among it.
     """
     found: dict[bytes, tuple[FileState, FileState]] = {}
     is_gone, is_new = after.knows_absence(), before.knows_absence()
@@ -525,4 +643,10 @@ def find_differences(
         is_kept = item.state.is_restorable or not is_at_or_below(path, ignored)
         if is_kept and path not in before.items and is_new(path):
             found[path] = (ABSENT, item.state)
-    return found
+    return dict(filter(lambda change: not _is_held(change[0], before, after), found.items()))
+
+
+def _is_held(path: bytes, before: FolderListing, after: FolderListing) -> bool:
+    """Return whether something was moved to a path by the look after commands, as its name says."""
+    was, now = (one.items.get(path) for one in (before, after))
+    return path.endswith(_HELD_SUFFIX) and now is not None and (was is None or was.inode != now.inode)

@@ -3,7 +3,6 @@
 import itertools
 import os
 import re
-import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from hermes.safety.paths import is_or_below
+from hermes.util.file_handles import open_read
 
 GLOBAL_SETTINGS = ("/etc/gitconfig", "~/.gitconfig", "~/.config/git/config")
 _MAX_BYTES = 262_144
@@ -315,9 +315,6 @@ def read_line(path: str) -> str:
 
 def _read_bytes(path: str) -> bytes:
     """Return what is in a plain file, as much as settings may be; nothing of anything else."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return b""
-    with os.fdopen(handle, "rb") as file:
-        return file.read(_MAX_BYTES) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    with suppress(OSError, ValueError), os.fdopen(open_read(path), "rb") as file:
+        return file.read(_MAX_BYTES)
+    return b""

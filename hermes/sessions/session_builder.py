@@ -127,9 +127,14 @@ class SessionCheckpoints:
 
     async def save_before(self, paths: Sequence[str], *, anything: bool, folders: Sequence[str] = ()) -> None:
         """Save what is at the paths, or may be changed by a command, before it changes."""
+        await self._save_before(paths, folders, anything=anything)
+
+    async def _save_before(
+        self, paths: Sequence[str], folders: Sequence[str], *, anything: bool, asks: bool = False
+    ) -> None:
         recorder = self.open() if self.keeps_copies else None
         if recorder is not None:
-            await recorder.save_before(paths, anything=anything, folders=folders)
+            await recorder.save_before(paths, anything=anything, folders=folders, asks=asks)
         if anything:
             if self._observer is None:
                 from hermes.checkpoints.observer import WorkspaceObserver
@@ -141,16 +146,16 @@ class SessionCheckpoints:
         """Save the workspace and these folders, and return what of these losses no copy stands for."""
         from hermes.checkpoints.coverage import find_uncovered
 
-        await self.save_before((), anything=True, folders=folders)
+        await self._save_before((), folders, anything=True, asks=True)
         base = self.open().base
         if base is None:
             return {one: one.path for one in losses}
         return await asyncio.to_thread(find_uncovered, losses, base, self._places)
 
-    async def record_after(self, paths: Sequence[str]) -> None:
-        """Record the state of these paths after the change."""
+    async def record_after(self, paths: Sequence[str], *, ran: bool = False) -> None:
+        """Record the state of these paths after the change, and with `ran` that a command has ended."""
         if self.keeps_copies:
-            await self.open().record_after(paths)
+            await self.open().record_after(paths, ran=ran)
 
     async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:
         """Return what has changed since the last time, if a command has run since."""

@@ -13,6 +13,7 @@ from hermes.checkpoints.restore import (
     RestoreOutcome,
     RestoreStep,
     build_path_histories,
+    leave_out,
     plan_restore,
     remove_temporaries,
     restore_files,
@@ -41,10 +42,11 @@ _MAX_EXCERPT = 80
 _MAX_NAMED_FILES, _MAX_PATH_LENGTH = 12, 120
 _SKIP_REASONS = {
     RestoreOutcome.FOREIGN: N_("it was changed since by somebody else"),
-    RestoreOutcome.ONLY: N_("it is new and has no copy, so to delete it would lose it for good"),
+    RestoreOutcome.ONLY: N_("there is no copy of what is there now, so to delete or replace it would lose it for good"),
     RestoreOutcome.UNKNOWN: N_("it is unknown who changed it since: the program ended in the middle of that turn"),
     RestoreOutcome.UNCOPIED: N_("no copy of it was kept"),
 }
+_OBEYED_REASON = N_("programs run what it says or obey it, so no undo writes it")
 _LARGE_REASON = N_("it was too large for a copy")
 _HIDDEN_REASON = N_("it holds keys, so no copy was kept")
 
@@ -235,6 +237,7 @@ class SessionUndo:
                 changes = await self._store.checkpoints.list_changes(row.id)
                 file_reader = recorder.create_reader(copies=False)
                 steps = await asyncio.to_thread(_remaining_steps, changes, file_reader)
+                steps = await asyncio.to_thread(self._leave_obeyed, steps)
                 with recorder.deps.objects.block_collection():
                     return await run_to_completion(self._execute_steps(row.id, steps))
         return RestoreResult()
@@ -321,7 +324,9 @@ class SessionUndo:
             found = build_path_histories(await self._changes_since(since), files)
             with recorder_deps.objects.block_collection():
                 file_reader = recorder.create_reader(copies=True)
-                steps = await asyncio.to_thread(lambda: plan_restore(found, file_reader, force=force))
+                steps = await asyncio.to_thread(
+                    lambda: self._leave_obeyed(plan_restore(found, file_reader, force=force))
+                )
                 acting = [step for step in steps if step.changes_path]
                 if not acting:
                     return self._build_result(steps, None), None
@@ -339,6 +344,15 @@ class SessionUndo:
         for step in acting if between is not None else ():
             self._live.tools.state.seen_files.pop(step.path, None)
         return restored, taken
+
+    def _leave_obeyed(self, steps: Sequence[RestoreStep]) -> list[RestoreStep]:
+        """Return the steps without those that would write what programs obey; in a thread, since the disk is asked."""
+        if all(step.outcome is not RestoreOutcome.RESTORE for step in steps):
+            return list(steps)
+        from hermes.sessions.obeyed_paths import ObeyedPaths
+
+        deps = self._recorder.deps
+        return leave_out(steps, ObeyedPaths(steps, deps.places, self._backend, deps.objects.get).has, _OBEYED_REASON)
 
     async def _execute_steps(self, number: int, steps: Sequence[RestoreStep]) -> RestoreResult:
         """Execute the steps, and store their result."""
@@ -448,8 +462,8 @@ def _current_state(file_reader: "StateReader", path: str) -> FileState | None:
 
 
 def _restore_result(steps: Sequence[tuple[str, RestoreStep]], number: int | None) -> RestoreResult:
-    """Build the result of the steps, with display paths. Folders are named only when they are skipped."""
-    named = [(path, step) for path, step in steps if Kind.FOLDER not in (step.now.kind, step.wanted.kind)]
+    """Build the result of the steps, with display paths. Folders are not named, but what stays in the place of one."""
+    named = [(path, step) for path, step in steps if not _is_folder_step(step)]
     quiet = (RestoreOutcome.RESTORE, RestoreOutcome.DELETE, RestoreOutcome.SAME)
     may = (RestoreOutcome.FOREIGN, RestoreOutcome.ONLY, RestoreOutcome.UNKNOWN)
     return RestoreResult(
@@ -465,6 +479,10 @@ def _restore_result(steps: Sequence[tuple[str, RestoreStep]], number: int | None
     )
 
 
+def _is_folder_step(step: RestoreStep) -> bool:
+    return Kind.FOLDER in (step.now.kind, step.wanted.kind) and step.outcome is not RestoreOutcome.ONLY
+
+
 def _skip_reason(step: RestoreStep) -> str:
     if step.outcome is RestoreOutcome.FAILED:
         return tr("it could not be restored: {error}", error=step.why)
@@ -472,6 +490,8 @@ def _skip_reason(step: RestoreStep) -> str:
         return tr(_LARGE_REASON)
     if step.wanted.kind is Kind.HIDDEN:
         return tr(_HIDDEN_REASON)
+    if step.outcome is RestoreOutcome.UNCOPIED and step.why:
+        return tr(step.why)
     return tr(_SKIP_REASONS.get(step.outcome, _SKIP_REASONS[RestoreOutcome.UNCOPIED]))
 
 

@@ -327,8 +327,9 @@ class _BatchRun:
             result = self._build_result(item, output, await self._locate_provenance(item, output, noted.earlier))
             self._record_outcome(noted, result)
             result = await self._mark_effects(item, noted, result, output.opened_paths)
-            if written and self._context.safeguard is not None:
-                await self._context.safeguard.record_after(written)
+            ran = _changes_anything(item)
+            if (written or ran) and self._context.safeguard is not None:
+                await self._context.safeguard.record_after(written, ran=ran)
             if output.failed:
                 self._batch.failed_ids.add(item.call.call_id)
             self._batch.set_result(item.index, result)

@@ -84,8 +84,8 @@ class Safeguard(Protocol):
         """Save as before a command, and return for each loss the first path without a copy; empty for none."""
         ...
 
-    async def record_after(self, paths: Sequence[str]) -> None:
-        """Record the state of these paths after the change."""
+    async def record_after(self, paths: Sequence[str], *, ran: bool = False) -> None:
+        """Record the state of these paths after the change, and with `ran` that a command has ended."""
         ...
 
     async def list_changes(self, others: Sequence[str], *, running: bool) -> WorkspaceChanges:

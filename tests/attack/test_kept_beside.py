@@ -272,3 +272,142 @@ async def test_what_the_person_makes_obeyed_beside_a_process_is_kept_from_then_o
         # With Landlock alone what is harmless in settings stays.
         text = (cwd / kept).read_text()
         assert text == texts[kept] or (kept == "shared.cfg" and MECHANISM == "landlock" and "fsmonitor" not in text)
+
+
+PLANT = """
+import os, time
+path, text = {path!r}, {text!r}
+os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+while not os.path.exists("stop"):
+    try:
+        if {is_link}:
+            os.symlink(text, path)
+        else:
+            with open(path, "w") as file:
+                file.write(text)
+            os.chmod(path, 0o755)
+    except OSError:
+        pass
+    time.sleep(0.001)
+"""
+HOOK = "#!/bin/sh\ntouch ran\n"
+PLANTED = {
+    ".vscode": "evil",
+    ".envrc": "evil",
+    ".vscode/tasks.json": "../evil/tasks.json",
+    "sub/.claude": "../evil",
+    ".mcp.json": "evil",
+    "githooks/post-commit": HOOK,
+    "team.cfg": EVIL,
+}
+
+
+async def plant(one: Scene, path: str, text: str) -> None:
+    """A process plants it between two turns, so that the checkpoint of the second has it; the look takes it away."""
+    is_link = text not in (HOOK, EVIL)
+    (one.home.cwd / "p.py").write_text(PLANT.format(path=path, text=text, is_link=is_link))
+    await one.call("terminal", says(NO), command="python3 p.py", background=True)
+    await asyncio.sleep(0.3)
+    await one.run("touch stop; sleep 0.5", says(NO))
+    assert one.asked == []
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("path", PLANTED)
+async def test_undo_writes_nothing_that_programs_obey(path: str) -> None:
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        run_git(one, "config", "include.path", "../team.cfg")
+        run_git(one, "config", "core.hooksPath", "githooks")
+        (one.home.cwd / "evil").mkdir()
+        (one.home.cwd / "evil/tasks.json").write_text("hostile")
+        await plant(one, path, PLANTED[path])
+        done = await one.app.session_undo(one.actor).undo_turns()
+        await one.app.close_session(one.actor)
+        assert not os.path.islink(one.home.cwd / path)
+        assert path == "team.cfg" or not os.path.lexists(one.home.cwd / path)
+        run_git(one, "commit", "-q", "--allow-empty", "-m", "y")
+        assert not (one.home.cwd / "ran").exists()
+        assert [one.path for one in done.files.left if "obey" in one.why] == [path] or path == "team.cfg"
+
+
+@pytest.mark.needs("git")
+async def test_what_undo_must_not_write_is_found_out_in_a_session_that_has_run_nothing() -> None:
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        (one.home.cwd / "tools").mkdir()
+        run_git(one, "init", "-q", "tools/sub")
+        run_git(one, "-C", "tools/sub", "config", "core.hooksPath", str(one.home.cwd / "githooks"))
+        await plant(one, "githooks/post-commit", HOOK)
+        await one.app.close_session(one.actor)
+        one.actor = await one.app.open_session(one.actor.session_id)
+        done = await one.app.session_undo(one.actor).undo_turns()
+        assert not (one.home.cwd / "githooks/post-commit").exists()
+        assert [one.path for one in done.files.left] == ["githooks/post-commit"]
+
+
+@pytest.mark.needs("git")
+async def test_undo_brings_a_bare_repository_back_but_for_what_git_runs() -> None:
+    async with scene(trusted=True) as one:
+        run_git(one, "init", "-q", "--bare", "shapes.git")
+        shapes = one.home.cwd / "shapes.git"
+        (shapes / "objects/mine").write_text("mine")
+        (one.home.cwd / "p.py").write_text("import shutil; shutil.rmtree('shapes.git', ignore_errors=True)")
+        await one.run(
+            "git clone -q --bare shapes.git copy.git && cp shapes.git/objects/mine copy.git/objects", says(ONCE)
+        )
+        before = (one.home.cwd / "copy.git/config").read_text()
+        await one.run("python3 p.py; rm -rf copy.git", says(NO))
+        assert not (shapes / "objects/mine").exists() and not (one.home.cwd / "copy.git").exists()
+        await one.app.session_undo(one.actor).undo_turns()
+        for git in (shapes, one.home.cwd / "copy.git"):
+            assert (git / "objects/mine").read_text() == "mine" and (git / "HEAD").exists(), git
+        assert (one.home.cwd / "copy.git/config").read_text() == before
+
+
+@pytest.mark.needs("git")
+async def test_undo_makes_no_repository_of_a_folder_with_settings_that_run_programs() -> None:
+    async with scene(trusted=True) as one:
+        await one.run("git init -q --bare shape", says(ONCE))
+        await one.run("rm -rf shape; mkdir shape", says(ONCE))
+        (one.home.cwd / "shape/config").write_text(EVIL)
+        await one.app.session_undo(one.actor).undo_turns()
+        assert not (one.home.cwd / "shape/HEAD").exists()
+
+
+async def test_undo_keeps_what_was_moved_aside() -> None:
+    """A person saves settings while a command runs, by a rename, and their version is held: there is no other."""
+    async with scene(trusted=True) as one:
+        tasks = one.home.cwd / ".vscode/tasks.json"
+        tasks.parent.mkdir()
+        tasks.write_text("{}")
+
+        async def save() -> None:
+            await asyncio.sleep(1)
+            tasks.with_name("new").write_text('{"mine": 1}')
+            os.replace(tasks.with_name("new"), tasks)
+
+        task = asyncio.create_task(save())
+        await one.run("echo x > y; sleep 2.5", says(NO))
+        await task
+        await one.app.session_undo(one.actor).undo_turns()
+        found = [path.read_text() for path in tasks.parent.iterdir()]
+        assert '{"mine": 1}' in found and not (one.home.cwd / "y").exists()
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+async def test_what_is_obeyed_and_gone_is_put_back(is_folder: bool) -> None:
+    """The kernel keeps no more than 200 such files, by Landlock none; no copy is made of them."""
+    async with scene(trusted=True) as one:
+        cwd = one.home.cwd
+        for number in range(250):
+            (cwd / f"p{number}/.vscode").mkdir(parents=True)
+            (cwd / f"p{number}/.vscode/settings.json").write_text('{"mine": 1}')
+        lose = "shutil.rmtree(path)" if is_folder else "os.unlink(path + '/settings.json')"
+        (cwd / "lose.py").write_text(
+            "import os, shutil\nfor n in range(250):\n    path = f'p{n}/.vsc' + 'ode'\n"
+            f"    try: {lose}\n    except OSError: pass\n"
+        )
+        out = await one.run("python3 lose.py", says(NO))
+        assert one.asked == [] and "is there again" in out
+        assert {(cwd / f"p{number}/.vscode/settings.json").read_text() for number in range(250)} == {'{"mine": 1}'}

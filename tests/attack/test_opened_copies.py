@@ -263,3 +263,60 @@ async def test_a_small_file_of_a_large_folder_is_asked_about_or_copied(command: 
         if len(one.asked) == asked:
             await one.app.session_undo(one.actor).undo_turns()
         assert read_all(other) == before
+
+
+async def test_undo_keeps_the_files_of_a_large_folder_in_one_that_is_opened_later() -> None:
+    """They have become few since, so that the folder around it is copied: nobody knows which of them are new."""
+    async with scene(trusted=True, workspace=WORK, config=SMALL) as one:
+        other = fill(one, size=300_000)
+        (other / "old.txt").write_text("mine")
+        await one.run("echo x > ../other/new", says(SESSION))
+        for number in range(3):
+            (other / f"data/{number}").unlink()
+        before = read_all(other)
+        rounds = ([Call("terminal", {"command": text})] for text in ("echo y > here", "echo x > ../new"))
+        await one.turn(*rounds, person=says(SESSION))
+        await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before
+
+
+async def test_undo_leaves_what_a_person_did_in_a_folder_that_they_refused() -> None:
+    """It is copied before the question, and no command can write it after."""
+    async with scene(trusted=True, workspace=WORK) as one:
+        other = fill(one)
+
+        def refuse(_: object) -> AnswerScope:
+            (other / "data/0").write_text("edited")
+            (other / "new.txt").write_text("mine")
+            return NO
+
+        rounds = ([Call("terminal", {"command": text})] for text in ("echo x > ../other/x", "echo y > here"))
+        await one.turn(*rounds, person=refuse)
+        before = read_all(other)
+        await one.app.session_undo(one.actor).undo_turns()
+        assert read_all(other) == before and not (one.home.cwd / "here").exists()
+
+
+@pytest.mark.parametrize("command", ["rm ideas.md", "echo x > ideas.md", "rm idea?.md", ""])
+async def test_what_a_person_makes_during_a_turn_comes_back(command: str) -> None:
+    """What a command makes is taken away, whatever names it later."""
+    async with scene(trusted=True, workspace=WORK) as one:
+        fill(one)
+        cwd = one.home.cwd
+
+        def person(_: object) -> AnswerScope:
+            (cwd / "ideas.md").write_text("mine")
+            return NO
+
+        call = (
+            Call("terminal", {"command": command})
+            if command
+            else Call("write_file", {"path": "ideas.md", "content": "x"})
+        )
+        rounds = (
+            [Call("terminal", {"command": text})] for text in ("echo y > made", "echo x > ../other/x", "echo z > made")
+        )
+        await one.turn(*rounds, [call], person=person)
+        assert len(one.asked) == 1
+        await one.app.session_undo(one.actor).undo_turns()
+        assert (cwd / "ideas.md").read_text() == "mine" and not (cwd / "made").exists()

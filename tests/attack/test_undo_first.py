@@ -108,3 +108,28 @@ async def test_what_comes_back_does_not_ask(one: Scene, command: str) -> None:
     (one.home.cwd / "link").symlink_to("data")
     assert not await _run(one, command)
     assert (one.home.cwd / "data/big.csv").read_text() == MINE
+
+
+ONE_MB = {"checkpoints": {"max_file_mb": 1}}
+BIG = "v" * 1_100_000
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+async def test_undo_replaces_nothing_of_which_there_is_no_copy(kind: str) -> None:
+    """A large file was renamed over another path, so that its only content lies there."""
+    async with scene(trusted=True, config=ONE_MB) as one:
+        cwd = one.home.cwd
+        (cwd / "video").write_text(BIG)
+        if kind == "file":
+            (cwd / "notes").write_text("mine")
+        elif kind == "link":
+            (cwd / "notes").symlink_to("nowhere")
+        else:
+            (cwd / "notes").mkdir()
+        program = "import os; os.path.isdir('notes') and os.rmdir('notes'); os.rename('vid' + 'eo', 'notes')"
+        (cwd / "p.py").write_text(program)
+        await one.run("python3 p.py", lambda _: NO)
+        assert one.asked == [] and (cwd / "notes").read_text() == BIG
+        done = await one.app.session_undo(one.actor).undo_turns()
+        assert (cwd / "notes").read_text() == BIG
+        assert {one.path: one.forced for one in done.files.left}["notes"]

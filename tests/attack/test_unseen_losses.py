@@ -393,3 +393,60 @@ async def test_many_patterns_in_a_large_folder_lose_nothing() -> None:
             (one.home.cwd / f"f{number:05}").write_text("x" * 100)
         await one.run("rm f000?? f001?? f002?? f003?? f093??", says(NO))
         assert len(one.asked) == 1 and (one.home.cwd / "f09350").exists()
+
+
+async def lose(one: Scene, *commands: str, path: str) -> None:
+    """These commands run, a turn each; then a program deletes a file, which nobody is asked about and undo restores."""
+    before = (one.home.cwd / path).read_text()
+    for command in commands:
+        await one.run(command, lambda _: ONCE)
+    (one.home.cwd / "lose.py").write_text(f"import os, shutil; os.unlink('{path[:3]}' + '{path[3:]}')")
+    asked = len(one.asked)
+    await one.run("python3 lose.py", lambda _: NO)
+    assert len(one.asked) == asked and not (one.home.cwd / path).exists()
+    await one.app.session_undo(one.actor).undo_turns()
+    assert (one.home.cwd / path).read_text() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git init -q; echo build/ >> .gitignore",
+        "touch build/CACHEDIR.TAG",
+        "mkdir -p build/.gitignore .gitignore",
+        "mkdir -p build/" + "d/" * 120,
+        "mkdir -p ./!" + "/d" * 120,
+        "chmod 300 build",
+    ],
+)
+async def test_what_was_copied_before_stays_copied(command: str) -> None:
+    async with scene(trusted=True) as one:
+        (one.home.cwd / "build").mkdir()
+        (one.home.cwd / "build/release.md").write_text("mine")
+        await lose(one, command, path="build/release.md")
+
+
+async def test_an_ignore_file_that_a_tool_writes_takes_no_copy_away() -> None:
+    """No command has run yet, so that there was no listing."""
+    async with scene(trusted=True) as one:
+        git(one.home.cwd, "init", "-q")
+        (one.home.cwd / "build").mkdir()
+        (one.home.cwd / "build/release.md").write_text("mine")
+        await one.call("write_file", lambda _: NO, path=".gitignore", content="build/\n")
+        await lose(one, path="build/release.md")
+
+
+async def test_a_tag_in_a_folder_of_a_command_takes_no_copy_of_a_later_file_away() -> None:
+    async with scene(trusted=True) as one:
+        await one.run("mkdir report; echo x > report/a; touch report/CACHEDIR.TAG", lambda _: ONCE)
+        (one.home.cwd / "report/thesis.md").write_text("mine")
+        await lose(one, path="report/thesis.md")
+
+
+@pytest.mark.parametrize("command", ["mkdir .gitignore", "mkdir data/.gitignore", "mkdir -p .git/info/exclude"])
+async def test_a_folder_in_the_place_of_an_ignore_file_breaks_nothing(command: str) -> None:
+    async with scene(trusted=True) as one:
+        (one.home.cwd / ".git").mkdir()
+        (one.home.cwd / "data").mkdir()
+        (one.home.cwd / "data/thesis.md").write_text("mine")
+        await lose(one, command, "true > x", path="data/thesis.md")

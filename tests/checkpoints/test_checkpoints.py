@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from hermes.checkpoints.coverage import find_repository
+from hermes.checkpoints.coverage import find_repository, find_uncovered
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.checkpoints.path_states import StateReader
 from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
+from hermes.checkpoints.restore import (
+    PathHistory,
+    RestoreOutcome,
+    _build_temporary_name,
+    plan_restore,
+    restore_files,
+)
 from hermes.checkpoints.retention import CheckpointRetention, prune_folder
 from hermes.checkpoints.scan import (
     FolderListing,
@@ -22,7 +29,7 @@ from hermes.checkpoints.scan import (
     find_differences,
     parse_rules,
 )
-from hermes.core.checkpoints import FileChange, FileState, Kind, NewCheckpoint
+from hermes.core.checkpoints import FileChange, FileLoss, FileState, Kind, NewCheckpoint
 from hermes.safety.paths import Places
 from hermes.store.records import NewSession
 from hermes.store.store import Store
@@ -328,3 +335,104 @@ async def test_what_cannot_be_kept_is_said_once_and_holds_nothing_up(tmp_path: P
         await keeper.close()
     finally:
         await store.close()
+
+
+def test_undo_replaces_no_file_by_a_new_name_that_cannot_come_back_by_the_old_one(tmp_path: Path, work: Path) -> None:
+    """By its new name it has a copy, but what is put back there is all that would be left of it."""
+    (work / ".envrc").write_text("mine")
+    (work / "notes").write_text("n")
+    reader = StateReader(places(tmp_path), 10_000_000, ObjectStore(tmp_path / "store"))
+    was = [PathHistory(str(work / name), reader.read_state(str(work / name)), ()) for name in (".envrc", "notes")]
+    (work / ".envrc").rename(work / "notes")
+    outcomes = {one.path: one.outcome for one in plan_restore(was, reader)}
+    assert outcomes == {str(work / ".envrc"): RestoreOutcome.UNCOPIED, str(work / "notes"): RestoreOutcome.ONLY}
+
+
+def keep(tmp_path: Path, known: FolderListing | None, bounds: ScanLimits | None = None) -> FolderListing:
+    reader = StateReader(places(tmp_path), 10_000_000, ObjectStore(tmp_path / "store"))
+    bounds = bounds or ScanLimits(ignored_bytes=100_000, ignored_entries=100)
+    return FolderScan(str(tmp_path / "w"), places(tmp_path), reader, bounds, keeps_known=True).scan_folder(known)
+
+
+def test_what_is_ignored_since_keeps_its_copies_and_gets_no_more(tmp_path: Path, work: Path) -> None:
+    (work / ".git").mkdir()
+    (work / "build").mkdir()
+    for name in ("a", "b", "c"):
+        (work / "build" / name).write_text(name)
+    listing = keep(tmp_path, None)
+    (work / ".gitignore").write_text("build/\n")
+    (work / "build/b").write_text("changed")
+    (work / "build/c").unlink()
+    (work / "build/new").write_text("new")
+    for _ in range(2):
+        listing = keep(tmp_path, listing)
+        assert names(listing) == {".gitignore", "build", "build/a", "build/b"}
+    assert listing.items[b"build/b"].state.size == len("changed") and not listing.knows_absence()(b"build/new")
+    assert names(keep(tmp_path, listing, ScanLimits(ignored_bytes=3))) == {".gitignore", "build", "build/a"}
+    assert names(keep(tmp_path, None)) == {".gitignore"}
+
+
+def test_what_was_listed_before_a_limit_is_met_stays_listed(tmp_path: Path, work: Path) -> None:
+    (work / "thesis").write_text("mine")
+    listing = keep(tmp_path, None)
+    for number in range(30):
+        (work / f"!{number}").write_text("")
+    listing = keep(tmp_path, listing, ScanLimits(entries=10, ignored_bytes=100))
+    assert not listing.whole and b"thesis" in listing.items
+    (work / "thesis").rename(work / "elsewhere")
+    assert b"thesis" not in keep(tmp_path, listing, ScanLimits(entries=10, ignored_bytes=100)).items
+
+
+def test_rules_with_stars_between_names_have_a_limit(tmp_path: Path, work: Path) -> None:
+    (work / ".git").mkdir()
+    (work / ".gitignore").write_text("".join(f"**/x/**/x/**/x{number}\n" for number in range(1990)))
+    (work / ("x/" * 95)).mkdir(parents=True)
+    began = time.process_time()
+    assert look(tmp_path).whole and time.process_time() - began < 2
+
+
+def test_many_losses_are_looked_for_in_many_files_without_copies_fast(tmp_path: Path, work: Path) -> None:
+    for number in range(3_000):
+        (work / f"f{number:04}").write_text("x")
+    base = look(tmp_path, bounds=ScanLimits(total_bytes=10))
+    losses = [FileLoss(str(work / f"f{number:04}")) for number in range(3_000)]
+    began = time.process_time()
+    found = find_uncovered(losses, base, places(tmp_path))
+    assert time.process_time() - began < 3
+    assert [one for one in losses if not found[one]] == losses[:10]
+    assert find_uncovered([FileLoss(str(work))], base, places(tmp_path)).popitem()[1] == str(work / "f0010")
+
+
+def test_folders_named_like_ignore_files_leave_no_handle_open(tmp_path: Path, work: Path) -> None:
+    (work / ".git/info/exclude").mkdir(parents=True)
+    (work / "data/.gitignore").mkdir(parents=True)
+    (work / "data/x").write_text("x")
+    handles = len(os.listdir("/proc/self/fd"))
+    assert names(look(tmp_path)) == {"data", "data/.gitignore", "data/x"}
+    assert len(os.listdir("/proc/self/fd")) == handles
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_nothing_at_the_temporary_name_blocks_a_restore(tmp_path: Path, work: Path, kind: str) -> None:
+    objects = ObjectStore(tmp_path / "store")
+    reader = StateReader(places(tmp_path), 10_000_000, objects)
+    (work / "thesis").write_text("mine")
+    was = PathHistory(str(work / "thesis"), reader.read_state(str(work / "thesis")), ())
+    (work / "thesis").write_text("evil")
+    other = work / _build_temporary_name(str(work / "thesis"))
+    other.mkdir() if kind == "folder" else other.write_text("x")
+    (done,) = restore_files(plan_restore([was], reader, force=True), reader, objects)
+    assert done.outcome is RestoreOutcome.RESTORE and (work / "thesis").read_text() == "mine"
+    assert sorted(os.listdir(work)) == sorted((other.name, "thesis"))
+
+
+def test_what_was_moved_aside_is_no_change_of_a_turn(tmp_path: Path, work: Path) -> None:
+    (work / "a.held").write_text("a")
+    (work / "b.held").write_text("b")
+    before = look(tmp_path)
+    (work / "a.held").unlink()
+    (work / "new").write_text("moved aside")
+    (work / "new").rename(work / "b.held")
+    (work / "c.held").write_text("c")
+    found = find_differences(before, look(tmp_path), lambda _: FileState(Kind.ABSENT))
+    assert found.keys() == {b"a.held"}

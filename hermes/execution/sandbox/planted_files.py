@@ -30,10 +30,10 @@ from hermes.execution.git_settings import (
 )
 from hermes.execution.sandbox.baseline import SEVERAL_NAMES, Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import find_settings, is_git_shaped
+from hermes.safety.autorun_files import find_settings, is_git_shaped, is_setting
 from hermes.safety.paths import is_or_below
 from hermes.safety.start_links import list_linked_names, list_names
-from hermes.util.file_handles import open_folder
+from hermes.util.file_handles import HeldPath, hold_unlinked
 
 _MAX_FOLDERS = 50_000
 _LOOK_SECONDS = 2.0
@@ -137,11 +137,13 @@ class PlantedFiles:
         self._new_repositories: set[str] = set()
         self._known: set[str] = set()
         """Folders that were there before a command made a repository in them: a person may work there."""
-        self._links: tuple[tuple[str, str], ...] = ()
+        self.links: tuple[tuple[str, str], ...] = ()
         """Where the person's own links in the place of settings lead, each with the link."""
         self.unseen_folder = ""
         """A folder that commands write and that is not looked at: nothing may lead there, for other programs to find.
         """
+        self.sockets: Sequence[str] = ()
+        """The sockets that were found at the last look."""
         self.is_alone = True
         """Whether no other session's commands ran here when the baseline was taken."""
         self.is_complete = True
@@ -163,11 +165,6 @@ class PlantedFiles:
         parts = (f"{folder}/{name}" for folder in self._list_git_dirs() for name in _FIXED_PARTS)
         return [*self._kept, *self._included, *itertools.islice(listed, _MAX_FIXED), *parts]
 
-    def list_sockets(self) -> list[str]:
-        """Return the sockets that were found."""
-        listed = (f"{folder}/{name}" for folder, seen in self._folders.items() for name in seen.specials)
-        return list(filter(is_socket, listed))
-
     def record_baseline(self, roots: Sequence[str], kept: Collection[str] = ()) -> list[str]:
         """Take what is below `roots` as the person's own, before a command and while none runs; of `kept`, which start
         files lead to, everything there is obeyed.
@@ -183,7 +180,7 @@ class PlantedFiles:
             self._adopt_baseline(left, roots, kept)
             # Which commands ran, and what a person allowed them, is not known any more.
             notes = self.quarantine_new(
-                roots, lambda path: not self.is_enforced and os.path.basename(path) in _GIT_SETTINGS
+                roots, lambda path: not self.is_enforced and os.path.basename(path) in _GIT_SETTINGS, is_late=True
             )
         if self.is_alone or left is None:
             self._roots, self._files, known = set(), {}, self._files
@@ -246,8 +243,8 @@ class PlantedFiles:
         listed = (f"{folder}/{name}" for folder, seen in self._folders.items() for name in seen.settings)
         found = ((os.path.realpath(path), path) for path in listed if os.path.islink(path))
         links = tuple((real, path) for real, path in found if os.path.isdir(real) and _is_below_any(real, roots))
-        if links != self._links:
-            self._links, self._folders = links, {}
+        if links != self.links:
+            self.links, self._folders = links, {}
             self._scan_folders(roots)
 
     def forget_baseline(self) -> None:
@@ -256,13 +253,14 @@ class PlantedFiles:
             with contextlib.suppress(OSError):
                 self._stored.close()
 
-    def quarantine_new(self, roots: Sequence[str], fixed: Callable[[str], bool]) -> list[str]:
-        """Move aside what programs obey and is new or changed, except what was `fixed` by the kernel; return a line for
-        each.
+    def quarantine_new(self, roots: Sequence[str], fixed: Callable[[str], bool], *, is_late: bool = False) -> list[str]:
+        """Move aside what programs obey and is new or changed, except what was `fixed` by the kernel, and put back what
+        is gone, unless it `is_late`, so that a person may have deleted it; return a line for each.
         """
         self._note_new_repositories(roots)
-        notes: list[str] = []
         known = self._files.copy()
+        gone = [] if is_late else [one for one in sorted(known) if not os.path.lexists(one)]
+        notes = [*filter(None, map(self._put_back, gone))][:_MAX_NOTES]
         found = self._find_obeyed_files()
         for path in sorted({*_list_plain(self._files), *found}):
             note = self._check_file(path, found.get(path, _Role.WHOLE), fixed)
@@ -285,6 +283,20 @@ class PlantedFiles:
         note, left = ("", now) if may_stay else self._clean_file(path, role, now, is_fixed=is_fixed)
         self._files |= {path: left} if left is not None else {}
         return note
+
+    def _put_back(self, path: str) -> str:
+        """Write back what commands have deleted of the person's settings, and what is run of theirs, as the kernel
+        keeps it where it can: there is no copy. Files of git's own come and go. Return a line about it.
+        """
+        was = self._files[path]
+        is_kept = is_setting(path) or _is_below_any(path, (*self._kept, *self._included))
+        with contextlib.suppress(OSError), hold_unlinked(path) as held:
+            if was.data is not None and is_kept and len(held.missing) <= 1:  # more of them: the project itself is gone
+                held.make_missing()
+                _write_new(held, was.data, was.mode if stat.S_ISLNK(was.mode) else was.mode & ~SEVERAL_NAMES)
+                self._files |= {path: _save_file(path, _read_stamp(path) or _NOTHING.stamp)}
+                return N_("{path} was deleted while a command ran, and is there again.", path=path)
+        return ""
 
     def _adopt_baseline(self, left: Baseline, roots: Sequence[str], kept: Collection[str]) -> None:
         """Go on from what was the person's own when the commands began that run, or ran when Hermes was killed."""
@@ -424,7 +436,7 @@ class PlantedFiles:
                 continue
             seen = self._folders.get(path)
             if seen is None or seen.stamp != stamp:
-                seen = _scan_folder(path, stamp, list_linked_names(path, self._links), self.unseen_folder)
+                seen = _scan_folder(path, stamp, list_linked_names(path, self.links), self.unseen_folder)
             found[path] = seen
             queue += seen.folders
         self.is_complete = len(found) >= len(set(queue)) or all(
@@ -432,6 +444,8 @@ class PlantedFiles:
         )
         """Whether the last look saw every folder."""
         self._folders = found
+        specials = (f"{folder}/{name}" for folder, seen in found.items() for name in seen.specials)
+        self.sockets = tuple(filter(is_socket, specials))
 
 
 def _clean_settings(text: str, was: str) -> str:
@@ -488,12 +502,15 @@ def _read_files(paths: Iterable[str], known: dict[str, SavedFile]) -> dict[str, 
 
 def _save_file(path: str, stamp: EntryStamp) -> SavedFile:
     """Return a file as it is, with its content where that is a plain file's and not too long, or where a link leads."""
-    with contextlib.suppress(OSError), _open_parent(path) as (folder, entry):
-        found = os.stat(entry, dir_fd=folder, follow_symlinks=False)
+    with contextlib.suppress(OSError), hold_unlinked(path) as held:
+        found = held.read_status()
         if stat.S_ISLNK(found.st_mode):
-            return SavedFile(stamp, found.st_mode, os.fsencode(os.readlink(entry, dir_fd=folder)))
-        names = SEVERAL_NAMES if found.st_nlink > 1 else 0
-        return SavedFile(stamp, stat.S_IMODE(found.st_mode) | names, _read_bytes(entry, folder))
+            return SavedFile(stamp, found.st_mode, os.fsencode(os.readlink(held.name, dir_fd=held.handle)))
+        names, data = SEVERAL_NAMES if found.st_nlink > 1 else 0, None
+        if stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_FILE_BYTES:
+            with os.fdopen(held.open_read(), "rb") as file:
+                data = file.read(_MAX_FILE_BYTES)
+        return SavedFile(stamp, stat.S_IMODE(found.st_mode) | names, data)
     return SavedFile(stamp)
 
 
@@ -506,11 +523,11 @@ def _decode_text(saved: SavedFile) -> str | None:
 
 def _replace_file(path: str, data: bytes | None, mode: int) -> str:
     """Move a file aside and put these bytes in its place; return its new name. Raises OSError."""
-    with _open_parent(path) as (folder, entry):
-        held = _move_aside(entry, folder)
+    with hold_unlinked(path) as held:
+        name = _move_aside(held)
         if data is not None:
-            _write_new(entry, folder, data, mode)
-    return held
+            _write_new(held, data, mode)
+    return name
 
 
 def _describe_change(path: str, held: str, *, is_cleaned: bool, is_new: bool) -> str:
@@ -555,10 +572,8 @@ def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: st
             names.add(entry.name)
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-            elif entry.is_symlink():
-                links.append(entry.name)
             elif not entry.is_file(follow_symlinks=False):
-                specials.append(entry.name)
+                (specials, links)[entry.is_symlink()].append(entry.name)
     git = is_git_shaped(names)
     # A folder of that name that is no repository yet becomes one by `git init`, which keeps what lies in it.
     git = git or (os.path.basename(path) == ".git" and bool({"hooks", "config"} & names))
@@ -637,49 +652,29 @@ def _list_files(paths: Iterable[str], except_suffix: str = "\0") -> Iterator[str
             yield from names if len(names) < _MAX_HOOK_FILES else [path]
 
 
-@contextlib.contextmanager
-def _open_parent(path: str) -> Iterator[tuple[int, str]]:
-    """Open the folder of a file, reached without following a link; yield its handle and the file's name in it.
-
-    A command that still runs may swap folders for links meanwhile.
+def _move_aside(held: HeldPath) -> str:
+    """Move an entry to a name that nothing obeys; return that name. A command that still runs may swap folders for
+    links meanwhile: its folder is held.
     """
-    handle = open_folder(os.path.dirname(path))
+    name = held.name + HELD_SUFFIX
     try:
-        yield handle, os.path.basename(path)
-    finally:
-        os.close(handle)
-
-
-def _read_bytes(name: str, folder: int) -> bytes | None:
-    """Return a plain file's content; None for anything else and for what is too large."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    handle = os.open(name, flags, dir_fd=folder)
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(handle)
-        return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= _MAX_FILE_BYTES else None
-
-
-def _move_aside(name: str, folder: int) -> str:
-    """Move an entry to a name that nothing obeys; return that name."""
-    held = name + HELD_SUFFIX
-    try:
-        os.rename(name, held, src_dir_fd=folder, dst_dir_fd=folder)
+        held.rename(name)
     except OSError:  # a folder of that name was put in the way
-        held = f"{name}.{os.urandom(4).hex()}{HELD_SUFFIX}"
-        os.rename(name, held, src_dir_fd=folder, dst_dir_fd=folder)
+        name = f"{held.name}.{os.urandom(4).hex()}{HELD_SUFFIX}"
+        held.rename(name)
     with contextlib.suppress(OSError):
-        handle = os.open(held, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        with os.fdopen(handle, "rb"):
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=held.handle)
+        try:
             if stat.S_ISREG(os.fstat(handle).st_mode):
                 os.fchmod(handle, 0o600)
-    return held
+        finally:
+            os.close(handle)
+    return name
 
 
-def _write_new(name: str, folder: int, data: bytes, mode: int) -> None:
+def _write_new(held: HeldPath, data: bytes, mode: int) -> None:
     """Make a file, or a link where the mode is one's."""
     if stat.S_ISLNK(mode):
-        os.symlink(data, os.fsencode(name), dir_fd=folder)
-        return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
-        file.write(data)
+        os.symlink(data, os.fsencode(held.name), dir_fd=held.handle)
+    else:
+        held.make_new(data, mode)

@@ -71,7 +71,7 @@ class PlantedGuard:
 
         def prepare() -> AccessLayout:
             self._record_baseline(build_layout(), is_alone=is_alone)
-            return build_fixed(self.fixed_paths, self._files.list_sockets())
+            return build_fixed(self.fixed_paths, self._files.sockets)
 
         async with self._lock:
             return await asyncio.to_thread(prepare)
