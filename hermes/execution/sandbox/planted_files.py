@@ -444,8 +444,7 @@ class PlantedFiles:
         )
         """Whether the last look saw every folder."""
         self._folders = found
-        specials = (f"{folder}/{name}" for folder, seen in found.items() for name in seen.specials)
-        self.sockets = tuple(filter(is_socket, specials))
+        self.sockets = _list_sockets(found)
 
 
 def _clean_settings(text: str, was: str) -> str:
@@ -581,6 +580,10 @@ def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: st
     pointers = {name for name in links if _leads_below(f"{path}/{name}", unseen)}
     pointers |= {".git"} if ".git" in names and f"{path}/.git" not in folders else set()
     return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(settings)), tuple(sorted(pointers)), tuple(specials))
+
+
+def _list_sockets(found: Mapping[str, _SeenFolder]) -> list[str]:
+    return [path for folder, seen in found.items() for name in seen.specials if is_socket(path := f"{folder}/{name}")]
 
 
 def _leads_below(link: str, unseen: str) -> bool:
