@@ -47,40 +47,20 @@ from hermes.safety.layout import AccessLayout
 from hermes.safety.paths import is_or_below
 
 _SERVICE_VARIABLES = frozenset(
-    {
-        "SSH_AUTH_SOCK",
-        "SSH_AGENT_PID",
-        "GPG_AGENT_INFO",
-        "DBUS_SESSION_BUS_ADDRESS",
-        "DBUS_SYSTEM_BUS_ADDRESS",
-        "WAYLAND_DISPLAY",
-        "DISPLAY",
-        "XAUTHORITY",
-        "XDG_RUNTIME_DIR",
-        "DOCKER_HOST",
-        "CONTAINER_HOST",
-        "TMUX",
-        "STY",
-        "TMPDIR",
-        "TMP",
-        "TEMP",
-    }
+    str.split("""
+    SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS WAYLAND_DISPLAY DISPLAY
+    XAUTHORITY XDG_RUNTIME_DIR DOCKER_HOST CONTAINER_HOST TMUX STY TMPDIR TMP TEMP
+""")
 )
 """Variables that lead to services of this machine, and to temporary folders that are not the session's."""
-_NO_PHONE_HOME_VARIABLES = {
-    "npm_config_update_notifier": "false",
-    "NO_UPDATE_NOTIFIER": "1",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "YARN_ENABLE_TELEMETRY": "0",
-    "GH_NO_UPDATE_NOTIFIER": "1",
-    "HOMEBREW_NO_AUTO_UPDATE": "1",
-    "HOMEBREW_NO_ANALYTICS": "1",
-    "DENO_NO_UPDATE_CHECK": "1",
-    "CHECKPOINT_DISABLE": "1",
-    "DOTNET_CLI_TELEMETRY_OPTOUT": "1",
-    "NEXT_TELEMETRY_DISABLED": "1",
-    "DO_NOT_TRACK": "1",
-}
+_NO_PHONE_HOME_VARIABLES = dict(
+    one.split("=")
+    for one in str.split("""
+    npm_config_update_notifier=false NO_UPDATE_NOTIFIER=1 PIP_DISABLE_PIP_VERSION_CHECK=1 YARN_ENABLE_TELEMETRY=0
+    GH_NO_UPDATE_NOTIFIER=1 HOMEBREW_NO_AUTO_UPDATE=1 HOMEBREW_NO_ANALYTICS=1 DENO_NO_UPDATE_CHECK=1
+    CHECKPOINT_DISABLE=1 DOTNET_CLI_TELEMETRY_OPTOUT=1 NEXT_TELEMETRY_DISABLED=1 DO_NOT_TRACK=1
+""")
+)
 """Variables by which programs stop their own update checks and usage reports, unless a person set them:
 each would cause a question about a host that nobody wanted to reach.
 """

@@ -38,14 +38,10 @@ from hermes.safety.start_links import find_start_targets, later_refusal, list_na
 
 _SOCKET_FOLDERS = ("/run", "/var/run")
 """The folders where services of the machine listen: sockets that are as good as a way out."""
-_NEEDED_PATHS = (
-    "/run/systemd/resolve/stub-resolv.conf",
-    "/run/systemd/resolve/resolv.conf",
-    "/run/resolvconf/resolv.conf",
-    "/run/NetworkManager/resolv.conf",
-    "/run/current-system",
-    "/run/opengl-driver",
-)
+_NEEDED_PATHS = str.split("""
+    /run/systemd/resolve/stub-resolv.conf /run/systemd/resolve/resolv.conf /run/resolvconf/resolv.conf
+    /run/NetworkManager/resolv.conf /run/current-system /run/opengl-driver
+""")
 """The paths in those folders that programs read."""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 _CACHE_SECONDS = 2.0
