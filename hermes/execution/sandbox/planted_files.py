@@ -30,7 +30,7 @@ from hermes.execution.git_settings import (
 )
 from hermes.execution.sandbox.baseline import SEVERAL_NAMES, Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import find_settings, is_git_shaped
+from hermes.safety.autorun_files import find_settings, is_git_shaped, is_obeyed_around
 from hermes.safety.paths import is_or_below
 from hermes.safety.start_links import list_linked_names, list_names
 from hermes.util.file_handles import open_folder
@@ -396,13 +396,22 @@ class PlantedFiles:
         return found | dict.fromkeys(self._find_kept_files(), _Role.WHOLE)
 
     def _list_own_settings(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        copied = self._copied()
+        copied = sorted(self._copied())
         for folder, seen in self._folders.items():
-            if seen.settings and not f"{folder}/".startswith(copied):
-                yield folder, seen.settings
+            if seen.settings:
+                root = next(filter(f"{folder}/".startswith, copied), "")
+                yield folder, tuple(one for one in seen.settings if self._is_obeyed_around(f"{folder}/{one}", root))
+
+    def _is_obeyed_around(self, path: str, root: str) -> bool:
+        """Return whether a setting is obeyed by who works in the folders around a new repository's `root`, by one of
+        its names; it is where there is no such root.
+        """
+        return not root or any(is_obeyed_around(one, root) for one in (path, *list_linked_names(path, self._links)))
 
     def _copied(self) -> tuple[str, ...]:
-        """Where commands made a folder and a repository in it, as `git clone` does: what it brings stays as it is."""
+        """Where commands made a folder and a repository in it, as `git clone` does: what it brings stays as it is, but
+        for what is obeyed by the name of that folder.
+        """
         return tuple(f"{one}/" for one in map(os.path.dirname, self._new_repositories) if one not in self._known)
 
     def _scan_folders(self, roots: Iterable[str]) -> None:
