@@ -151,11 +151,16 @@ _SETTING_ENDINGS = tuple(row.pattern[1:] for row in _SETTINGS if row.pattern.sta
 def find_obeyed_row(path: str) -> ObeyedRow | None:
     """Return the strictest row of the table that a path (absolute) belongs to, or None."""
     names = path.casefold().split("/")
-    found = [row for at, above, row in _list_rows(names) if _lies_in(names, at, above)]
+    found = _match_rows(names)
     if not found:
         return None
     row = max(found, key=lambda one: one.clean)
     return _IN_PACKAGES if row.clean is WriteRule.REFUSED and not _PACKAGES.isdisjoint(names) else row
+
+
+def _match_rows(names: list[str]) -> list[ObeyedRow]:
+    """Return the rows that a path belongs to, by its names; one by which it is obeyed in two ways is there twice."""
+    return [row for at, above, row in _list_rows(names) if _lies_in(names, at, above)]
 
 
 def _list_rows(names: list[str]) -> Iterator[tuple[int, tuple[str, ...], ObeyedRow]]:
@@ -205,7 +210,7 @@ def find_settings(folder: str, names: Iterable[str], links: Collection[str]) -> 
         if (
             whole
             or (known and is_setting(f"{folder}/{name}"))
-            or (name in links and plain in _SETTING_FOLDER_NAMES and _is_setting_folder(f"{folder}/{name}"))
+            or (name in links and plain in _SETTING_FOLDER_NAMES and _count_setting_folders(f"{folder}/{name}"))
         ):
             yield name
 
@@ -216,9 +221,22 @@ def is_setting(path: str) -> bool:
     return row is not None and row.clean is WriteRule.REFUSED and row.reader != REPOSITORY
 
 
-def _is_setting_folder(path: str) -> bool:
+def is_obeyed_around(path: str, root: str) -> bool:
+    """Return whether a path is a setting by the name of the folder `root` (with a slash at its end) or of one above it:
+    who works in the folders around obeys it then. Other settings below `root` are those of who works in there.
+    """
+    return _count_settings(path) > _count_settings(path.removeprefix(root[:-1]) if path.startswith(root) else "")
+
+
+def _count_settings(path: str) -> int:
+    """Return in how many ways a path is a setting or, were it a link, a folder of them."""
+    found = (row for row in _match_rows(path.casefold().split("/")) if row.reader != REPOSITORY)
+    return sum(row.clean is WriteRule.REFUSED for row in found) + _count_setting_folders(path)
+
+
+def _count_setting_folders(path: str) -> int:
     names = path.casefold().split("/")
-    return any(_lies_in(names, len(names), one) for one in SETTING_FOLDERS)
+    return sum(_lies_in(names, len(names), one) for one in SETTING_FOLDERS)
 
 
 def is_git_shaped(names: Collection[str]) -> bool:

@@ -226,6 +226,103 @@ async def test_what_the_person_saves_in_place_beside_a_process_stays() -> None:
         assert tasks.read_text() == ('{"mine": 1}' if MECHANISM != "landlock" else "{}")
 
 
+IN_THE_KERNEL = pytest.mark.skipif(MECHANISM == "landlock", reason="Landlock alone has no mounts that are in the way")
+CHANGES_OF_FOLDERS = (
+    ("git switch two", 0, ".vscode/settings.json"),
+    ("git switch -q two; true", 0, ".vscode/settings.json"),
+    ("git mv app web", 128, "app/.vscode/settings.json"),
+    ("mv app web", 1, "app/.vscode/settings.json"),
+    ('python3 -c \'import os; os.rename("app", "web")\'', 1, "app/.vscode/settings.json"),
+    ("rm -r app; true", 0, "app/.vscode/settings.json"),
+    ("git worktree remove tree", 255, ".git/worktrees/tree/commondir"),
+)
+
+
+def make_branches(one: Scene) -> None:
+    """Make settings in the work tree that two branches have otherwise, and a work tree of a third one."""
+    make_repository(one)
+    for folder in (".vscode", "app/.vscode"):
+        (one.home.cwd / folder).mkdir(parents=True)
+        (one.home.cwd / folder / "settings.json").write_text("{}")
+    for words in (
+        *("worktree add -q tree", "add .vscode app", "commit -qm settings", "switch -qc two"),
+        *("rm -qr .vscode", "commit -qm none", "switch -q main"),
+    ):
+        run_git(one, *words.split())
+
+
+@IN_THE_KERNEL
+@pytest.mark.needs("git", "bubblewrap")
+@pytest.mark.parametrize(("command", "code", "kept"), CHANGES_OF_FOLDERS)
+async def test_what_a_kept_file_is_in_the_way_of_is_said_whatever_the_exit_code(
+    command: str, code: int, kept: str
+) -> None:
+    async with scene(trusted=True) as one:
+        make_branches(one)
+        said = await one.run(command, says(ONCE))
+        assert f"exit code {code}; the sandbox keeps {one.home.cwd.resolve() / kept} from being written, moved" in said
+        assert "the person does it in their own terminal" in said
+
+
+@pytest.mark.needs("git")
+async def test_a_name_that_is_busy_for_another_reason_is_not_explained() -> None:
+    async with scene(trusted=True) as one:
+        make_branches(one)
+        (one.home.cwd / "mnt").mkdir()
+        said = await one.run("echo \"umount: 'mnt': Device or resource busy\"; echo 'mnt: EBUSY'", says(ONCE))
+        assert "sandbox keeps" not in said
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("answer", [ONCE, SESSION])
+async def test_a_repository_that_a_person_lets_go_is_deleted_as_a_whole(answer: AnswerScope) -> None:
+    async with scene(trusted=True) as one:
+        make_branches(one)
+        run_git(one, "clone", "-q", ".", "dep")
+        run_git(one, "clone", "-q", "--bare", ".", ".git/modules/lib")
+        (one.home.cwd / "dep/.git/hooks/pre-commit").write_text("mine")
+        for path in ("dep", ".git/modules/lib", "tree"):
+            said = await one.run(f"rm -rf {path}", says(answer))
+            assert "exit code 0" in said and not (one.home.cwd / path).exists(), said
+        assert len(one.asked) == 3
+        assert "exit code 0" in await one.run("git clone -q . dep && git -C dep log", says(NO))
+
+
+@IN_THE_KERNEL
+@pytest.mark.needs("git", "bubblewrap")
+@pytest.mark.parametrize("path", [".vscode", ".git/hooks", "app"])
+async def test_a_yes_to_a_deletion_lets_no_kept_file_go_alone(path: str) -> None:
+    async with scene(trusted=True) as one:
+        make_branches(one)
+        (one.home.cwd / ".git/hooks/mine").write_text("mine")
+        before = sorted(one.home.cwd.joinpath(path).rglob("*"))
+        await one.run(f"rm -rf {path}", says(ONCE))
+        assert sorted(one.home.cwd.joinpath(path).rglob("*")) == before
+
+
+@pytest.mark.needs("git")
+async def test_what_a_command_makes_again_of_what_it_was_let_delete_is_looked_at() -> None:
+    """Beside a process that began before, and whose own mounts go with the files."""
+    async with scene(trusted=True) as one:
+        make_repository(one)
+        run_git(one, "clone", "-q", ".", "dep")
+        dep = one.home.cwd / "dep"
+        (dep / ".git/hooks/pre-commit").write_text("mine")
+        (one.home.cwd / "p.py").write_text(
+            "import os\nfor path in ('dep/.git/hooks', 'dep/.vscode'): os.makedirs(path, exist_ok=True)\n"
+            "for name in ('.git/hooks/pre-commit', '.git/hooks/post-commit', '.vscode/tasks.json', '.envrc'):\n"
+            "    open('dep/' + name, 'w').write('theirs')\n"
+            f"open('dep/.git/config', 'w').write({EVIL!r})\n"
+        )
+        loop = "while sleep 0.02; do python3 p.py 2>/dev/null; done"
+        await one.call("terminal", says(NO), command=loop, background=True)
+        await one.run("rm -rf dep; python3 p.py", says(ONCE))
+        await one.app.close_session(one.actor)
+        live = (path for path in dep.rglob("*") if path.is_file() and path.suffix not in (".held", ".sample"))
+        texts = [path.read_text() for path in live]
+        assert not any("theirs" in text or "fsmonitor" in text for text in texts)
+
+
 @pytest.mark.needs("git", "bubblewrap")
 async def test_settings_do_not_change_beside_a_process_of_another_session() -> None:
     async with scene(trusted=True) as one:

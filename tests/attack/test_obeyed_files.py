@@ -96,6 +96,69 @@ async def test_what_programs_write(way: Callable[[Scene], Awaitable[None]], *, t
         assert not wrong
 
 
+NEVER = [path for path, row in PATHS.items() if row.clean is WriteRule.REFUSED]
+
+
+def sham_program(*, deepest: bool, part: str) -> str:
+    """A program that writes every path of the table into a folder that looks like one with a repository of its own: the
+    deepest that the row names, or the first.
+    """
+    end = str.rpartition if deepest else str.partition
+    named = [example(row) for row in ROWS if row.clean is WriteRule.REFUSED and "/" in row.pattern]
+    shams = dict.fromkeys(f"{depth}{end(path, '/')[0]}/.git/{part}" for path in named for depth in DEPTHS)
+    return (
+        f"for path in {[*NEVER, *shams]!r}:\n"
+        " os.makedirs(os.path.dirname(path) or '.', exist_ok=True)\n"
+        " open(path, 'w').write('')\n"
+    )
+
+
+@pytest.mark.parametrize("part", ["config", "hooks/README", "info/x"])
+@pytest.mark.parametrize("deepest", [False, True])
+async def test_a_repository_made_in_a_folder_of_settings_keeps_none_of_them(part: str, *, deepest: bool) -> None:
+    """What looks like a clone brings settings for those who work in it, and for nobody in the folders around."""
+    async with scene(trusted=True) as one:
+        await run_program(one, sham_program(deepest=deepest, part=part))
+        assert [path for path in NEVER if (one.home.cwd / path).exists()] == []
+
+
+async def test_a_repository_made_where_a_link_of_the_persons_leads_keeps_no_settings() -> None:
+    """With Landlock alone, where the folder that the link leads to can be written."""
+    async with scene(trusted=True, mechanism="landlock") as one:
+        (one.home.cwd / "dot").mkdir()
+        (one.home.cwd / ".kiro").symlink_to("dot")
+        await run_program(one, "os.makedirs('dot/hooks/.git/hooks')\nopen('dot/hooks/a', 'w').write('')\n")
+        assert not (one.home.cwd / ".kiro/hooks/a").exists()
+
+
+@pytest.mark.needs("git")
+async def test_a_clone_keeps_the_settings_that_are_its_own_alone() -> None:
+    """One in the place of a folder of settings keeps none that programs obey in the folder around, by any name."""
+    async with scene(trusted=True) as one:
+        work, theirs = one.home.cwd, one.home.root / "theirs"
+        for path in (*NEVER, "tasks.json", "settings.json", "config.toml", "plugin/.envrc", "code/tasks.json"):
+            (theirs / path).parent.mkdir(parents=True, exist_ok=True)
+            (theirs / path).write_text(TEXT)
+        (theirs / ".zed").rename(theirs / "zed")
+        (theirs / ".zed").symlink_to("zed")
+        for words in ("init -q", "add -fA", "-c user.name=a -c user.email=a@b commit -qm x"):
+            subprocess.run(["git", "-C", theirs, *words.split()], check=True, env=one.home.environ)
+        one.context.backend.grant_read(str(theirs.resolve()))
+        (work / "vendor").mkdir()
+        places = ("vendor/x", ".vscode", "a/.claude", "sub/mise", "sub/.husky", "b/.opencode")
+        await run_program(
+            one,
+            f"for place in {places!r}:\n subprocess.run(['git', 'clone', '-q', {str(theirs)!r}, place], check=True)\n",
+        )
+        await one.run("git -C vendor/x status")
+        assert [path for path in NEVER if not (work / "vendor/x" / path).exists()] == []
+        assert (work / "vendor/x/.zed").is_symlink()
+        around = (".vscode/tasks.json", "a/.claude/settings.json", "sub/mise/config.toml", "b/.opencode/plugin/.envrc")
+        assert [path for path in (*around, "sub/.husky/.husky/q") if (work / path).exists()] == []
+        own = (".vscode/.envrc", "a/.claude/.claude/settings.json", "sub/mise/.vscode/tasks.json", "b/.opencode/.envrc")
+        assert [path for path in (*own, ".vscode/code/tasks.json") if not (work / path).exists()] == []
+
+
 @pytest.mark.parametrize("tainted", [False, True], ids=["clean", "tainted"])
 @pytest.mark.parametrize("tool", ["write_file", "patch"])
 async def test_what_file_tools_write(tool: str, *, tainted: bool) -> None:

@@ -299,8 +299,8 @@ class SandboxBackend:
     def explain_denials(self, command: str, cwd: str, output: str, *, failed: bool) -> list[str]:
         """Explain which path is closed, that git's settings are kept, and which variables commands do not get."""
         settings = explain_kept_settings(output)
-        is_closed = failed and not settings and self._layouts.find_denied_path(command, cwd, output) is None
-        closed = self._layouts.explain_closed_path(output, cwd) if is_closed else ""
+        is_open = failed and self._layouts.find_denied_path(command, cwd, output) is not None
+        closed = self._layouts.explain_closed_path(output, cwd, failed=failed) if not (settings or is_open) else ""
         if failed and not closed:
             is_alone = self._probe.is_landlock_alone
             closed = self._layouts.explain_kept_folder(output, cwd) if is_alone else explain_unseen_processes(output)

@@ -30,7 +30,7 @@ from hermes.execution.git_settings import (
 )
 from hermes.execution.sandbox.baseline import SEVERAL_NAMES, Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import find_settings, is_git_shaped, is_setting
+from hermes.safety.autorun_files import find_settings, is_git_shaped, is_obeyed_around, is_setting
 from hermes.safety.paths import is_or_below
 from hermes.safety.start_links import list_linked_names, list_names
 from hermes.util.file_handles import HeldPath, hold_unlinked
@@ -415,13 +415,16 @@ class PlantedFiles:
         return found | dict.fromkeys(self._find_kept_files(), _Role.WHOLE)
 
     def _list_own_settings(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        copied = self._copied()
+        copied = sorted(self._copied())
         for folder, seen in self._folders.items():
-            if seen.settings and not f"{folder}/".startswith(copied):
-                yield folder, seen.settings
+            if seen.settings:
+                root = next(filter(f"{folder}/".startswith, copied), "")
+                yield folder, tuple(one for one in seen.settings if self._is_obeyed_around(f"{folder}/{one}", root))
 
     def _copied(self) -> tuple[str, ...]:
-        """Where commands made a folder and a repository in it, as `git clone` does: what it brings stays as it is."""
+        """Where commands made a folder and a repository in it, as `git clone` does: what it brings stays as it is, but
+        for what is obeyed by the name of that folder.
+        """
         return tuple(f"{one}/" for one in map(os.path.dirname, self._new_repositories) if one not in self._known)
 
     def _scan_folders(self, roots: Iterable[str]) -> None:
@@ -580,6 +583,13 @@ def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: st
     pointers = {name for name in links if _leads_below(f"{path}/{name}", unseen)}
     pointers |= {".git"} if ".git" in names and f"{path}/.git" not in folders else set()
     return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(settings)), tuple(sorted(pointers)), tuple(specials))
+
+
+def _is_obeyed_around(path: str, root: str, links: Iterable[tuple[str, str]]) -> bool:
+    """Return whether what lies in a new repository's folder is obeyed by who works in the folders around, by one of
+    its names.
+    """
+    return any(is_obeyed_around(one, root) for one in (path, *list_linked_names(path, links)))
 
 
 def _list_sockets(found: Mapping[str, _SeenFolder]) -> list[str]:

@@ -461,8 +461,8 @@ _NAME_BEFORE_REASON = re.compile(
 )
 
 
-_BUSY = "Device or resource busy"
-_NAME_BEFORE_BUSY = re.compile(rf"([^\s:'\"`‘’]{{1,500}})['’]?: {_BUSY}")
+_BUSY = re.compile("Device or resource busy|EBUSY")
+_NAME_BEFORE_BUSY = re.compile(r"([^\s:'\"`‘’]{1,500}): Device or resource busy")
 
 
 _SHELL_PREFIX = re.compile(r"^/[^\s:]{1,500}: (?:line )?\d{1,9}: ")
@@ -491,6 +491,7 @@ _UNSEEN_PROCESSES = (
     "started with `background`, and what other commands left ends with the session"
 )
 _BRANCH_DONE = "that is done, but for the branch's section in git's settings, which are kept in the sandbox; go on"
+_HOW_TO_MOVE = "the person does it in their own terminal; the rest may be done, so look (`git status`) before you go on"
 _HOW_TO_CHANGE_SETTINGS = (
     "git's settings are kept in the sandbox: `git config`, `git remote`, `git submodule add` and `update --init`, and "
     "`git branch -u`, as a command of their own and for this repository, ask the person and then work"
@@ -510,12 +511,15 @@ def find_unwritable_path(output: str, layout: AccessLayout, cwd: str, home: str,
     return next((path for path in outside if os.access(path, os.W_OK) and not refused(path)), "")
 
 
-def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: SandboxPolicy) -> str:
-    """Explain why the path of a refused write is opened to nobody; empty when the output names no such path."""
+def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: SandboxPolicy, *, failed: bool) -> str:
+    """Explain why the path of a refused write is opened to nobody; empty when the output names no such path. A command
+    that has not `failed` may have gone on without what it could not write.
+    """
     for path in _find_kept_files(output, layout, cwd):
         if why := write_refusal(path, policy.places) or later_refusal(path, policy.places):
-            return f"the sandbox keeps {path} from being written and never opens it: {why}; do not try again"
-    for path, read_only in _find_denied_paths(output, layout, cwd):
+            kept = f"the sandbox keeps {path} from being written, moved or deleted, also with a folder around it"
+            return f"{kept}: {why}; do not try again: {_HOW_TO_MOVE}"
+    for path, read_only in _find_denied_paths(output, layout, cwd) if failed else ():
         if read_only and (why := explain_grant_refusal(path, policy)):
             by_settings = "no answer opens it, only terminal.sandbox.writable in the settings does"
             never = by_settings if _is_open_to_settings(path, policy) else "never opens it"
@@ -578,14 +582,16 @@ def find_unseen_path(
 
 
 def _find_kept_files(output: str, layout: AccessLayout, cwd: str) -> Iterator[str]:
-    """Yield what is kept in the writable folders in which a command could not put a new file in the place of another:
-    the kernel calls that busy, and programs name the new file.
+    """Yield what is kept of what a command could not replace, move or delete: the kernel calls that busy, and programs
+    name it, a folder around it, or a new file beside it.
     """
-    for line in output.splitlines()[-_MAX_LINES:] if _BUSY in output else ():
-        for name in _NAME_BEFORE_BUSY.findall(line):
-            folder = os.path.dirname(os.path.realpath(os.path.join(cwd, name)))
-            kept = (path for path, access in layout.access_by_path.items() if access is PathAccess.READ)
-            yield from (path for path in kept if os.path.dirname(path) == folder)
+    kept = [one for one, access in layout.access_by_path.items() if access is PathAccess.READ]
+    for line in filter(_BUSY.search, output.splitlines()[-_MAX_LINES:]):
+        for name in (*_QUOTED_NAME.findall(line), *_NAME_BEFORE_BUSY.findall(line)):
+            path = os.path.realpath(os.path.join(cwd, name.replace("\0", "")))
+            yield from (one for one in kept if is_or_below(one, path))
+            folder = path if os.path.isdir(path) else os.path.dirname(path)
+            yield from (one for one in kept if os.path.dirname(one) == folder)
 
 
 def _find_denied_paths(output: str, layout: AccessLayout, cwd: str) -> Iterator[tuple[str, bool]]:

@@ -94,7 +94,9 @@ class SessionLayout:
     def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
         layout = self.build_unfixed(command)
-        fixed = [one for one in self._fixed_paths if one not in command.git_settings]
+        # What is left of a repository that was to be deleted is looked at like anything else.
+        lifted = (*command.git_settings, *command.deleted_paths)
+        fixed = [one for one in self._fixed_paths if not any(is_or_below(one, path) for path in lifted)]
         copies = self._copies.refresh(tmpdir) if self._policy.readable else ()
         seen = hide_sockets(layout, self._sockets, self._outer if self._policy.network is NetworkMode.ON else None)
         return msgspec.structs.replace(add_fixed_paths(seen, fixed), copies=copies)
@@ -162,11 +164,13 @@ class SessionLayout:
         is_open = any(is_or_below(path, one.path) for one in self.list_opened())
         return DeniedPath(path, is_write=False) if path and not is_open else None
 
-    def explain_closed_path(self, output: str, cwd: str) -> str:
-        """Explain which path a failed command was kept from, and who could open it; "" when there is none."""
+    def explain_closed_path(self, output: str, cwd: str, *, failed: bool) -> str:
+        """Explain which path a command was kept from, and who could open it; "" when there is none. One that has not
+        `failed` may still have passed over a file that is kept.
+        """
         layout = self.current_layout()
-        why = explain_closed_path(output, layout, cwd, self._policy)
-        if why or self._policy.unreadable or not self._policy.homes:
+        why = explain_closed_path(output, layout, cwd, self._policy, failed=failed)
+        if why or not failed or self._policy.unreadable or not self._policy.homes:
             return why
         path = hidden_path(output, layout, cwd, self._policy.homes)
         if not path:
