@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import os
 import socket
+import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -96,6 +97,13 @@ async def bwrap(tmp_path: Path) -> AsyncIterator[Case]:
     await made.backend.close()
 
 
+@pytest.fixture
+def unseen_folder() -> Iterator[Path]:
+    """A folder that no sandbox of other tests shows: sockets that vanish there cost these no second start."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder).resolve()
+
+
 async def test_everyday_work(case: Case) -> None:
     ended = await case.run(
         "mkdir -p a/b && echo hi > a/b/c && mv a/b/c d && ln d e && ln -s d f && chmod 755 d && cat f"
@@ -139,12 +147,12 @@ def _lines(path: Path) -> list[str]:
 @pytest.mark.parametrize("pty", [False, True])
 @pytest.mark.parametrize("network", [NetworkMode.OFF, NetworkMode.ON])
 async def test_a_socket_that_vanishes_before_it_is_hidden_costs_a_second_start(
-    bwrap: Case, tmp_path: Path, network: NetworkMode, pty: bool
+    bwrap: Case, unseen_folder: Path, network: NetworkMode, pty: bool
 ) -> None:
     """The script removes the socket after it was listed, and before bubblewrap would lay an empty file over it."""
-    folder = tmp_path.resolve()
-    path = bwrap.folder / "other/s"
-    made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=("/var/tmp",), network=NetworkMode.ON)
+    folder = unseen_folder
+    path = folder / "other/s"
+    made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=(), network=NetworkMode.ON)
     told = f"tr '\\0' '\\n' <\"/proc/self/fd/$2\" >{folder}/told.$$; echo told.$$ >>{folder}/starts"
     probe = ScriptedProbe(folder, f"{told}; rm -f {path}")
     made.backend = SandboxBackend(os.environ, made.policy, probe=probe)
@@ -192,9 +200,9 @@ async def test_a_socket_in_the_workspace_is_hidden_unless_a_command_listens_on_i
             await made.backend.close()
 
 
-async def test_sockets_that_vanish_at_each_start_end_the_tries(bwrap: Case, tmp_path: Path) -> None:
-    folder = tmp_path.resolve()
-    made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=("/var/tmp",))
+async def test_sockets_that_vanish_at_each_start_end_the_tries(bwrap: Case, unseen_folder: Path) -> None:
+    folder = unseen_folder
+    made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=())
     starts = folder / "starts"
     starts.touch()
     probe = ScriptedProbe(folder, f"rm {folder}/other/s$(wc -l <{starts}); echo start >>{starts}")

@@ -419,7 +419,8 @@ class PlantedFiles:
         for folder, seen in self._folders.items():
             if seen.settings:
                 root = next(filter(f"{folder}/".startswith, copied), "")
-                yield folder, tuple(one for one in seen.settings if self._is_obeyed_around(f"{folder}/{one}", root))
+                listed = ((one, f"{folder}/{one}") for one in seen.settings)
+                yield folder, tuple(one for one, path in listed if _is_obeyed_around(path, root, self.links))
 
     def _copied(self) -> tuple[str, ...]:
         """Where commands made a folder and a repository in it, as `git clone` does: what it brings stays as it is, but
@@ -586,10 +587,10 @@ def _scan_folder(path: str, stamp: EntryStamp, linked: Iterable[str], unseen: st
 
 
 def _is_obeyed_around(path: str, root: str, links: Iterable[tuple[str, str]]) -> bool:
-    """Return whether what lies in a new repository's folder is obeyed by who works in the folders around, by one of
-    its names.
+    """Return whether a setting is obeyed by who works in the folders around a new repository's `root`, by one of its
+    names; it is where there is no such root.
     """
-    return any(is_obeyed_around(one, root) for one in (path, *list_linked_names(path, links)))
+    return not root or any(is_obeyed_around(one, root) for one in (path, *list_linked_names(path, links)))
 
 
 def _list_sockets(found: Mapping[str, _SeenFolder]) -> list[str]:
