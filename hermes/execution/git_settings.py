@@ -293,12 +293,11 @@ def _list_entries(folder: str) -> list[str]:
 
 def _read_file(path: str) -> tuple[SettingPart, ...]:
     """Return the parts of a settings file; none where there is none. A file that has not changed is not read again."""
-    try:
+    with suppress(OSError):
         found = os.stat(path)
-    except OSError:
-        return ()
-    read = _read_parts_of if time.time_ns() - found.st_ctime_ns > _RACE_NS else _read_parts_of.__wrapped__
-    return read(path, found.st_dev, found.st_ino, found.st_ctime_ns)
+        read = _read_parts_of if time.time_ns() - found.st_ctime_ns > _RACE_NS else _read_parts_of.__wrapped__
+        return read(path, found.st_dev, found.st_ino, found.st_ctime_ns)
+    return ()
 
 
 @lru_cache(maxsize=1_024)

@@ -58,10 +58,8 @@ def has_group_members(leader: int) -> bool:
     """Return whether the group has a process, even one that waits to be reaped. Costs one system call."""
     try:
         os.killpg(leader, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 

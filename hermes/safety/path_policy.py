@@ -24,7 +24,7 @@ from hermes.safety.paths import (
     write_refusal,
 )
 from hermes.safety.shell.findings import Verdict
-from hermes.safety.start_links import later_refusal
+from hermes.safety.start_links import explain_start_link, later_refusal
 from hermes.util.file_handles import find_real_path
 
 Operation = Literal["read", "write"]
@@ -72,13 +72,20 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
             real = found
         if not found:
             return PathJudgement(Verdict.DENY, "protected-path", "where it leads cannot be told")
-        why = path_refusal(named, found, op, places)
-        if why:
+        if why := path_refusal(named, found, op, places):
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
-    why = _nature_refusal(real, places) or (later_refusal(real, places) if op == "write" else "")
-    if why:
+    if why := _nature_refusal(real, places):
         return PathJudgement(Verdict.DENY, "protected-path", why, real)
-    if op == "write" and write_refusal(real, places):
+    return _judge_written(real, places) if op == "write" else PathJudgement(Verdict.ALLOW, real=real)
+
+
+def _judge_written(real: str, places: Places) -> PathJudgement:
+    """Judge a path (resolved) that is written, by what leads to it and what it holds."""
+    if why := later_refusal(real, places):
+        return PathJudgement(Verdict.DENY, "protected-path", why, real)
+    if why := explain_start_link(real, places):
+        return PathJudgement(Verdict.ASK, "start-link", why, real)
+    if write_refusal(real, places):
         return PathJudgement(Verdict.ASK, "protected-path", "it holds the project's keys", real)
     return PathJudgement(Verdict.ALLOW, real=real)
 
@@ -117,10 +124,9 @@ def _expand_tilde(path: str, places: Places) -> str:
 
 def resolve_real_path(named: str) -> str:
     """Return where a path leads, all links followed; empty where that cannot be told."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return find_real_path(named)
-    except (OSError, ValueError):
-        return ""
+    return ""
 
 
 def path_refusal(named: str, real: str, op: Operation, places: Places) -> str:

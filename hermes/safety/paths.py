@@ -42,6 +42,8 @@ class Places(Struct, frozen=True, kw_only=True):
     """More homes of people on this machine: of the account when `HOME` names another one, and of others."""
     hermes_homes: tuple[str, ...] = ()
     """All homes of Hermes that are known, wherever they lie."""
+    programs: tuple[str, ...] = ()
+    """The folders of PATH that lie in the person's home."""
     foreign: bool = False
     confined: bool = False
 

@@ -204,10 +204,12 @@ def resolve_places(environ: Mapping[str, str], home: HermesHome, folder: str) ->
 
     workspace = os.path.realpath(folder)
     user = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
+    path = map(os.path.normpath, environ.get("PATH", "").split(os.pathsep))
     return Places(
         home=user,
         hermes=os.path.realpath(home.root),
         workspace=workspace,
         other_homes=find_other_homes(user, workspace),
         hermes_homes=list_known_homes(locate_known_homes(environ)),
+        programs=tuple(dict.fromkeys(one for one in path if one.startswith(f"{user}/"))),
     )

@@ -25,7 +25,7 @@ from hermes.safety.autorun_files import (
 )
 from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places
-from hermes.safety.start_links import find_setting_links, find_start_targets, list_linked_names, list_names
+from hermes.safety.start_links import find_setting_links, find_start_links, list_linked_names, list_names
 
 _GIT_SETTINGS = ("config", "config.worktree")
 _DATA_PARTS = ("HEAD", "objects", "refs")
@@ -76,7 +76,7 @@ class ObeyedPaths:
         home, workspace = self._places.home, self._places.workspace
         layout = backend.current_layout()
         opened = layout.paths_with(PathAccess.WRITE) if layout is not None else ()
-        start, found = find_start_targets(home), PlantedFiles(home=home)
+        start, found = dict(find_start_links(self._places)), PlantedFiles(home=home)
         found.record_baseline([workspace, *opened], start)
         self._led = frozenset((*found.list_obeyed(), *start))
         self._links = (*found.links, *find_setting_links(workspace))

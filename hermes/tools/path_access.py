@@ -128,13 +128,19 @@ def hold_for_reading(path: str, display_path: str, context: ToolContext) -> Held
 
 def explain_obeyed(real: str, context: ToolContext) -> str:
     """Return why a path (resolved) is not written, as the disk is now: programs obey it because something leads to it,
-    start files, links in the place of settings, or a repository. Empty when nothing does.
+    links of the home or in the place of settings, or a repository. Empty when nothing does, and for what a link of the
+    home leads to when the person has allowed the call that.
     """
     from hermes.execution.git_programs import is_led_to
-    from hermes.safety.start_links import later_refusal
+    from hermes.safety.start_links import explain_start_link, later_refusal
 
-    is_led = context.backend.is_kept(real) or is_led_to(real, context.places.home)
-    return later_refusal(real, context.places) or (OBEYED_REASON if is_led else "")
+    if why := later_refusal(real, context.places):
+        return why
+    if is_led_to(real, context.places.home):
+        return OBEYED_REASON
+    if why := explain_start_link(real, context.places):
+        return why if real not in context.allowed_writes else ""
+    return OBEYED_REASON if context.backend.is_kept(real) else ""
 
 
 def name_folder(real: str, context: ToolContext) -> str:

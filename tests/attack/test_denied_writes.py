@@ -317,7 +317,7 @@ async def test_dotfiles_in_the_workspace_are_seen_by_their_links_and_kept() -> N
         said = await one.run("cat ~/.tmux.conf; ls -A ~", says(NO))
         assert "set a 1" in said and ".secret" not in said and ".notes" not in said and one.asked == []
         said = await one.run("sed -i s/1/2/ tmux/tmux.conf", says(YES))
-        assert "tmux/tmux.conf from being written" in said and "a start file in the home leads to it" in said
+        assert "tmux/tmux.conf from being written" in said and f"{home}/.tmux.conf leads to it" in said
         assert (home / ".tmux.conf").read_text() == "set a 1\n"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes.core.outcomes import AnswerScope
-from hermes.safety.start_links import find_start_targets
+from hermes.safety.start_links import find_start_links
 from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 
 LEAVE = """
@@ -356,7 +356,7 @@ async def test_what_the_person_makes_obeyed_beside_a_process_is_kept_from_then_o
         await one.call("terminal", says(NO), command="sleep 60", background=True)
         if setting == "~/.vimrc":
             (home / ".vimrc").symlink_to(cwd / "vimrc")
-            await wait_until(lambda: str(cwd / "vimrc") in find_start_targets(str(home)))
+            await wait_until(lambda: str(cwd / "vimrc") in dict(find_start_links(one.context.places)))
         else:
             value = f"{cwd}/githooks" if setting == "core.hooksPath" else f"{cwd}/shared.cfg"
             run_git(one, "config", "--global", setting, value)

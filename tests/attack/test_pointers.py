@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from hermes.execution.sandbox.backend import SandboxBackend
+from hermes.execution.sandbox.planted_files import HELD_SUFFIX
 from hermes.execution.sandbox.policy import find_own_git_folders
-from tests.attack.obedient_scene import NO, ONCE, SESSION, Scene, says, scene
+from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 
 
 async def run_program(one: Scene, text: str) -> str:
@@ -231,3 +232,110 @@ async def test_a_command_makes_no_later_session_write_the_repositories_of_submod
         (one.home.cwd / "write.py").write_text(write)
         await one.run("python3 write.py", says(NO))
         assert not (top / ".git/modules/lib/refs/heads/theirs").exists()
+
+
+OBEYED = (
+    *(
+        ".ssh/config",
+        ".config/git/config",
+        ".config/git/hooks/pre-commit",
+        ".claude/settings.json",
+        ".claude/CLAUDE.md",
+    ),
+    *(".codex/config.toml", ".gemini/GEMINI.md", ".cursor/mcp.json", ".config/opencode/opencode.json", ".tigrc"),
+    *(".config/systemd/user/default.target.wants/job.service", ".config/Code/User/settings.json", ".kube/config"),
+    *(".gnupg/gpg-agent.conf", ".gradle/init.gradle", ".zsh/plugins/a.zsh", ".oh-my-zsh/custom/a.zsh", ".wezterm.lua"),
+    *(".local/bin/tool", "bin/tool", ".config/lazygit/config.yml", ".xonshrc", ".config/mpv/scripts/a.lua", ".bashrc"),
+    *(".nobody-knows-this/one", ".hermes/skills/mine/SKILL.md"),
+)
+FOLDERS = (".claude/skills", ".vim", ".config/nvim", ".emacs.d", ".nobody-knows-this/plugins")
+
+
+def link_home(one: Scene, links: dict[str, Path]) -> None:
+    """The person keeps in the workspace what programs look for in their home."""
+    for name, target in links.items():
+        link = one.home.home / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["there", "not there yet"])
+async def test_what_links_in_hidden_places_of_the_home_lead_to_is_kept(there: bool) -> None:
+    async with scene(trusted=True) as one:
+        cwd = one.home.cwd.resolve()
+        files = {name: cwd / "dot" / f"f{number}" for number, name in enumerate(OBEYED)}
+        folders = {name: cwd / "dot" / f"d{number}" for number, name in enumerate(FOLDERS)}
+        for path in (*files.values(), *(folder / "sub/one" for folder in folders.values())) if there else ():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("mine")
+        link_home(one, files | folders)
+        for _ in range(2):
+            await run_program(
+                one,
+                f"for path in {[*map(str, files.values())]}:\n"
+                f"    for way in ('open', 'replace'):\n"
+                "        try:\n"
+                "            os.makedirs('dot', exist_ok=True); open('new', 'w').write('theirs')\n"
+                "            open(path, 'w').write('theirs') if way == 'open' else os.replace('new', path)\n"
+                "        except OSError as error: print(error)\n"
+                f"for path in {[*map(str, folders.values())]}:\n"
+                "    try:\n"
+                "        os.makedirs(path + '/sub', exist_ok=True); open(path + '/sub/one', 'w').write('theirs')\n"
+                "        open(path + '/two', 'w').write('theirs')\n"
+                "    except OSError as error: print(error)\n",
+            )
+        found = {path.read_text() for path in files.values() if path.exists()}
+        found |= {each.read_text() for one in folders.values() for each in one.rglob("*") if not _is_held(each)}
+        assert found == ({"mine"} if there else set())
+
+
+def _is_held(path: Path) -> bool:
+    return path.is_dir() or path.name.endswith(HELD_SUFFIX)
+
+
+async def test_what_is_data_in_hidden_places_is_the_commands() -> None:
+    """And so is a workspace to which a program's folder leads, but for a name that is known to be obeyed."""
+    async with scene(trusted=True) as one:
+        cwd = one.home.cwd.resolve()
+        names = (
+            ".cache/x",
+            ".local/share/Trash/files/x",
+            ".npm-lib/node_modules/x",
+            ".bash_history",
+            ".cargo/registry/x",
+        )
+        targets = {name: cwd / f"data{number}" for number, name in enumerate(names)}
+        link_home(one, {**targets, ".program/extensions/mine": cwd, ".other": cwd.parent})
+        (one.home.home / ".venvs/x/lib").mkdir(parents=True)
+        said = await one.run("for one in 0 1 2 3 4; do echo data > data$one || exit; done; echo own > README.md")
+        assert "exit code 0" in said and "made by a command" not in said
+        assert {path.read_text() for path in targets.values()} == {"data\n"}
+        await one.call("write_file", path="data0", content="mine")
+        assert targets[names[0]].read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", [".local/bin/tool", ".config/unknown/hooks/x", ".bashrc"])
+@pytest.mark.parametrize("there", [True, False], ids=["there", "not there yet"])
+async def test_file_tools_ask_before_they_change_what_a_link_of_the_home_leads_to(name: str, there: bool) -> None:
+    async with scene(trusted=True, config={"command_allowlist": ["write /**", "write /*"]}) as one:
+        file = one.home.cwd.resolve() / "src" / "tool.py"
+        file.parent.mkdir()
+        if there:
+            file.write_text("mine\n")
+        link_home(one, {name: file})
+        calls = [{"name": "write_file", "path": "src/tool.py", "content": "theirs\n"}]
+        calls += [{"name": "patch", "path": "src/tool.py", "old_string": "mine", "new_string": "theirs"}] * there
+        for call in calls:
+            assert "Not allowed" in await one.call(**call, person=says(NO))
+            assert "Not allowed" in await one.call(**call)
+        why = f"{one.home.home.resolve()}/{name} leads to it, so programs run or obey it: only file tools change it"
+        asked = [event.reason for event in one.asked]
+        assert asked == [f"it writes {file}: {why}, and ask before"] * len(calls)
+        assert not there or file.read_text() == "mine\n"
+        said = await one.run("echo theirs >> src/tool.py", says(ONCE))
+        assert (file.read_text() if there else file.exists()) == ("mine\n" if there else False)
+        assert not there or MECHANISM == "landlock" or why in said
+        await one.call(**calls[-1], person=says(ONCE))
+        await one.run("true")
+        assert file.read_text() == "theirs\n"

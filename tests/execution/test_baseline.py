@@ -12,7 +12,7 @@ import pytest
 from hermes.execution.sandbox.baseline import BaselineFile
 from hermes.execution.sandbox.planted_files import LookBudget, PlantedFiles
 from hermes.safety.paths import Places
-from hermes.safety.start_links import find_start_targets, later_refusal
+from hermes.safety.start_links import explain_start_link, find_start_links
 
 KILLED = """
 import os, sys
@@ -190,12 +190,12 @@ def test_what_start_files_lead_to_is_protected(tmp_path: Path) -> None:
     (home / ".bashrc").symlink_to(dotfiles / "bashrc")
     (home / ".config/autostart").symlink_to("../dotfiles/autostart")
     (home / ".config/fish/config.fish").symlink_to(dotfiles / "config.fish")
-    targets = find_start_targets(str(home))
-    assert targets == tuple(str(dotfiles / name) for name in ("autostart", "bashrc", "config.fish"))
     places = Places(home=str(home), hermes=str(home / ".hermes"), workspace=str(home))
+    targets = tuple(target for target, _ in find_start_links(places))
+    assert targets == tuple(str(dotfiles / name) for name in ("autostart", "bashrc", "config.fish"))
     for name in ("bashrc", "autostart/x.desktop", "autostart/new.desktop", "config.fish"):
-        assert later_refusal(str(dotfiles / name), places)
-    assert not later_refusal(str(dotfiles / "README.md"), places)
+        assert explain_start_link(str(dotfiles / name), places)
+    assert not explain_start_link(str(dotfiles / "README.md"), places)
 
     (home / ".zshrc").symlink_to(dotfiles / "README.md")
     plants = PlantedFiles()

@@ -12,7 +12,7 @@ from hermes.execution.sandbox.policy import SandboxPolicy, find_fixed_paths
 from hermes.i18n.messages import N_
 from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
-from hermes.safety.start_links import find_start_targets
+from hermes.safety.start_links import find_start_links
 
 _TOO_MANY_FOLDERS = N_(
     "The workspace has too many folders to look through all of them: a command may have left something in the others"
@@ -111,7 +111,7 @@ class PlantedGuard:
     def _record_baseline(self, layout: AccessLayout, *, is_alone: bool) -> None:
         roots, files = layout.paths_with(PathAccess.WRITE), self._files
         opened: Sequence[str] = ()
-        kept = find_start_targets(self._policy.places.home)
+        kept = dict(find_start_links(self._policy.places))
         if is_alone:
             self._notices += files.record_baseline(roots, kept)
             self.is_alone = files.is_alone

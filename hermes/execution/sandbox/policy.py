@@ -34,7 +34,7 @@ from hermes.safety.paths import (
     read_refusal,
     write_refusal,
 )
-from hermes.safety.start_links import find_start_targets, later_refusal, list_names
+from hermes.safety.start_links import explain_start_link, later_refusal, list_names
 
 _SOCKET_FOLDERS = ("/run", "/var/run")
 """The folders where services of the machine listen: sockets that are as good as a way out."""
@@ -253,12 +253,9 @@ def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
         return "too much would be lost with it"
     if any(is_or_below(one, path) for one in (*_list_keys(policy), *policy.code)) or _is_below_any(path, policy.code):
         return "keys, or Hermes' own, are in it"
-    if why := _explain_place(path, policy):
-        return why
-    if _is_below_any(path, find_start_targets(places.home)):
-        return "a start file in the home leads to it"
+    why = _explain_place(path, policy) or explain_start_link(path, places) or write_refusal(path, places)
     starts = "start files of programs are in it" if has_start_files_below(path, places) else ""
-    return write_refusal(path, places) or starts or _explain_keys(path, policy.places.home)
+    return why or starts or _explain_keys(path, places.home)
 
 
 def explain_read_refusal(path: str, policy: SandboxPolicy) -> str:
@@ -516,7 +513,7 @@ def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: San
     that has not `failed` may have gone on without what it could not write.
     """
     for path in _find_kept_files(output, layout, cwd):
-        if why := write_refusal(path, policy.places) or later_refusal(path, policy.places):
+        if why := explain_grant_refusal(path, policy) or later_refusal(path, policy.places):
             kept = f"the sandbox keeps {path} from being written, moved or deleted, also with a folder around it"
             return f"{kept}: {why}; do not try again: {_HOW_TO_MOVE}"
     for path, read_only in _find_denied_paths(output, layout, cwd) if failed else ():

@@ -22,7 +22,7 @@ _TYPE_MASK = 0xF
 """The part of a socket's type that is no flag."""
 
 
-class _CallNumbers(Struct, frozen=True, kw_only=True):
+class _CallNumbers(Struct, frozen=True):
     """The numbers of calls on one architecture; `highest` is the first that belongs to another way of calling."""
 
     token: int
@@ -38,27 +38,13 @@ class _CallNumbers(Struct, frozen=True, kw_only=True):
     highest: int = 0
 
 
+_ABSENT_X86_64 = (248, 249, 250, 425, 426, 427, 321, 298, 323, 246, 320, 308)
+_ABSENT_AARCH64 = (217, 218, 219, 425, 426, 427, 280, 241, 282, 104, 294, 268)
 _CALL_NUMBERS = {
-    "x86_64": _CallNumbers(
-        token=0xC000003E,
-        socket=41,
-        clone=56,
-        clone3=435,
-        unshare=272,
-        ioctl=16,
-        absent=(248, 249, 250, 425, 426, 427, 321, 298, 323, 246, 320, 308),
-        highest=0x40000000,
-    ),
-    "aarch64": _CallNumbers(
-        token=0xC00000B7,
-        socket=198,
-        clone=220,
-        clone3=435,
-        unshare=97,
-        ioctl=29,
-        absent=(217, 218, 219, 425, 426, 427, 280, 241, 282, 104, 294, 268),
-    ),
+    "x86_64": _CallNumbers(0xC000003E, 41, 56, 435, 272, 16, _ABSENT_X86_64, highest=0x40000000),
+    "aarch64": _CallNumbers(0xC00000B7, 198, 220, 435, 97, 29, _ABSENT_AARCH64),
 }
+"""By the machine's name, in the order of the fields."""
 
 
 def has_filter() -> bool:

@@ -13,12 +13,8 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
-_STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
-
-
-def strictest_verdict(*verdicts: Verdict) -> Verdict:
-    """Return the strictest of them; ALLOW when there is none."""
-    return max(verdicts, key=_STRICTNESS.index, default=Verdict.ALLOW)
+STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
+"""The verdicts, the mildest first."""
 
 
 class EffectKind(StrEnum):
@@ -117,4 +113,4 @@ class CommandJudgement(Struct, frozen=True):
     def relevant_findings(self, *, sandboxed: bool) -> tuple[CommandFinding, ...]:
         """Return the findings that count where the command runs, the strictest first."""
         counting = [one for one in self.findings if not (sandboxed and one.contained)]
-        return tuple(sorted(counting, key=lambda one: -_STRICTNESS.index(one.verdict)))
+        return tuple(sorted(counting, key=lambda one: -STRICTNESS.index(one.verdict)))

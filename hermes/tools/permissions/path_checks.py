@@ -115,7 +115,9 @@ def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:
         reason = N_("{path} is not open to tools: {reason}", path=path, reason=judged.reason)
         return CommandFinding(judged.verdict, judged.rule, reason)
     reason = N_("it writes {real}: {reason}", real=judged.real, reason=judged.reason)
-    return CommandFinding(judged.verdict, judged.rule, reason, quote_argv((WRITE, judged.real)))
+    # A yes for a folder is none for what programs obey in it: the words for that fit no pattern of a folder.
+    words = (WRITE, judged.rule, judged.real) if judged.rule == "start-link" else (WRITE, judged.real)
+    return CommandFinding(judged.verdict, judged.rule, reason, quote_argv(words))
 
 
 def check_dot_files(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
