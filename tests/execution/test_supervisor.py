@@ -396,8 +396,10 @@ HELPER = "H=$(awk '{print $4}' /proc/$PPID/stat)"
 async def test_a_command_that_stops_its_warden_and_the_helper_is_stopped_all_the_same(
     backend: LocalBackend, tmp_path: Path
 ) -> None:
-    text = f"{HELPER}; kill -STOP $H $PPID; echo $$ > pid; exec sleep 600"
+    wait = "while [ ! -e begun ]; do sleep 0.01; done"  # a warden that is stopped before it is heard of is woken
+    text = f"{HELPER}; {wait}; kill -STOP $H $PPID; echo $$ > pid; exec sleep 600"
     running, _ = await start(backend, tmp_path, text, stop_patience=NEVER)
+    (tmp_path / "begun").touch()
     await ready(tmp_path, "pid")
     await until(lambda: state_of(parent_of(running.pid)) == b"T")
     async with asyncio.timeout(60):
