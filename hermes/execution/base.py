@@ -89,10 +89,6 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     """Git settings files that it may change; whatever would let git run programs is reverted afterwards. Give it no
     variables that other commands have set: they could lead git to a program.
     """
-    deleted_paths: tuple[str, ...] = ()
-    """Repositories and work trees that it deletes as a whole, because a person allowed it: nothing in them is kept from
-    it.
-    """
     stop_patience: StopPatience = StopPatience()
     """For commands on this machine; elsewhere the script that ends a run has its own times."""
 

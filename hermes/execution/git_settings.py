@@ -307,9 +307,7 @@ def _read_parts_of(path: str, *_stamp: int) -> tuple[SettingPart, ...]:
 
 def read_line(path: str) -> str:
     """Return the first line of a small file; empty where there is none."""
-    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.readline(4_096).strip()
-    return ""
+    return _read_bytes(path)[:4_096].partition(b"\n")[0].decode("utf-8", "surrogateescape").strip()
 
 
 def _read_bytes(path: str) -> bytes:

@@ -91,11 +91,6 @@ class Supervisors:
         self._idle: list[Supervisor] = []
         """Supervisors without a command."""
 
-    @property
-    def helper_pid(self) -> int | None:
-        """The helper's process id; None while there is none."""
-        return self._helper.pid if self._helper is not None else None
-
     async def is_available(self) -> bool:
         """Return whether supervisors work here; the helper is started to find out."""
         return await self._connect_helper() is not None

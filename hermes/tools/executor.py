@@ -6,7 +6,7 @@ Plans which calls of a batch run side by side.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field, structs
 
@@ -440,7 +440,6 @@ class _BatchRun:
             ),
             run_files=tuple(one for effect in effects if effect.kind is EffectKind.RUNS for one in effect.targets),
             git_settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
-            deleted_paths=tuple(_list_deleted_repositories(item.decision)),
         )
 
     def _record_writes(self, item: _PreparedCall, earlier: Sequence[str]) -> "_WrittenFiles":
@@ -568,20 +567,6 @@ async def _look_for_copies(decision: PermissionDecision, context: ToolContext) -
     found = await context.safeguard.find_uncovered([*losses, *unlisted], folders)
     context.state.uncovered |= found
     return bool(losses) or any(found.values())
-
-
-def _list_deleted_repositories(decision: PermissionDecision) -> Iterator[str]:
-    """Yield the repositories and work trees that a command was allowed by a person to delete as a whole."""
-    if decision.verdict is not Verdict.ASK:
-        return
-    from hermes.safety.autorun_files import is_git_shaped
-    from hermes.safety.start_links import list_names
-
-    deletions = (one for one in decision.effects if one.kind is EffectKind.DELETES and one.argv[:1] == ("rm",))
-    for path in (path for effect in deletions for path in effect.targets):
-        names = list_names(path)
-        if ".git" in names or is_git_shaped(names):
-            yield path
 
 
 def _changes_anything(item: _PreparedCall) -> bool:

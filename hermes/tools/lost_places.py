@@ -40,6 +40,7 @@ class PlaceFinder:
         self._moved = {*context.state.moved_paths, *judged.moved}
         self._readings: dict[str, set[str]] | None = None
         self._is_unreadable = False
+        self._known_back: dict[tuple[str, ...], bool] = {}
 
     def meet_roots(self, path: str) -> list[str]:
         """Return what of a path lies in the folders; a folder where the path is around it."""
@@ -90,9 +91,15 @@ class PlaceFinder:
 
     def _is_unknown(self, target: str, effect: CommandEffect) -> bool:
         """Return whether an effect's target is only known at run time, also since a word goes back behind a value."""
-        words = [one.argv for one in self._judged.commands if one.argv[:1] in (("cd",), ("pushd",))]
-        goes_back = any(_UNKNOWN_BACK.search(word) for argv in (effect.argv, *words) for word in argv)
-        return goes_back or _UNKNOWN.search(target) is not None
+        return self._goes_back(effect.argv) or _UNKNOWN.search(target) is not None
+
+    def _goes_back(self, argv: tuple[str, ...]) -> bool:
+        """Return whether a word of an effect, or of what changes the folder, goes back behind an unknown value."""
+        if argv not in self._known_back:
+            moves = [one.argv for one in self._judged.commands if one.argv[:1] in (("cd",), ("pushd",))]
+            words = {word for one in (argv, *moves) for word in one if ".." in word and "$" in word}
+            self._known_back[argv] = any(map(_UNKNOWN_BACK.search, words))
+        return self._known_back[argv]
 
     def _is_led(self, path: str, effect: CommandEffect, *, is_asked: bool = False) -> bool:
         """Return whether an effect's path may go through links that its own line makes before."""

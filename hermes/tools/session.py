@@ -245,8 +245,6 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """The files from which the call's command runs code, as far as its text shows."""
     git_settings: tuple[str, ...] = ()
     """Files of git's settings that the call's command may change, because the person allowed it."""
-    deleted_paths: tuple[str, ...] = ()
-    """Repositories and work trees that the call's command deletes as a whole, because the person allowed it."""
     safeguard: Safeguard | None = None
     """Saves what calls are about to change; None: nothing does."""
 

@@ -273,19 +273,20 @@ async def test_a_name_that_is_busy_for_another_reason_is_not_explained() -> None
         assert "sandbox keeps" not in said
 
 
-@pytest.mark.needs("git")
-@pytest.mark.parametrize("answer", [ONCE, SESSION])
-async def test_a_repository_that_a_person_lets_go_is_deleted_as_a_whole(answer: AnswerScope) -> None:
+@IN_THE_KERNEL
+@pytest.mark.needs("git", "bubblewrap")
+@pytest.mark.parametrize("words", ["git push -f; rm -f .", "rm -rf dep; rm $PWD"])
+async def test_a_yes_to_something_else_lets_no_hook_go(words: str) -> None:
     async with scene(trusted=True) as one:
-        make_branches(one)
-        run_git(one, "clone", "-q", ".", "dep")
-        run_git(one, "clone", "-q", "--bare", ".", ".git/modules/lib")
-        (one.home.cwd / "dep/.git/hooks/pre-commit").write_text("mine")
-        for path in ("dep", ".git/modules/lib", "tree"):
-            said = await one.run(f"rm -rf {path}", says(answer))
-            assert "exit code 0" in said and not (one.home.cwd / path).exists(), said
-        assert len(one.asked) == 3
-        assert "exit code 0" in await one.run("git clone -q . dep && git -C dep log", says(NO))
+        make_repository(one)
+        run_git(one, "init", "-q", "dep")
+        (one.home.cwd / "p.py").write_text(
+            HOOK_LOOP.format(path=".git/hooks/post-commit").replace("while True", "for _ in range(9)")
+        )
+        await one.call("terminal", says(ONCE), command=f"{words}; python3 p.py; touch tried", background=True)
+        await wait_until((one.home.cwd / "tried").exists)
+        run_git(one, "commit", "-q", "--allow-empty", "-m", "y")
+        assert not (one.home.cwd / "ran").exists()
 
 
 @IN_THE_KERNEL

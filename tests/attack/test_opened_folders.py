@@ -209,6 +209,7 @@ async def test_a_decision_about_many_names_costs_little_more_than_about_one() ->
     [
         "rm " + " ".join(f"a{number}" for number in range(1_700)),
         "touch " + " ".join(f"../q{number}/a" for number in range(990)),
+        'cd "' + "$UNK/" * 1_000 + 'x"; rm ' + " ".join(f"{number:03}" for number in range(1_000)),
     ],
 )
 async def test_a_line_of_ten_thousand_characters_is_judged_soon(command: str) -> None:

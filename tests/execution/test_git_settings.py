@@ -1,5 +1,7 @@
 """Settings of git: they are read as git itself reads them, and changes beside those that were named are put back."""
 
+import asyncio
+import os
 import subprocess
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from hermes.execution.git_settings import (
     find_led_places,
+    read_line,
     read_parts,
     strip_harmful_settings,
     trace_links,
@@ -99,3 +102,10 @@ def test_links_that_lead_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     assert str(tmp_path / "b") in trace_links(f"{tmp_path}/a/x")
+
+
+async def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    """A command can put one where git keeps the path of a repository, and nobody ever writes to it."""
+    os.mkfifo(tmp_path / ".git")
+    async with asyncio.timeout(30):
+        assert await asyncio.to_thread(read_line, str(tmp_path / ".git")) == ""

@@ -200,6 +200,24 @@ async def test_a_socket_in_the_workspace_is_hidden_unless_a_command_listens_on_i
             await made.backend.close()
 
 
+async def test_a_socket_of_a_name_that_is_in_use_elsewhere_is_a_file_as_any_other(bwrap: Case, tmp_path: Path) -> None:
+    """Commands can leave thousands of them: each that is hidden costs a mount."""
+    with socket.socket(socket.AF_UNIX) as outer, socket.socket(socket.AF_UNIX) as stale:
+        outer.bind(str(tmp_path / "server.sock"))
+        outer.listen()
+        (bwrap.work / "run").mkdir()
+        stale.bind(str(bwrap.work / "run/server.sock"))
+        stale.close()
+        assert (await bwrap.run("rm -r run")).code == 0 and not (bwrap.work / "run").exists()
+
+
+async def test_a_socket_in_the_workspace_leaves_that_writable(case: Case) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(case.work / "dev.sock"))
+        server.listen()
+        assert (await case.run("echo hi > new; mkdir d")).code == 0 and (case.work / "d").is_dir()
+
+
 async def test_sockets_that_vanish_at_each_start_end_the_tries(bwrap: Case, unseen_folder: Path) -> None:
     folder = unseen_folder
     made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=())

@@ -178,7 +178,7 @@ async def test_a_hundred_commands_leave_nothing(backend: LocalBackend, tmp_path:
         await asyncio.gather(*(run(backend, tmp_path, "true & true", report_state=True) for _ in range(10)))
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= handles + 1
-    helper = backend._supervisors.helper_pid
+    helper = find_helper(backend._supervisors)
     assert helper is not None
     await until(lambda: len(supervisor_main.list_children(helper)) <= 2)
     assert all(runs(pid) and not supervisor_main.list_children(pid) for pid in supervisor_main.list_children(helper))
@@ -211,7 +211,7 @@ async def test_a_daemon_is_seen_and_let_live(tmp_path: Path) -> None:
 
 async def test_a_killed_helper_is_replaced_and_its_wardens_go_on(backend: LocalBackend, tmp_path: Path) -> None:
     running, output = await start(backend, tmp_path, "read x; echo got $x; (setsid sleep 60 &)", interactive=True)
-    first = backend._supervisors.helper_pid
+    first = find_helper(backend._supervisors)
     assert first is not None
     os.kill(first, signal.SIGKILL)
     for _ in range(3):
@@ -234,7 +234,7 @@ async def test_a_killed_warden_takes_its_command_with_it(backend: LocalBackend, 
 
 async def test_an_idle_warden_that_was_killed_is_passed_over(backend: LocalBackend, tmp_path: Path) -> None:
     await run(backend, tmp_path, "true")
-    helper = backend._supervisors.helper_pid
+    helper = find_helper(backend._supervisors)
     assert helper is not None
     for pid in supervisor_main.list_children(helper):
         os.kill(pid, signal.SIGKILL)
@@ -248,7 +248,7 @@ async def test_what_one_session_left_lives_on_when_another_ones_warden_is_killed
     await run(one, tmp_path, "(setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 &)")
     (pid,) = await ready(tmp_path, "pid")
     await one.close()
-    await until(lambda: parent_of(pid) == wardens.helper_pid)
+    await until(lambda: parent_of(pid) == find_helper(wardens))
     running, _ = await start(other, tmp_path, "sleep 60; true")
     os.kill(parent_of(running.pid), signal.SIGKILL)
     assert (await running.wait()).code == -9
@@ -268,7 +268,7 @@ async def test_without_wardens_commands_run_and_stop_all_the_same(
     made = LocalBackend(os.environ)
     ended, text = await run(made, tmp_path, "echo hi; cd /; exit 3", report_state=True)
     assert (ended.code, text) == (3, "hi\n") and ended.state is not None and ended.state.cwd == "/"
-    assert made._supervisors.helper_pid is None
+    assert find_helper(made._supervisors) is None
     running, _ = await start(made, tmp_path, "(setsid sh -c 'echo $$ > pid; exec sleep 60' &) ; sleep 60")
     (pid,) = await ready(tmp_path, "pid")
     assert await running.stop() is StopOutcome.GONE
@@ -383,6 +383,11 @@ async def test_what_may_still_run_elsewhere_is_said(session: Session) -> None:
     await here.close()
 
 
+def find_helper(supervisors: Supervisors) -> int | None:
+    """Return the helper's process id; None while there is none."""
+    return supervisors._helper.pid if supervisors._helper is not None else None
+
+
 def state_of(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
@@ -444,10 +449,10 @@ async def test_a_stopped_helper_goes_on(tmp_path: Path) -> None:
     running, _ = await start(backend, tmp_path, f"{HELPER}; {wait}; kill -STOP $H; kill -9 $PPID")
     (tmp_path / "begun").touch()
     await running.wait()
-    helper = supervisors.helper_pid
+    helper = find_helper(supervisors)
     async with asyncio.timeout(60):
         assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
-    assert supervisors.helper_pid == helper is not None
+    assert find_helper(supervisors) == helper is not None
     await backend.close()
     await supervisors.close()
 

@@ -341,7 +341,8 @@ class SandboxBackend:
         With no command running, the files that exist are the person's own.
         """
         support = await self.require_support()
-        self._planted.note_enforcement(is_enforced=support.mechanism is not SandboxMechanism.LANDLOCK)
+        self._layouts.has_sockets = support.mechanism is not SandboxMechanism.LANDLOCK
+        self._planted.note_enforcement(is_enforced=self._layouts.has_sockets)
         for one in self._commands:
             await one.settle_if_over()
         finished = [one for one in self._commands if one.is_over]

@@ -45,7 +45,7 @@ class MountedFiles:
 
     def describe_shown_key(self) -> str:
         """Return a line about a key that the command may see by now; "" when there is none."""
-        path = next((one for one, was in self._hidden.items() if not _is_same(one, was)), "")
+        path = next((one for one, was in self._hidden.items() if os.path.lexists(one) and not _is_same(one, was)), "")
         return path and N_(
             "{path} was replaced while a command ran, which could read it from then on. The command was ended: if you "
             "do not trust it, change that key.",

@@ -291,7 +291,9 @@ class PlantedFiles:
         was = self._files[path]
         is_kept = is_setting(path) or _is_below_any(path, (*self._kept, *self._included))
         with contextlib.suppress(OSError), hold_unlinked(path) as held:
-            if was.data is not None and is_kept and len(held.missing) <= 1:  # more of them: the project itself is gone
+            # Where more than the folder of settings is missing the project itself is gone.
+            settings = [one for one in held.missing if one.startswith(".") or os.path.dirname(path) in self._kept]
+            if was.data is not None and is_kept and len(held.missing) == len(settings) < 2:
                 held.make_missing()
                 _write_new(held, was.data, was.mode if stat.S_ISLNK(was.mode) else was.mode & ~SEVERAL_NAMES)
                 self._files |= {path: _save_file(path, _read_stamp(path) or _NOTHING.stamp)}

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from hermes.core.errors import ToolError
 from hermes.execution.base import NetworkMode
 from hermes.execution.git_settings import list_settings, read_line
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_project_folder, home_rows
@@ -46,6 +47,7 @@ _NEEDED_PATHS = str.split("""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 _CACHE_SECONDS = 2.0
 """Seconds for which questions about many paths look once at which keys there are: people make them by hand."""
+_MAX_SOCKETS = 500
 _MAX_HOME_ENTRIES = 2_000
 """The most entries of a home that are made writable one by one."""
 
@@ -138,13 +140,16 @@ def hide_sockets(layout: AccessLayout, sockets: Iterable[str], outer: Collection
     """Return the layout without the sockets of programs that listen now; where commands may listen on one themselves,
     in what is writable, only those in `outer`. None: commands have a network of their own, and listen in that.
 
-    `sockets` are those that are there in what is writable, on which a program may listen by a relative name.
+    `sockets` are those that are there in what is writable, on which a program may listen by a relative name. Raises
+    `ToolError` where these are too many to be hidden.
     """
     found = (
         (path, layout.access_of(path)) for path in find_sockets(sockets) if not _is_below_any(path, _KERNEL_FOLDERS)
     )
     seen = {path: access for path, access in found if access in (PathAccess.READ, PathAccess.WRITE)}
-    hidden = (path for path, access in seen.items() if access is PathAccess.READ or outer is None or path in outer)
+    hidden = [path for path, access in seen.items() if access is PathAccess.READ or outer is None or path in outer]
+    if sum(seen[path] is PathAccess.WRITE for path in hidden) > _MAX_SOCKETS:
+        raise ToolError("Programs listen on too many sockets in the workspace to hide all of them from commands.")
     access_by_path = {**layout.access_by_path, **dict.fromkeys(hidden, PathAccess.HIDDEN)}
     return msgspec.structs.replace(layout, access_by_path=access_by_path)
 
@@ -381,9 +386,10 @@ def find_sockets(known: Iterable[str] = ()) -> list[str]:
     with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             path = line.rstrip("\n").split(" ", 7)[-1].lstrip("0123456789 ")
-            if path.startswith("/") and os.path.realpath(path) == path and is_socket(path):
+            if not path.startswith("/"):
+                names.add(os.path.basename(path))
+            elif os.path.realpath(path) == path and is_socket(path):
                 found.append(path)
-            names.add(os.path.basename(path))
     return [*found, *(one for one in known if os.path.basename(one) in names)]
 
 

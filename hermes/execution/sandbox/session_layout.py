@@ -51,7 +51,9 @@ class SessionLayout:
         self._opened = OpenedPlaces()
         self._fixed_paths: tuple[str, ...] = ()
         self._sockets: Sequence[str] = ()
-        self._outer: frozenset[str] = frozenset()
+        self._outer: frozenset[str] | None = None
+        self.has_sockets = True
+        """Whether commands can connect to sockets of files at all."""
         self._fixed: tuple[AccessLayout, tuple[str, ...], AccessLayout] | None = None
         """The layout without the fixed paths, these, and the layout with them."""
         self._cache = LayoutCache(self._build, self._list_watched, mounts)
@@ -94,11 +96,9 @@ class SessionLayout:
     def build_for_command(self, command: ShellCommand, tmpdir: SandboxTmpdir) -> AccessLayout:
         """Return the layout for a command that starts now: with the sockets of now, and what was opened to it alone."""
         layout = self.build_unfixed(command)
-        # What is left of a repository that was to be deleted is looked at like anything else.
-        lifted = (*command.git_settings, *command.deleted_paths)
-        fixed = [one for one in self._fixed_paths if not any(is_or_below(one, path) for path in lifted)]
+        fixed = [one for one in self._fixed_paths if one not in command.git_settings]
         copies = self._copies.refresh(tmpdir) if self._policy.readable else ()
-        seen = hide_sockets(layout, self._sockets, self._outer if self._policy.network is NetworkMode.ON else None)
+        seen = hide_sockets(layout, self._sockets, self._outer if self.has_sockets else ())
         return msgspec.structs.replace(add_fixed_paths(seen, fixed), copies=copies)
 
     def note_found(self, paths: tuple[str, ...], sockets: Sequence[str], *, is_alone: bool) -> None:

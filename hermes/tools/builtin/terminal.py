@@ -79,7 +79,6 @@ def _make_command(ctx: ToolContext, args: TerminalParams, cwd: str) -> ShellComm
         permissions=ctx.permissions,
         opened_paths=(*ctx.opened, *(opened.paths if opened is not None and is_same else ())),
         git_settings=ctx.git_settings,
-        deleted_paths=ctx.deleted_paths,
     )
 
 
