@@ -7,11 +7,11 @@ from msgspec import Struct
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.execution.base import NetworkMode
+from hermes.execution.layout import PathAccess
 from hermes.execution.sandbox.policy import build_layout, layout_rows
 from hermes.execution.sandbox.settings_copies import find_copied_settings
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
-from hermes.safety.layout import PathAccess
 from hermes.sessions.backend_factory import BackendFactory, resolve_places
 
 

@@ -21,11 +21,11 @@ from hermes.config.trusted_folders import is_trusted, read_trusted_folders
 from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, HermesError, TransportError
 from hermes.core.protocols import HttpTimeouts
+from hermes.execution.layout import PathAccess
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_, get_language
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import resolve_endpoint
-from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places, is_or_below
 from hermes.sessions.backend_factory import BackendFactory, resolve_places
 from hermes.sessions.model.credentials import with_stored_providers

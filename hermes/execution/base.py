@@ -9,9 +9,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from hermes.core.errors import HermesError
+from hermes.execution.layout import AccessLayout
 from hermes.i18n.messages import N_
 from hermes.safety.environment import DroppedVariables
-from hermes.safety.layout import AccessLayout
 
 
 class NetworkMode(StrEnum):

@@ -14,6 +14,7 @@ from hermes.core.checkpoints import FileState, Kind
 from hermes.execution.base import TerminalBackend
 from hermes.execution.git_programs import is_led_to
 from hermes.execution.git_settings import list_harmful_parts
+from hermes.execution.layout import PathAccess
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.safety.autorun_files import (
     completes_repository,
@@ -23,7 +24,6 @@ from hermes.safety.autorun_files import (
     is_setting,
     split_git_target,
 )
-from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places
 from hermes.safety.start_links import find_setting_links, find_start_links, list_linked_names, list_names
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from hermes.execution.base import DeniedPath
-from hermes.safety.layout import PathAccess
+from hermes.execution.layout import PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.tools.session import ToolContext
 

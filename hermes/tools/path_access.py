@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath
+from hermes.execution.layout import PathAccess
 from hermes.execution.sandbox.home_rows import find_project_folder
 from hermes.execution.sandbox.opened_keys import is_kept_key, look_for_keys
 from hermes.safety.autorun_files import OBEYED_REASON
-from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_home_entry, is_or_below, list_secret_paths
 from hermes.tools.session import ToolContext
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, HeldPath, RefusedPathError, hold_path, open_folder

@@ -8,8 +8,8 @@ import pytest
 
 from hermes.core.events import Refused
 from hermes.core.outcomes import AnswerScope
+from hermes.execution.layout import PathAccess
 from hermes.execution.sandbox.support import landlock_version
-from hermes.safety.layout import PathAccess
 from hermes.testing.script import Call
 from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
 from tests.attack.obedient_scene import SESSION as YES

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from hermes.config.home import locate_home
 from hermes.config.known_homes import list_known_homes, locate_known_homes
+from hermes.execution.layout import PathAccess
 from hermes.execution.sandbox.policy import build_layout, find_tools, make_policy
-from hermes.safety.layout import PathAccess
 from hermes.safety.paths import read_refusal, write_refusal
 from hermes.sessions.backend_factory import resolve_places
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath, NetworkMode
+from hermes.execution.layout import PathAccess
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.policy import build_layout, find_own_git_folders, find_tools, make_policy
 from hermes.execution.sandbox.probe import SandboxMechanism
-from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places
 from tests.execution.test_sandbox import PROBES, WAYS, Case
 from tests.requirements import require_sandbox

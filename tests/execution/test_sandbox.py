@@ -15,12 +15,12 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.git_settings import strip_harmful_settings
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import SandboxPolicy, build_layout, hide_sockets
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import build_profile
-from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import Places
 from tests.cpu_cost import count_cpu_units
 from tests.execution.test_local import NEVER, runs, until

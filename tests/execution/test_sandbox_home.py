@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from hermes.execution.layout import PathAccess
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.home_rows import find_homes, home_rows
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import SandboxPolicy, build_layout, find_code_paths, find_own_git_folders
 from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.layout import PathAccess
 from tests.execution.test_sandbox import PROBES, WAYS, Case, policy
 from tests.requirements import require_sandbox
 

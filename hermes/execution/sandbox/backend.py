@@ -17,6 +17,7 @@ from hermes.execution.base import (
     StopOutcome,
     normalize_exit_code,
 )
+from hermes.execution.layout import AccessLayout
 from hermes.execution.local import LocalBackend, LocalCommand
 from hermes.execution.sandbox.bubblewrap import (
     NO_EXITS,
@@ -43,7 +44,6 @@ from hermes.execution.sandbox.session_layout import SessionLayout
 from hermes.execution.sandbox.settings_copies import SettingsCopies
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.layout import AccessLayout
 from hermes.safety.paths import is_or_below
 
 _SERVICE_VARIABLES = frozenset(

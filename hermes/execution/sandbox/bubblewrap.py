@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode, OutputSink, ShellCommand
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.landlock import (
     LANDLOCK_SCOPES,
@@ -27,7 +28,6 @@ from hermes.execution.sandbox.landlock import (
 from hermes.execution.sandbox.network import PROXY_PORT
 from hermes.execution.sandbox.settings_copies import UNSIGNED_VARIABLES
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
-from hermes.safety.layout import AccessLayout, PathAccess
 
 
 class StartSignal:

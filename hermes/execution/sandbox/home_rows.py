@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
+from hermes.execution.layout import PathAccess
 from hermes.i18n.messages import N_
 from hermes.safety.home_places import TOOL_ROWS, TOOL_VARIABLES
-from hermes.safety.layout import PathAccess
 from hermes.safety.paths import Places, is_key_name, is_or_below, is_root_like, read_refusal
 
 _HOME_PARENTS = ("/home", "/Users", "/root", "/var/root", "/media", "/run/media", "/Volumes")

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hermes.execution.base import NetworkMode, ShellCommand
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.settings_copies import settings_variables
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
-from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
 
 _EXEC_PROGRAM = "import sys; sys.path.append(sys.argv.pop()); import landlock_exec; landlock_exec.main()"

@@ -9,7 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable
 
-from hermes.safety.layout import AccessLayout
+from hermes.execution.layout import AccessLayout
 
 _Stamp = tuple[int, int] | None
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.i18n.messages import N_
-from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.util.cancellation import cancel_tasks
 

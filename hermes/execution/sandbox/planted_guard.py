@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.execution.sandbox.baseline import BaselineFile
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import SandboxPolicy, find_fixed_paths
 from hermes.i18n.messages import N_
-from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.safety.start_links import find_start_links
 

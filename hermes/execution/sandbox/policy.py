@@ -18,12 +18,12 @@ from msgspec import Struct
 from hermes.core.errors import ToolError
 from hermes.execution.base import NetworkMode
 from hermes.execution.git_settings import list_settings, read_line
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_project_folder, home_rows
 from hermes.execution.sandbox.opened_keys import can_hide_keys, is_kept_key
 from hermes.execution.sandbox.planted_files import find_repository, is_socket
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import is_git_shaped
-from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.safety.paths import (
     Places,
     has_start_files_below,

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode, ShellCommand
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.bubblewrap import BubblewrapSandbox
 from hermes.execution.sandbox.landlock import LandlockSandbox
@@ -19,7 +20,6 @@ from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.support import landlock_version
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, find_abandoned, remove_folders
 from hermes.i18n.messages import N_
-from hermes.safety.layout import AccessLayout, PathAccess
 from hermes.util.localizable import join_localizable
 from hermes.util.text import to_one_line
 

@@ -4,9 +4,9 @@ import os.path
 from collections.abc import Mapping, Sequence
 
 from hermes.execution.base import NetworkMode, ShellCommand
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.execution.sandbox.settings_copies import settings_variables
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
-from hermes.safety.layout import AccessLayout, PathAccess
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 _WRITABLE_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/dtracehelper", "/dev/ptmx")

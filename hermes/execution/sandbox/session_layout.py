@@ -11,6 +11,7 @@ import msgspec
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import DeniedPath, NetworkMode, ShellCommand
+from hermes.execution.layout import AccessLayout
 from hermes.execution.sandbox.layout_cache import LayoutCache, MountWatch
 from hermes.execution.sandbox.opened_keys import MAX_KEYS, look_for_keys
 from hermes.execution.sandbox.policy import (
@@ -31,7 +32,6 @@ from hermes.execution.sandbox.policy import (
 from hermes.execution.sandbox.settings_copies import SettingsCopies
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.i18n.messages import N_
-from hermes.safety.layout import AccessLayout
 from hermes.safety.paths import is_or_below
 
 _ENTERED_FOLDER = re.compile(r"(?:^|[\s;&|({])cd\s+(?:-\S+\s+)?[\"']?([^\s\"';&|()$`]{1,1000})")

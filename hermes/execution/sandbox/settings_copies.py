@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, structs
 
 from hermes.execution.git_settings import GitSetting, format_setting, read_parts
+from hermes.execution.layout import SettingsCopy
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
-from hermes.safety.layout import SettingsCopy
 
 _MAX_BYTES = 262_144
 _USER_INFO = re.compile(r"(?<=://)[^/\s@'\"]*@")

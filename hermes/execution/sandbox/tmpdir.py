@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 
 from hermes.core.errors import ToolError
-from hermes.safety.layout import AccessLayout, PathAccess
+from hermes.execution.layout import AccessLayout, PathAccess
 
 _CACHE_VARIABLES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
 _REMOVE_SECONDS = 20.0

@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
 from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
+from hermes.execution.layout import PathAccess
 from hermes.i18n.messages import N_
-from hermes.safety.layout import PathAccess
 from hermes.safety.paths import is_or_below
 from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import HeadTailBuffer, truncate_text
