@@ -494,7 +494,7 @@ _UNSEEN_PROCESSES = (
     "started with `background`, and what other commands left ends with the session"
 )
 _BRANCH_DONE = "that is done, but for the branch's section in git's settings, which are kept in the sandbox; go on"
-_HOW_TO_MOVE = "the person does it in their own terminal; the rest may be done, so look (`git status`) before you go on"
+_HOW_TO_MOVE = "the person can in their own terminal; the rest may be done, so look (`git status`) before you go on"
 _HOW_TO_CHANGE_SETTINGS = (
     "git's settings are kept in the sandbox: `git config`, `git remote`, `git submodule add` and `update --init`, and "
     "`git branch -u`, as a command of their own and for this repository, ask the person and then work"
@@ -521,7 +521,7 @@ def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: San
     for path in _find_kept_files(output, layout, cwd):
         if why := explain_grant_refusal(path, policy) or later_refusal(path, policy.places):
             kept = f"the sandbox keeps {path} from being written, moved or deleted, also with a folder around it"
-            return f"{kept}: {why}; do not try again: {_HOW_TO_MOVE}"
+            return f"{kept}: {why}; do not try again with a command: {_HOW_TO_MOVE}"
     for path, read_only in _find_denied_paths(output, layout, cwd) if failed else ():
         if read_only and (why := explain_grant_refusal(path, policy)):
             by_settings = "no answer opens it, only terminal.sandbox.writable in the settings does"
