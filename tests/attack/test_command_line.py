@@ -7,19 +7,14 @@ import pytest
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from tests.forked_hermes import run_hermes
 
 
-async def shell(
-    script: str, answer: str = "fine", *, has_session: bool = False, **environ: str
-) -> tuple[ProgramResult, ScriptedServer]:
-    """Run a shell script in which `hermes` is the program, in a home that may have a session."""
+async def shell(script: str, answer: str = "fine", **environ: str) -> tuple[ProgramResult, ScriptedServer]:
+    """Run a shell script in which `hermes` is the program."""
     replies = ScriptedModel([], then=Say(answer))
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             home.more |= environ
-            if has_session:
-                assert (await run_hermes(home, "-z", "before")).code == 0
             program = f'hermes() {{ "{sys.executable}" -m hermes "$@"; }}\n'
             done = await home.run("bash", "-c", program + script, timeout=60)
     assert "Traceback" not in done.stderr
@@ -47,10 +42,10 @@ async def test_no_input_at_all_is_nothing_to_do(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["hermes -z hi", "hermes chat -q hi", "hermes --help", "hermes sessions list"])
 async def test_a_reader_that_left_and_a_full_disk_are_told_by_the_exit_code(command: str) -> None:
-    done, _ = await shell(f"{command} > /dev/full; echo $? >&2", has_session=True)
+    done, _ = await shell(f"hermes -z before; {command} > /dev/full; echo $? >&2")
     assert done.stderr.split()[-1] == "74"
     assert "No space left" in done.stderr
-    done, _ = await shell(f"{command} | true; echo ${{PIPESTATUS[0]}} >&2", has_session=True)
+    done, _ = await shell(f"hermes -z before; {command} | true; echo ${{PIPESTATUS[0]}} >&2")
     assert done.stderr.split() in (["141"], ["0"])
 
 

@@ -5,6 +5,7 @@ in what is opened stay hidden, whatever they are called.
 import asyncio
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from hermes.testing.script import Call
 from tests.attack.four_ways import run_as_user
 from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 from tests.attack.test_opened_folders import UNSEEN, fill_docs, fill_project
-from tests.forked_hermes import run_hermes
 
 WORDS = "plainwords"
 
@@ -54,7 +54,7 @@ async def test_commands_read_no_more_of_hermes_own_than_tools_do() -> None:
             assert "Not allowed" in said and "Hermes' own" in said, said
         assert not one.asked
         lines = "".join(json.dumps({"cmd": command}) + "\n" for command in commands)
-        done = await run_hermes(one.home, "guard", "command", "--jsonl", stdin=lines.encode())
+        done = await one.home.run(sys.executable, "-m", "hermes", "guard", "command", "--jsonl", stdin=lines.encode())
         assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["deny"] * 3
 
 

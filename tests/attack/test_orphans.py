@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,7 +15,6 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.attack.test_crash import running, until_exists
-from tests.forked_hermes import run_hermes
 
 ANY = {"command_allowlist": ["*"]}
 HELD = ReplyDelivery(hold_at=0)
@@ -74,7 +74,7 @@ async def test_the_helper_dying_with_its_owner_changes_nothing() -> None:
                 await until_exists(home, "began", b"\n")
                 (helper,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
                 os.kill(int(helper), signal.SIGKILL)
-            finished = await run_hermes(home, "-z", "go on", "--continue")
+            finished = await home.run(sys.executable, "-m", "hermes", "-z", "go on", "--continue")
             assert (finished.code, alive(home.cwd)) == (0, [])
 
 
@@ -117,11 +117,11 @@ async def test_a_normal_end_leaves_what_was_detached_and_the_session_free() -> N
     replies: list[Reply] = [Say(calls=(Call("terminal", {"command": command}),)), Say("ok"), Say("on")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config=ANY) as home:
-            assert (await run_hermes(home, "-z", "serve")).code == 0
+            assert (await home.run(sys.executable, "-m", "hermes", "-z", "serve")).code == 0
             pid = int((home.cwd / "began").read_text())
             try:
                 assert alive(home.cwd) == ["sleep\000600\000"]
-                assert (await run_hermes(home, "-z", "go on", "--continue")).code == 0
+                assert (await home.run(sys.executable, "-m", "hermes", "-z", "go on", "--continue")).code == 0
                 assert alive(home.cwd) == ["sleep\000600\000"]  # it was not waited for
             finally:
                 os.kill(pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import sys
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
@@ -13,7 +14,6 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
 from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
-from tests.forked_hermes import run_hermes
 from tests.requirements import require_sandbox
 
 
@@ -78,13 +78,15 @@ async def test_without_a_person_the_line_names_what_allows_it(fetch: str) -> Non
     port = fetch.rpartition(":")[2].rstrip("/")
     async with ScriptedServer([*replies, *replies]) as server:
         with TempHome.for_server(server.url, more_config={"terminal": {"backend": "sandbox"}}) as home:
-            refused = await run_hermes(home, "-z", "fetch", "--no-input")
+            refused = await home.run(sys.executable, "-m", "hermes", "-z", "fetch", "--no-input", timeout=60)
             assert refused.stderr == (
                 f"hermes: refused: connect 127.0.0.1:{port} (the command connects to 127.0.0.1, port {port}, and "
                 f"nobody could be asked; security.allowed_hosts: [127.0.0.1:{port}] would allow it; "
                 f"--allow 'connect 127.0.0.1:{port}' would let it run)\n"
             )
             assert "nobody could be asked); do not try again" in server.requests[1].results.popitem()[1]
-            allowed = await run_hermes(home, "-z", "fetch", "--allow", f"connect 127.0.0.1:{port}")
+            allowed = await home.run(
+                *(sys.executable, "-m", "hermes", "-z", "fetch", "--allow", f"connect 127.0.0.1:{port}"), timeout=60
+            )
             assert (allowed.code, allowed.stderr) == (0, "")
             assert "a page" in server.requests[3].results.popitem()[1]

@@ -1,6 +1,7 @@
 """Profiles: homes of their own, chosen by `-p`, by `use`, or overruled by HERMES_HOME."""
 
 import json
+import sys
 
 import pytest
 
@@ -20,7 +21,7 @@ class Person(TempHome):
 
     async def call(self, *arguments: str, stdin: bytes = b"") -> ProgramResult:
         """Run the command line."""
-        return await run_hermes(self, *arguments, stdin=stdin)
+        return await self.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
 
 
 async def test_p_and_use_choose_the_home() -> None:

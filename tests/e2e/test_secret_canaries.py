@@ -11,7 +11,6 @@ from pathlib import Path
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from tests.forked_hermes import run_hermes
 
 
 def made(seed: str) -> str:
@@ -81,7 +80,7 @@ async def test_nothing_of_the_keys_is_written_by_a_turn_that_does_not_print_them
     async with ScriptedServer([Say("Hello.")]) as server:
         with TempHome.for_server(server.url) as home:
             prepare(home)
-            done = await run_hermes(home, "-z", "hi")
+            done = await home.run(sys.executable, "-m", "hermes", "-z", "hi")
             assert done.code == 0, done.stderr
             assert not found_in((done.stdout + done.stderr).encode())
             assert files_with_secrets(home, home.hermes / ".env", home.hermes / "config.yaml") == []
@@ -94,7 +93,7 @@ async def test_an_answer_that_holds_a_key_is_shown_without_it_whole_or_in_pieces
         with TempHome.for_server(server.url) as home:
             prepare(home)
             for arguments in (("-z", "hi"), ("chat", "-q", "hi")):
-                done = await run_hermes(home, *arguments)
+                done = await home.run(sys.executable, "-m", "hermes", *arguments)
                 assert done.stdout == "It is [secret:ONE_API_KEY], as you know.\n"
 
 

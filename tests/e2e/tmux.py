@@ -1,33 +1,25 @@
 """A program in a real terminal: a tmux server of its own, keys sent to it, its screen read back."""
 
 import asyncio
-import contextlib
-import copy
 import os
 import re
 import shlex
 import shutil
-import socket
 import sys
 import tempfile
-import termios
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from hermes.testing.home import TempHome
-from tests.forked_hermes import ForkedProcess, can_fork, start_hermes
 
 NEEDED = pytest.mark.needs("tmux")
 """For the tests of a module."""
 _ROOM = "/dev/shm"
-_GIVER = Path(__file__).with_name("given_terminal.py")
 POLL = 0.02
-"""Seconds between two looks at something that tells nothing of its changes."""
-_PAUSE = 1.0
-"""Seconds after which a screen is looked at though the program wrote nothing."""
+"""Seconds between two looks at a screen that has not changed to what is waited for."""
 DEADLINE = 60.0
 TERM = "tmux-256color"
 MODES = "cursor_flag alternate_on mouse_any_flag keypad_flag keypad_cursor_flag insert_flag origin_flag wrap_flag"
@@ -49,10 +41,8 @@ exec cat -v
 class Tmux:
     """One pane of one server. Everything is read from the captured screen."""
 
-    def __init__(self, path: Path, folder: Path, written: asyncio.Event) -> None:
-        self._path = path
-        self._written = written
-        """Set when the program has written: the screen changes only then, or when it gets another size."""
+    def __init__(self, socket: Path, folder: Path) -> None:
+        self._socket = socket
         self.folder = folder
         """Where the terminal's settings stand before and after the program."""
 
@@ -61,7 +51,7 @@ class Tmux:
         process = await asyncio.create_subprocess_exec(
             "tmux",
             "-S",
-            str(self._path),
+            str(self._socket),
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -127,15 +117,11 @@ class Tmux:
         """Wait until the screen is as it should be; the screen."""
         loop = asyncio.get_running_loop()
         end = loop.time() + DEADLINE
-        while True:
-            self._written.clear()
-            if holds(screen := await self.screen()):
-                return screen
+        while not holds(screen := await self.screen()):
             if loop.time() > end:
                 raise AssertionError(f"{what}:\n{await self.everything()}")
-            # A look is a process, so there is none while nothing is written. What was written is drawn by now.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._written.wait(), _PAUSE)
+            await asyncio.sleep(POLL)
+        return screen
 
     async def shows(self, *texts: str) -> str:
         """Wait until all of these stand on the screen."""
@@ -184,122 +170,40 @@ async def in_tmux(
     program: str = "",
     more: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Tmux]:
-    """Run `hermes` with these arguments (or a shell's `program`) in a terminal; it is killed in the end.
-
-    It is a fork where that can be (`tests/forked_hermes.py`), which leads the session of the terminal.
-    """
+    """Run `hermes` with these arguments (or a shell's `program`) in a terminal; it is killed in the end."""
     folder = home.root / "tmux"
     folder.mkdir(exist_ok=True)
     # Apart from /tmp: sandboxes of tests that run beside this one hide every socket there, and it is gone in a moment.
     room = Path(tempfile.mkdtemp(prefix="tmux-", dir=_ROOM if os.access(_ROOM, os.W_OK) else None))
-    path = room / "socket"
-    environ = {**home.environ, **(more or {})}
-    giving = None if program or not can_fork(environ) else _listen_for_terminal(room / "given")
-    if giving is not None:
-        command = [sys.executable, "-I", "-S", str(_GIVER), str(room / "given")]
-    else:
-        script = folder / "script.sh"
-        program = program or shlex.join([sys.executable, "-m", "hermes", *arguments])
-        script.write_text(_SHELL.format(folder=shlex.quote(str(folder)), program=program))
-        command = ["sh", str(script)]
+    socket = room / "socket"
+    command = program or shlex.join([sys.executable, "-m", "hermes", *arguments])
+    script = folder / "script.sh"
+    script.write_text(_SHELL.format(folder=shlex.quote(str(folder)), program=command))
     config = folder / "tmux.conf"
     config.write_text(
         f"set -g default-terminal {TERM}\nset -g status off\nset -g history-limit 20000\nset -g exit-empty on\n"
         "set -g set-clipboard on\nset -g allow-rename on\nset -g escape-time 0\n"
     )
     columns, rows = size
+    environ = {**home.environ, **(more or {})}
     environ.pop("TERM", None)  # tmux' own
-    async with contextlib.AsyncExitStack() as stack:
-        written = stack.enter_context(_watch_pipe(room / "written"))
-        starting = await asyncio.create_subprocess_exec(
-            *("tmux", "-S", str(path), "-f", str(config), "-u"),
-            *("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(home.cwd), *command),
-            *(";", "pipe-pane", "-O", f"exec cat > {shlex.quote(str(room))}/written"),
-            env={"TERM": "xterm-256color", **environ},
-            stdin=asyncio.subprocess.DEVNULL,
-        )
-        assert await starting.wait() == 0
-        tmux = Tmux(path, folder, written)
-        server = int(await tmux.tell("pid"))
-        if giving is not None:
-            await stack.enter_async_context(_fork_there(giving, home, arguments, folder))
-        try:
-            yield tmux
-        finally:
-            os.kill(server, 15)
-            async with asyncio.timeout(DEADLINE):
-                while _lives(server):  # noqa: ASYNC110 - not a process of ours, which could be waited for
-                    await asyncio.sleep(POLL)
-            shutil.rmtree(room)
-
-
-def _listen_for_terminal(path: Path) -> socket.socket:
-    """Listen for the program of a pane that gives its terminal away."""
-    giving = socket.socket(socket.AF_UNIX)
-    giving.bind(str(path))
-    giving.listen()
-    giving.setblocking(False)
-    return giving
-
-
-@asynccontextmanager
-async def _fork_there(
-    giving: socket.socket, home: TempHome, arguments: Sequence[str], folder: Path
-) -> AsyncIterator[None]:
-    """Run `hermes` as a fork in a terminal that is given away, and do what the script does around the program."""
-    loop = asyncio.get_running_loop()
-    with giving:
-        async with asyncio.timeout(DEADLINE):
-            giver, _ = await loop.sock_accept(giving)
-    with giver:
-        giver.setblocking(True)  # it sends at once
-        given, handles, *_ = socket.recv_fds(giver, 1_000_000, 1)
-        terminal = handles[0]
-        inside = copy.copy(home)
-        inside.more = dict(line.split("=", 1) for line in os.fsdecode(given).split("\0"))
-        (folder / "before").write_text(repr(termios.tcgetattr(terminal)))
-        process = await start_hermes(
-            inside, *arguments, stdin=terminal, stdout=terminal, stderr=terminal, terminal=terminal
-        )
-        ending = asyncio.create_task(_tell_of_end(process, terminal, folder))
-        try:
-            yield
-        finally:
-            # The terminal is gone by now, which ends the program.
-            try:
-                async with asyncio.timeout(DEADLINE):
-                    await ending
-            finally:
-                process.kill()
-                os.close(terminal)
-
-
-async def _tell_of_end(process: ForkedProcess, terminal: int, folder: Path) -> None:
-    """Keep the terminal's settings and write the exit code when the program has ended, as the script does."""
-    code = await process.wait()
-    with contextlib.suppress(OSError, termios.error):  # it may be gone
-        (folder / "after").write_text(repr(termios.tcgetattr(terminal)))
-        os.write(terminal, b"left with %d\n" % (code if code >= 0 else 128 - code))
-
-
-@contextlib.contextmanager
-def _watch_pipe(path: Path) -> Iterator[asyncio.Event]:
-    """Make a named pipe and set an event whenever something is written to it."""
-    os.mkfifo(path)
-    handle = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # for writing, too: so it has no end while nobody writes
-    written = asyncio.Event()
-
-    def take_note() -> None:
-        os.read(handle, 65_536)
-        written.set()
-
-    loop = asyncio.get_running_loop()
-    loop.add_reader(handle, take_note)
+    starting = await asyncio.create_subprocess_exec(
+        *("tmux", "-S", str(socket), "-f", str(config), "-u", "new-session", "-d", "-x", str(columns), "-y", str(rows)),
+        *("-c", str(home.cwd), "sh", str(script)),
+        env={"TERM": "xterm-256color", **environ},
+        stdin=asyncio.subprocess.DEVNULL,
+    )
+    assert await starting.wait() == 0
+    tmux = Tmux(socket, folder)
+    server = int(await tmux.tell("pid"))
     try:
-        yield written
+        yield tmux
     finally:
-        loop.remove_reader(handle)
-        os.close(handle)
+        os.kill(server, 15)
+        async with asyncio.timeout(DEADLINE):
+            while _lives(server):  # noqa: ASYNC110 - not a process of ours, which could be waited for
+                await asyncio.sleep(POLL)
+        shutil.rmtree(room)
 
 
 def _lives(pid: int) -> bool:
