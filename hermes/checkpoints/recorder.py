@@ -174,14 +174,12 @@ class CheckpointRecorder:
             return
         if turn is None or not turn.checkpoint_id or turn.turn_id != self._turn_id():
             return
-        known = _list_known(turn, paths)
+        known, reader = _list_known(turn, paths), self.create_reader(copies=False)
         try:
             if _are_quickly_read(known):
-                changes = _read_current(self.create_reader(copies=False), turn, known)
+                changes = _read_current(reader, turn, known)
             else:
-                changes = await self._run_in_thread(
-                    lambda: _read_current(self.create_reader(copies=False), turn, known)
-                )
+                changes = await self._run_in_thread(lambda: _read_current(reader, turn, known))
             if changes:
                 turn.recorded.update(known)
                 self._pending_writes.append(_note_changes(self.deps.ledger, turn.checkpoint_id, changes))
@@ -319,12 +317,9 @@ class CheckpointRecorder:
                 after = listing
                 changes = await self._run_in_thread(lambda: self._find_changes(turn, before, after))
             elif known:
-                unseen = [path for path in turn.paths if path not in turn.recorded]
-                changes = (
-                    await self._run_in_thread(lambda: _read_current(self.create_reader(copies=False), turn, unseen))
-                    if unseen
-                    else []
-                )
+                reader = self.create_reader(copies=False)
+                if unseen := [path for path in turn.paths if path not in turn.recorded]:
+                    changes = await self._run_in_thread(lambda: _read_current(reader, turn, unseen))
             if not known:
                 changes = [FileChange(one.path, one.before) for one in changes if one.path not in turn.paths]
             self.last_changes = changes
@@ -346,11 +341,7 @@ class CheckpointRecorder:
         open_to = None if turn.writable is None else (root, *turn.writable)
         changes = {one.path: one for one in changed if open_to is None or _is_below_any(one.path, open_to)}
         # Commands may have changed what a tool had written before.
-        return list(
-            (
-                changes | {one.path: one for one in _read_current(self.create_reader(copies=False), turn, turn.paths)}
-            ).values()
-        )
+        return list((changes | {one.path: one for one in _read_current(reader, turn, turn.paths)}).values())
 
     def _read_before(
         self, wanted: Sequence[str], listing: "FolderListing | None", commands: _CommandTimes | None

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 
 from hermes.checkpoints.path_states import MODE_BITS, StateReader, state_without_copy
 from hermes.core.checkpoints import ABSENT, FileState, Kind
+from hermes.safety.autorun_files import HELD_SUFFIX
 from hermes.safety.paths import Places, read_refusal
 from hermes.safety.shell.regenerable import is_regenerable_name
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS, open_folder
@@ -131,18 +132,12 @@ def read_rules(folder: int, name: str = ".gitignore") -> list[IgnoreRule]:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return []
-    data = b""
-    try:
-        while stat.S_ISREG(os.fstat(handle).st_mode) and len(data) < _MAX_BYTES:
-            piece = os.read(handle, _MAX_BYTES - len(data))
-            if not piece:
-                break
-            data += piece
-    except OSError:
-        return []
-    finally:
+    if not stat.S_ISREG(os.fstat(handle).st_mode):  # a folder would be no file to Python, which leaves it open then
         os.close(handle)
-    return parse_rules(data.decode("utf-8", "surrogateescape"))
+        return []
+    with contextlib.suppress(OSError), os.fdopen(handle, "rb") as file:
+        return parse_rules(file.read(_MAX_BYTES).decode("utf-8", "surrogateescape"))
+    return []
 
 
 def read_rules_above(root: str) -> tuple[bool, IgnoreRules]:
@@ -203,8 +198,6 @@ def _read_rules_at(folder: str, name: str) -> list[IgnoreRule]:
 _RACE_NS = 50_000_000
 """The nanoseconds before a scan within which a change may have the stamp of the state that was seen."""
 _MAX_DEPTH = 100
-_HELD_SUFFIX = b".held"
-"""The ending of what the look after commands has moved aside."""
 
 
 class ListingItem(Struct, frozen=True, array_like=True, gc=False):
@@ -649,4 +642,4 @@ def find_differences(
 def _is_held(path: bytes, before: FolderListing, after: FolderListing) -> bool:
     """Return whether something was moved to a path by the look after commands, as its name says."""
     was, now = (one.items.get(path) for one in (before, after))
-    return path.endswith(_HELD_SUFFIX) and now is not None and (was is None or was.inode != now.inode)
+    return path.endswith(os.fsencode(HELD_SUFFIX)) and now is not None and (was is None or was.inode != now.inode)

@@ -11,6 +11,8 @@ from enum import IntEnum
 from msgspec import Struct
 
 OBEYED_REASON = "programs such as git, an editor or another agent run what it says"
+HELD_SUFFIX = ".held"
+"""The ending of a file that was moved aside since programs would have obeyed it: nothing obeys that name."""
 
 
 class WriteRule(IntEnum):

@@ -26,6 +26,7 @@ from hermes.safety.autorun_files import (
 )
 from hermes.safety.paths import Places
 from hermes.safety.start_links import find_setting_links, find_start_links, list_linked_names, list_names
+from hermes.util.file_handles import hold_unlinked
 
 _GIT_SETTINGS = ("config", "config.worktree")
 _DATA_PARTS = ("HEAD", "objects", "refs")
@@ -139,17 +140,12 @@ def _are_harmless_settings(data: bytes | None) -> bool:
 
 
 def _read_file(path: str) -> bytes | None:
-    """Return the content of a file; nothing where there is none, and None for what is no plain file or too large."""
+    """Return the content of a file; nothing where there is none, None where it is no plain file or too large."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with hold_unlinked(path) as held, os.fdopen(held.open_read(), "rb") as file:
+            data = file.read(_MAX_SETTINGS_BYTES)
     except FileNotFoundError:
         return b""
     except OSError:
         return None
-    try:
-        data = os.read(handle, _MAX_SETTINGS_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
     return data if len(data) < _MAX_SETTINGS_BYTES else None

@@ -31,8 +31,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from hermes.core.outcomes import AnswerScope
-from hermes.execution.sandbox.planted_files import HELD_SUFFIX
-from hermes.safety.autorun_files import WriteRule, find_obeyed_row
+from hermes.safety.autorun_files import HELD_SUFFIX, WriteRule, find_obeyed_row
 from hermes.testing.script import Call
 from tests.attack.obedient_scene import Scene, says, scene
 from tests.attack.test_obeyed_files import taint

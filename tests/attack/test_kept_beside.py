@@ -387,6 +387,7 @@ while not os.path.exists("stop"):
     except OSError:
         pass
     time.sleep(0.001)
+open("stopped", "w")
 """
 HOOK = "#!/bin/sh\ntouch ran\n"
 PLANTED = {
@@ -405,8 +406,8 @@ async def plant(one: Scene, path: str, text: str) -> None:
     is_link = text not in (HOOK, EVIL)
     (one.home.cwd / "p.py").write_text(PLANT.format(path=path, text=text, is_link=is_link))
     await one.call("terminal", says(NO), command="python3 p.py", background=True)
-    await asyncio.sleep(0.3)
-    await one.run("touch stop; sleep 0.5", says(NO))
+    await wait_until(lambda: os.path.lexists(one.home.cwd / path))
+    await one.run("touch stop; while [ ! -e stopped ]; do sleep 0.01; done", says(NO))
     assert one.asked == []
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hermes.execution.sandbox.backend import SandboxBackend
-from hermes.execution.sandbox.planted_files import HELD_SUFFIX
 from hermes.execution.sandbox.policy import find_own_git_folders
+from hermes.safety.autorun_files import HELD_SUFFIX
 from tests.attack.obedient_scene import MECHANISM, NO, ONCE, SESSION, Scene, says, scene
 
 

@@ -496,8 +496,8 @@ class SandboxedCommand:
         """
         line = await asyncio.to_thread(self.mounted.describe_shown_key)
         if not line and (change := await asyncio.to_thread(self.mounted.describe_change)):
-            is_harmful = await self._backend.quarantine_planted(self) and self.mounted.describe_change()
-            line = change if is_harmful else ""
+            if await self._backend.quarantine_planted(self):
+                line = change if await asyncio.to_thread(self.mounted.describe_change) else ""
         if line and not self.was_ended:
             self.was_ended = True
             self._backend.notices.append(line)

@@ -16,8 +16,6 @@ from hermes.util.cancellation import cancel_tasks
 
 _MAX_HELD = 128
 """The most of what is kept as it is that is held open for one command."""
-
-
 _WATCH_SECONDS = 0.25
 """How often it is looked whether a file was replaced: a look costs some 2 microseconds a file."""
 

@@ -30,7 +30,7 @@ from hermes.execution.git_settings import (
 )
 from hermes.execution.sandbox.baseline import SEVERAL_NAMES, Baseline, BaselineFile, EntryStamp, SavedFile
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import find_settings, is_git_shaped, is_obeyed_around, is_setting
+from hermes.safety.autorun_files import HELD_SUFFIX, find_settings, is_git_shaped, is_obeyed_around, is_setting
 from hermes.safety.paths import is_or_below
 from hermes.safety.start_links import list_linked_names, list_names
 from hermes.util.file_handles import HeldPath, hold_unlinked
@@ -83,7 +83,6 @@ _FIXED_PARTS = ("hooks", *_GIT_SETTINGS, "info/attributes", "commondir")
 _STEP_THAT_RUNS = re.compile(r"\s*(?:(?:exec|x)(?:\s|$)|!)")
 _OWN_STRATEGIES = frozenset(("ort", "recursive", "resolve", "octopus", "ours", "subtree"))
 """git's own ways to merge; any other name is that of a program."""
-HELD_SUFFIX = ".held"
 
 
 class _SeenFolder(Struct, frozen=True):
