@@ -495,9 +495,9 @@ class SandboxedCommand:
         that had to be moved aside.
         """
         line = await asyncio.to_thread(self.mounted.describe_shown_key)
-        if not line and (change := await asyncio.to_thread(self.mounted.describe_change)):
-            if await self._backend.quarantine_planted(self):
-                line = change if await asyncio.to_thread(self.mounted.describe_change) else ""
+        change = "" if line else await asyncio.to_thread(self.mounted.describe_change)
+        if change and await self._backend.quarantine_planted(self):
+            line = change if await asyncio.to_thread(self.mounted.describe_change) else ""
         if line and not self.was_ended:
             self.was_ended = True
             self._backend.notices.append(line)
