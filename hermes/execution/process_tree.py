@@ -114,14 +114,13 @@ def _read_process_table() -> dict[int, _ProcessRow]:
 
 def _read_process(pid: int) -> _ProcessRow | None:
     """Return the process's row; None when it is gone or a zombie. Fields: proc(5), /proc/pid/stat."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None
-    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
-        return None
-    return _ProcessRow(parent=int(fields[1]), group=int(fields[2]), session=int(fields[3]), start_time=int(fields[19]))
+    gone = contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError)
+    with gone, open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+        if len(fields) >= 20 and fields[0] not in (b"Z", b"X"):
+            parent, group, session, start_time = (int(fields[at]) for at in (1, 2, 3, 19))
+            return _ProcessRow(parent=parent, group=group, session=session, start_time=start_time)
+    return None
 
 
 _POLL_SECONDS = 0.02

@@ -77,15 +77,17 @@ CLOSED_FILES = frozenset((*KEY_FILES, *HISTORY_FILES, *START_FILES))
 SECRET_PLACES = (*KEY_FOLDERS, *KEY_FILES, *HISTORY_FILES, *AGENT_FOLDERS, *APP_FOLDERS)
 
 
+PROGRAM_PLACES = str.split("""
+    .asdf .bun/bin .bun/install .cabal .cargo/bin .cargo/env .deno/bin .dotnet .elan .fnm .gem/ruby .ghcup .goenv
+    .jenv .juliaup .local/bin .local/lib .local/pipx .local/share/fnm .local/share/mise/installs
+    .local/share/mise/shims .local/share/pipx .local/share/uv/python .local/share/uv/tools .local/share/virtualenvs
+    .nix-profile .nodenv .npm-global .nvm .opam .pyenv .rbenv .rustup .rvm .sdkman .stack .swiftly .virtualenvs
+    .volta Android/Sdk anaconda3 go/bin Library/Android/sdk Library/Python Library/pnpm mambaforge miniconda3
+    miniforge3
+""")
+"""Where programs of tool chains lie, and what they are run by."""
 TOOL_ROWS = {
-    N_("programs, and what they are run by"): str.split("""
-        .asdf .bun/bin .bun/install .cabal .cargo/bin .cargo/env .deno/bin .dotnet .elan .fnm .gem/ruby .ghcup
-        .goenv .jenv .juliaup .local/bin .local/lib .local/pipx .local/share/fnm .local/share/mise/installs
-        .local/share/mise/shims .local/share/pipx .local/share/uv/python .local/share/uv/tools
-        .local/share/virtualenvs .nix-profile .nodenv .npm-global .nvm .opam .pyenv .rbenv .rustup .rvm .sdkman
-        .stack .swiftly .virtualenvs .volta Android/Sdk anaconda3 go/bin Library/Android/sdk Library/Python
-        Library/pnpm mambaforge miniconda3 miniforge3
-    """),
+    N_("programs, and what they are run by"): PROGRAM_PLACES,
     N_("packages that were fetched"): str.split("""
         .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm .cache/pypoetry .cache/uv
         .cache/yarn .cargo/git .cargo/registry .gradle/caches .gradle/wrapper .local/share/pnpm .m2/repository

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from hermes.core.messages import Provenance, Source
 from hermes.execution.base import DeniedPath
-from hermes.safety.home_places import TOOL_ROWS
+from hermes.safety.home_places import PROGRAM_PLACES
 from hermes.safety.paths import Places, is_or_below
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.permissions.egress import EGRESS_KINDS, host_from_target
@@ -14,7 +14,6 @@ from hermes.tools.session import ToolContext
 from hermes.tools.taint import name_source, provenance_from_sources
 from hermes.util.file_handles import find_real_path
 
-_TOOL_PLACES = TOOL_ROWS["programs, and what they are run by"]
 _LOCAL_REMOTE_VERBS = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",), ("get-url",))
 
 
@@ -122,9 +121,9 @@ def _list_file_sources(path: str, context: ToolContext, spill: str) -> Sequence[
 
 
 def _is_tool(path: str, places: Places) -> bool:
-    """Return whether a path (resolved) is a program of the person's tool chains: called by its path it says no more
+    """Return whether a path (resolved) is a program of the person's own tool chains: called by its path it says no more
     than by its name. What else lies there, such as packages and what they say of themselves, is none.
     """
-    chains = (f"{home}/{one}" for home in (places.home, *places.other_homes) for one in _TOOL_PLACES)
-    is_chain = any(is_or_below(path, one) for one in chains) and not is_or_below(path, places.workspace)
+    is_chain = any(is_or_below(path, f"{places.home}/{one}") for one in PROGRAM_PLACES)
+    is_chain = is_chain and not is_or_below(path, places.workspace)
     return is_chain and os.path.isfile(path) and os.access(path, os.X_OK)
