@@ -41,6 +41,7 @@ from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
+from hermes.sessions.todo_list import StoredTodoList
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.effect_marks import EffectMarks
@@ -306,7 +307,8 @@ class SessionBuilder:
                 actor.notify(Level.WARNING, line)
 
         checkpoints = self._checkpoints = self._build_checkpoints(recorder, tools, warn)
-        context = structs.replace(tools.context, safeguard=checkpoints)
+        todo_list = StoredTodoList(lambda: services.store.todo_lists, self._plan.session_id)
+        context = structs.replace(tools.context, safeguard=checkpoints, todo_list=todo_list)
         self._settling.append(context)
         deps = TurnDeps(
             toolbox=tools.toolbox,

@@ -135,6 +135,33 @@ class Todo(Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
 
 
+class TodoList(Protocol):
+    """The steps that the model keeps for one session."""
+
+    async def read_items(self) -> list[Todo]:
+        """Return the steps, in order."""
+        ...
+
+    async def replace_items(self, items: Sequence[Todo]) -> None:
+        """Keep these steps in the place of all others."""
+        ...
+
+
+class TemporaryTodoList:
+    """Steps that are kept in memory, for a session that is not stored."""
+
+    def __init__(self) -> None:
+        self._items: list[Todo] = []
+
+    async def read_items(self) -> list[Todo]:
+        """Return the steps, in order."""
+        return list(self._items)
+
+    async def replace_items(self, items: Sequence[Todo]) -> None:
+        """Keep these steps in the place of all others."""
+        self._items = list(items)
+
+
 class OneTimePaths(Struct, frozen=True):
     """Paths that are open to a command when it is run once more, as it was, in the folder in which it was refused.
 
@@ -182,7 +209,6 @@ class ToolState(Struct):
     started_at: float = field(default_factory=time.time)
     """The time when the session began, by the clock that files are stamped with."""
     taint: Taint = field(default_factory=Taint)
-    todos: list[Todo] = field(default_factory=list)
     uncovered: dict[FileLoss, str] = field(default_factory=dict)
     """For each loss of files by the calls of this batch what no checkpoint can bring back; empty where it can."""
     has_told_of_undo: bool = False
@@ -245,6 +271,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """The files from which the call's command runs code, as far as its text shows."""
     git_settings: tuple[str, ...] = ()
     """Files of git's settings that the call's command may change, because the person allowed it."""
+    todo_list: TodoList = field(default_factory=TemporaryTodoList)
     safeguard: Safeguard | None = None
     """Saves what calls are about to change; None: nothing does."""
 

@@ -164,7 +164,7 @@ async def test_todo_keeps_a_list(session: Session) -> None:
     ):
         result = await session.call("todo", todos=items)
         assert result.status is ToolStatus.ERROR and said in result.text
-    assert len(session.state.todos) == 1
+    assert len(await session.context.todo_list.read_items()) == 1
 
 
 async def test_clarify_asks_the_person(session: Session) -> None:
