@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.config.environment import merge_dotenv, parse_dotenv
+from hermes.config.environment import SETTING_VARIABLES, merge_dotenv, parse_dotenv, select_setting_variables
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.keys import Setting, find_setting, iter_settings, parse_value
 from hermes.config.load import (
@@ -19,7 +19,6 @@ from hermes.config.load import (
     select_known_keys,
     settings_from_document,
 )
-from hermes.config.setting_variables import SETTING_VARIABLES, select_setting_variables
 from hermes.config.settings import Settings
 from hermes.config.validation import SettingsFault, find_type_faults
 from hermes.config.yaml_edit import (
@@ -266,9 +265,14 @@ def _find_variable_notes(
     if whole.get("OPENAI_BASE_URL") and not named.get("base_url"):
         text = N_("OPENAI_BASE_URL is set: it says where `custom` and `openai` are.")
         yield ConfigProblem(note, 0, "model.base_url", tr(text), tr("`model.base_url` in config.yaml goes before it."))
+    yield from _find_setting_variable_notes(whole)
+
+
+def _find_setting_variable_notes(whole: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """Yield the variables that stand for settings, and those that do so in other programs alone."""
     for name in select_setting_variables(whole):
         text, key = tr("{name} is set: it goes before config.yaml.", name=name), SETTING_VARIABLES[name]
-        yield ConfigProblem(note, 0, key, text, tr("`{key}` is what it stands for.", key=key))
+        yield ConfigProblem(ProblemLevel.NOTE, 0, key, text, tr("`{key}` is what it stands for.", key=key))
     for name, key in _FOREIGN_VARIABLES.items():
         if name in whole:
             text = tr("{name} is set; nothing here reads it.", name=name)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from hermes.config.environment import select_setting_variables
 from hermes.config.known_homes import locate_known_homes, record_home
-from hermes.config.setting_variables import select_setting_variables
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic

@@ -16,15 +16,9 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from hermes.config.environment import merge_dotenv
+from hermes.config.environment import SETTING_VARIABLES, merge_dotenv, select_setting_variables
 from hermes.config.home import HermesHome
 from hermes.config.keys import KNOWN_ELSEWHERE
-from hermes.config.setting_variables import (
-    SETTING_VARIABLES,
-    get_by_path,
-    select_setting_variables,
-    set_by_path,
-)
 from hermes.config.settings import (
     CACHE_TTLS,
     CapSettings,
@@ -85,6 +79,8 @@ def load_settings(home: HermesHome) -> LoadedSettings:
 
 def _apply_variables(document: dict[str, object], variables: Mapping[str, str], file: Path) -> LoadedSettings:
     """Return the settings with the variables in their places, and a warning for each value that they replace."""
+    from hermes.config.document_keys import get_by_path, set_by_path
+
     warnings = []
     for name, text in variables.items():
         key, value = SETTING_VARIABLES[name], int(text) if text.isdecimal() else text

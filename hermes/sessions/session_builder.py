@@ -41,13 +41,12 @@ from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
-from hermes.sessions.todo_list import StoredTodoList
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
-from hermes.tools.session import ToolContext
+from hermes.tools.session import StoredTodoList, ToolContext
 
 if TYPE_CHECKING:
     from hermes.checkpoints.observer import WorkspaceObserver
@@ -222,7 +221,7 @@ class SessionBuilder:
             choice = choose_model(services.settings.model, plan.options)
             if choice != services.model.choice:
                 await route.set_first_model(await services.open_model_choice(choice))
-        conversation = await self._open_conversation(await route.candidate(0))
+        conversation = await self._open_conversation(await route.candidate(0), [one.name for one in tools.toolbox])
         self._conversations.append(conversation)
         recorder = TurnRecorder(
             services.store,
@@ -441,11 +440,16 @@ class SessionBuilder:
         )
         return open_engine(services.settings.context.engine, setup)
 
-    async def _open_conversation(self, first: ModelCandidate) -> LiveConversation:
+    async def _open_conversation(self, first: ModelCandidate, tool_names: Sequence[str]) -> LiveConversation:
         """Open the session's conversation, with the given history when it has none of its own."""
         plan, store = self._plan, self._services.store
         conversation = await open_conversation(
-            store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
+            store,
+            plan.session_id,
+            wanted=first.frame,
+            client=first.client,
+            system=plan.system,
+            callable_tools=tool_names,
         )
         if plan.history and not conversation.messages and conversation.lost_turn is None:
             await store.messages.append(plan.session_id, conversation.epoch, None, plan.history)

@@ -1,13 +1,15 @@
 """The context of tools: the session's state, the folders, the terminal, the web, the person."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import msgspec
 from msgspec import Struct, field
 
 from hermes.core.checkpoints import FileLoss, WorkspaceChanges
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance
@@ -160,6 +162,37 @@ class TemporaryTodoList:
     async def replace_items(self, items: Sequence[Todo]) -> None:
         """Keep these steps in the place of all others."""
         self._items = list(items)
+
+
+class TodoStore(Protocol):
+    """Keeps the lists of sessions, each as JSON."""
+
+    async def get(self, session_id: str) -> bytes | None:
+        """Return a session's list, or None."""
+        ...
+
+    async def replace(self, session_id: str, items: bytes) -> None:
+        """Store a session's list in the place of an earlier one."""
+        ...
+
+
+class StoredTodoList:
+    """Steps that are stored with their session: restarts, kills and compressions leave them, and a branch begins with
+    them. The store is opened when a model uses them first.
+    """
+
+    def __init__(self, open_store: Callable[[], TodoStore], session_id: str) -> None:
+        self._open_store = open_store
+        self._session_id = session_id
+
+    async def read_items(self) -> list[Todo]:
+        """Return the steps, in order."""
+        stored = await self._open_store().get(self._session_id)
+        return msgspec.json.decode(stored, type=list[Todo]) if stored is not None else []
+
+    async def replace_items(self, items: Sequence[Todo]) -> None:
+        """Store these steps in the place of all others."""
+        await self._open_store().replace(self._session_id, to_json(list(items)))
 
 
 class OneTimePaths(Struct, frozen=True):
