@@ -192,12 +192,12 @@ _MAX_LEFT = 48
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$"
 _VALUE_AFTER_NAME = re.compile(
     r"(?P<rest>[\w-]{0,40}+)[\"'`\])}]{0,3}(?:"
-    r"\s{0,3}(?P<sign>=>|:=|\?=|\|\|=|==?|:|<-)\s{0,3}"
+    r"\s{0,3}(?P<sign>=>|:=|\?=|\|\|=|==?|:|<-)\s{0,3}(?:[|>][-+]?\s{1,24})?|,?\s{1,24}[\"']?value[\"']?:\s?"
     r"|(?P<element>>)"
     r"|(?P<attribute>[\"']?\s{1,3}(?:value|content)\s?=\s?)(?=[\"'])"
     r"|(?P<call>\()(?=[\"'`])"
     r"|(?P<comma>,\s{0,3})(?=[\"'`])"
-    r"|(?P<blank>[ \t]{1,4})(?:(?P<says>is|was|of)[ \t]{1,3})?)"
+    r"|(?P<blank>[ \t]{0,24}\|[ \t]{1,4}|[ \t]{1,4})(?:(?P<says>is|was|of)[ \t]{1,3})?)"
     r"(?P<tag>!\w{1,12}[ \t]|[bBrRfFuU](?=[\"']))?"
     r"(?:\"(?P<double>[^\"\n]{4,500})\"|'(?P<single>[^'\n]{4,500})'|`(?P<tick>[^`\n]{4,500})`"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]][^\s\"'`,;<>]{3,255}))"
@@ -347,7 +347,8 @@ def _judge_value(text: str, match: re.Match[str] | None, at: int, end: int) -> S
     if match is None or (bare.isalpha() and not is_random_like(bare)):
         return None
     left, word = _name_before(text, at), text[at:end]
-    weight = name_weight(word, left, match["rest"])
+    phrase = "" if left or word.lower() != "key" else text[max(0, at - _MAX_LEFT) : at].removesuffix(" ")
+    weight = name_weight(word, left or phrase[len(phrase.rstrip(_NAME_CHARACTERS)) :], match["rest"])
     start, stop, quoted = _locate_value(text, match) if weight else (0, 0, False)
     value = text[start:stop]
     if not value or not _is_assigning_operator(match, left, text, at, value):
@@ -400,9 +401,7 @@ def _is_assigning_operator(match: re.Match[str], left: str, text: str, at: int, 
         return left.startswith("-") or is_random_like(value, 8)
     if match["element"]:
         return text[: at - len(left)][-1:] in ("<", ":") or "<" in text[max(0, at - _MAX_LEFT) : at]
-    if match["comma"]:
-        return text[max(0, at - len(left) - 1) : at - len(left)] in ("'", '"')
-    return True
+    return not match["comma"] or text[max(0, at - len(left) - 1) : at - len(left)] in ("'", '"')
 
 
 def _find_bare_end(text: str, start: int, stop: int) -> int:
