@@ -350,7 +350,7 @@ class ShownRows:
             return False
         if self._part and self._part not in (path if "/" in self._part else path.rpartition("/")[2]):
             return False
-        return bool(self._job.name) or self._job.globs.is_match(path)
+        return not self._job.glob or bool(self._job.name) or self._job.globs.is_match(path)
 
     def _is_open(self, path: str) -> bool:
         from hermes.safety.path_policy import hard_link_refusal, path_refusal
