@@ -1,6 +1,7 @@
 """One live session: a queue of messages that are answered strictly in order."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TypeVar
 
@@ -23,8 +24,9 @@ from hermes.runtime.mailbox import AttachmentCollector, InboundMessage, QueuedMe
 from hermes.runtime.recorder import Redact, Subscriber, TurnRecorder
 from hermes.store.records import InboxRow
 from hermes.util.cancellation import wait_for_task
-from hermes.util.text import clean_surrogates
+from hermes.util.text import clean_surrogates, to_one_line
 
+_LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 TurnHook = Callable[[TurnState, TurnEnded], Awaitable[None]]
 
@@ -391,8 +393,7 @@ class SessionActor:
         if not ends:
             self._recorder.publish(result)
         self.conversation.messages.extend(state.messages)
-        for hook in self.on_turn_end:
-            await hook(state, result)
+        await _run_end_hooks(self, state, result, self._deps.context.redact)
         return result
 
     def take_joining_parts(self) -> list[TextPart]:
@@ -405,6 +406,24 @@ class SessionActor:
             for one in queued_messages
             for part in (TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON), *one.inbound.quoted)
         ]
+
+
+async def _run_end_hooks(actor: SessionActor, state: TurnState, result: TurnEnded, redact: Redact) -> None:
+    """Run the hooks after a turn. One that fails takes neither the answer from its waiter nor the next hook's turn.
+
+    It is logged with its traceback, and every front-end is told.
+    """
+    for hook in tuple(actor.on_turn_end):
+        try:
+            await hook(state, result)
+        except Exception as error:  # noqa: BLE001 - whoever adds a hook may raise anything; the turn is over and stored
+            _LOG.exception("what runs after a turn failed in session %s", actor.session_id)
+            said = N_(
+                "The answer stands, but what Hermes does after a turn has failed ({name}: {error}).",
+                name=type(error).__name__,
+                error=to_one_line(redact(str(error)), 300),
+            )
+            actor.notify(Level.WARNING, said)
 
 
 def _make_turn_state(
@@ -421,6 +440,7 @@ def _make_turn_state(
         loop_detector=LoopDetector(parts.loop_limits),
         taint=parts.deps.context.state.taint,
         redact_message=parts.recorder.redact_message,
+        started_at=parts.deps.clock.monotonic(),
         resumed=resumed,
         housekeeping=parts.deps.toolbox.housekeeping,
     )

@@ -35,6 +35,7 @@ from hermes.sessions.model.spending import ProcessBudget, SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.secrets import build_redactor
 from hermes.sessions.session_tools import ProcessDeps
+from hermes.sessions.turn_log import TurnLog
 from hermes.store.store import Store
 from hermes.tools.taint_marks import TaintMark, TaintMarks
 from hermes.util.clock import Clock
@@ -60,6 +61,8 @@ class Services:
         """Lines for the user that were learned while opening, and while opening sessions."""
         self.environ = merge_dotenv(process_environ, home.env_file)
         self.redactor = build_redactor(self.environ, home, self.settings)
+        self.turn_log = TurnLog(home.logs, self.redactor.redact, clock)
+        """Writes a line for each turn of this process."""
         self.process_deps = ProcessDeps(
             environ=self.environ,
             clock=clock,

@@ -90,9 +90,9 @@ def build_features(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> 
     return reduce(Feature.__add__, owners, _surroundings_feature(plan, deps, marked))
 
 
-def make_trust_check(home: HermesHome) -> Callable[[str], bool]:
-    """Return a check whether a resolved path lies in a trusted folder."""
-    return TrustFile(home.trust_file).is_trusted_folder
+def make_trust_check(home: HermesHome, more: Sequence[str] = ()) -> Callable[[str], bool]:
+    """Return a check whether a resolved path lies in a trusted folder, or in one of `more`."""
+    return TrustFile(home.trust_file, more).is_trusted_folder
 
 
 def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
@@ -100,10 +100,11 @@ def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMar
     from hermes.context.project_files import ProjectFilesSection
     from hermes.context.prompt import MachineSection
 
+    if plan.options.skip_context_files:
+        return Feature(sections=(MachineSection(deps.environ),))
     limit = deps.settings.context_file_max_chars
-    project = ProjectFilesSection(
-        plan.cwd, make_trust_check(deps.home), marked.find_sources, window=deps.window, limit=limit
-    )
+    check = make_trust_check(deps.home, plan.options.trusted_folders)
+    project = ProjectFilesSection(plan.cwd, check, marked.find_sources, window=deps.window, limit=limit)
     return Feature(sections=(MachineSection(deps.environ), project))
 
 
