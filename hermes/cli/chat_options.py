@@ -63,6 +63,15 @@ def build_chat_parser(program: str) -> CommandParser:
     root_parser.add_argument(
         "--share-home", action="store_true", help="agree that this home is shared with another program"
     )
+    root_parser.add_argument(
+        "--ignore-user-config", action="store_true", help="use the defaults in place of config.yaml; keys of .env stay"
+    )
+    root_parser.add_argument(
+        "--ignore-rules", action="store_true", help="leave out context files (AGENTS.md), SOUL.md and memory"
+    )
+    root_parser.add_argument(
+        "--safe-mode", action="store_true", help="both of these: nothing of yours but keys, no plug-ins, no MCP servers"
+    )
     return root_parser
 
 
@@ -96,6 +105,10 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
         allow=tuple(args.allow),
         share_home=args.share_home,
         cwd=cwd,
+        ignore_config=args.safe_mode or args.ignore_user_config,
+        skip_context_files=args.safe_mode or args.ignore_rules,
+        skip_identity=args.safe_mode or args.ignore_rules,
+        remembers=not (args.safe_mode or args.ignore_rules),
     )
 
 

@@ -14,6 +14,7 @@ from hermes.core.events import (
     TurnResumed,
 )
 from hermes.i18n.messages import localize, tr
+from hermes.providers.wire import Endpoint
 from hermes.util.text import end_sentence, strip_control_characters, to_one_line
 
 EDIT_TOOLS = ("patch", "write_file")
@@ -21,6 +22,11 @@ LEVEL_STYLES = {Level.INFO: "notice", Level.WARNING: "warning", Level.ERROR: "er
 _MAX_PATTERN_LENGTH = 300
 _MAX_MESSAGE_LENGTH = 100
 _PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 1, ToolProgress.VERBOSE: 12}
+
+
+def format_caching(endpoint: Endpoint) -> str:
+    """Return the line about a provider that caches what requests have in common, up to marks that Hermes sends."""
+    return tr("Prompt caching: on ({time})", time=endpoint.cache_ttl)
 
 
 def describe_event(event: Event) -> tuple[str, str] | None:

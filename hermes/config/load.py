@@ -66,10 +66,12 @@ class _CachedDocument(msgspec.Struct):
     document: dict[str, object]
 
 
-def load_settings(home: HermesHome) -> LoadedSettings:
-    """Return the settings of this home; defaults where there is no file. Raises ConfigError that names the
-    file and line.
+def load_settings(home: HermesHome, *, ignored: bool = False) -> LoadedSettings:
+    """Return the settings of this home; defaults where there is no file, and with `ignored` whatever it holds.
+    Raises ConfigError that names the file and line.
     """
+    if ignored:
+        return LoadedSettings(settings=Settings())
     return settings_from_document(read_document(home), home.config_file)
 
 
@@ -95,7 +97,8 @@ def settings_from_document(document: dict[str, object], file: Path) -> LoadedSet
     _check_numbers(settings, file)
     _check_strategies(settings, file)
     settings = structs.replace(settings, compression=_clamp_compression(settings.compression, warnings))
-    return LoadedSettings(settings=settings, warnings=tuple(warnings))
+    unused = tuple(sorted(key for key in document if key in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__))
+    return LoadedSettings(settings=settings, warnings=tuple(warnings), unused=unused)
 
 
 def select_known_keys(document: Mapping[str, object]) -> dict[str, object]:

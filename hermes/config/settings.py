@@ -540,3 +540,5 @@ class LoadedSettings(Struct, frozen=True):
 
     settings: Settings
     warnings: tuple[str, ...] = field(default=())
+    unused: tuple[str, ...] = ()
+    """Sections that agents of this family know and this version does not act on."""

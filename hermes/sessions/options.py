@@ -57,6 +57,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     """Whether its tools see nothing of this machine but its own folder and the system's programs."""
     usd_per_day: float | None = None
     """Dollars per day that all sessions of this person may spend together."""
+    ignore_config: bool = False
+    """Whether the defaults hold in place of `config.yaml`."""
     skip_context_files: bool = False
     """Whether the files by which a project instructs an agent stay unread."""
     skip_identity: bool = False

@@ -87,7 +87,8 @@ async def test_a_hook_that_fails_loses_neither_the_answer_nor_the_session(caplog
                 assert (await actor.post(InboundMessage(text="on"))).text == "two"
             assert len(lines_of(home)) == 2
     assert len(seen) == 2 and caplog.text.count("ZeroDivisionError: in a hook") == 2
-    assert told == ["The answer stands, but what Hermes does after a turn has failed (ZeroDivisionError: in a hook)."] * 2
+    said = "The answer stands, but what Hermes does after a turn has failed (ZeroDivisionError: in a hook)."
+    assert told == [said] * 2
 
 
 async def test_the_log_is_bounded_private_and_no_reason_to_fail(caplog: pytest.LogCaptureFixture) -> None:

@@ -110,7 +110,9 @@ def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoic
 def is_nothing_configured(options: SessionOptions, environ: Mapping[str, str]) -> bool:
     """Return whether neither the command line, nor the settings, nor any key says which model to use."""
     home = locate_home(environ)
-    choice = with_stored_providers(choose_model(load_settings(home).settings.model, options), home)
+    choice = with_stored_providers(
+        choose_model(load_settings(home, ignored=options.ignore_config).settings.model, options), home
+    )
     return not is_configured(choice, merge_dotenv(environ, home.env_file))
 
 
