@@ -4,6 +4,8 @@ import argparse
 import os
 import sys
 
+from msgspec import structs
+
 from hermes.cli.parser import CommandParser
 from hermes.core.errors import UsageError
 from hermes.core.usage import is_amount
@@ -94,7 +96,7 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
     if args.max_turns is not None and args.max_turns < 1:
         raise UsageError("--max-turns must be above zero.")
     _check_spending_caps(args)
-    return SessionOptions(
+    options = SessionOptions(
         model=args.model,
         provider=args.provider,
         base_url=args.base_url,
@@ -105,11 +107,15 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
         allow=tuple(args.allow),
         share_home=args.share_home,
         cwd=cwd,
-        ignore_config=args.safe_mode or args.ignore_user_config,
-        skip_context_files=args.safe_mode or args.ignore_rules,
-        skip_identity=args.safe_mode or args.ignore_rules,
-        remembers=not (args.safe_mode or args.ignore_rules),
     )
+    return _leave_out(options, args)
+
+
+def _leave_out(options: SessionOptions, args: argparse.Namespace) -> SessionOptions:
+    """Return the options without what the person has set up, as far as the command line says so."""
+    if args.safe_mode or args.ignore_rules:
+        options = structs.replace(options, skip_context_files=True, skip_identity=True, remembers=False)
+    return structs.replace(options, ignore_config=True) if args.safe_mode or args.ignore_user_config else options
 
 
 def _check_spending_caps(args: argparse.Namespace) -> None:
