@@ -136,19 +136,21 @@ class SkillAdmin:
         Raises NotFoundError for a name that no skill has, UsageError and ConfigError when the file cannot be changed.
         """
         disabled = [normalize_skill_name(name) for name in load_settings(self._home).settings.skills.disabled]
-        known = {skill.name for skill in await asyncio.to_thread(self.skills.catalog.list_all)}
         wanted = list(dict.fromkeys(map(normalize_skill_name, names)))
-        for name in wanted:
-            if name not in known and name not in disabled:
-                raise NotFoundError(
-                    N_("There is no skill {name}.", name=repr(name[:80])),
-                    suggest_name(name[:100], known) or "`hermes skills list` shows them.",
-                )
+        await self._check_known([name for name in wanted if name not in disabled])
         changed = tuple(name for name in wanted if (name in disabled) is on)
         if changed:
             after = [name for name in disabled if name not in changed] if on else [*disabled, *changed]
             await asyncio.to_thread(change_settings, self._home, {("skills", "disabled"): after})
         return SkillSwitch(changed, tuple(name for name in wanted if name not in changed), str(self._home.config_file))
+
+    async def _check_known(self, names: Sequence[str]) -> None:
+        known = {skill.name for skill in await asyncio.to_thread(self.skills.catalog.list_all)}
+        if unknown := next((name for name in names if name not in known), ""):
+            raise NotFoundError(
+                N_("There is no skill {name}.", name=repr(unknown[:80])),
+                suggest_name(unknown[:100], known) or "`hermes skills list` shows them.",
+            )
 
     async def remove_skill(self, name: str) -> Plain:
         """Remove one of the user's own skills; `rollback_skill` restores it."""

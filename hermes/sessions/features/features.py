@@ -142,8 +142,10 @@ def _search_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
 
     def build_tools() -> "Sequence[Tool]":
         from hermes.memory.session_search import build_session_search_tool
+        from hermes.sessions.features.other_profiles import make_profile_opener
 
-        return (build_session_search_tool(deps.store, person=plan.options.person),)
+        opener = make_profile_opener(deps.environ, deps.settings.memory.search_profiles, deps.store, deps.clock)
+        return (build_session_search_tool(deps.store, person=plan.options.person, open_profile=opener),)
 
     return Feature(tools=list_session_tools(OWNED_TOOLS["session_search"], build_tools))
 
