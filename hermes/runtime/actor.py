@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from hermes.agent.loop import run_turn
 from hermes.agent.loop_detection import LoopDetector, LoopLimits
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
+from hermes.context.engine import NO_WISH, CompactionWish
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_turn_id
@@ -200,14 +201,16 @@ class SessionActor:
         """Show a line to every front-end of this session."""
         self._recorder.publish(Notice(level=level, text=text))
 
-    async def compress(self, *, undo: bool = False) -> bool:
+    async def compress(self, *, undo: bool = False, wish: CompactionWish = NO_WISH) -> bool:
         """Compress the conversation now, between two turns, or with `undo` restore what was compressed last.
 
         Returns False when nothing has changed; a notice says why. `stop` stops it, and nothing has changed then
         either. Raises BusyError while a turn runs or waits.
         """
         compression, emit = self.epochs.compression, self._recorder.emit
-        done = await self.exclusive(lambda: compression.undo_last(emit) if undo else compression.compress_now(emit))
+        done = await self.exclusive(
+            lambda: compression.undo_last(emit) if undo else compression.compress_now(emit, wish)
+        )
         return bool(done)
 
     async def exclusive(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:
