@@ -27,7 +27,7 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.frame import EpochFrame, Sampling, ToolSchema, TransientContext
 from hermes.core.messages import Message
 from hermes.i18n.messages import N_
-from hermes.providers.wire import Endpoint, load_wire
+from hermes.providers.wire import Endpoint, load_wire, takes_effort
 from hermes.runtime.recorder import redact_message
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.features import Feature
@@ -178,6 +178,14 @@ class FrameBuilder:
         if system is None:
             system = record.prompt or join_parts(self._build_parts(endpoint.model, features, schemas, overrides))
         system = self._redact(system)
+        if (options.reasoning_effort or options.reasoning_tokens) and not takes_effort(endpoint):
+            self.remarks.append(
+                N_(
+                    "{model} from {title} cannot be told how much to think: that wish is not sent.",
+                    model=endpoint.model,
+                    title=record.title,
+                )
+            )
         return EpochFrame(
             provider=record.name,
             model=endpoint.model,

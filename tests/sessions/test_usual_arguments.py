@@ -141,6 +141,17 @@ def test_the_reasoning_is_as_the_program_says(
     assert {name: value for name, value in body.items() if "reason" in name or "think" in name} == sent
 
 
+def test_a_model_that_cannot_be_told_how_to_think_is_named(home: TempHome) -> None:
+    told: list[str] = []
+    options = {"provider": "mistral", "api_key": "k" * 20, "notice_callback": lambda _level, text: told.append(text)}
+    with Served([Say("x"), Say("y")]) as server:
+        with make_agent(server, home, reasoning_config={"enabled": False}, **options) as made:
+            made.chat("go")
+            made.chat("on")
+        assert b"reasoning" not in server.requests[0].body
+    assert sum("cannot be told how much to think" in line for line in told) == 1
+
+
 def test_reasoning_in_tokens_is_a_budget_where_the_api_takes_one(home: TempHome) -> None:
     with Served([Say("x")]) as server:
         options = {"provider": "anthropic", "model": "claude-sonnet-4-5", "api_key": "k" * 20}
