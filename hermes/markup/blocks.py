@@ -451,24 +451,19 @@ class BlockSplitter:
 
     def _take_heading_or_rule(self, line: str, stripped: str) -> bool:
         """Take a line that is a heading, underlines the one above it, or is a rule; return whether it was."""
-        if stripped[0] not in "#-=*_" or self._around.is_code_indent(measure_indent(line)):
-            return False
-        if self._take_heading(line, stripped):
-            return True
-        if stripped[0] in "-*_" and _RULE.match(stripped):
-            self._emit_line_block(line, BlockKind.RULE)
-            return True
-        return False
-
-    def _take_heading(self, line: str, stripped: str) -> bool:
         first = stripped[0]
-        if first == "#" and (match := _HEADING.match(stripped)):
+        if first not in "#-=*_" or self._around.is_code_indent(measure_indent(line)):
+            return False
+        if match := _HEADING.match(stripped):
             self._emit_line_block(line, BlockKind.HEADING, match[2] or "", level=len(match[1]))
             return True
-        below = first in "-=" and self._open is BlockKind.PARAGRAPH and len(self._lines) == 1
+        below = self._open is BlockKind.PARAGRAPH and len(self._lines) == 1
         if below and _UNDERLINE.match(stripped) and self._around.includes_indent(measure_indent(line)):
             words, self._open, self._size = self._lines.pop(), None, 0
             self._emit_block(BlockKind.HEADING, words, level=1 if first == "=" else 2)
+            return True
+        if _RULE.match(stripped):
+            self._emit_line_block(line, BlockKind.RULE)
             return True
         return False
 
