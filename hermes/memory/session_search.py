@@ -45,16 +45,16 @@ OpenProfile = Callable[[str], AbstractAsyncContextManager[Store]]
 class SearchArguments(Struct, frozen=True, kw_only=True):
     """What is asked of `session_search`."""
 
-    query: Annotated[str, Meta(description='Words to find, or a "phrase" in quotes; empty: list sessions.')] = ""
+    query: Annotated[str, Meta(description='Words, or a "phrase"; empty: list sessions.')] = ""
     session_id: Annotated[str, Meta(description="Only this session; alone: its beginning and end.")] = ""
-    around_message_id: Annotated[int, Meta(description="Read the session around this message.")] = 0
+    around_message_id: Annotated[int, Meta(description="Read around this message.")] = 0
     role_filter: Annotated[
         Literal["", "user", "assistant", "tool"], Meta(description="Only messages of this role.")
     ] = ""
     sort: Annotated[Literal["relevance", "newest", "oldest"], Meta(description="Order of what is found.")] = "relevance"
     limit: Annotated[int, Meta(description="Sessions: at most 10.")] = 5
-    window: Annotated[int, Meta(description="Messages before and after it: at most 20; 0: limit.")] = 0
-    profile: Annotated[str, Meta(description="Another profile of the person's, by name.")] = ""
+    window: Annotated[int, Meta(description="Messages around it: at most 20.")] = 0
+    profile: Annotated[str, Meta(description="Another profile.")] = ""
 
 
 def build_session_search_tool(store: Store, *, person: str = "", open_profile: OpenProfile | None = None) -> Tool:
