@@ -414,13 +414,15 @@ class SessionActor:
 async def _run_end_hooks(actor: SessionActor, state: TurnState, result: TurnEnded, redact: Redact) -> None:
     """Run the hooks after a turn. One that fails takes neither the answer from its waiter nor the next hook's turn.
 
-    It is logged with its traceback, and every front-end is told.
+    It is logged with its traceback, and every front-end is told; not after a turn that has named such an error itself.
     """
     for hook in tuple(actor.on_turn_end):
         try:
             await hook(state, result)
         except Exception as error:  # noqa: BLE001 - whoever adds a hook may raise anything; the turn is over and stored
             _LOG.exception("what runs after a turn failed in session %s", actor.session_id)
+            if result.reason is ExitReason.LOCAL_ERROR:
+                continue
             said = N_(
                 "The answer stands, but what Hermes does after a turn has failed ({name}: {error}).",
                 name=type(error).__name__,

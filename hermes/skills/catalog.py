@@ -13,7 +13,6 @@ import stat
 import sys
 import threading
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -74,7 +73,11 @@ class SkillHead(Struct, frozen=True, kw_only=True):
 def normalize_skill_name(name: str) -> str:
     """Return a skill's name in the form in which it is compared (NFKC): file systems and keyboards write several."""
     name = name.strip()
-    return name if name.isascii() else unicodedata.normalize("NFKC", name)
+    if name.isascii():
+        return name
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", name)
 
 
 def is_skill_name(name: str) -> bool:
