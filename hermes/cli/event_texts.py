@@ -14,7 +14,6 @@ from hermes.core.events import (
     TurnResumed,
 )
 from hermes.i18n.messages import localize, tr
-from hermes.providers.wire import Endpoint
 from hermes.util.text import end_sentence, strip_control_characters, to_one_line
 
 EDIT_TOOLS = ("patch", "write_file")
@@ -24,9 +23,9 @@ _MAX_MESSAGE_LENGTH = 100
 _PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 1, ToolProgress.VERBOSE: 12}
 
 
-def format_caching(endpoint: Endpoint) -> str:
-    """Return the line about a provider that caches what requests have in common, up to marks that Hermes sends."""
-    return tr("Prompt caching: on ({time})", time=endpoint.cache_ttl)
+def format_caching(kept: str) -> str:
+    """Return the line about a provider that caches what requests have in common, and for how long (`5m`)."""
+    return tr("Prompt caching: on ({time})", time=kept)
 
 
 def describe_event(event: Event) -> tuple[str, str] | None:

@@ -213,7 +213,7 @@ class PlainRepl:
         endpoint = self._app.endpoint
         whose = localize_inside(endpoint.record.title)
         lines = [tr("{model} from {provider}, window: {length}.", model=endpoint.model, provider=whose, length=length)]
-        lines += [format_caching(endpoint)] if endpoint.cache_ttl else []
+        lines += [format_caching(endpoint.cache_ttl)] if endpoint.cache_ttl else []
         if isinstance(port := self._context.port, SessionActor):
             lines.append(localize(await self._app.describe_backend(port)))
         else:

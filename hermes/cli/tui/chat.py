@@ -291,7 +291,7 @@ async def _open_chat(
         for line in app.notices:
             chat.screen.tell("warning", localize(line))
     if app.endpoint.cache_ttl:
-        chat.screen.tell("notice", format_caching(app.endpoint))
+        chat.screen.tell("notice", format_caching(app.endpoint.cache_ttl))
     return context
 
 
