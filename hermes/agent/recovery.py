@@ -225,15 +225,12 @@ async def _end_answered_before(outcome: ModelOutcome, deps: TurnDeps, state: Tur
     state.end_turn(ExitReason.PRIOR_CONTENT)
 
 
-async def _continue_from_thought(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
-    """Let the model continue from its reasoning: directly where its API format allows it, else by a message."""
-    message = _get_message(outcome)
-    assert message is not None
-    endpoint = state.model.endpoint
-    if endpoint.record.quirks.prefill and endpoint.wire == "chat_completions":
-        await _append_answer(outcome, message, state, emit)
-    else:
-        await state.append_message(program_message(Role.USER, prompts.THOUGHT_ONLY), emit)
+async def _ask_for_answer(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Ask in words for the answer to what was only thought about.
+
+    The thoughts are no message: servers refuse an answer without text, and a request that ends in one.
+    """
+    await state.append_message(program_message(Role.USER, prompts.THOUGHT_ONLY), emit)
 
 
 async def _fall_back_after_empty(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
@@ -328,7 +325,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     RecoveryRule("final_without_text", UNLIMITED, _is_final, _end_without_text),
     RecoveryRule("answered_before", UNLIMITED, _is_after_housekeeping, _end_answered_before),
     RecoveryRule("nudge_after_tools", 1, _is_empty_after_tools, _nudge_model),
-    RecoveryRule("go_on_from_thoughts", 2, _has_reasoning, _continue_from_thought),
+    RecoveryRule("ask_for_answer", 2, _has_reasoning, _ask_for_answer),
     RecoveryRule("ask_again", 3, _is_answer, _retry_request),
     RecoveryRule("empty_fall_back", UNLIMITED, _is_answer, _fall_back_after_empty),
     RecoveryRule("empty", UNLIMITED, _is_answer, _end_empty),
@@ -342,6 +339,21 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
         _make_rewrite(Rewrite.NO_REASONING),
     ),
     RecoveryRule("plain_schemas", 1, _has_kind(FailureKind.GRAMMAR), _make_rewrite(Rewrite.PLAIN_SCHEMAS)),
+    RecoveryRule("merge_roles", 1, _has_kind(FailureKind.ROLE_ORDER), _make_rewrite(Rewrite.MERGED_ROLES)),
+    RecoveryRule("single_calls", 1, _has_kind(FailureKind.PARALLEL_CALLS), _make_rewrite(Rewrite.SINGLE_CALLS)),
+    RecoveryRule("bare_calls", 1, _has_kind(FailureKind.CALLS_WITH_TEXT), _make_rewrite(Rewrite.BARE_CALLS)),
+    RecoveryRule(
+        "tell_calls",
+        1,
+        _has_kind(FailureKind.TOOL_ROLE, FailureKind.ROLE_ORDER),
+        _make_rewrite(Rewrite.TOLD_CALLS),
+    ),
+    RecoveryRule(
+        "no_system_role",
+        1,
+        _has_kind(FailureKind.SYSTEM_ROLE, FailureKind.TOOL_ROLE, FailureKind.ROLE_ORDER),
+        _make_rewrite(Rewrite.NO_SYSTEM_ROLE),
+    ),
     RecoveryRule("compress", 3, _is_too_big, _compress_transcript),
     RecoveryRule("fall_back", UNLIMITED, _may_fall_back, _fall_back),
     RecoveryRule("failed", UNLIMITED, _is_failure, _end_failed),

@@ -32,6 +32,17 @@ class Rewrite(StrEnum):
     """Pictures are made smaller, or named in words where that cannot be done."""
     PLAIN_SCHEMAS = "plain_schemas"
     """Tool schemas carry no patterns or formats."""
+    MERGED_ROLES = "merged_roles"
+    """No two messages of one role stand side by side, no user's behind a tool's; records may ask for it from the start.
+    """
+    SINGLE_CALLS = "single_calls"
+    """Several calls of one answer are sent one after the other, each with its result."""
+    BARE_CALLS = "bare_calls"
+    """Text and calls of one answer are sent as two."""
+    TOLD_CALLS = "told_calls"
+    """Calls and results are told in words, by assistant and user."""
+    NO_SYSTEM_ROLE = "no_system_role"
+    """The system prompt begins the first user message."""
 
 
 class ToolSchema(Struct, frozen=True):

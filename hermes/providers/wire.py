@@ -37,8 +37,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Whether model names here are `vendor/model` and stand as they are given."""
     reasoning_required: bool = False
     """Whether every assistant message must carry `reasoning_field`; one space stands where there is none to replay."""
-    prefill: bool = True
-    """Whether a chat request may end with an assistant message, for the model to go on from."""
+    strict_roles: bool = False
+    """Whether requests keep the order of roles that chat templates and validators demand (`Rewrite.MERGED_ROLES`)."""
     effort: str = "reasoning_effort"
     """How a chat request names its reasoning effort: `reasoning_effort`, `reasoning` (an object), or empty: not."""
     unreasoning_models: tuple[str, ...] = ()

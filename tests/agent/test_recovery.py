@@ -153,7 +153,8 @@ async def test_an_answer_beside_housekeeping_is_the_answer() -> None:
 async def test_thoughts_without_an_answer_are_gone_on_from() -> None:
     ended, server = await turn([Say("", reasoning="hm"), Say("so")])
     assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "so")
-    assert server.requests[1].messages[-1]["role"] == "assistant"
+    assert [one["role"] for one in server.requests[1].messages] == ["system", "user", "user"]
+    assert "not answered" in server.requests[1].last_user_text
 
 
 async def test_thoughts_alone_for_ever_end_by_name() -> None:
