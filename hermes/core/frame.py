@@ -15,6 +15,8 @@ class Sampling(Struct, frozen=True, omit_defaults=True):
     top_p: float | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
+    reasoning_replay: str | None = None
+    """The person's word on whether earlier reasoning is sent back; None: as the provider's record says."""
     ceiling: bool = False
     """True if `max_tokens` may not be raised, not even to fit a thinking budget; never stored."""
 

@@ -111,6 +111,8 @@ class Endpoint(KeyHolder, frozen=True, kw_only=True):
     context_length: int | None = None
     cache_ttl: str = ""
     """How long marked prompts are kept: `5m` or `1h`; empty where no marks are sent."""
+    reasoning_replay: str = ""
+    """The setting that `record` was changed by, for the epoch's frame; empty: the record stands as it is."""
 
 
 class ServerEvent(Struct, frozen=True):

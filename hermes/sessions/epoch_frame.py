@@ -189,6 +189,7 @@ class FrameBuilder:
                 temperature=_first_given(options.temperature, settings.model.temperature, record.temperature),
                 max_tokens=_first_given(options.max_tokens, settings.model.max_tokens, record.max_tokens),
                 reasoning_effort=self.resolve_effort(overrides) or None,
+                reasoning_replay=endpoint.reasoning_replay or None,
             ),
         )
 

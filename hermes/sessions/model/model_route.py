@@ -103,6 +103,7 @@ def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoic
         more_keys=options.credential_pool,
         api_mode=options.api_mode or base.api_mode,
         context_length=options.context_length or base.context_length,
+        reasoning_replay="" if base.reasoning_replay == "auto" else base.reasoning_replay,
     )
 
 
