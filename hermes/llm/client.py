@@ -214,6 +214,9 @@ def _compute_delay(attempt: int, retry_after: float | None) -> float:
     return min(step * (1.0 + _JITTER * random.random()), MAX_DELAY)
 
 
+_SYSTEM_REFUSED = frozenset({FailureKind.SYSTEM_ROLE, FailureKind.TOOL_ROLE, FailureKind.ROLE_ORDER})
+"""What a server without a role for the system prompt says of a question; it is asked again without that role."""
+
 OpenModel = Callable[[], Awaitable[ModelClient]]
 
 
@@ -242,6 +245,9 @@ class SideTask:
                 failure = Failure(kind=FailureKind.AUTH, message=error.message, hint=error.hint)
                 continue
             outcome = await client.request_answer(_build_lineage(client, system, text, max_tokens), _only_pauses(emit))
+            if isinstance(outcome, Failure) and outcome.kind in _SYSTEM_REFUSED:
+                whole = _build_lineage(client, "", f"{system}\n\n{text}", max_tokens)
+                outcome = await client.request_answer(whole, _only_pauses(emit))
             if isinstance(outcome, Failure):
                 failure = outcome
             elif outcome.message.text.strip():

@@ -218,7 +218,7 @@ _TOOL_ROLE = (
     r"|role .?tool.? is not (supported|allowed)|.tool. is not one of .{0,30}(system|user)"
 )
 _PARALLEL_CALLS = r"supports single tool.?calls? at once|parallel tool calls are not supported|only one tool call"
-_CALLS_WITH_TEXT = r"either content or tool_calls,? but not both"
+_CALLS_WITH_TEXT = r"content or tool_calls.{0,3}but not both|both content and tool_calls"
 _NO_TOOLS = "This model takes no tools; use another one (`model.default`)."
 
 IMPLIED_STATUSES: tuple[tuple[str, int], ...] = (

@@ -104,13 +104,13 @@ class RoleArranger:
         A tool's message can hold no picture in every API format, and a person's words keep the person's role.
         """
         results = [structs.replace(one, images=(), text=one.text or _NO_OUTPUT) for one in message.tool_results()]
-        joined = [part for part in message.parts if not isinstance(part, ToolResultPart)]
+        joined = [part for part in message.parts if isinstance(part, TextPart) and part.text]
         behind: list[Part] = list(_label_images(message))
         if any(_is_persons(part) for part in joined):
             behind += joined
         elif joined and results:
-            texts = [part.text for part in joined if isinstance(part, TextPart) and part.text]
-            results[-1] = structs.replace(results[-1], text="\n\n".join([results[-1].text, *texts]))
+            text = "\n\n".join([results[-1].text, *(part.text for part in joined)])
+            results[-1] = structs.replace(results[-1], text=text)
         yield from self._place_results(message, results)
         if behind:
             yield from self._place(Message(role=Role.USER, parts=tuple(behind), synthetic=message.synthetic))
@@ -127,9 +127,8 @@ class RoleArranger:
             rest = ()
 
 
-def _is_persons(part: Part) -> bool:
-    provenance = getattr(part, "provenance", None)
-    return provenance is None or provenance.source is Source.PERSON
+def _is_persons(part: TextPart) -> bool:
+    return part.provenance is None or part.provenance.source is Source.PERSON
 
 
 def _without(message: Message, kind: type[TextPart] | type[ToolCallPart]) -> Message:

@@ -37,6 +37,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Whether model names here are `vendor/model` and stand as they are given."""
     reasoning_required: bool = False
     """Whether every assistant message must carry `reasoning_field`; one space stands where there is none to replay."""
+    prefill: bool = False
+    """Without effect, for records of packages that still name it: no request ends with an assistant message."""
     strict_roles: bool = False
     """Whether requests keep the order of roles that chat templates and validators demand (`Rewrite.MERGED_ROLES`)."""
     effort: str = "reasoning_effort"
