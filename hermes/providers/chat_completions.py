@@ -11,6 +11,7 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
+from hermes.providers.think_tags import ThinkTagSplitter, opens_in_template
 from hermes.providers.wire import Endpoint, ServerEvent, WireError, matches_model
 
 _FINISH = {
@@ -208,6 +209,9 @@ class ChatDecoder:
         self._endpoint = endpoint
         self._text = d.TextPieces()
         self._reasoning = d.TextPieces()
+        self._tags = ThinkTagSplitter(opened=endpoint.record.quirks.think_tags and opens_in_template(endpoint.model))
+        self._settled = False
+        """Whether the content is split for good."""
         self._reasoning_kind = ""
         self._details: list[dict[str, object]] = []
         self._calls: list[d.CallPieces] = []
@@ -236,7 +240,7 @@ class ChatDecoder:
         """Take the next chunk."""
         if event.data.strip() == "[DONE]":
             self._ended = True
-            return []
+            return self._settle_content()
         chunk = d.parse_event(event.data)
         d.raise_if_error(event.event, chunk)
         self._model = self._model or d.get_text(chunk, "model")
@@ -250,7 +254,7 @@ class ChatDecoder:
             raise WireError("The provider broke the answer off with the finish reason `error`.", code="error")
         self._finish = finish or self._finish
         self._ended = self._ended or d.get_text(chunk, "object") == "chat.completion"
-        return deltas
+        return deltas + self._settle_content() if self.finished else deltas
 
     def _take_usage(self, chunk: d.Table, choice: d.Table) -> None:
         """Take the usage from the chunk, its choice (Moonshot) or `x_groq`; the last report counts."""
@@ -259,8 +263,37 @@ class ChatDecoder:
         if usage:
             self._usage = _parse_usage(usage)
 
+    def _settle_content(self) -> list[StreamDelta]:
+        """Split what is left of the content, once. A thought that never ended is the answer: nothing is lost.
+
+        It stays a thought where the answer was cut off within it, and beside calls; one that only its model's name
+        made a thought of does not.
+        """
+        if self._settled:
+            return []
+        self._settled = True
+        deltas = self._add_content(*self._tags.close())
+        if not self._tags.is_unclosed:
+            return deltas
+        whole = self.finished and _FINISH.get(self._finish.lower()) is not FinishReason.LENGTH and not self._calls
+        if not (whole or self._tags.is_guessed):
+            return deltas
+        self._reasoning = d.TextPieces()
+        return [*deltas, *self._add_content("", self._tags.raw)]
+
+    def _add_content(self, thought: str, text: str) -> list[StreamDelta]:
+        deltas: list[StreamDelta] = []
+        shown = self._reasoning.add_piece(thought)
+        if shown:
+            deltas.append(ReasoningDelta(text=shown))
+        shown = self._text.add_piece(text)
+        if shown:
+            deltas.append(TextDelta(text=shown))
+        return deltas
+
     def build_answer(self) -> Answer:
         """Return what has arrived."""
+        self._settle_content()
         text = self._text.join_text()
         calls = d.build_call_parts(self._calls, whole=self.finished)
         finish = _FINISH.get(self._finish.lower(), FinishReason.UNKNOWN)
@@ -290,7 +323,6 @@ class ChatDecoder:
     def _apply_delta(self, delta: d.Table) -> list[StreamDelta]:
         if not delta:
             return []
-        deltas: list[StreamDelta] = []
         reasoning, text = self._read_reasoning(delta), ""
         content = delta.get("content")
         if isinstance(content, str):
@@ -298,12 +330,12 @@ class ChatDecoder:
         elif isinstance(content, list):
             thought, text = _split_content_chunks(content)
             reasoning += thought
-        shown = self._reasoning.add_piece(reasoning)
-        if shown:
-            deltas.append(ReasoningDelta(text=shown))
-        shown = self._text.add_piece(text + d.get_text(delta, "refusal"))
-        if shown:
-            deltas.append(TextDelta(text=shown))
+        if reasoning:
+            self._tags.stop_splitting()
+        thought, text = self._tags.feed(text)
+        if self._tags.is_taken_back:
+            self._reasoning, self._tags.is_taken_back = d.TextPieces(), False
+        deltas = self._add_content(reasoning + thought, text + d.get_text(delta, "refusal"))
         for call in d.get_objects(delta, "tool_calls"):
             deltas += self._apply_call_delta(call)
         return deltas

@@ -39,6 +39,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Whether every assistant message must carry `reasoning_field`; one space stands where there is none to replay."""
     prefill: bool = False
     """Without effect, for records of packages that still name it: no request ends with an assistant message."""
+    think_tags: bool = False
+    """Whether servers here may leave thoughts in content whose opening tag stands in the model's template."""
     strict_roles: bool = False
     """Whether requests keep the order of roles that chat templates and validators demand (`Rewrite.MERGED_ROLES`)."""
     effort: str = "reasoning_effort"

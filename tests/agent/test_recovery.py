@@ -160,3 +160,11 @@ async def test_thoughts_without_an_answer_are_gone_on_from() -> None:
 async def test_thoughts_alone_for_ever_end_by_name() -> None:
     ended, server = await turn([Say("", reasoning="hm")] * 9)
     assert (ended.reason, ended.text, len(server.requests)) == (ExitReason.EMPTY_RESPONSE, "(empty)", 6)
+
+
+async def test_thoughts_in_tags_are_no_part_of_the_answer() -> None:
+    look = Say("<think>\nI look.\n</think>\n\nLooking.", calls=(Call("read_file", {"path": "a"}),), chunk=3)
+    ended, server = await turn([look, Say("<think>hm</think>", chunk=2), Say("<thinking>hm</thinking>\n\nso", chunk=5)])
+    assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "so")
+    assert [one["content"] for one in server.requests[2].messages if one["role"] == "assistant"] == ["Looking."]
+    assert "think>" not in server.requests[2].body.decode().partition('"messages"')[2]
