@@ -12,6 +12,7 @@ from msgspec import Struct
 from hermes.agent import prompts
 from hermes.agent.calls import list_incomplete_calls, run_calls
 from hermes.agent.turn import Emit, TurnDeps, TurnState
+from hermes.core.events import Level, Notice
 from hermes.core.frame import Rewrite
 from hermes.core.messages import FinishReason, Message, Role, TextPart, ToolCallPart, program_message
 from hermes.core.outcomes import ExitReason, FailureKind
@@ -212,7 +213,25 @@ async def _end_filtered(outcome: ModelOutcome, deps: TurnDeps, state: TurnState,
     state.end_turn(ExitReason.PROVIDER_ERROR, "The provider's content filter stopped the answer. Ask in another way.")
 
 
+async def _ask_in_words(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Ask once more for the last answer.
+
+    Some servers ignore that no call is wanted (Ollama has no `tool_choice`): theirs is asked for without tools. Not so
+    in the other API formats: those that have calls in their history demand their tools.
+    """
+    state.without_tools = _has_calls(outcome) and state.model.endpoint.wire == "chat_completions"
+    if state.without_tools:
+        said = "The limit of steps is reached and the model still calls tools: it is asked once more, without any."
+        await emit(Notice(level=Level.INFO, text=said))
+    await state.append_message(program_message(Role.USER, prompts.BUDGET_IN_WORDS), emit)
+
+
+def _is_refused_without_tools(outcome: ModelOutcome, state: TurnState) -> bool:
+    return isinstance(outcome, Failure) and state.without_tools and not outcome.retryable
+
+
 async def _end_without_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    state.answer.append(prompts.BUDGET_ANSWER)
     state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
 
 
@@ -322,6 +341,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     RecoveryRule("go_on_after_cut", 3, _is_stream_cut, _ask_to_continue),
     RecoveryRule("cut", UNLIMITED, _is_stream_cut, _end_with_text),
     RecoveryRule("answered", UNLIMITED, _has_text, _end_with_text),
+    RecoveryRule("answer_in_words", 1, _is_final, _ask_in_words),
     RecoveryRule("final_without_text", UNLIMITED, _is_final, _end_without_text),
     RecoveryRule("answered_before", UNLIMITED, _is_after_housekeeping, _end_answered_before),
     RecoveryRule("nudge_after_tools", 1, _is_empty_after_tools, _nudge_model),
@@ -355,6 +375,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
         _make_rewrite(Rewrite.NO_SYSTEM_ROLE),
     ),
     RecoveryRule("compress", 3, _is_too_big, _compress_transcript),
+    RecoveryRule("refused_without_tools", 1, _is_refused_without_tools, _end_without_text),
     RecoveryRule("fall_back", UNLIMITED, _may_fall_back, _fall_back),
     RecoveryRule("failed", UNLIMITED, _is_failure, _end_failed),
 )

@@ -339,14 +339,16 @@ class Lineage:
             return self._messages
         return b",".join((self._messages, self._wire.encode_message(ending, self.endpoint)))
 
-    def build_body(self, *, final: bool = False, max_tokens: int | None = None) -> bytes:
-        """Build the request for the next answer; `final` asks for one without further calls.
+    def build_body(self, *, final: bool = False, max_tokens: int | None = None, tools: bool = True) -> bytes:
+        """Build the request for the next answer; `final` asks for one without further calls, and without `tools` it
+        offers none, which no prompt cache survives.
 
         `max_tokens` replaces the epoch's own limit for this request, and nothing in it asks for more; it is no
         part of the cached prefix. Cache marks stand at the system prompt and the last three messages that can
         carry one, without a system prompt at the last four.
         """
         frame = self._sent if max_tokens is None else self._frame_with_limit(max_tokens)
+        frame = frame if tools else structs.replace(frame, tools=())
         places = tuple(self._places)[-(_MARKS - bool(frame.system)) :]
         return self._wire.encode_body(frame, self._join_messages(), self.endpoint, final=final, places=places)
 

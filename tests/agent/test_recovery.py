@@ -21,7 +21,7 @@ async def turn(replies: list[Reply], **options: int) -> tuple[TurnEnded, Scripte
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), max_turns=options.get("max_turns"))) as app:
                 actor = await app.open_session()
                 ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
-        check_prefixes(server.requests)
+        check_prefixes([request for request in server.requests if request.tools])
         return ended, server
 
 
@@ -168,3 +168,27 @@ async def test_thoughts_in_tags_are_no_part_of_the_answer() -> None:
     assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "so")
     assert [one["content"] for one in server.requests[2].messages if one["role"] == "assistant"] == ["Looking."]
     assert "think>" not in server.requests[2].body.decode().partition('"messages"')[2]
+
+
+async def test_a_server_that_goes_on_calling_at_the_end_is_asked_without_tools() -> None:
+    look = Say(calls=(Call("read_file", {"path": "a"}),))
+    ended, server = await turn([look, look, Say("I have read it once.")], max_turns=1)
+    assert (ended.reason, ended.text) == (ExitReason.BUDGET_EXHAUSTED, "I have read it once.")
+    assert [bool(request.tools) for request in server.requests] == [True, True, False]
+    assert "no tool can be called" in server.requests[2].last_user_text
+    assert server.requests[1].json["tool_choice"] == "none"
+
+
+@pytest.mark.parametrize("last", [Say(calls=(Call("read_file", {"path": "a"}),)), Fail(400, message="tools!"), Say("")])
+async def test_a_spent_budget_never_ends_in_an_empty_answer(last: Reply) -> None:
+    look = Say(calls=(Call("read_file", {"path": "a"}),))
+    ended, server = await turn([look, look, last], max_turns=1)
+    assert (ended.reason, len(server.requests)) == (ExitReason.BUDGET_EXHAUSTED, 3)
+    assert ended.text == "(The limit of steps for one turn was reached before an answer was written.)"
+
+
+async def test_thoughts_alone_at_the_end_are_asked_for_in_words_with_the_same_tools() -> None:
+    look = Say(calls=(Call("read_file", {"path": "a"}),))
+    ended, server = await turn([look, Say("", reasoning="hm"), Say("so")], max_turns=1)
+    assert (ended.reason, ended.text) == (ExitReason.BUDGET_EXHAUSTED, "so")
+    assert server.requests[2].tools == server.requests[0].tools
