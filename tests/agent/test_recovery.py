@@ -64,11 +64,32 @@ async def test_an_empty_answer_after_tools_is_nudged_once() -> None:
     assert "last answer was empty" in server.requests[2].last_user_text
 
 
-@pytest.mark.parametrize("name", ["Read_File", "readfile", "read-file", "functions.read_file"])
+@pytest.mark.parametrize(
+    "name",
+    ["Read_File", "readfile", "functions.read_file:0", "read_file<|channel|>commentary", "default_api.read_file"],
+)
 async def test_a_mistyped_tool_is_mended(name: str) -> None:
     ended, server = await turn([Say(calls=(Call(name, {"path": "a"}),)), Say("ok")])
     assert ended.text == "ok"
     assert "apple" in next(iter(server.requests[1].results.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", '{"path": "a",}'),
+        ("read_file", '"{\\"path\\": \\"a\\"}"'),
+        ("read_file", '```json\n{"path": "a"}\n```'),
+        ("read_file", "{'path': 'a'}"),
+        ("call_tool", '{"name": "read_file", "arguments": {"path": "a"}}'),
+    ],
+)
+async def test_arguments_whose_meaning_is_clear_are_mended_before_they_are_stored(name: str, arguments: str) -> None:
+    ended, server = await turn([Say(calls=(Call(name, arguments),)), Say("ok")])
+    assert ended.text == "ok"
+    assert "apple" in next(iter(server.requests[1].results.values()))
+    (call,) = server.requests[1].messages[2]["tool_calls"]
+    assert (call["function"]["name"], call["function"]["arguments"].replace(" ", "")) == ("read_file", '{"path":"a"}')
 
 
 async def test_an_unknown_tool_is_told_three_times_and_ends_the_turn_at_the_fourth() -> None:
