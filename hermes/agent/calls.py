@@ -10,7 +10,6 @@ from hermes.agent.turn import Emit, TurnDeps, TurnState, find_result
 from hermes.core.messages import PROGRAM, Message, Part, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
-from hermes.tools.call_repair import repair_arguments, unwrap_call
 from hermes.tools.executor import CallBatch
 from hermes.tools.registry import check_arguments, deduplicate_calls, repair_name
 
@@ -96,7 +95,12 @@ def _repair_calls(message: Message, known: Collection[str]) -> Message:
 def _repair_call(call: ToolCallPart, known: Collection[str]) -> tuple[str, str]:
     """Return the name and arguments that the call must mean; what is unclear stays as it was written."""
     name, arguments = call.name, call.arguments
-    if check_arguments(arguments) is not None:
+    broken = check_arguments(arguments) is not None
+    if name in known and not broken:
+        return name, arguments
+    from hermes.tools.call_repair import repair_arguments, unwrap_call  # rare: most calls are right
+
+    if broken:
         arguments = repair_arguments(arguments) or arguments
     if name not in known:
         inner = unwrap_call(name, arguments)

@@ -10,6 +10,7 @@ is well a request costs a checksum of the bytes that are new in it; what is olde
 import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
@@ -19,8 +20,10 @@ from hermes.core.frame import EpochFrame, Rewrite, ToolSchema
 from hermes.core.messages import PROGRAM, ImagePart, Message, Part, ReasoningPart, TextPart, ToolResultPart
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
-from hermes.llm.role_order import ROLE_REWRITES, RoleArranger
 from hermes.providers.wire import Endpoint, load_wire
+
+if TYPE_CHECKING:
+    from hermes.llm.role_order import RoleArranger
 
 MIN_CACHED_PROMPT = 1_024
 """Tokens: no provider caches a shorter prompt."""
@@ -293,8 +296,10 @@ class Lineage:
         """A bound that was asked for, and the tokens that the provider then counted."""
         self._sent = frame.request_frame
         self._arranger: RoleArranger | None = None
-        if not ROLE_REWRITES.isdisjoint(frame.rewrites):
-            self._arranger = RoleArranger(frame.rewrites, self._sent.system)
+        if frame.rewrites:
+            from hermes.llm.role_order import create_arranger
+
+            self._arranger = create_arranger(frame.rewrites, self._sent.system)
         if Rewrite.NO_SYSTEM_ROLE in frame.rewrites:
             self._sent = structs.replace(self._sent, system="")
         self.append_messages(frame.aside.prefill, carried=True)

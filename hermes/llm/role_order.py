@@ -127,6 +127,11 @@ class RoleArranger:
             rest = ()
 
 
+def create_arranger(rewrites: Sequence[Rewrite], system: str) -> RoleArranger | None:
+    """Return what arranges the messages of an epoch; None where it demands no order."""
+    return None if ROLE_REWRITES.isdisjoint(rewrites) else RoleArranger(rewrites, system)
+
+
 def _is_persons(part: TextPart) -> bool:
     return part.provenance is None or part.provenance.source is Source.PERSON
 

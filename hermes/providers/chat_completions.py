@@ -3,7 +3,9 @@
 Source: the OpenAI API reference, chapter Chat Completions, and the vendors' own deviations named where they are met.
 """
 
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import FinishReason, ImagePart, Message, Origin, ReasoningPart, Role, TextPart
@@ -11,8 +13,10 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
-from hermes.providers.think_tags import ThinkTagSplitter, opens_in_template
 from hermes.providers.wire import Endpoint, ServerEvent, WireError, matches_model
+
+if TYPE_CHECKING:
+    from hermes.providers.think_tags import ThinkTagSplitter
 
 _FINISH = {
     "stop": FinishReason.STOP,
@@ -33,6 +37,10 @@ _FINISH = {
     "network_error": FinishReason.CUT,
     "insufficient_system_resource": FinishReason.CUT,
 }
+
+
+_OPENED_BY_TEMPLATE = re.compile(r"deepseek[-_]?r1|qwq|[-_:]think(ing)?\b", re.IGNORECASE)
+"""Models whose template ends with the tag that opens a thought, so that their answers hold only the closing one."""
 
 
 class ChatCompletionsWire:
@@ -209,9 +217,10 @@ class ChatDecoder:
         self._endpoint = endpoint
         self._text = d.TextPieces()
         self._reasoning = d.TextPieces()
-        self._tags = ThinkTagSplitter(opened=endpoint.record.quirks.think_tags and opens_in_template(endpoint.model))
-        self._settled = False
-        """Whether the content is split for good."""
+        self._tags: ThinkTagSplitter | None = None
+        """Set where the content may begin with a thought."""
+        self._begun = False
+        """Whether content has come that is more than blank, or thoughts in a field of their own."""
         self._reasoning_kind = ""
         self._details: list[dict[str, object]] = []
         self._calls: list[d.CallPieces] = []
@@ -263,23 +272,43 @@ class ChatDecoder:
         if usage:
             self._usage = _parse_usage(usage)
 
+    def _split_content(self, text: str) -> list[StreamDelta]:
+        """Take more content, in which an answer may begin with a thought."""
+        if self._tags is None and not self._begun and text:
+            self._begun = bool(text.strip())
+            self._tags = self._create_splitter(text.lstrip())
+        if self._tags is None:
+            return self._add_content("", text)
+        thought, text = self._tags.feed(text)
+        if self._tags.is_taken_back:
+            self._reasoning, self._tags.is_taken_back = d.TextPieces(), False
+        return self._add_content(thought, text)
+
+    def _create_splitter(self, beginning: str) -> "ThinkTagSplitter | None":
+        opened = (
+            self._endpoint.record.quirks.think_tags and _OPENED_BY_TEMPLATE.search(self._endpoint.model) is not None
+        )
+        if not opened and beginning[:1] not in ("", "<", "["):
+            return None
+        from hermes.providers.think_tags import ThinkTagSplitter
+
+        return ThinkTagSplitter(opened=opened)
+
     def _settle_content(self) -> list[StreamDelta]:
         """Split what is left of the content, once. A thought that never ended is the answer: nothing is lost.
 
         It stays a thought where the answer was cut off within it, and beside calls; one that only its model's name
         made a thought of does not.
         """
-        if self._settled:
+        tags, self._tags, self._begun = self._tags, None, True
+        if tags is None:
             return []
-        self._settled = True
-        deltas = self._add_content(*self._tags.close())
-        if not self._tags.is_unclosed:
-            return deltas
+        deltas = self._add_content(*tags.close())
         whole = self.finished and _FINISH.get(self._finish.lower()) is not FinishReason.LENGTH and not self._calls
-        if not (whole or self._tags.is_guessed):
+        if not tags.is_unclosed or not (whole or tags.is_guessed):
             return deltas
         self._reasoning = d.TextPieces()
-        return [*deltas, *self._add_content("", self._tags.raw)]
+        return [*deltas, *self._add_content("", tags.raw)]
 
     def _add_content(self, thought: str, text: str) -> list[StreamDelta]:
         deltas: list[StreamDelta] = []
@@ -330,12 +359,10 @@ class ChatDecoder:
         elif isinstance(content, list):
             thought, text = _split_content_chunks(content)
             reasoning += thought
-        if reasoning:
-            self._tags.stop_splitting()
-        thought, text = self._tags.feed(text)
-        if self._tags.is_taken_back:
-            self._reasoning, self._tags.is_taken_back = d.TextPieces(), False
-        deltas = self._add_content(reasoning + thought, text + d.get_text(delta, "refusal"))
+        deltas = self._add_content(reasoning, "")
+        self._begun = self._begun or bool(reasoning)
+        deltas += self._split_content(text)
+        deltas += self._add_content("", d.get_text(delta, "refusal"))
         for call in d.get_objects(delta, "tool_calls"):
             deltas += self._apply_call_delta(call)
         return deltas

@@ -27,15 +27,9 @@ _CLOSERS: Mapping[str, tuple[str, ...]] = {
 }
 """By opening tag the tags that end the thought."""
 _OPENERS = tuple(sorted(_CLOSERS, key=len, reverse=True))
-_OPENED_BY_TEMPLATE = re.compile(r"deepseek[-_]?r1|qwq|[-_:]think(ing)?\b", re.IGNORECASE)
 _ONE_LINE = 40
 """Characters: a shorter thought on the line that goes on behind it is a sentence about tags."""
 _SENTENCE = re.compile(r"[,.;:)]| [a-z]")
-
-
-def opens_in_template(model: str) -> bool:
-    """Return whether the model's template ends with the opening tag, so that its answers have only the closing one."""
-    return _OPENED_BY_TEMPLATE.search(model) is not None
 
 
 class _State(Enum):
@@ -76,11 +70,6 @@ class ThinkTagSplitter:
     def raw(self) -> str:
         """Return the content as it came, up to where the text began."""
         return "".join(self._raw)
-
-    def stop_splitting(self) -> None:
-        """Take all that comes for text: the server has told the thoughts in a field of their own."""
-        if self._state is _State.BEGINNING:
-            self._state = _State.TEXT
 
     def feed(self, text: str) -> tuple[str, str]:
         """Take more content; return the thoughts and the text that are certain by now."""

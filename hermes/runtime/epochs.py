@@ -17,7 +17,6 @@ from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage, simplify_schemas
-from hermes.llm.role_order import ROLE_REWRITES
 from hermes.runtime.compression import CompressionDeps, SessionCompression
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.recorder import TurnRecorder
@@ -132,6 +131,8 @@ class SessionEpochs:
         """Send what was refused in another form from here on; return False when this epoch does so already, or when
         the order of roles would be the same.
         """
+        from hermes.llm.role_order import ROLE_REWRITES
+
         frame = self._conversation.frame
         if how in frame.rewrites:
             return False

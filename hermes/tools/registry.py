@@ -22,7 +22,6 @@ from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.tools import toolsets
-from hermes.tools.call_repair import list_name_forms
 from hermes.tools.schema import describe_json_error, join_surrogates
 from hermes.tools.session import FoundTool
 from hermes.tools.tool import Tool
@@ -43,6 +42,8 @@ def repair_name(name: str, names: Collection[str]) -> str | None:
     wanted = _fold_name(name)
     if not wanted or len(name) > 100:
         return None
+    from hermes.tools.call_repair import list_name_forms  # rare: most calls name a tool
+
     for plain in map(_fold_name, (name, *list_name_forms(name))):
         for form in (plain, plain.removeprefix("functions"), *_strip_suffixes(plain), plain.removeprefix("tool")):
             if form in folded:
