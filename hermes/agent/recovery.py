@@ -227,11 +227,13 @@ async def _ask_in_words(outcome: ModelOutcome, deps: TurnDeps, state: TurnState,
 
 
 def _is_refused_without_tools(outcome: ModelOutcome, state: TurnState) -> bool:
-    return isinstance(outcome, Failure) and state.without_tools and not outcome.retryable
+    """Return whether the server demands tools of a request that has calls in its history."""
+    return isinstance(outcome, Failure) and state.without_tools and outcome.kind is FailureKind.FORMAT_ERROR
 
 
 async def _end_without_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
-    state.answer.append(prompts.BUDGET_ANSWER)
+    if not "".join(state.answer).strip():
+        state.answer.append(prompts.BUDGET_ANSWER)
     state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
 
 
