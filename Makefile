@@ -15,7 +15,7 @@
 # make many           what a turn costs with one to a thousand sessions in one process
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
-# make templates      conversations with 47 servers that refuse orders of roles; no refusal may end a turn (2 minutes)
+# make templates      conversations with 48 servers that refuse orders of roles; no refusal may end a turn (2 minutes)
 # make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)

@@ -361,6 +361,9 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
         _make_rewrite(Rewrite.NO_REASONING),
     ),
     RecoveryRule("plain_schemas", 1, _has_kind(FailureKind.GRAMMAR), _make_rewrite(Rewrite.PLAIN_SCHEMAS)),
+    RecoveryRule(
+        "replay_reasoning", 1, _has_kind(FailureKind.REASONING_MISSING), _make_rewrite(Rewrite.REPLAYED_REASONING)
+    ),
     RecoveryRule("merge_roles", 1, _has_kind(FailureKind.ROLE_ORDER), _make_rewrite(Rewrite.MERGED_ROLES)),
     RecoveryRule("single_calls", 1, _has_kind(FailureKind.PARALLEL_CALLS), _make_rewrite(Rewrite.SINGLE_CALLS)),
     RecoveryRule("bare_calls", 1, _has_kind(FailureKind.CALLS_WITH_TEXT), _make_rewrite(Rewrite.BARE_CALLS)),

@@ -43,6 +43,8 @@ class Rewrite(StrEnum):
     """Text and calls of one answer are sent as two."""
     TOLD_CALLS = "told_calls"
     """Calls and results are told in words, by assistant and user."""
+    REPLAYED_REASONING = "replayed_reasoning"
+    """Earlier reasoning goes back to the model that wrote it; one space stands where there is none."""
     NO_SYSTEM_ROLE = "no_system_role"
     """The system prompt begins the first user message."""
 

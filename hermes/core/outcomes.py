@@ -63,6 +63,8 @@ class FailureKind(StrEnum):
     """A tool's schema holds a pattern that the server cannot turn into a grammar."""
     ROLE_ORDER = "role_order"
     """The server's chat template or validator does not take messages in this order of roles."""
+    REASONING_MISSING = "reasoning_missing"
+    """The server demands the reasoning of earlier answers."""
     SYSTEM_ROLE = "system_role_unsupported"
     TOOL_ROLE = "tool_role_unsupported"
     PARALLEL_CALLS = "parallel_calls_unsupported"

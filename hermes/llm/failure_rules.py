@@ -62,6 +62,7 @@ ADVICE: dict[Kind, FailureAdvice] = {
     Kind.LONG_CONTEXT_BETA: _REWRITE,
     Kind.GRAMMAR: _REWRITE,
     Kind.ROLE_ORDER: _REWRITE,
+    Kind.REASONING_MISSING: FailureAdvice(hint="Set `model.reasoning_replay: on`."),
     Kind.SYSTEM_ROLE: _REWRITE,
     Kind.TOOL_ROLE: _REWRITE,
     Kind.PARALLEL_CALLS: _REWRITE,
@@ -218,6 +219,7 @@ _TOOL_ROLE = (
     r"|role .?tool.? is not (supported|allowed)|.tool. is not one of .{0,30}(system|user)"
 )
 _PARALLEL_CALLS = r"supports single tool.?calls? at once|parallel tool calls are not supported|only one tool call"
+_REASONING_MISSING = r"reasoning_content.{0,40} (must be passed back|is missing)"
 _CALLS_WITH_TEXT = r"content or tool_calls.{0,3}but not both|both content and tool_calls"
 _NO_TOOLS = "This model takes no tools; use another one (`model.default`)."
 
@@ -297,6 +299,7 @@ FAILURE_RULES: tuple[FailureRule, ...] = (
     _make_rule(Kind.RATE_LIMIT, 429, says=_PER_ORGANISATION, scope=Scope.ORGANISATION),
     _make_rule(Kind.RATE_LIMIT, 429),
     # What chat templates and validators of roles refuse: with a 400 or 422, or with a 500 as a fault of the template.
+    _make_rule(Kind.REASONING_MISSING, says=_REASONING_MISSING),
     _make_rule(Kind.CALLS_WITH_TEXT, says=_CALLS_WITH_TEXT),
     _make_rule(Kind.PARALLEL_CALLS, says=_PARALLEL_CALLS),
     _make_rule(Kind.SYSTEM_ROLE, says=_SYSTEM_ROLE),

@@ -275,13 +275,19 @@ _BYTES_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1_500
 
 
+def _with_replay(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that is sent reasoning with every answer."""
+    quirks = structs.replace(endpoint.record.quirks, reasoning_replay=True, reasoning_required=True)
+    return structs.replace(endpoint, record=structs.replace(endpoint.record, quirks=quirks))
+
+
 class Lineage:
     """The encoded messages of an epoch, and the requests made of them."""
 
     def __init__(self, frame: EpochFrame, endpoint: Endpoint, *, sent: AnsweredRequest | None = None) -> None:
         """`last_answered` is handed on by a lineage of the same epoch whose place this one takes."""
         self.frame = frame
-        self.endpoint = endpoint
+        self.endpoint = _with_replay(endpoint) if Rewrite.REPLAYED_REASONING in frame.rewrites else endpoint
         self._wire = load_wire(endpoint.wire)
         self._messages = bytearray()
         self._count = 0

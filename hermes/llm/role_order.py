@@ -55,6 +55,9 @@ class RoleArranger:
 
     def arrange_message(self, message: Message) -> Iterator[Message]:
         """Yield the messages that are sent for this one, none of them behind a role that it may not follow."""
+        if self._open is not None and message.role is not Role.TOOL:
+            waiting, self._open = self._open, None
+            yield from self._place(waiting)
         if message.role is Role.ASSISTANT:
             yield from self._arrange_answer(message)
         elif message.role is Role.TOOL and self._told_calls:
@@ -121,9 +124,10 @@ class RoleArranger:
             return
         answer, self._open = self._open, None
         rest = tuple(part for part in answer.parts if not isinstance(part, ToolCallPart))
-        for call, result in zip(answer.tool_calls(), results, strict=False):
+        for call in answer.tool_calls():
             yield from self._place(structs.replace(answer, parts=(*rest, call)))
-            yield from self._place(structs.replace(message, parts=(result,)))
+            own = tuple(result for result in results if result.call_id == call.call_id)
+            yield from self._place(structs.replace(message, parts=own))
             rest = ()
 
 

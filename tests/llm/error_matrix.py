@@ -64,6 +64,7 @@ PROMISES: dict[Kind, tuple[str, ...]] = {
     Kind.TOOL_CONTENT: (REWRITE,),
     Kind.GRAMMAR: (REWRITE,),
     Kind.ROLE_ORDER: (REWRITE,),
+    Kind.REASONING_MISSING: (REWRITE,),
     Kind.SYSTEM_ROLE: (REWRITE,),
     Kind.TOOL_ROLE: (REWRITE,),
     Kind.PARALLEL_CALLS: (REWRITE,),

@@ -45,6 +45,8 @@ DEVELOPER = "Developer instruction is not enabled for models/gemma-3-27b-it"
 UNKNOWN_TOOL = "messages[2].role: unknown variant `tool`, expected one of `system`, `user`, `assistant`"
 NOT_BOTH = "Assistant message must have either content or tool_calls, but not both."
 EMPTY = "Invalid request: the message at position 3 with role 'assistant' must not be empty"
+NOT_BACK = "The `reasoning_content` in the thinking mode must be passed back to the API."
+NO_THOUGHT = "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"
 ORDER = "invalid_request_message_order"
 
 ROLE_ERRORS: tuple[Case, ...] = (
@@ -94,6 +96,8 @@ ROLE_ERRORS: tuple[Case, ...] = (
     ),
     Case(Kind.TOOL_ROLE, "llama.cpp, Mistral", 500, llama_cpp(ONLY_TWO), "unchecked: Mistral's template"),
     Case(Kind.TOOL_ROLE, "a Rust server", 422, openai(UNKNOWN_TOOL), "made", (CHAT,)),
+    Case(Kind.REASONING_MISSING, "DeepSeek", 400, openai(NOT_BACK), "unchecked: DeepSeek's API"),
+    Case(Kind.REASONING_MISSING, "Kimi", 400, openai(NO_THOUGHT), "unchecked: Moonshot's API", (CHAT,)),
     Case(
         Kind.PARALLEL_CALLS,
         "llama.cpp, Llama",

@@ -129,6 +129,11 @@ def test_several_calls_are_sent_one_by_one() -> None:
     assert json.dumps(whole).count("I look") == 1
 
 
+def test_calls_whose_results_are_missing_are_not_lost() -> None:
+    whole = bodies([user_message("q"), called("a", "b"), user_message("r")], (Rewrite.SINGLE_CALLS,))
+    assert [one["role"] for one in whole[1:]] == ["user", "assistant", "user"]
+
+
 def test_text_and_calls_are_sent_apart() -> None:
     whole = bodies([user_message("q"), called("a", text="I look"), results("a")], (Rewrite.BARE_CALLS,))
     assert [one["role"] for one in whole[1:]] == ["user", "assistant", "user", "assistant", "tool"]

@@ -84,6 +84,7 @@ def list_cases() -> Iterator[RuleCase]:
             form = next(forms)
             title = f"{alternation.value}, {name}, {form.value}, {provider}"
             yield RuleCase(title, structs.replace(rules, form=form), provider)
+    yield RuleCase("reasoning, custom", TemplateRules(form=RefusalForm.OPENAI, reasoning="reasoning_content"))
     for name, rules in NAMED_RULES.items():
         yield RuleCase(name, rules, _OWN_PROVIDERS.get(name, "custom"))
 
