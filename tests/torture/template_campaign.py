@@ -171,10 +171,10 @@ class TemplateTalk:
     async def _stopped_turn(self, actor: SessionActor, *before: Reply) -> None:
         self._replies.extend([*before, Say("slow", delivery=ReplyDelivery(hold_at=0))])
         turn = actor.post(InboundMessage(text="Stop me.", cwd=str(self._home.cwd)))
-        while self._replies or not self._server.requests:
-            if turn.done():
-                break
-            await self._server.wait_for(len(self._server.requests) + 1)
+        while self._replies and not turn.done():
+            arrived = asyncio.ensure_future(self._server.wait_for(len(self._server.requests) + 1))
+            await asyncio.wait({turn, arrived}, return_when=asyncio.FIRST_COMPLETED)
+            arrived.cancel()
         actor.stop()
         ended = await turn
         self._check_end(ended.reason, ExitReason.INTERRUPTED, ended.error)
