@@ -17,12 +17,8 @@ from hermes.core.messages import Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
 from hermes.i18n.messages import N_
-from hermes.llm.client import MAX_DELAY
 from hermes.util.cancellation import run_ignoring_cancellation
 from hermes.util.text import to_one_line
-
-FALLBACK_PATIENCE = 20.0
-"""Seconds that a provider may make us wait while another model could answer at once."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,8 +68,8 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     state.requests += 1
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()
-    patience = FALLBACK_PATIENCE if deps.epochs.can_fall_back(state) else MAX_DELAY
-    outcome = await state.model.request_answer(state.lineage, emit, final=state.final, patience=patience)
+    brief = deps.epochs.can_fall_back(state)
+    outcome = await state.model.request_answer(state.lineage, emit, final=state.final, brief=brief)
     if outcome.usage is not None:
         state.usage += outcome.usage
     if isinstance(outcome, Answer):

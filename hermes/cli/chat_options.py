@@ -95,6 +95,7 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
         enabled_toolsets=toolsets,
         allow=tuple(args.allow),
         share_home=args.share_home,
+        unattended=args.oneshot is not None,
         cwd=cwd,
     )
 

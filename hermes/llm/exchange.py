@@ -22,10 +22,12 @@ from hermes.llm.classify import (
     UNKNOWN_SIZE,
     RequestSize,
     failure_from_early_end,
+    failure_from_foreign_page,
     failure_from_page,
     failure_from_response,
     failure_from_stream,
     failure_from_transport,
+    is_foreign_page,
 )
 from hermes.llm.lineage import Lineage
 from hermes.providers.decoding import SseReader
@@ -59,9 +61,13 @@ class ProviderExchange:
         self._url = endpoint.base_url.rstrip("/") + self._wire.path
         self._headers = self._wire.build_headers(endpoint)
 
-    def create_call(self, emit: Emit) -> "ExchangeCall":
-        """Create the reading side of the next exchange; deltas go to `emit`."""
-        return ExchangeCall(self._wire.create_decoder(self.endpoint), emit, self._create_watchdog())
+    def create_call(self, emit: Emit, *, known_server: bool = False) -> "ExchangeCall":
+        """Create the reading side of the next exchange; deltas go to `emit`.
+
+        `known_server`: the server has answered before, so a page in the place of an answer comes from somewhere else.
+        """
+        decoder = self._wire.create_decoder(self.endpoint)
+        return ExchangeCall(decoder, emit, self._create_watchdog(), known_server=known_server)
 
     def _create_watchdog(self) -> "AnswerWatchdog":
         return AnswerWatchdog(self.endpoint.record.title, self._clock, _QUIET_READS * self._timeouts.read)
@@ -76,7 +82,7 @@ class ProviderExchange:
                 "POST", self._url, headers=self._headers, body=body, timeouts=self._timeouts
             ) as stream:
                 if stream.status >= 300:
-                    return await self._read_refusal(stream, size)
+                    return await self._read_refusal(stream, call, size)
                 call.answered = True
                 kind = stream.headers.get("content-type", "").lower()
                 if "text/event-stream" in kind or not kind:
@@ -86,9 +92,9 @@ class ProviderExchange:
                     if problem is not None:
                         return problem
         except TransportError as error:
-            return self._conclude_call(
-                call, failure_from_transport(error, self.endpoint, UNKNOWN_SIZE if call.events else size)
-            )
+            size = UNKNOWN_SIZE if call.events else size
+            failure = failure_from_transport(error, self.endpoint, size, known_server=call.known_server)
+            return self._conclude_call(call, failure)
         except WireError as error:
             return self._conclude_call(call, failure_from_stream(error, self.endpoint, self._clock.now(), size))
         return self._conclude_call(call, None, size)
@@ -103,7 +109,7 @@ class ProviderExchange:
         message = call.decoder.build_answer().message if call.began else None
         return structs.replace(failure, partial=message if message is not None and message.parts else None)
 
-    async def _read_refusal(self, stream: HttpStream, size: RequestSize) -> Failure:
+    async def _read_refusal(self, stream: HttpStream, call: "ExchangeCall", size: RequestSize) -> Failure:
         """Read an error status into a failure; its body may be cut, endless or missing."""
         headers, status = stream.headers, stream.status
         body = bytearray()
@@ -117,6 +123,8 @@ class ProviderExchange:
             body += f" ({error.message})".encode()
         except TimeoutError:
             body += b" (the rest did not come in time)"
+        if call.known_server and is_foreign_page(status, headers, bytes(body)):
+            return failure_from_foreign_page(status, self.endpoint)
         return failure_from_response(status, headers, bytes(body), self.endpoint, self._clock.now(), size)
 
     async def _read_whole(self, stream: HttpStream, kind: str, call: "ExchangeCall") -> Failure | None:
@@ -137,7 +145,8 @@ class ProviderExchange:
             await call.decode_events([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
             if call.decoder.finished:
                 return None
-        return failure_from_page(bytes(body), kind, self._url, self.endpoint, stream.status)
+        failure = failure_from_page(bytes(body), kind, self._url, self.endpoint, stream.status)
+        return structs.replace(failure, retryable=failure.retryable or call.known_server)
 
 
 class AnswerWatchdog:
@@ -185,8 +194,11 @@ class AnswerWatchdog:
 class ExchangeCall:
     """The reading side of one exchange: the decoder, and whether anything was emitted."""
 
-    def __init__(self, decoder: AnswerDecoder, emit: Emit, watch: AnswerWatchdog) -> None:
+    def __init__(
+        self, decoder: AnswerDecoder, emit: Emit, watch: AnswerWatchdog, *, known_server: bool = False
+    ) -> None:
         self.decoder = decoder
+        self.known_server = known_server
         self.answered = False
         """Whether the head of an answer has come, so that the provider is at work and charges for it."""
         self.began = False

@@ -19,6 +19,7 @@ from hermes.core.frame import EpochFrame, Rewrite, ToolSchema
 from hermes.core.messages import PROGRAM, ImagePart, Message, Part, ReasoningPart, TextPart, ToolResultPart
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
+from hermes.providers.encoding import is_same_origin
 from hermes.providers.wire import Endpoint, load_wire
 
 MIN_CACHED_PROMPT = 1_024
@@ -281,6 +282,8 @@ class Lineage:
         self._wire = load_wire(endpoint.wire)
         self._messages = bytearray()
         self._count = 0
+        self.holds_answers = False
+        """Whether the model that is asked has written one of the messages."""
         self._last = sent or AnsweredRequest(PrefixFingerprint())
         self._places: deque[int] = deque(maxlen=_MARKS)
         """Where the last messages can carry cache marks."""
@@ -302,6 +305,7 @@ class Lineage:
             encoded = self._wire.encode_message(sent, self.endpoint)
             if not encoded:
                 continue
+            self.holds_answers = self.holds_answers or is_same_origin(message, self.endpoint)
             if buffer:
                 buffer += b","
             buffer += encoded

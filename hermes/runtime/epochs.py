@@ -67,6 +67,10 @@ class SessionEpochs:
         self._taint = deps.taint
         self._route_index = 0
         """The index on the route of the model that answers."""
+        self._passing_index: int | None = None
+        """The first model on the route that failed in this turn for a reason that passes."""
+        self._route_is_spent = False
+        """Whether every model was tried in this turn."""
 
     @cached_property
     def turn_undo(self) -> "TurnUndo":
@@ -77,10 +81,18 @@ class SessionEpochs:
 
     def can_fall_back(self, state: TurnState) -> bool:
         """Return whether another model is left to try."""
-        return self._route_index + 1 < self._route.length
+        return not self._route_is_spent and self._route_index + 1 < self._route.length
 
     async def fall_back(self, state: TurnState, failure: Failure, emit: Emit) -> bool:
-        """Switch to the next usable model of the route; return False when there is none."""
+        """Switch to the next usable model of the route; return False when there is none.
+
+        When none is left and the last one cannot be helped, the first that failed for a reason that passes is called
+        again, now for as long as there is time.
+        """
+        if self._route_is_spent:
+            return False
+        if failure.retryable and self._passing_index is None:
+            self._passing_index = self._route_index
         for place in range(self._route_index + 1, self._route.length):
             try:
                 found = await self._route.candidate(place)
@@ -91,16 +103,28 @@ class SessionEpochs:
                 continue
             if not await found.client.has_usable_key():
                 continue
-            self._route_index = place
-            """The index on the route of the model that answers."""
-            endpoint = found.client.endpoint
-            await emit(FellBack(provider=endpoint.record.name, model=endpoint.model, reason=failure.message))
-            await self._switch_epoch(found, f"fell back: {failure.kind.value}", state, emit)
+            await self._fall_back_to(place, found, failure, state, emit)
             return True
-        return False
+        self._route_is_spent = True
+        passing = self._passing_index
+        if failure.retryable or passing is None or passing == self._route_index:
+            return False
+        await self._fall_back_to(passing, await self._route.candidate(passing), failure, state, emit)
+        return True
+
+    async def _fall_back_to(
+        self, place: int, found: ModelCandidate, failure: Failure, state: TurnState, emit: Emit
+    ) -> None:
+        self._route_index = place
+        endpoint = found.client.endpoint
+        await emit(FellBack(provider=endpoint.record.name, model=endpoint.model, reason=failure.message))
+        await self._switch_epoch(found, f"fell back: {failure.kind.value}", state, emit)
 
     async def return_to_first_model(self, emit: Emit) -> None:
-        """Switch back to the first model of the route, when another one answers and the first has a key again."""
+        """Switch back to the first model of the route, when another one answers and the first has a key again. Called
+        before each turn.
+        """
+        self._passing_index, self._route_is_spent = None, False
         if self._route_index == 0:
             return
         try:

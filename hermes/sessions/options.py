@@ -34,6 +34,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     """A part of the system prompt that is sent and never stored."""
     prefill_messages: tuple[Message, ...] = ()
     """Messages that come first in every request and are never stored."""
+    unattended: bool = False
+    """Whether nobody waits for the answer, so that failing model calls may be tried again for longer."""
     reviews: bool = False
     """Whether background reviews are made, as in a chat that goes on."""
     share_home: bool = False

@@ -14,7 +14,7 @@ from hermes.config.load import load_settings
 from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
-from hermes.llm.client import ModelClient, SideTask
+from hermes.llm.client import SIDE_TASK_SECONDS, ModelClient, RetryLimits, SideTask
 from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.runtime.compression import ContextWindows
@@ -68,7 +68,8 @@ class Services:
         )
         self.frame_builder = FrameBuilder(home, self.settings, options, self.redactor)
         self.context_windows = ContextWindows()
-        self.timeouts = HttpTimeouts()
+        limits = self.settings.model.timeout
+        self.timeouts = HttpTimeouts(connect=limits.connect, read=limits.read)
         """How long a model's server may take."""
         self.model: ModelConnection
         self.models: ModelPool
@@ -140,9 +141,16 @@ class Services:
         if "supervisors" in self.__dict__:
             await self.supervisors.close()
 
-    async def create_client(self, meter: Meter, model: ModelConnection) -> ModelClient:
-        """Create the client with which a session calls a model."""
-        tries = max(self.settings.agent.api_max_retries, 1)
+    async def create_client(
+        self, meter: Meter, model: ModelConnection, *, retry_seconds: float | None = None
+    ) -> ModelClient:
+        """Create the client with which a session calls a model; its calls are tried again as long as the settings say,
+        or for `retry_seconds` if that is less.
+        """
+        agent = self.settings.agent
+        minutes = agent.api_retry_minutes_unattended if self.options.unattended else agent.api_retry_minutes
+        seconds = minutes * 60.0 if retry_seconds is None else min(minutes * 60.0, retry_seconds)
+        tries = agent.api_max_retries
         keys = self.credentials.keys_for_endpoint(model.endpoint, model.choice)
         return ModelClient(
             model.endpoint,
@@ -150,7 +158,7 @@ class Services:
             self.clock,
             keys=keys,
             meter=meter,
-            retries=tries - 1,
+            limits=RetryLimits(seconds=seconds, retries=None if tries is None else max(tries, 1) - 1),
             timeouts=self.timeouts,
         )
 
@@ -168,7 +176,7 @@ class Services:
         """
         if purpose not in self._side_models:
             self._side_models[purpose] = ModelPool(side_task_choices(settings), self._open_model, self._stack)
-        client = partial(self.create_client, meter.side_meter(purpose))
+        client = partial(self.create_client, meter.side_meter(purpose), retry_seconds=SIDE_TASK_SECONDS)
 
         async def open_chosen_model() -> ModelClient:
             choice = chosen_model()

@@ -89,7 +89,9 @@ def _home(script: Script, servers: list[ScriptedServer]) -> TempHome:
         for place, (wire, server) in enumerate(zip(script.wires, servers, strict=True))
         if place
     ]
-    agent = {"api_max_retries": script.tries, "max_turns": script.max_turns}
+    agent: dict[str, object] = {"api_max_retries": script.limits.tries, "max_turns": script.max_turns}
+    if script.limits.minutes is not None:
+        agent |= dict.fromkeys(("api_retry_minutes", "api_retry_minutes_unattended"), script.limits.minutes)
     config = {"fallback_providers": stand_ins, "agent": agent, "command_allowlist": ["*"]}
     return TempHome.for_server(servers[0].url, api_mode=script.wires[0], more_config=config)
 
@@ -100,7 +102,8 @@ def _place(model: str) -> int:
 
 async def _turns(played: Played, servers: list[ScriptedServer], home: TempHome) -> tuple[str, ManualClock]:
     clock = ManualClock(auto=True)
-    app = HastyApp(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock)
+    options = SessionOptions(cwd=str(home.cwd), unattended=played.script.limits.unattended)
+    app = HastyApp(home.environ, options, clock=clock)
     app.read_seconds = READ_SECONDS if played.script.hangs else 600.0
     shown: list[str] = []
 
@@ -246,7 +249,7 @@ async def _named(seed: int) -> Played:
 def tell(played: Played) -> None:
     """Say what is wrong with a script."""
     script = played.script
-    _say(f"seed {script.seed}: wires {', '.join(script.wires)}; {script.tries} tries")
+    _say(f"seed {script.seed}: wires {', '.join(script.wires)}; {script.limits}")
     for line in played.wrong:
         _say(f"  {line}")
     for number, turn in enumerate(script.turns):

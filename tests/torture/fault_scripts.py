@@ -103,6 +103,27 @@ class Turn:
     """The server, how many requests it has by then, and text that is shown first."""
 
 
+@dataclass(frozen=True)
+class Limits:
+    """The settings of new tries: the most calls (None: as time allows), the minutes (None: five), who waits."""
+
+    tries: int | None = None
+    minutes: float | None = None
+    unattended: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """The time for new tries."""
+        usual = 30.0 if self.unattended else 5.0
+        return 60.0 * (usual if self.minutes is None else self.minutes)
+
+    def allow(self, tried: int, wish: float | None, *, brief: bool) -> bool:
+        """Whether there is another try after so many; `brief`: where another model can answer."""
+        most = IN_A_ROW + 1 if self.tries is None else self.tries
+        most, seconds = (min(most, 2), min(self.seconds, 15.0)) if brief else (most, self.seconds)
+        return tried + 1 < most and seconds > 0 and (wish or 0.0) <= seconds
+
+
 @dataclass
 class Script:
     """Everything that is needed to play a script and to judge what came of it."""
@@ -110,7 +131,7 @@ class Script:
     seed: int
     wires: tuple[str, ...]
     """Of the first model, then of those that stand in for it."""
-    tries: int
+    limits: "Limits"
     max_turns: int
     replies: tuple[list[Reply], ...]
     turns: list[Turn] = field(default_factory=list)
@@ -129,8 +150,8 @@ class Script:
 class Promise:
     """What the documents promise, as a machine: fed with what each request meets, it says when and how a turn ends."""
 
-    def __init__(self, stand_ins: int, tries: int, max_turns: int) -> None:
-        self.stand_ins, self.tries, self.max_turns = stand_ins, tries, max_turns
+    def __init__(self, stand_ins: int, limits: Limits, max_turns: int) -> None:
+        self.stand_ins, self.limits, self.max_turns = stand_ins, limits, max_turns
         self.place = 0
         self.epochs = 0
         self.waited: list[float] = []
@@ -140,6 +161,10 @@ class Promise:
         """A turn begins, with the first model again (row RC-12)."""
         self.epochs += self.place > 0
         self.place = 0
+        self.passing: tuple[int, float | None] | None = None
+        """The first model that failed in this turn for a reason that passes, with its wish."""
+        self.spent = False
+        """Whether every model was tried in this turn."""
         self.used: Counter[str] = Counter()
         self.pieces: list[str] = []
         self.reason: Exit | None = None
@@ -205,29 +230,43 @@ class Promise:
         if self.reason is None and not (isinstance(met, Refused) and self.tried):
             self._call()
 
-    def _next_model(self) -> bool:
-        if self.place == self.stand_ins:
+    def _next_model(self, met: Refused) -> bool:
+        """The next one; after the last, if it cannot be helped, the first that failed only for now."""
+        if self.spent:
             return False
-        self.place += 1
-        self.epochs += 1
+        if met.retryable and self.passing is None:
+            self.passing = (self.place, met.wish)
         self.tried = 0
-        return True
+        if self.place < self.stand_ins:
+            self.place += 1
+            self.epochs += 1
+            return True
+        self.spent = True
+        if met.retryable or self.passing is None or self.passing[0] == self.place:
+            return False
+        self.place, wish = self.passing
+        self.epochs += 1
+        if wish is None:
+            return True
+        # Its key waits: that counts as a failed try, without a request.
+        self.tried = 1
+        return self.limits.allow(0, wish, brief=False)
 
     def _refused(self, met: Refused) -> None:
-        """Tried again with pauses, `tries` calls in all; then the next model; then the end."""
-        patience = 20.0 if self.place < self.stand_ins else 120.0
-        if met.retryable and self.tried + 1 < self.tries and (met.wish or 0.0) <= patience:
+        """Tried again with pauses as long as there is time; then the next model; then the end."""
+        brief = self.place < self.stand_ins and not self.spent
+        if met.retryable and self.limits.allow(self.tried, met.wish, brief=brief):
             self.tried += 1
             if met.wish is not None:
                 self.waited.append(met.wish)
-        elif not self._next_model():
+        elif not self._next_model(met):
             self.tried = 0
             self.reason = Exit.RETRIES_EXHAUSTED if met.retryable else Exit.PROVIDER_ERROR
 
     def _broken(self, met: Broken) -> None:
         """Gone on with, three times in a turn; then what came is the answer."""
         if not met.retryable:
-            if not self._next_model():
+            if not self._next_model(Refused(False)):
                 self.reason = Exit.PROVIDER_ERROR
             return
         self.pieces.append(met.text)
@@ -265,7 +304,7 @@ class Promise:
             self.reason = Exit.PRIOR_CONTENT
         elif (self.after_tools and self._allowed("nudge", 1)) or (met.thought and self._allowed("thought", 2)):
             self._appended()
-        elif not self._allowed("again", 3) and not self._next_model():
+        elif not self._allowed("again", 3) and not self._next_model(Refused(False)):
             # ES-01: what was streamed before is the answer; only where nothing was, nothing is.
             self.reason = Exit.PARTIAL_STREAM if self.pieces else Exit.EMPTY_RESPONSE
             self.pieces = self.pieces or ["(empty)"]
@@ -277,12 +316,15 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self.random = draw = random.Random(seed)
         wires = tuple(draw.choice(WIRES) for _ in range(draw.choice((1, 1, 2, 2, 3))))
-        tries = draw.choice((1, 2, 3, 3))
+        minutes = draw.choice((None, None, None, None, None, 0.0))
+        limits = Limits(draw.choice((None, None, None, 1, 2, 3)), minutes, unattended=draw.random() < 0.3)
         max_turns = draw.choice((90, 90, 90, 90, 2, 4))
-        self.script = Script(seed, wires, tries, max_turns, tuple([] for _ in wires))
-        self.promise = Promise(len(wires) - 1, tries, max_turns)
+        self.script = Script(seed, wires, limits, max_turns, tuple([] for _ in wires))
+        self.promise = Promise(len(wires) - 1, limits, max_turns)
         self.kept: list[bool | None] = [False] * len(wires)
         """Whether a connection to each server is kept open; None: it cannot be known."""
+        self.known = [False] * len(wires)
+        """Whether each server has answered before, so that a page in its place passes."""
         self.number = 0
         self.streak = 0
         self.obsession = draw.choice([*FAULTS, "truncated", "truncated", "empty"]) if draw.random() < 0.45 else ""
@@ -335,6 +377,8 @@ class Maker:
         if isinstance(meaning, Called) and not self.promise.final:
             self.script.effects += meaning.tokens
         self.kept[place] = self.keeps
+        answered = isinstance(meaning, Said | Called | CallCut | OnlyThought | Empty)
+        self.known[place] |= answered or (isinstance(meaning, Broken) and meaning.retryable)
         self.promise.meet(meaning)
 
     def _draw(self, fault: str) -> tuple[Reply, Meaning]:
@@ -399,6 +443,8 @@ def good(made: Maker) -> tuple[Reply, Meaning]:
 def limited(made: Maker) -> tuple[Reply, Meaning]:
     """429, with and without a wish."""
     wish = made.random.choice((None, None, 3.0, 45.0, 600.0))
+    if wish == 45.0 and made.script.limits.tries is not None:
+        wish = None  # whether its key still waits when the model is called again depends on random pauses
     headers = {} if wish is None else {"retry-after": f"{wish:g}"}
     return Fail(429, message="Rate limit reached", headers=headers), Refused(True, wish)
 
@@ -423,7 +469,7 @@ def refused(made: Maker) -> tuple[Reply, Meaning]:
     """4xx and what else no waiting helps against, also inside a stream."""
     if made.random.random() < 0.75:
         status = made.random.choice((400, 401, 402, 403, 404, 422, 301))
-        return Fail(status, message="It is not for you"), Refused(False)
+        return Fail(status, message="It is not for you"), Refused(status == 301 and made.known[made.promise.place])
     delivery, meaning, thought, text = made.broken_off(Ending.CUT)
     error = StreamError(type="invalid_request_error", message="That was wrong")
     made.script.unsaid += [meaning.text] if isinstance(meaning, Broken) else []
@@ -562,7 +608,7 @@ def wrong_type(made: Maker) -> tuple[Reply, Meaning]:
     page: Reply = made.random.choice(
         (Fail(200, body="<html><title>Sign in</title></html>"), Fail(200, body={"ok": True}), Fail(200, body="Hello"))
     )
-    return page, Refused(False)
+    return page, Refused(made.known[made.promise.place])
 
 
 FAULTS = {
