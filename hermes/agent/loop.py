@@ -69,7 +69,9 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()
     brief = deps.epochs.can_fall_back(state)
-    outcome = await state.model.request_answer(state.lineage, emit, final=state.final, brief=brief)
+    outcome = await state.model.request_answer(
+        state.lineage, emit, final=state.final, brief=brief, before="".join(state.answer)
+    )
     if outcome.usage is not None:
         state.usage += outcome.usage
     if isinstance(outcome, Answer):
@@ -85,7 +87,7 @@ async def _close_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded
     reason = state.exit_reason or ExitReason.LOCAL_ERROR
     interrupted = reason is ExitReason.INTERRUPTED
     note = prompts.STOPPED if interrupted else prompts.ENDED_EARLY.format(reason=state.error or reason.value)
-    if reason is ExitReason.PRIOR_CONTENT:
+    if reason in (ExitReason.PRIOR_CONTENT, ExitReason.TEXT_RESPONSE):
         note = prompts.ANSWERED_BEFORE
     last = state.messages[-1] if state.messages else None
     for message in build_closing_messages(last, state.known_results(), note):

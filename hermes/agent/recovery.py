@@ -64,6 +64,10 @@ def _has_calls(outcome: ModelOutcome) -> bool:
     return isinstance(outcome, Answer) and any(outcome.message.tool_calls())
 
 
+def _only_repeats(outcome: ModelOutcome, _: TurnState) -> bool:
+    return isinstance(outcome, Answer) and outcome.repeated
+
+
 def _is_only_thinking(outcome: ModelOutcome, _: TurnState) -> bool:
     message = _get_message(outcome)
     return (
@@ -135,6 +139,11 @@ def _strip_calls(message: Message) -> Message:
     """Return the message without its calls, for calls that are not to be run."""
     parts = tuple(part for part in message.parts if not isinstance(part, ToolCallPart))
     return Message(role=message.role, parts=parts, finish=message.finish, origin=message.origin)
+
+
+async def _end_said_before(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """End with what was said: asked to go on, the model has nothing to add."""
+    state.end_turn(ExitReason.TEXT_RESPONSE)
 
 
 async def _end_thinking_exhausted(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
@@ -316,13 +325,14 @@ async def _append_answer(outcome: ModelOutcome, message: Message, state: TurnSta
 
 
 RECOVERY_RULES: tuple[RecoveryRule, ...] = (
+    RecoveryRule("said_before", UNLIMITED, _only_repeats, _end_said_before),
     RecoveryRule("thinking_exhausted", UNLIMITED, _is_only_thinking, _end_thinking_exhausted),
     RecoveryRule("split_calls", 3, _is_call_cut, _split_calls),
     RecoveryRule("calls_too_long", UNLIMITED, _is_call_cut, _end_too_long),
     RecoveryRule("run_calls", UNLIMITED, _can_run_calls, _run_answer_calls),
     RecoveryRule("go_on", 3, _is_text_cut, _ask_to_continue),
     RecoveryRule("filtered", UNLIMITED, _is_filtered, _end_filtered),
-    RecoveryRule("go_on_after_cut", 3, _is_stream_cut, _ask_to_continue),
+    RecoveryRule("go_on_after_cut", 8, _is_stream_cut, _ask_to_continue),
     RecoveryRule("cut", UNLIMITED, _is_stream_cut, _end_with_text),
     RecoveryRule("answered", UNLIMITED, _has_text, _end_with_text),
     RecoveryRule("final_without_text", UNLIMITED, _is_final, _end_without_text),

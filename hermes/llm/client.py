@@ -83,16 +83,18 @@ class ModelClient:
         self._watch = CacheWatch(endpoint.record.title, endpoint.cache_ttl)
 
     async def request_answer(
-        self, lineage: Lineage, emit: Emit, *, final: bool = False, brief: bool = False
+        self, lineage: Lineage, emit: Emit, *, final: bool = False, brief: bool = False, before: str = ""
     ) -> Answer | Failure:
         """Request the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try.
 
         Never raises for what a server or the network does: that is a `Failure`. A call is retried only while no
         text of its answer has been emitted, and not when the provider wants a pause that ends after the time for new
-        tries. `brief`: another model can answer, so this one gets a second try and little time. Cancelling the task
-        closes the connection at once.
+        tries. `brief`: another model can answer, so this one gets a second try and little time. `before`: what the
+        model has said of this answer already; what it repeats of that is left out. Cancelling the task closes the
+        connection at once.
         """
         state = self._create_state(lineage, emit, brief=brief)
+        state.before = before
         while True:
             outcome = await self._try_call(lineage, emit, state, final=final)
             if isinstance(outcome, Answer) or not await run_recovery(outcome, state):
@@ -143,7 +145,7 @@ class ModelClient:
             return grant
         outcome: Answer | Failure | None = None
         exchange, began = self._exchange_for(lease), self._clock.now()
-        call = exchange.create_call(emit, known_server=state.known_server)
+        call = exchange.create_call(emit, known_server=state.known_server, before=state.before)
         try:
             body = lineage.build_body(final=final, max_tokens=grant.max_tokens)
             size = RequestSize(lineage.count_tokens(len(body)), self.endpoint.context_length)
@@ -187,6 +189,8 @@ class RetryState:
     emit: Emit
     known_server: bool = False
     """Whether the server has answered in this session before."""
+    before: str = ""
+    """The beginning of the answer, where this call goes on with one."""
     deadline: float | None = None
     """The last moment (monotonic) at which a try may begin; None before the first failure."""
     tries: int = 0

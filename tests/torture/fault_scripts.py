@@ -264,14 +264,14 @@ class Promise:
             self.reason = Exit.RETRIES_EXHAUSTED if met.retryable else Exit.PROVIDER_ERROR
 
     def _broken(self, met: Broken) -> None:
-        """Gone on with, three times in a turn; then what came is the answer."""
+        """Gone on with, eight times in a turn; then what came is the answer."""
         if not met.retryable:
             if not self._next_model(Refused(False)):
                 self.reason = Exit.PROVIDER_ERROR
             return
         self.pieces.append(met.text)
         self._appended()
-        if not self._allowed("cut", 3):
+        if not self._allowed("cut", 8):
             self.reason = Exit.PARTIAL_STREAM
 
     def _said(self, met: Said) -> None:
