@@ -204,7 +204,7 @@ async def _end_with_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState
         why = outcome.message if isinstance(outcome, Failure) else "the provider could not finish it."
         state.end_turn(ExitReason.PARTIAL_STREAM, N_("The answer was cut off: {why}", why=why))
     elif state.final:
-        state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
+        state.end_final()
     elif _is_length_cut(outcome):
         await _end_too_long(outcome, deps, state, emit)
     else:
@@ -222,7 +222,7 @@ async def _end_filtered(outcome: ModelOutcome, deps: TurnDeps, state: TurnState,
 
 
 async def _end_without_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
-    state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
+    state.end_final()
 
 
 async def _nudge_model(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
