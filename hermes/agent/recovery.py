@@ -352,6 +352,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
         _make_rewrite(Rewrite.NO_REASONING),
     ),
     RecoveryRule("plain_schemas", 1, _has_kind(FailureKind.GRAMMAR), _make_rewrite(Rewrite.PLAIN_SCHEMAS)),
+    RecoveryRule("whole_answers", 1, _has_kind(FailureKind.STREAMING), _make_rewrite(Rewrite.WHOLE_ANSWERS)),
     RecoveryRule("compress", 3, _is_too_big, _compress_transcript),
     RecoveryRule("fall_back", UNLIMITED, _may_fall_back, _fall_back),
     RecoveryRule("failed", UNLIMITED, _is_failure, _end_failed),

@@ -56,6 +56,9 @@ class ModelSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     """The most tokens of one answer; empty: the provider's own limit."""
     temperature: float | None = None
     """Randomness of answers; empty: the provider's own."""
+    stream: bool = True
+    """Whether answers are asked for as streams, from every model; a server that says that it does not stream is asked
+    for whole ones in any case."""
     timeout: ModelTimeouts = ModelTimeouts()
     """How long a server may take (`connect`, `read`), for every model; a number alone is the same as `read`."""
     ca_bundle: str = ""

@@ -32,6 +32,8 @@ class Rewrite(StrEnum):
     """Pictures are made smaller, or named in words where that cannot be done."""
     PLAIN_SCHEMAS = "plain_schemas"
     """Tool schemas carry no patterns or formats."""
+    WHOLE_ANSWERS = "whole_answers"
+    """Answers are asked for whole: the server does not stream, or the person does not want it to."""
 
 
 class ToolSchema(Struct, frozen=True):
@@ -79,6 +81,11 @@ class EpochFrame(Struct, frozen=True, kw_only=True):
     rewrites: tuple[Rewrite, ...] = ()
     aside: TransientContext = TransientContext()
     aside_mark: str = ""
+
+    @property
+    def streams(self) -> bool:
+        """Return whether answers are asked for as streams."""
+        return Rewrite.WHOLE_ANSWERS not in self.rewrites
 
     @property
     def stored_frame(self) -> "EpochFrame":

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.events import Event, Level, Notice, Retrying
-from hermes.core.frame import EpochFrame, Sampling
+from hermes.core.frame import EpochFrame, Rewrite, Sampling
 from hermes.core.messages import user_message
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
@@ -76,6 +76,8 @@ class ModelClient:
         self._keys = keys or SingleKey(endpoint.api_key)
         self._meter: Meter = meter or Unmetered()
         self._limits = limits or RetryLimits()
+        self.streams = True
+        """Whether side tasks ask for their answers as streams."""
         self._answered = False
         """Whether the server has given an answer, so that it is the right one."""
         self._timeouts = timeouts or HttpTimeouts()
@@ -144,8 +146,10 @@ class ModelClient:
         if isinstance(grant, Failure):
             return grant
         outcome: Answer | Failure | None = None
+        whole = {} if lineage.frame.streams else {"accept": "application/json"}
         exchange, began = self._exchange_for(lease), self._clock.now()
         call = exchange.create_call(emit, known_server=state.known_server, before=state.before)
+        call.headers |= whole
         try:
             body = lineage.build_body(final=final, max_tokens=grant.max_tokens)
             size = RequestSize(lineage.count_tokens(len(body)), self.endpoint.context_length)
@@ -311,6 +315,10 @@ class SideTask:
                 failure = Failure(kind=FailureKind.AUTH, message=error.message, hint=error.hint)
                 continue
             outcome = await client.request_answer(_build_lineage(client, system, text, max_tokens), _only_pauses(emit))
+            if isinstance(outcome, Failure) and outcome.kind is FailureKind.STREAMING and client.streams:
+                client.streams = False
+                whole = _build_lineage(client, system, text, max_tokens)
+                outcome = await client.request_answer(whole, _only_pauses(emit))
             if isinstance(outcome, Failure):
                 failure = outcome
             elif outcome.message.text.strip():
@@ -339,6 +347,7 @@ def _build_lineage(client: ModelClient, system: str, text: str, max_tokens: int 
         encoder_version=load_wire(endpoint.wire).version,
         system=system,
         sampling=Sampling(max_tokens=max_tokens),
+        rewrites=() if client.streams else (Rewrite.WHOLE_ANSWERS,),
     )
     lineage = Lineage(frame, endpoint)
     lineage.append_messages((user_message(text),))

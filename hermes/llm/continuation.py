@@ -1,6 +1,6 @@
 """Joins an answer that goes on after a break to what was said before it.
 
-Asked to go on exactly where their answer stopped, models repeat its last words, or begin it anew. What they repeat is
+Asked to go on exactly where their answer stopped, models repeat its last words, or begin it again. What they repeat is
 found while it arrives and is neither shown nor stored again: as long as the new text may still be a repetition it is
 held back, which is a few words at most unless it is one.
 """
@@ -10,7 +10,7 @@ from msgspec import structs
 from hermes.core.messages import Message, TextPart
 
 _RESTART_LENGTH = 24
-"""Characters by which an answer that begins anew is told from one that only begins with the same words."""
+"""Characters by which an answer that begins again is told from one that only begins with the same words."""
 _ANCHOR_LENGTH = 24
 """Characters of the end of the text before by which the place is found at which a new wording has caught up with it."""
 _TELLING_WEIGHT = 8
@@ -78,7 +78,7 @@ class ContinuationJoiner:
         return self._decide(0)
 
     def _release_restart(self, fresh: str, lead: int, *, is_end: bool) -> str:
-        """Return what is new in an answer that began anew, once it has come to where it broke off."""
+        """Return what is new in an answer that began again, once it has come to where it broke off."""
         before = self._before
         if is_end and before.startswith(fresh):
             return self._decide(lead + len(fresh))
@@ -124,7 +124,7 @@ def _is_restart(before: str, fresh: str) -> bool:
 
 
 def _find_caught_up(before: str, fresh: str) -> int:
-    """Return where in an answer that began anew the text after `before` begins; 0 when it has not come to it."""
+    """Return where in an answer that began again the text after `before` begins; 0 when it has not come to it."""
     anchor = before.rstrip()[-_ANCHOR_LENGTH:]
     place = fresh.find(anchor, max(0, len(before) // 2 - _ANCHOR_LENGTH))
     if place < 0:

@@ -86,7 +86,7 @@ class ProviderExchange:
     async def _read_answer(self, body: bytes, call: "ExchangeCall", size: RequestSize) -> Answer | Failure:
         try:
             async with self._transport.open(
-                "POST", self._url, headers=self._headers, body=body, timeouts=self._timeouts
+                "POST", self._url, headers=self._headers | call.headers, body=body, timeouts=self._timeouts
             ) as stream:
                 if stream.status >= 300:
                     return await self._read_refusal(stream, call, size)
@@ -203,6 +203,8 @@ class ExchangeCall:
 
     def __init__(self, decoder: AnswerDecoder, emit: Emit, watch: AnswerWatchdog) -> None:
         self.decoder = decoder
+        self.headers: dict[str, str] = {}
+        """Header fields besides those of every call."""
         self.known_server = False
         self.joiner: ContinuationJoiner | None = None
         """Joins an answer that goes on to its beginning."""

@@ -116,6 +116,11 @@ class LiveConversation(Struct):
         self.epoch_bytes[number] = lineage.message_bytes
 
 
+def _has_other_parameters(stored: EpochFrame, wanted: EpochFrame) -> bool:
+    """Return whether the model is to be asked in another way; that its server does not stream may have been learned."""
+    return stored.sampling != wanted.sampling or (stored.streams and not wanted.streams)
+
+
 def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame) -> str:
     """Return why `stored` cannot be continued as `wanted`; empty when it can.
 
@@ -127,7 +132,7 @@ def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame) -> str:
         return "another model"
     if [tool.name for tool in stored.tools] != [tool.name for tool in wanted.tools]:
         return "another tool set"
-    if stored.sampling != wanted.sampling:
+    if _has_other_parameters(stored, wanted):
         return "other model parameters"
     if stored.encoder_version != wanted.encoder_version:
         return "a newer encoder"

@@ -23,7 +23,7 @@ from hermes.context.prompt import (
 )
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError, UsageError
-from hermes.core.frame import EpochFrame, Sampling, ToolSchema, TransientContext
+from hermes.core.frame import EpochFrame, Rewrite, Sampling, ToolSchema, TransientContext
 from hermes.core.messages import Message
 from hermes.i18n.messages import N_
 from hermes.providers.wire import Endpoint, load_wire
@@ -183,6 +183,7 @@ class FrameBuilder:
             encoder_version=load_wire(endpoint.wire).version,
             system=system,
             tools=schemas,
+            rewrites=() if settings.model.stream else (Rewrite.WHOLE_ANSWERS,),
             aside=self._aside,
             sampling=Sampling(
                 temperature=_first_given(options.temperature, settings.model.temperature, record.temperature),

@@ -152,7 +152,7 @@ class Services:
         seconds = minutes * 60.0 if retry_seconds is None else min(minutes * 60.0, retry_seconds)
         tries = agent.api_max_retries
         keys = self.credentials.keys_for_endpoint(model.endpoint, model.choice)
-        return ModelClient(
+        client = ModelClient(
             model.endpoint,
             model.transport,
             self.clock,
@@ -161,6 +161,8 @@ class Services:
             limits=RetryLimits(seconds=seconds, retries=None if tries is None else max(tries, 1) - 1),
             timeouts=self.timeouts,
         )
+        client.streams = self.settings.model.stream
+        return client
 
     def create_side_task(
         self,

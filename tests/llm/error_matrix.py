@@ -62,7 +62,7 @@ PROMISES: dict[Kind, tuple[str, ...]] = {
     Kind.ENCRYPTED_CONTENT: (REWRITE,),
     Kind.TOOL_CONTENT: (REWRITE,),
     Kind.GRAMMAR: (REWRITE,),
-    Kind.LONG_CONTEXT_BETA: (REWRITE,),
+    Kind.STREAMING: (REWRITE,),
     Kind.CONTENT_POLICY: (),
     Kind.PROVIDER_POLICY: (),
     Kind.MODEL_NOT_FOUND: (),
