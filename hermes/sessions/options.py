@@ -13,6 +13,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     base_url: str = ""
     api_key: str = ""
     credential_pool: tuple[str, ...] = ()
+    key_organisations: tuple[str, ...] = ()
+    """The organisations of the keys in `credential_pool`, in the same order; empty ones are unknown."""
     api_mode: str = ""
     context_length: int | None = None
     max_tokens: int | None = None

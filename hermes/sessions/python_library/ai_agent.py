@@ -32,6 +32,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import history_for_prompt
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.python_library.credential_pool import PoolEntry, parse_credential_pool
 from hermes.util.text import to_one_line
 
 logger = logging.getLogger(__name__)
@@ -195,9 +196,10 @@ class AIAgent(Callbacks):
     """The most tokens that one answer may have."""
     temperature: float | None = None
     """The sampling temperature."""
-    credential_pool: Sequence[str] | None = field(default=None, repr=False)
+    credential_pool: Sequence[PoolEntry] | None = field(default=None, repr=False)
     """Several keys for the provider, beside `api_key` when that is given. A key that is at its limit rests and
-    another is used (`credential_pool_strategies` says which).
+    another is used (`credential_pool_strategies` says which). An entry may also be a mapping of `api_key` and
+    `organisation`: keys of one organisation are at its limits together.
     """
     fallback_model: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None = None
     """The fallback models for when the first model fails: a name, or provider, model, base_url, api_key; or
@@ -219,8 +221,7 @@ class AIAgent(Callbacks):
     """The working folder; empty means that of the process."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.credential_pool, str) or not all(isinstance(key, str) for key in self.credential_pool or ()):
-            raise UsageError("credential_pool must be a list of keys.")
+        parse_credential_pool(self.credential_pool)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -386,6 +387,7 @@ class AIAgent(Callbacks):
     def _build_options(self) -> SessionOptions:
         shared = set(SessionOptions.__struct_fields__) & {spec.name for spec in fields(self)}
         given = {name: getattr(self, name) for name in shared}
+        pool = parse_credential_pool(self.credential_pool)
         effort = (self.reasoning_config or {}).get("effort")
         given |= {
             "max_turns": self.max_iterations if self.max_iterations != MAX_ITERATIONS else None,
@@ -393,7 +395,8 @@ class AIAgent(Callbacks):
             "cwd": self.cwd or os.getcwd(),
             "reasoning_effort": effort if isinstance(effort, str) else "",
             "allow": tuple(self.allow),
-            "credential_pool": tuple(self.credential_pool or ()),
+            "credential_pool": pool.more_keys,
+            "key_organisations": pool.organisations,
             "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
             "fallback_models": _parse_fallback_models(self.fallback_model),
