@@ -284,8 +284,14 @@ def _may_fall_back(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Failure) and outcome.fall_back
 
 
-async def _compress_transcript(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
-    return await deps.epochs.compress_overflow(state, emit)
+async def _shrink_request(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
+    assert isinstance(outcome, Failure)
+    return await deps.epochs.shrink_request(state, outcome, emit)
+
+
+async def _shrink_pictures(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
+    assert isinstance(outcome, Failure)
+    return await deps.epochs.shrink_pictures(state, outcome, emit)
 
 
 async def _fall_back(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
@@ -343,7 +349,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     RecoveryRule("empty_fall_back", UNLIMITED, _is_answer, _fall_back_after_empty),
     RecoveryRule("empty", UNLIMITED, _is_answer, _end_empty),
     RecoveryRule("over_a_cap", UNLIMITED, _is_over_cap, _end_over_cap),
-    RecoveryRule("shrink_images", 1, _has_kind(FailureKind.IMAGE_TOO_LARGE), _make_rewrite(Rewrite.SMALL_IMAGES)),
+    RecoveryRule("shrink_pictures", UNLIMITED, _has_kind(FailureKind.IMAGE_TOO_LARGE), _shrink_pictures),
     RecoveryRule("results_as_text", 1, _has_kind(FailureKind.TOOL_CONTENT), _make_rewrite(Rewrite.TEXT_RESULTS)),
     RecoveryRule(
         "strip_reasoning",
@@ -353,7 +359,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     ),
     RecoveryRule("plain_schemas", 1, _has_kind(FailureKind.GRAMMAR), _make_rewrite(Rewrite.PLAIN_SCHEMAS)),
     RecoveryRule("whole_answers", 1, _has_kind(FailureKind.STREAMING), _make_rewrite(Rewrite.WHOLE_ANSWERS)),
-    RecoveryRule("compress", 3, _is_too_big, _compress_transcript),
+    RecoveryRule("shrink_request", 5, _is_too_big, _shrink_request),
     RecoveryRule("fall_back", UNLIMITED, _may_fall_back, _fall_back),
     RecoveryRule("failed", UNLIMITED, _is_failure, _end_failed),
 )

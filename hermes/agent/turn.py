@@ -78,8 +78,12 @@ class TurnEpochs(Protocol):
         """Shorten the transcript before a request when it nears the end of the window; called before each request."""
         ...
 
-    async def compress_overflow(self, state: "TurnState", emit: Emit) -> bool:
-        """Shorten the transcript: the provider finds this one too long."""
+    async def shrink_pictures(self, state: "TurnState", failure: Failure, emit: Emit) -> bool:
+        """Send pictures smaller: the provider finds one of them too large."""
+        ...
+
+    async def shrink_request(self, state: "TurnState", failure: Failure, emit: Emit) -> bool:
+        """Make the request smaller, in one epoch: pictures, old results, then older messages."""
         ...
 
     def can_fall_back(self, state: "TurnState") -> bool:

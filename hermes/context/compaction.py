@@ -327,7 +327,13 @@ class Condenser:
             return Compaction(changes=cleared, memo=occasion.memo, notice=said)
         if not plan.originals or plan.start == plan.end:
             return await asyncio.to_thread(self._shorten_large_results, plan, occasion)
-        return await self._condense_middle(plan, occasion, emit)
+        found = await self._condense_middle(plan, occasion, emit)
+        if occasion.trigger is not CompactionTrigger.OVERFLOW:
+            return found
+        if isinstance(found, NoCompaction):
+            shortened = await asyncio.to_thread(self._shorten_large_results, plan, occasion)
+            return shortened if isinstance(shortened, Compaction) else found
+        return await asyncio.to_thread(_shorten_rest, plan, found)
 
     def _plan_clearing(self, occasion: CompactionRequest) -> tuple[CompactionPlan, tuple[MessageReplacement, ...], int]:
         """Plan the compaction; return the plan, the results that can be cleared, and the tokens that this saves."""
@@ -477,6 +483,17 @@ class Condenser:
         return Compaction(
             changes=changes, memo=occasion.memo, notice="Long tool outputs were shortened; the originals are kept."
         )
+
+
+def _shorten_rest(plan: CompactionPlan, found: Compaction) -> Compaction:
+    """Return the compaction with long results shortened among what it keeps, where that alone is too long."""
+    covered = {number for change in found.changes for number in change.covered}
+    rest = [row for row in plan.active if row.id not in covered]
+    sizes = {row.id: size for row, size in zip(plan.active, plan.sizes, strict=True)}
+    if sum(sizes[row.id] for row in rest) <= plan.content_limit:
+        return found
+    changes = shorten_long_results(rest, max(1_000, plan.content_limit), plan.lookup)
+    return structs.replace(found, changes=(*found.changes, *changes))
 
 
 def _find_previous_notes(occasion: CompactionRequest) -> str:
