@@ -160,7 +160,8 @@ class ModelClient:
         if isinstance(outcome, Failure):
             another = await self._keys.report_failure(lease, outcome)
             state.has_other_key = another and lease.key not in state.failed_keys
-            state.failed_keys.add(lease.key)
+            if outcome.rotate:
+                state.failed_keys.add(lease.key)
         else:
             self._answered = True
             lineage.record_count(len(body), outcome.usage.input if outcome.usage else 0)
@@ -204,7 +205,7 @@ class RetryState:
     has_other_key: bool = False
     """Whether another key can replace the last try's."""
     failed_keys: set[str] = field(default_factory=set, repr=False)
-    """Keys that failed in this call: each gives way to another once, so rotation ends."""
+    """Keys that were refused in this call: each gives way to another once, so rotation ends."""
 
     def measure_left(self) -> float:
         """Return the seconds in which a new try may begin; they run from the first failure on."""

@@ -15,6 +15,8 @@ from hermes.core.protocols import HttpTimeouts
 from hermes.core.stream import Answer, CallStarted, Failure, ReasoningDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient, RetryLimits
+from hermes.llm.key_pool import KeyPool, KeySlot
+from hermes.llm.key_sources import LiteralKeySource
 from hermes.llm.lineage import Lineage
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
@@ -55,7 +57,8 @@ class HastyClock(HeldClock):
 class Asked:
     """What one call gave: its outcome, its events, how long it slept."""
 
-    def __init__(self, *, answered: bool = False, brief: bool = False) -> None:
+    def __init__(self, *, answered: bool = False, brief: bool = False, keys: KeyPool | None = None) -> None:
+        self.keys = keys
         self.answered = answered
         self.brief = brief
         self.events: list[Event] = []
@@ -81,6 +84,7 @@ class Asked:
             endpoint,
             create_http_transport({}),
             self.clock,
+            keys=self.keys,
             limits=RetryLimits(retries=retries, seconds=seconds),
             timeouts=HttpTimeouts(connect=60.0, read=read),
         )
@@ -192,6 +196,14 @@ async def test_a_number_of_calls_can_be_set_and_no_second_try() -> None:
         assert (len(server.requests), len(asked.clock.slept)) == (2, 1)
         asked = await Asked().ask(server.url, seconds=0.0)
         assert (len(server.requests), asked.clock.slept) == (3, [])
+
+
+async def test_a_key_whose_server_failed_before_still_gives_way_to_another() -> None:
+    pool = KeyPool("p", [KeySlot(name, LiteralKeySource(name * 20, ""), key=name * 20) for name in "ab"], HeldClock())
+    async with loopback(refusal(500, {}), refusal(402, {}), HELLO) as server:
+        asked = await Asked(keys=pool).ask(server.url)
+    assert asked.answer.message.text == "Hello"
+    assert [request.headers["authorization"][-1] for request in server.requests] == ["a", "a", "b"]
 
 
 async def test_where_another_model_can_answer_there_is_one_more_try() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from hermes.core.outcomes import ExitReason
+from tests.torture.fault_promise import IN_A_ROW
 from tests.torture.fault_runner import campaign, play
-from tests.torture.fault_scripts import FAULTS, IN_A_ROW, Script, script_of
+from tests.torture.fault_scripts import FAULTS, Script, script_of
 
 PROMISED = frozenset(ExitReason) - {
     ExitReason.GUARDRAIL_HALT,
