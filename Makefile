@@ -14,7 +14,8 @@
 # make tools         what calls of tools cost: reading, changing, searching, `true` in the sandbox, marks (5 minutes)
 # make many           what a turn costs with one to a thousand sessions in one process
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
-# make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
+# make faults         2,000 random scripts of faults against the whole program, 100 more on the real clock by three front-ends
+#                     (15 minutes; make faults COUNT=100 FRONTS=10 SEED=7)
 # make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
@@ -83,6 +84,7 @@ matrix: $(VENV)/dev.stamp
 
 faults: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.fault_runner --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
+	@$(BIN)/python -m tests.torture.fault_fronts --count $(or $(FRONTS),100) --seed $(or $(SEED),0)
 
 fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.fuzz analyser --minutes $(or $(MINUTES),30)

@@ -338,7 +338,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     RecoveryRule("run_calls", UNLIMITED, _can_run_calls, _run_answer_calls),
     RecoveryRule("go_on", 3, _is_text_cut, _ask_to_continue),
     RecoveryRule("filtered", UNLIMITED, _is_filtered, _end_filtered),
-    RecoveryRule("go_on_after_cut", 8, _is_stream_cut, _ask_to_continue),
+    RecoveryRule("go_on_after_cut", 5, _is_stream_cut, _ask_to_continue),
     RecoveryRule("cut", UNLIMITED, _is_stream_cut, _end_with_text),
     RecoveryRule("answered", UNLIMITED, _has_text, _end_with_text),
     RecoveryRule("final_without_text", UNLIMITED, _is_final, _end_without_text),

@@ -154,6 +154,8 @@ class Promise:
         self._enter_epoch()
         self.epochs = 0
         self.waited: list[float] = []
+        self.pauses = 0
+        """How often a call was tried again after a pause."""
         self.begin()
 
     def begin(self) -> None:
@@ -300,6 +302,7 @@ class Promise:
         brief = self.place < self.stand_ins and not self.spent
         if met.retryable and self.limits.allow(self.tried, met.wish, brief=brief):
             self.tried += 1
+            self.pauses += 1
             if met.wish is not None:
                 self.waited.append(met.wish)
             return True
@@ -309,14 +312,14 @@ class Promise:
         return False
 
     def _broken(self, met: Broken) -> None:
-        """Gone on with, eight times in a turn; then what came is the answer."""
+        """Gone on with, five times in a turn; then what came is the answer."""
         if not met.retryable:
             if not self._next_model(Refused(False)):
                 self.reason = Exit.PROVIDER_ERROR
             return
         self.pieces.append(met.text)
         self._appended()
-        if not self._allowed("cut", 8):
+        if not self._allowed("cut", 5):
             self.reason = Exit.PARTIAL_STREAM
 
     def _said(self, met: Said) -> None:

@@ -73,6 +73,7 @@ class Script:
     """Server, input and output tokens of each whole answer that said what it cost."""
     epochs: int = 0
     waited: list[float] = field(default_factory=list)
+    pauses: int = 0
     said: list[str] = field(default_factory=list)
     """Text that must be in the transcript once."""
     unsaid: list[str] = field(default_factory=list)
@@ -94,7 +95,7 @@ class Maker:
         limits = Limits(draw.choice((None, None, None, 1, 2, 3)), minutes, unattended=draw.random() < 0.3)
         max_turns = draw.choice((90, 90, 90, 90, 2, 4))
         setup = Setup(
-            plain=draw.random() < 0.6,
+            plain=draw.random() < 0.5,
             keys=draw.choice((1, 1, 1, 2, 3)),
             streams=draw.random() < 0.8,
             tools=draw.random() < 0.8,
@@ -114,7 +115,11 @@ class Maker:
         """Whether each server has answered before, so that a page in its place passes."""
         self.number = 0
         self.streak = 0
-        self.obsession = draw.choice([*FAULTS, "truncated", "truncated", "empty"]) if draw.random() < 0.45 else ""
+        self.obsession = (
+            draw.choice([*FAULTS, "truncated", "truncated", "empty", *["cut mid-stream"] * 4])
+            if draw.random() < 0.6
+            else ""
+        )
         """A fault that comes again and again, always in the same form; empty: any fault may come."""
         if setup.plain:
             self.obsession = ""
@@ -134,7 +139,7 @@ class Maker:
                 self._step(turn)
             turn.reason, turn.text, turn.calls = promise.reason, promise.text, promise.calls
             script.turns.append(turn)
-        script.epochs, script.waited = promise.epochs, promise.waited
+        script.epochs, script.waited, script.pauses = promise.epochs, promise.waited, promise.pauses
         return script
 
     def _step(self, turn: Turn) -> None:
