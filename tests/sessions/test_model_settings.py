@@ -4,11 +4,14 @@ import time
 
 import pytest
 
+from hermes.cli.chat_options import build_app_options, build_chat_parser
 from hermes.core.events import EpochBegan, Event
 from hermes.core.outcomes import ExitReason
+from hermes.core.stream import Failure
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
@@ -105,3 +108,50 @@ async def test_a_bad_number_of_tries_is_named_in_one_line(name: str) -> None:
         with TempHome.for_server(server.url, more_config={"agent": {name: -1}}) as home:
             done = await run_hermes(home, "-z", "go")
     assert (done.code, server.requests) == (78, []) and f"agent.{name}" in done.stderr
+
+
+@pytest.mark.parametrize(("unattended", "sent"), [(False, 1), (True, 2)])
+async def test_where_nobody_waits_a_long_wish_is_waited_for(unattended: bool, sent: int) -> None:
+    limited = Fail(429, message="Slow down", headers={"retry-after": "900"})
+    async with ScriptedServer([limited, Say("in the end")]) as server:
+        with TempHome.for_server(server.url) as home:
+            options = SessionOptions(cwd=str(home.cwd), unattended=unattended)
+            async with App(home.environ, options, clock=ManualClock(auto=True)) as app:
+                ended = await (await app.open_session()).post(InboundMessage(text="go"))
+    assert len(server.requests) == sent
+    assert ended.text == "in the end" if unattended else "It asks to wait until" in ended.error
+
+
+@pytest.mark.parametrize(("words", "unattended"), [(["-z", "go"], True), (["-q", "go"], False), ([], False)])
+def test_a_single_task_is_one_that_nobody_waits_for(words: list[str], unattended: bool) -> None:
+    assert build_app_options(build_chat_parser("hermes").parse_args(words)).unattended is unattended
+
+
+async def test_a_side_task_holds_nobody_up_for_long() -> None:
+    clock = ManualClock(auto=True)
+    async with ScriptedServer(ScriptedModel([], then=Fail(529, message="Overloaded"))) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock) as app:
+                services = app.services
+                meter = services.budget.create_meter("", services.options)
+                task = services.create_side_task("title", services.settings.auxiliary.title, meter, lambda: None)
+                outcome = await task.ask("Name it.", "a chat", drop)
+    assert isinstance(outcome, Failure) and sum(clock.slept) == pytest.approx(20.0)
+
+
+async def test_a_side_task_learns_that_a_server_does_not_stream() -> None:
+    def reply(request: RecordedRequest) -> Reply:
+        return Fail(400, message="stream is not supported") if request.head.stream else Say("whole")
+
+    async with ScriptedServer(ScriptedModel(reply)) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                services = app.services
+                meter = services.budget.create_meter("", services.options)
+                task = services.create_side_task("title", services.settings.auxiliary.title, meter, lambda: None)
+                assert await task.ask("Name it.", "a chat", drop) == "whole"
+    assert [request.head.stream for request in server.requests] == [True, False]
+
+
+async def drop(event: Event) -> None:
+    pass

@@ -11,6 +11,8 @@ from hermes.core.outcomes import ExitReason as Exit
 
 IN_A_ROW = 5
 """The most faults in a row."""
+OBEYED = 2
+"""New tries after which a wish of less than five seconds is no longer waited for to the letter."""
 
 
 @dataclass(frozen=True)
@@ -288,6 +290,9 @@ class Promise:
         self._enter_epoch()
         if wish is None:
             return True
+        if not self.limits.allow(0, wish, brief=False):
+            self.calls += 1
+            self.reason = Exit.RETRIES_EXHAUSTED
         self.waits = True
         return self.limits.allow(0, wish, brief=False)
 
@@ -303,19 +308,19 @@ class Promise:
         if met.retryable and self.limits.allow(self.tried, met.wish, brief=brief):
             self.tried += 1
             self.pauses += 1
-            if met.wish is not None:
+            if met.wish is not None and (self.tried <= OBEYED or met.wish >= 5.0):
                 self.waited.append(met.wish)
             return True
         if not self._next_model(met):
             self.tried = 0
-            self.reason = Exit.RETRIES_EXHAUSTED if met.retryable else Exit.PROVIDER_ERROR
+            self.reason = self.reason or (Exit.RETRIES_EXHAUSTED if met.retryable else Exit.PROVIDER_ERROR)
         return False
 
     def _broken(self, met: Broken) -> None:
         """Gone on with, five times in a turn; then what came is the answer."""
         if not met.retryable:
             if not self._next_model(Refused(False)):
-                self.reason = Exit.PROVIDER_ERROR
+                self.reason = self.reason or Exit.PROVIDER_ERROR
             return
         self.pieces.append(met.text)
         self._appended()
@@ -352,7 +357,7 @@ class Promise:
             self.reason = Exit.PRIOR_CONTENT
         elif (self.after_tools and self._allowed("nudge", 1)) or (met.thought and self._allowed("thought", 2)):
             self._appended()
-        elif not self._allowed("again", 3) and not self._next_model(Refused(False)):
+        elif not self._allowed("again", 3) and not self._next_model(Refused(False)) and self.reason is None:
             # ES-01: what was streamed before is the answer; only where nothing was, nothing is.
             self.reason = Exit.PARTIAL_STREAM if self.pieces else Exit.EMPTY_RESPONSE
             self.pieces = self.pieces or ["(empty)"]

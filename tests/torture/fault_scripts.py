@@ -101,7 +101,7 @@ class Maker:
             tools=draw.random() < 0.8,
         )
         if on_time:
-            setup = replace(setup, plain=True, tools=True)
+            setup = replace(setup, plain=True, tools=True, keys=1)
         if setup.plain:
             limits, max_turns = Limits(unattended=limits.unattended), 90
             setup = replace(setup, picture=draw.random() < 0.2 and not on_time)
