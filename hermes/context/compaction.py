@@ -328,12 +328,9 @@ class Condenser:
         if not plan.originals or plan.start == plan.end:
             return await asyncio.to_thread(self._shorten_large_results, plan, occasion)
         found = await self._condense_middle(plan, occasion, emit)
-        if occasion.trigger is not CompactionTrigger.OVERFLOW:
-            return found
-        if isinstance(found, NoCompaction):
-            shortened = await asyncio.to_thread(self._shorten_large_results, plan, occasion)
-            return shortened if isinstance(shortened, Compaction) else found
-        return await asyncio.to_thread(_shorten_rest, plan, found)
+        if isinstance(found, Compaction) and occasion.trigger is CompactionTrigger.OVERFLOW:
+            return await asyncio.to_thread(_shorten_rest, plan, found)
+        return found
 
     def _plan_clearing(self, occasion: CompactionRequest) -> tuple[CompactionPlan, tuple[MessageReplacement, ...], int]:
         """Plan the compaction; return the plan, the results that can be cleared, and the tokens that this saves."""

@@ -8,6 +8,7 @@ picture gives the same bytes. Pillow (extra `media`) does the work; without it o
 import base64
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
@@ -116,6 +117,8 @@ def _shrink_data(data: str, limit: PictureLimit) -> tuple[str, str] | None:
         from PIL import Image
     except ImportError:
         return None
+    # Its own limit only warns, and on the terminal: ours holds below.
+    warnings.simplefilter("ignore", Image.DecompressionBombWarning)
     try:
         raw = base64.b64decode(data, validate=True)
         with Image.open(io.BytesIO(raw)) as picture:

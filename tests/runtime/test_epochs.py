@@ -214,6 +214,28 @@ async def test_one_huge_result_is_made_smaller(wire: str, refusal: Fail) -> None
     assert b"shortened" in server.requests[-1].body
 
 
+async def test_huge_results_behind_a_talk_are_shortened_with_the_summary_of_the_talk() -> None:
+    said: list[Reply] = [Say(f"answer {number} " + "word " * 300) for number in range(20)]
+    calls = tuple(Call("terminal", {"command": f"seq {number} 8000"}) for number in range(1, 5))
+    model = Strict(80_000, Fail(413, message="x"), [*said, Say(calls=calls), Say("NOTES"), Say("counted")])
+    talk = [InboundMessage(text=f"tell {number}") for number in range(20)]
+    ends, events, server = await shrink(model, WIRES[0], *talk, InboundMessage(text="count"))
+    sizes = [len(request.body) for request in server.requests]
+    assert ends[-1] == (ExitReason.TEXT_RESPONSE, "counted"), sizes
+    assert began(events) == ["compressed"] and server.requests[-1].body.count(b"[shortened; ") == 4, sizes
+
+
+async def test_a_picture_that_is_the_smaller_part_goes_with_the_summary_in_one_epoch() -> None:
+    said: list[Reply] = [Say(f"answer {number} " + "word " * 3_000) for number in range(8)]
+    model = Strict(140_000, Fail(413, message="x"), [*said, Say("NOTES"), Say("I see")])
+    talk = [InboundMessage(text=f"tell {number}") for number in range(8)]
+    shown = InboundMessage(text="look", images=(picture(110),))
+    ends, events, server = await shrink(model, WIRES[0], *talk, shown)
+    sizes = [len(request.body) for request in server.requests]
+    assert ends[-1] == (ExitReason.TEXT_RESPONSE, "I see"), sizes
+    assert began(events) == ["compressed"] and b"too large to send" in server.requests[-1].body, sizes
+
+
 async def test_pictures_results_and_talk_are_made_smaller_in_one_epoch() -> None:
     replies: list[Reply] = []
     for _ in range(6):
