@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 _MAX_DOUBLE_STARS = 3
 _MAX_PATTERN = 1_000
-_MAX_CHOICES = 64
+_MAX_CHOICES = 256
 _MAX_BRACES = 20
 _MAGIC = re.compile(r"[*?\[{!/]")
 
@@ -130,6 +130,8 @@ def check_glob(glob: str) -> None:
 
 
 def _check_ranges(inner: str) -> None:
+    if "/" in inner:
+        raise GlobError("a `/` stands in brackets")
     for first, last in re.findall(r"(?s)(.)-(.)", inner.lstrip("!^")):
         if first > last:
             raise GlobError(f"the range {first}-{last} is empty")

@@ -257,6 +257,7 @@ async def test_globs_mean_what_they_mean_to_ripgrep(tree: Session, glob: str, fo
 @pytest.mark.parametrize(
     ("glob", "why"),
     [("?.{py", "a `}` is missing"), ("[a", "a `]` is missing"), ("a\\", "last backslash"), ("[z-a]", "z-a is empty"),
+     ("[a/b]", "in brackets"),
      ("!", "names nothing"), ("**/a/**/b/**/c/**/d", "too many")],
 )  # fmt: skip
 async def test_a_glob_that_is_none_is_said_in_a_line(tree: Session, glob: str, why: str) -> None:
