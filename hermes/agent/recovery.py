@@ -230,7 +230,7 @@ async def _ask_in_words(outcome: ModelOutcome, deps: TurnDeps, state: TurnState,
     """
     state.without_tools = _has_calls(outcome) and state.model.endpoint.wire == "chat_completions"
     if state.without_tools:
-        said = "The limit of steps is reached and the model still calls tools: it is asked once more, without any."
+        said = "The model still calls tools where its last answer is due: it is asked once more, without any."
         await emit(Notice(level=Level.INFO, text=said))
     await state.append_message(program_message(Role.USER, prompts.BUDGET_IN_WORDS), emit)
 
