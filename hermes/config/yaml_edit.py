@@ -38,9 +38,14 @@ def add_to_list(file: Path, key: str, items: Sequence[str]) -> None:
     fresh = [item for item in dict.fromkeys(items) if item not in listed]
     if not fresh:
         return
-    changed = _add_items(text, key, listed, fresh)
-    after = parse_mapping(changed, file)
-    if after != {**before, key: [*listed, *fresh]}:
+    root = _compose_tree(text)
+    wanted = {**before, key: [*listed, *fresh]}
+    changed = _put_inline(text, root, (key,), wanted[key]) if _is_inline(root) else _add_items(text, key, listed, fresh)
+    try:
+        is_right = parse_mapping(changed, file) == wanted
+    except ConfigError:
+        is_right = False
+    if not is_right:
         raise ConfigError(
             N_("`{key}` in {file} cannot be added to by itself.", key=key, file=file),
             N_("Add by hand: {fresh}", fresh=", ".join(fresh)),
@@ -88,12 +93,15 @@ def remove_text_value(text: str, path: tuple[str, ...], file: Path) -> str:
     if not _has_path(before, path):
         return text
     wanted = _remove_path(before, path)
-    found = _find_nodes(_compose_tree(text), path)
+    root = _compose_tree(text)
+    found = _find_nodes(root, path)
     deepest = len(path)
     while deepest > 1 and not _has_path(wanted, path[: deepest - 1]):
         deepest -= 1  # what would be left empty goes with it
     holder = _inline_mapping_depth(found, deepest - 1)
-    if holder:
+    if not holder and root is not None and _is_inline(root):
+        changed = _remove_inline(text, found[deepest - 2][1] if deepest > 1 else root, found[deepest - 1])
+    elif holder:
         node = found[holder - 1][1]
         left = _get_path(wanted, path[:holder]) if _has_path(wanted, path[:holder]) else {}
         changed = text[: node.start_mark.index] + _format_inline(left) + text[node.end_mark.index :]
@@ -171,7 +179,10 @@ def _check_change(changed: str, wanted: dict[str, object], path: Sequence[str], 
 
 def _put_value(text: str, path: tuple[str, ...], value: object) -> str:
     """Return the text with the value put where it belongs."""
-    found = _find_nodes(_compose_tree(text), path)
+    root = _compose_tree(text)
+    if _is_inline(root):
+        return _put_inline(text, root, path, value)
+    found = _find_nodes(root, path)
     newline = "\r\n" if "\r\n" in text else "\n"
     holder = _inline_mapping_depth(found, len(found))
     if holder and holder < len(path):
@@ -188,10 +199,43 @@ def _put_value(text: str, path: tuple[str, ...], value: object) -> str:
         at = _line_end(text, _find_last_index(node, key))
         below = _format_nested(rest, value, node.value[0][0].start_mark.column, newline)
         return _end_line(text[:at], newline) + below + text[at:]
-    short = path[0] == "model" and len(found) == 1 and str(node.tag).endswith(":str")
+    is_name = path[0] == "model" and len(found) == 1 and str(node.tag).endswith(":str")
+    short = is_name and rest != ("default",)
     return _open_section(
         text, key, node, _format_nested(rest, value, key.start_mark.column + _INDENT, newline), short=short
     )
+
+
+def _put_inline(text: str, root: "Node | None", path: tuple[str, ...], value: object) -> str:
+    """Return a document that is one mapping in braces, as JSON is, with the value put where it belongs."""
+    assert root is not None
+    found = _find_nodes(root, path)
+    if len(found) == len(path):
+        node, added = found[-1][1], json.dumps(value, ensure_ascii=False)
+        return text[: node.start_mark.index] + added + text[node.end_mark.index :]
+    holder = found[-1][1] if found else root
+    name, *rest = path[len(found) :]
+    for inner in reversed(rest):
+        value = {inner: value}
+    added = json.dumps({name: value}, ensure_ascii=False)
+    if not _is_mapping(holder):
+        begin, end = holder.start_mark.index, holder.end_mark.index
+        is_name = path[0] == "model" and len(found) == 1 and str(holder.tag).endswith(":str") and name != "default"
+        named = f'"default": {text[begin:end]}, ' if is_name else ""
+        return f"{text[:begin]}{{{named}{added[1:]}{text[end:]}"
+    at = holder.value[-1][1].end_mark.index if holder.value else holder.start_mark.index + 1
+    return text[:at] + (", " if holder.value else "") + added[1:-1] + text[at:]
+
+
+def _remove_inline(text: str, holder: "Node", pair: "tuple[Node, Node]") -> str:
+    """Return the text without a pair of a mapping in braces, and without the comma at it."""
+    place = next(number for number, one in enumerate(holder.value) if one[0] is pair[0])
+    begin, end = pair[0].start_mark.index, pair[1].end_mark.index
+    if place:
+        begin = holder.value[place - 1][1].end_mark.index
+    elif len(holder.value) > 1:
+        end = holder.value[1][0].start_mark.index
+    return text[:begin] + text[end:]
 
 
 def _open_section(text: str, key: "Node", node: "Node", below: str, *, short: bool) -> str:
@@ -279,6 +323,11 @@ def _find_nodes(root: "Node | None", path: Sequence[str]) -> "list[tuple[Node, N
 
 def _is_mapping(node: "Node") -> bool:
     return getattr(node, "id", "") == "mapping"
+
+
+def _is_inline(root: "Node | None") -> bool:
+    """Return whether the document is one mapping in braces."""
+    return root is not None and _is_mapping(root) and bool(getattr(root, "flow_style", False))
 
 
 def _inline_mapping_depth(found: "Sequence[tuple[Node, Node]]", depth: int) -> int:

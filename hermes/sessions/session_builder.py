@@ -535,7 +535,9 @@ def _warn_unfinished(tools: SessionTools, actor: SessionActor) -> None:
 def _make_notice_hook(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
     async def tell_notices(_state: TurnState, _ended: TurnEnded) -> None:
         backend = tools.context.backend_handle.backend
-        for line in backend.take_notices() if backend is not None else ():
+        lines = [*tools.unkept, *(backend.take_notices() if backend is not None else ())]
+        tools.unkept.clear()
+        for line in lines:
             actor.notify(Level.WARNING, line)
 
     return tell_notices

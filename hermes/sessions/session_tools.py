@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from hermes.config.home import HermesHome
 from hermes.config.settings import RuleSettings, Settings
@@ -78,15 +78,23 @@ def build_policy(settings: Settings, options: SessionOptions) -> ApprovalPolicy:
     )
 
 
-def build_session_gate(home: HermesHome, settings: Settings, options: SessionOptions) -> PolicyGate:
-    """Build the gate of one session. An answer "always" is written into the home's `config.yaml`."""
+def build_session_gate(
+    home: HermesHome, settings: Settings, options: SessionOptions, tell: Callable[[str], None]
+) -> PolicyGate:
+    """Build the gate of one session. An answer "always" is written into the home's `config.yaml`; where it cannot be
+    it holds until the session ends, and `tell` is given a line that says so.
+    """
 
     async def remember(patterns: Sequence[str]) -> None:
-        home.ensure_exists()
         from hermes.config.yaml_edit import add_to_list
 
-        # A name that is not UTF-8 cannot stand in settings: for it the answer holds until the session ends.
-        add_to_list(home.config_file, ALLOWLIST, [one for one in patterns if escape_surrogates(one) == one])
+        try:
+            home.ensure_exists()
+            # A name that is not UTF-8 cannot stand in settings: for it the answer holds until the session ends.
+            add_to_list(home.config_file, ALLOWLIST, [one for one in patterns if escape_surrogates(one) == one])
+        except ConfigError as error:
+            why = join_localizable(" ", (error.message, error.hint))
+            tell(N_("The answer holds until this session ends; it could not be kept: {why}", why=why))
 
     watched = TrustFile(home.trust_file, options.trusted_folders)
     return PolicyGate(build_policy(settings, options), remember=remember, is_trusted=watched.is_trusted_folder)
@@ -140,6 +148,8 @@ class SessionTools(Struct, frozen=True):
     """The MCP servers whose tools will be added to the toolbox."""
     reselect: Callable[[Settings], Toolbox] | None = None
     """Selects tools again, by other settings. Raises ConfigError when none is left."""
+    unkept: list[str] = field(default_factory=list)
+    """Lines for the person about answers that could not be kept, to be taken when they are shown."""
 
     def take_process_notices(self) -> list[TextPart]:
         """Return the news of background processes for the model, each once; a line that one has printed is as
@@ -242,12 +252,13 @@ def build_session_tools(
             ca_file=settings.model.ca_bundle,
         ),
     )
-    gate = build_session_gate(home, settings, options)
+    unkept: list[str] = []
+    gate = build_session_gate(home, settings, options, unkept.append)
 
     def reselect(by: Settings) -> Toolbox:
         return _select_tools(by, structs.replace(options, enabled_toolsets=None, disabled_toolsets=()), extra_tools)[0]
 
-    return SessionTools(toolbox, gate, context, state, remarks, servers, reselect)
+    return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, unkept)
 
 
 def _select_tools(

@@ -22,6 +22,10 @@ FILES = {
     "deeper": "model:\n    default: a\n    api_mode: chat_completions\n\nagent:\n    max_turns: 3 # three\n",
     "block text": "agent:\n  system_prompt: |\n    one\n    two\n  max_turns: 3\nmodel:\n  default: >-\n    a\n    b\n",
     "twice": "agent:\n  max_turns: 3\nagent:\n  max_turns: 4\n",
+    "json": '{"model": {"default": "a"}, "agent": {"max_turns": 3}}',
+    "json of several lines": '{\n  "model": {\n    "default": "a"\n  },\n  "agent": {}\n}\n',
+    "braces": "# mine\n{model: a, agent: {max_turns: 3}, x: 1}  # end\n",
+    "empty braces": "{}\n",
     "chinese": "# 我的设置\nmodel:\n  default: 模型 # 首选\n",
 }
 CHANGES: list[tuple[tuple[str, ...], object]] = [

@@ -20,6 +20,9 @@ FILES = {
     "not indented": f"{KEY}:\n- a\n- b\nmodel: x\n",
     "on one line": f"model: x\n{KEY}: ['a', \"b\"]  # two\nagent: {{max_turns: 3}}\n",
     "over several lines": f"{KEY}:\n  - a\n    and more\n  - b\nmodel: x\n",
+    "json": f'{{"model": "x", "{KEY}": ["a"]}}',
+    "json without the list": '{\n  "model": "x"\n}\n',
+    "braces": f"# mine\n{{model: x, {KEY}: [a], agent: {{max_turns: 3}}}}  # end\n",
     "windows": f"model: x\r\n{KEY}:\r\n  - a\r\nagent:\r\n  max_turns: 3\r\n",
 }
 ITEMS = ["rm -rf build", "echo 'a: b' # c", 'say "x"', "天气 *", "- x", "*", "a\\b"]
