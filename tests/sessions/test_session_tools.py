@@ -48,7 +48,7 @@ async def test_an_answer_that_cannot_be_kept_holds_for_the_session_and_is_told()
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             config = home.hermes / "config.yaml"
-            config.write_text(config.read_text() + "toolsets: &sets [terminal]\ncommand_allowlist: *sets\n")
+            config.write_text(config.read_text() + "command_allowlist:\n  - one\ncommand_allowlist:\n  - two\n")
             before = config.read_text()
             (home.cwd / "old").mkdir()
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), trusted_folders=(str(home.cwd),))) as app:
