@@ -143,11 +143,13 @@ class Limits:
         usual = 30.0 if self.unattended else 5.0
         return 60.0 * (usual if self.minutes is None else self.minutes)
 
-    def allow(self, tried: int, wish: float | None, *, brief: bool) -> bool:
-        """Whether there is another try after so many; `brief`: where another model can answer."""
+    def allow(self, tried: int, wish: float | None, *, brief: bool, waited: float = 0.0) -> bool:
+        """Whether there is another try after so many, for which so long was waited as servers wished; `brief`: where
+        another model can answer.
+        """
         most = IN_A_ROW + 1 if self.tries is None else self.tries
         most, seconds = (min(most, 2), min(self.seconds, 15.0)) if brief else (most, self.seconds)
-        return tried + 1 < most and seconds > 0 and (wish or 0.0) <= seconds
+        return tried + 1 < most and seconds > 0 and waited + (wish or 0.0) <= seconds
 
 
 NO_ANSWER = "(The limit of steps for one turn was reached before an answer was written.)"
@@ -204,7 +206,7 @@ class Promise:
 
     def _call(self) -> None:
         """Another model call: a step of the budget; the last is made without tools (rows ML-01, ML-05)."""
-        self.tried = 0
+        self.tried, self.waiting = 0, 0.0
         self.calls += 1
         if self.final:
             return
@@ -284,7 +286,7 @@ class Promise:
             return False
         if met.retryable and self.passing is None:
             self.passing = (self.place, met.wish)
-        self.tried = 0
+        self.tried, self.waiting = 0, 0.0
         if self.place < self.stand_ins:
             self.place += 1
             self.epochs += 1
@@ -313,11 +315,12 @@ class Promise:
             if self.ready:
                 return True
         brief = self.place < self.stand_ins and not self.spent
-        if met.retryable and self.limits.allow(self.tried, met.wish, brief=brief):
+        if met.retryable and self.limits.allow(self.tried, met.wish, brief=brief, waited=self.waiting):
             self.tried += 1
             self.pauses += 1
             if met.wish is not None and (self.tried <= OBEYED or met.wish >= 5.0):
                 self.waited.append(met.wish)
+                self.waiting += met.wish
             return True
         if self.toolless and met.malformed:
             self._end_spent()
