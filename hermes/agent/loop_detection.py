@@ -7,7 +7,7 @@ loop. Waiting is none either: for a process, by a command that sleeps, or by one
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -58,6 +58,9 @@ class LoopFinding(Struct, frozen=True):
     stop: str = ""
 
 
+_NOTHING = LoopFinding()
+
+
 class LoopDetector(Struct):
     """The counts of one turn."""
 
@@ -68,7 +71,7 @@ class LoopDetector(Struct):
 
     def observe_round(self, round_of_calls: CallRound, toolbox: Toolbox) -> LoopFinding:
         """Count a batch, and return the worst finding."""
-        found = LoopFinding()
+        found = _NOTHING
         changed = False
         failures: dict[str, bool] = {}
         distinct = {(call.name, _normalize_arguments(call.arguments)): call for call in reversed(round_of_calls.calls)}
@@ -91,8 +94,14 @@ class LoopDetector(Struct):
 
     def _count_failure(self, key: _Key) -> LoopFinding:
         count = self._exact_failures[key] = self._exact_failures.get(key, 0) + 1
-        said = N_("The same call of {key} has failed {count} times with the same arguments.", key=key[0], count=count)
-        return self._make_finding(count, self.limits.warn.exact_failure, self.limits.stop.exact_failure, said)
+        return self._make_finding(
+            count,
+            self.limits.warn.exact_failure,
+            self.limits.stop.exact_failure,
+            lambda: N_(
+                "The same call of {key} has failed {count} times with the same arguments.", key=key[0], count=count
+            ),
+        )
 
     def _count_tool_failures(self, failures: Mapping[str, bool], found: LoopFinding) -> LoopFinding:
         """Count the tools all of whose calls failed in this round; return the worst finding."""
@@ -102,15 +111,23 @@ class LoopDetector(Struct):
 
     def _count_tool_failure(self, name: str, *, failed: bool) -> LoopFinding:
         count = self._tool_failures[name] = self._tool_failures.get(name, 0) + 1 if failed else 0
-        said = N_("{name} has failed {count} times in a row.", name=name, count=count)
-        return self._make_finding(count, self.limits.warn.same_tool_failure, self.limits.stop.same_tool_failure, said)
+        return self._make_finding(
+            count,
+            self.limits.warn.same_tool_failure,
+            self.limits.stop.same_tool_failure,
+            lambda: N_("{name} has failed {count} times in a row.", name=name, count=count),
+        )
 
     def _count_repetition(self, key: _Key, text: str) -> LoopFinding:
         last, count = self._repetitions.get(key, ("", 0))
         count = count + 1 if last == text else 1
         self._repetitions[key] = (text, count)
-        said = N_("The same call of {key} has given the same result {count} times.", key=key[0], count=count)
-        return self._make_finding(count, self.limits.warn.no_progress, self.limits.stop.no_progress, said)
+        return self._make_finding(
+            count,
+            self.limits.warn.no_progress,
+            self.limits.stop.no_progress,
+            lambda: N_("The same call of {key} has given the same result {count} times.", key=key[0], count=count),
+        )
 
     def _forget_others(self, keys: Collection[_Key]) -> None:
         """Reset the counts of other calls: after a change their repetitions are none any more."""
@@ -118,10 +135,11 @@ class LoopDetector(Struct):
         self._repetitions = {key: count for key, count in self._repetitions.items() if key in keys}
 
     @staticmethod
-    def _make_finding(count: int, warn: int, stop: int, said: str) -> LoopFinding:
+    def _make_finding(count: int, warn: int, stop: int, describe: Callable[[], str]) -> LoopFinding:
+        """Return what a count means; nearly all mean nothing, and need no words."""
         if stop and count >= stop:
-            return LoopFinding(stop=said)
-        return LoopFinding(warning=said) if warn and count >= warn else LoopFinding()
+            return LoopFinding(stop=describe())
+        return LoopFinding(warning=describe()) if warn and count >= warn else _NOTHING
 
 
 _WAITING = re.compile(

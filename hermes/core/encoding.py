@@ -36,8 +36,11 @@ def hash_value(value: object) -> str:
 
 def escape_fields(value: StructT) -> StructT:
     """Return the struct with lone surrogates escaped in its texts, so that it can be sent and stored."""
-    texts = ((name, getattr(value, name)) for name in value.__struct_fields__)
-    changed = {name: escape_surrogates(one) for name, one in texts if isinstance(one, str) and not one.isascii()}
+    changed = {}
+    for name in value.__struct_fields__:
+        one = getattr(value, name)
+        if isinstance(one, str) and not one.isascii():
+            changed[name] = escape_surrogates(one)
     return structs.replace(value, **changed) if changed else value
 
 

@@ -3,9 +3,9 @@
 Nothing meaningful is dropped: invisible text is shown, characters that only disturb are removed and counted.
 """
 
-import hmac
 import os
 import re
+from hashlib import blake2b
 
 from msgspec import Struct
 
@@ -60,7 +60,7 @@ def fence_untrusted_text(text: str, provenance: Provenance) -> str:
         inner = _FENCE_MARK.sub(lambda match: f"‹{match[1]}", inner)
     if "<|" in inner or "<\uff5c" in inner:
         inner = _CONTROL_TOKEN.sub("‹|", inner)
-    identity = hmac.new(_FENCE_KEY, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:10]
+    identity = blake2b(text.encode("utf-8", "surrogatepass"), key=_FENCE_KEY, digest_size=5).hexdigest()
     label = re.sub(r'[\s"<>]+', " ", reveal_hidden_text(show_control_characters(provenance.label)).text)[:_MAX_LABEL]
     origin = f' from="{label}"' if label else ""
     note = f"\n[{seen.note}]" if seen.note else ""

@@ -170,7 +170,7 @@ class ThreadWorker(Generic[R]):
         job = self._make_job(work, alone=False)
         self._held.append(job)
         if self._hold_timer is None:
-            self._hold_timer = self._loop.call_later(GROUP_SECONDS, self.release_held)
+            self._hold_timer = self._loop.call_later(GROUP_SECONDS, self._end_hold)
         return cast("asyncio.Future[T]", job.future)
 
     def _make_job(self, work: Callable[[R], object], alone: bool) -> WorkerJob[R]:
@@ -184,11 +184,12 @@ class ThreadWorker(Generic[R]):
         self._waiting += 1
         return WorkerJob(work, self._loop.create_future(), alone)
 
+    def _end_hold(self) -> None:
+        self._hold_timer = None
+        self.release_held()
+
     def release_held(self) -> None:
-        """Queue the jobs that wait for a next one."""
-        if self._hold_timer is not None:
-            self._hold_timer.cancel()
-            self._hold_timer = None
+        """Queue the jobs that wait for a next one. The timer runs on: making one for each job would cost as much."""
         if self._held:
             self._queue.put(self._held)
             self._held = []
@@ -208,6 +209,8 @@ class ThreadWorker(Generic[R]):
     async def close(self) -> None:
         """Finish what is queued, then release the resource. Can be called more than once."""
         self.release_held()
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
         self._closed = True
         self._room.set()
         if self._started and not self._ended.is_set():
