@@ -7,6 +7,8 @@
 # make torture        3,400 kill -9 at random instants of turns and compressions, each followed by a resume (30 minutes)
 # make resume-race    8 processes resume one session at once, 200 times: one does the work (4 minutes)
 # make file-kills     2,000 kills, stops and time-outs while files are written and searched (20 minutes; COUNT=500 of each)
+# make edits          5,000 edits with small faults (quotes, blanks, indentation, line ends): no other byte changes (COUNT=500 SEED=7)
+# make globs          5,000 globs of search_files against ripgrep's own (needs ripgrep; 9 minutes; COUNT=500 SEED=7)
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
@@ -34,7 +36,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test test-fast check compiled matrix faults torture resume-race writers file-kills stops escapes backends fuzz cap-race bench tools many recall talk \
+.PHONY: run test test-fast check compiled matrix faults torture resume-race writers file-kills edits globs stops escapes backends fuzz cap-race bench tools many recall talk \
   cron-year cron-fields ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -107,6 +109,12 @@ resume-race: $(VENV)/dev.stamp
 
 file-kills: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.file_kills --count $(or $(COUNT),500)
+
+edits: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.edit_campaign --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
+
+globs: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.glob_campaign --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
 
 writers: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.writers

@@ -20,9 +20,7 @@ _TOOL_DESCRIPTIONS = {
     "skill_manage": N_("write or fix a skill"),
     "memory": N_("remember facts for later sessions"),
     "session_search": N_("look through earlier conversations"),
-    "execute_code": N_("run Python that calls other tools"),
-    "delegate_task": N_("hand parts of the work to helpers"),
-    "vision_analyze": N_("look at pictures"),
+    "cronjob": N_("run jobs on a schedule"),
     "tool_search": N_("find tools that are not listed here"),
     "tool_call": N_("call a tool that was found"),
 }
@@ -36,9 +34,9 @@ _TOOLSET_DESCRIPTIONS = {
     "skills": N_("use, write and fix skills"),
     "memory": N_("remember facts for later sessions"),
     "session_search": N_("look through earlier conversations"),
-    "code_execution": N_("run Python that calls other tools"),
-    "delegation": N_("hand parts of the work to helpers"),
-    "vision": N_("look at pictures"),
+    "cronjob": N_("run jobs on a schedule"),
+    "safe": N_("the web alone: neither files nor commands"),
+    "coding": N_("all that work on a program needs"),
     "debugging": N_("commands, files and the web, for finding faults"),
 }
 

@@ -301,7 +301,7 @@ _STRIPPED_SIGNS = "\"'()[]{}<>,;:!?*`“”‘’«»„|#=…-–—_"
 _SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[ _.*-][^\W\d_]){4,40}(?![^\W_])")
 _LEETSPEAK = str.maketrans("013457@$", "oieastas")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{24,2000}={0,2}")
-_IGNORABLE = re.compile(f"[{IGNORABLES}]+")
+_IGNORABLE = re.compile(f"[\u2800\U00013430-\U0001345f\U00016fe4\U0001d159{IGNORABLES}]+")
 _HIDING_ENTITY = re.compile("&(?:#|shy;|zw)")
 _REVERSED = re.compile("[\u202e\u202d\u2067]([^\u202c\u2069\n]{4,400})")
 _LOOKALIKE_LETTERS = str.maketrans(

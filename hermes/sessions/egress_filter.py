@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession
 
 
-_READING_TOOLS = frozenset({"read_file", "terminal", "execute_code"})
+_READING_TOOLS = frozenset({"read_file", "terminal"})
 
 
 class EgressFilter(Struct, frozen=True):

@@ -261,24 +261,26 @@ def _select_tools(
     registry = ToolRegistry()
     for one in extra_tools:
         registry.register(one)
-    ours = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
+    named = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
+    ours, without = (_list_present(names) for names in (named, without_mcp_toolsets(disabled)))
     servers = _allowed_servers(servers, options.toolset_limit)
-    toolbox = registry.select_tools(ours, without_mcp_toolsets(disabled), expect_deferred=bool(servers))
+    toolbox = registry.select_tools(ours, without, expect_deferred=bool(servers))
     toolbox.servers = servers
     _apply_toolset_limit(toolbox, registry, options.toolset_limit, has_servers=bool(servers))
-    if not asked:
-        return toolbox, (), servers
-    named = ", ".join(asked)
-    if not toolbox.size and not options.person:
+    if asked and not toolbox.size and not options.person:
         left = "is left" if registry.select_tools(ours).size else "exists in this version"
         raise ConfigError(
-            N_("No tool of the set(s) {named} {left}.", named=named, left=left), registry.describe_filled_toolsets()
+            N_("No tool of the set(s) {named} {left}.", named=", ".join(asked), left=left),
+            registry.describe_toolsets(),
         )
-    remarks = [
-        N_("The tool set {name} holds no tools in this version.", name=name)
-        for name in registry.list_empty_toolsets(ours)
-    ]
+    absent = filter(toolsets.ABSENT_TOOLSETS.__contains__, named)
+    remarks = [N_("The tool set {name} holds no tools in this version.", name=name) for name in absent]
     return toolbox, tuple(remarks), servers
+
+
+def _list_present(names: Sequence[str]) -> list[str]:
+    """Return the tool sets without those that this version has no tools for."""
+    return [name for name in names if name not in toolsets.ABSENT_TOOLSETS]
 
 
 def _default_toolsets(extra_tools: Sequence[KnownTool]) -> list[str]:
@@ -330,6 +332,11 @@ def check_toolsets(settings: Settings, names: Sequence[str]) -> None:
     for name in names:
         if name in known:
             continue
+        if name in toolsets.ABSENT_TOOLSETS:
+            raise UsageError(
+                N_("The tool set {name} holds no tools in this version.", name=name),
+                N_("`hermes tools` shows those there are."),
+            )
         holds = next((one for one, found in {**sets, **toolsets.TOOLSETS}.items() if name in found.tools), "")
         hint = N_("It is a tool; its set is `{name}`.", name=holds) if holds else suggest_name(name, known)
         raise UsageError(

@@ -1,76 +1,72 @@
-"""Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written elsewhere.
+"""Edits of text: one replacement, and the hunks of a patch. Pure; files are read and written elsewhere.
 
-A block of lines is found in a file although it was copied with small faults; a file that was just written is checked
-for whether the programs it is for can read it.
+A block of lines is found in a file although it was copied with small faults; what the edit does not change stays as the
+file has it. A file that was just written is checked for whether the programs it is for can read it.
 """
 
 import difflib
-import itertools
-import re
 import warnings
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import PurePath
 
 import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-
-_QUOTES = str.maketrans({
-    "‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"',
-    "…": "...", "–": "-", "—": "-", "‐": "-", "‑": "-", "−": "-", "\u00a0": " ", "\u2009": " ",
-    "\u202f": " ", "\u3000": " ",
-})  # fmt: skip
-
-
-_BLANKS = re.compile(r"\s+")
-
+from hermes.tools.block_merge import count_shared, find_kept_lines, fold_all, fold_blanks, merge_lines
+from hermes.tools.patch_text import Hunk
 
 _HINT_LINES = 20_000
+_MAX_LISTED = 10
 
+Fold = Callable[[str], str]
 
-def _fold_line(line: str) -> str:
-    return _BLANKS.sub(" ", line.translate(_QUOTES)).strip()
-
-
-MATCH_LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("", lambda line: line),
+MATCH_LEVELS: tuple[tuple[str, Fold], ...] = (
     ("blanks at line ends", str.rstrip),
     ("indentation", str.strip),
-    ("blanks and quotes", _fold_line),
-    ("blanks and quotes", lambda line: _BLANKS.sub("", _fold_line(line)).replace('"', "'")),
+    ("blanks and quotes", fold_blanks),
+    ("blanks and quotes", fold_all),
 )
-"""The differences that are ignored, from none to most; the first level with a match counts."""
+"""The differences that are ignored when nothing is there exactly, from few to most; the first level with a match
+counts. Whatever the last one finds besides looks so much alike that it may be meant, too.
+"""
 
 
 class BlockMatch(Struct, frozen=True):
-    """The places of a block: indices of first lines, and what differs there (empty when nothing)."""
+    """The places of a block: indices of first lines, and what differs there (empty when nothing). `lookalikes` are
+    further places that differ more, but may be meant.
+    """
 
     starts: tuple[int, ...]
     difference: str = ""
+    lookalikes: tuple[int, ...] = ()
 
 
 def find_block(lines: Sequence[str], block: Sequence[str], start: int = 0) -> BlockMatch:
-    """Return every place of `block` in `lines` from `start` on, at the first level that has any.
-
-    Places do not overlap.
-    """
+    """Return every place of `block` in `lines` from `start` on, at the first level that has any."""
     if not block:
         return BlockMatch(())
+    exact = _find_places(lines, [*block], start)
+    if exact:
+        return BlockMatch(exact)
     for differs, fold in MATCH_LEVELS:
-        wanted = [fold(line) for line in block]
-        if differs and not any(wanted):
+        wanted = [*map(fold, block)]
+        if not any(wanted):
             break
-        have = [fold(line) for line in lines]
-        places: list[int] = []
-        at = start
-        while (at := _find_next(have, wanted, at)) >= 0:
-            places.append(at)
-            at += len(wanted)
+        places = _find_places([*map(fold, lines)], wanted, start)
         if places:
-            return BlockMatch(tuple(places), differs)
+            alike = _find_places([*map(fold_all, lines)], [*map(fold_all, block)], start)
+            return BlockMatch(places, differs, tuple(sorted(set(alike).difference(places))))
     return BlockMatch(())
+
+
+def _find_places(have: Sequence[str], wanted: Sequence[str], start: int) -> tuple[int, ...]:
+    places: list[int] = []
+    at = start
+    while (at := _find_next(have, wanted, at)) >= 0:
+        places.append(at)
+        at += 1
+    return tuple(places)
 
 
 def _find_next(have: Sequence[str], wanted: Sequence[str], at: int) -> int:
@@ -78,35 +74,14 @@ def _find_next(have: Sequence[str], wanted: Sequence[str], at: int) -> int:
     key = max(range(len(wanted)), key=lambda index: len(wanted[index]))
     while True:
         try:
-            hit = have.index(wanted[key], at + key) if isinstance(have, list) else -1
+            hit = have.index(wanted[key], at + key)
         except ValueError:
             return -1
-        if hit < 0 or hit - key + len(wanted) > len(have):
+        if hit - key + len(wanted) > len(have):
             return -1
-        if have[hit - key : hit - key + len(wanted)] == list(wanted):
+        if have[hit - key : hit - key + len(wanted)] == wanted:
             return hit - key
         at = hit - key + 1
-
-
-def reindent_block(block: Sequence[str], old: Sequence[str], there: Sequence[str]) -> list[str]:
-    """Return `block`, written with the indentation of `old`, moved to the one that the file really has."""
-    pairs = [(_get_indent(mine), _get_indent(theirs)) for mine, theirs in zip(old, there, strict=False) if mine.strip()]
-    if not pairs or pairs[0][0] == pairs[0][1]:
-        return list(block)
-    table = dict(reversed(pairs))
-    mine, theirs = pairs[0]
-    moved: list[str] = []
-    for line in block:
-        indent = _get_indent(line)
-        if not line.strip():
-            moved.append(line)
-        elif indent in table:
-            moved.append(table[indent] + line[len(indent) :])
-        elif indent.startswith(mine):
-            moved.append(theirs + line[len(mine) :])
-        else:
-            moved.append(theirs[: max(0, len(theirs) - len(mine) + len(indent))] + line[len(indent) :])
-    return moved
 
 
 def describe_nearest(lines: Sequence[str], block: Sequence[str]) -> str:
@@ -125,44 +100,6 @@ def describe_nearest(lines: Sequence[str], block: Sequence[str]) -> str:
     return f"The most similar place is:\n{shown}"
 
 
-def _get_indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
-
-
-class PatchAction(StrEnum):
-    """The action of a patch's section on its file."""
-
-    ADD = "add"
-    UPDATE = "update"
-    DELETE = "delete"
-
-
-class Hunk(Struct, frozen=True):
-    """Lines to find and lines to put in their place. `below` are lines under which to look, outermost first."""
-
-    old: tuple[str, ...]
-    new: tuple[str, ...]
-    below: tuple[str, ...] = ()
-    at_end: bool = False
-
-
-class PatchSection(Struct, frozen=True):
-    """The part of a patch about one file. `target` is its new name when it is moved."""
-
-    action: PatchAction
-    path: str
-    hunks: tuple[Hunk, ...] = ()
-    content: str = ""
-    target: str = ""
-
-
-_MAX_COMPARED = 500
-"""The most lines that are compared for a question; so many fit into none."""
-_HEADER = re.compile(r"^\*\*\* (Add|Update|Delete|Move) File: *(.+?)\s*$")
-_NUMBERED = re.compile(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
-_MOVE_TO = re.compile(r"^\*\*\* Move to: *(.+?)\s*$")
-
-
 def replace_text(text: str, old: str, new: str, *, everywhere: bool, display_path: str) -> tuple[str, str]:
     """Return the new text and a note on what had to be ignored to find the place.
 
@@ -174,225 +111,197 @@ def replace_text(text: str, old: str, new: str, *, everywhere: bool, display_pat
         )
     if old == new:
         raise ToolError("old_string and new_string are the same; nothing to change.")
-    count = text.count(old)
-    if count == 1 or (count and everywhere):
-        return text.replace(old, new), ""
-    lines, block = text.split("\n"), _split_block(old)
-    if count:
+    at = text.find(old)
+    if at < 0:
+        return _replace_lines(text, old, new, everywhere=everywhere, display_path=display_path)
+    if everywhere:
+        return text.replace(old, _fit_line_ends(new, text, at) if "\r\n" in text else new), ""
+    changed = _replace_at(text, at, old, new)
+    other = text.find(old, at + 1)
+    if other >= at + len(old) or (other >= 0 and not _is_same_everywhere(text, old, new, changed)):
         raise ToolError(_format_ambiguity(_find_line_numbers(text, old), display_path))
-    found = find_block(lines, block)
+    return changed, ""
+
+
+def _replace_at(text: str, at: int, old: str, new: str) -> str:
+    """Return the text with `new` in the place of `old`. Blanks behind a last line stay with the line that has them."""
+    end = at + len(old)
+    behind = text[end : text.find("\n", end) + 1 or len(text)].removesuffix("\n")
+    if behind and behind.isspace() and new and text[at - 1 : at] in ("", "\n") and old.count("\n") != new.count("\n"):
+        there = text[at : end + len(behind)].split("\n")
+        mine, theirs = old.split("\n"), new.split("\n")
+        put = merge_lines(there, mine, theirs, find_kept_lines(mine, theirs))
+        return text[:at] + "\n".join(put) + text[end + len(behind) :]
+    if "\n" in new and "\r\n" in text:  # the file has several kinds of line ends
+        shared = count_shared(old, new)
+        at, old, new = at + shared, old[shared:], new[shared:]
+        new = _fit_line_ends(new, text, at)
+    return text[:at] + new + text[at + len(old) :]
+
+
+def _is_same_everywhere(text: str, old: str, new: str, changed: str) -> bool:
+    """Return whether it makes no difference which of the places, which overlap, is replaced."""
+    at = text.find(old)
+    while (at := text.find(old, at + 1)) >= 0:
+        if _replace_at(text, at, old, new) != changed:
+            return False
+    return True
+
+
+def _fit_line_ends(new: str, text: str, at: int) -> str:
+    """Return the text for a place, with the line ends that the place has, where a file has several kinds."""
+    end = text.find("\n", at)
+    end = end if end >= 0 else text.rfind("\n")
+    return new.replace("\r\n", "\n").replace("\n", "\r\n") if text[end - 1 : end] == "\r" else new
+
+
+def _replace_lines(text: str, old: str, new: str, *, everywhere: bool, display_path: str) -> tuple[str, str]:
+    """Replace lines that the text has with small differences. Raises `ToolError`."""
+    put = new.split("\n") if new else []
+    if old.endswith("\n"):  # it ends the last line, and adds none
+        old, put = old[:-1], put[:-1] if len(put) > 1 and not put[-1] else put
+    gone = old.split("\n")
+    lines = text.split("\n")
+    found = find_block(lines, gone)
     if not found.starts:
-        hint = describe_nearest(lines, block)
+        hint = describe_nearest(lines, gone)
         why = f"old_string is not in {display_path}. Nothing was changed. {hint}"
         raise ToolError(why.strip(), quotes=bool(hint))
-    if len(found.starts) > 1 and not everywhere:
-        raise ToolError(_format_ambiguity([at + 1 for at in found.starts], display_path))
-    return "\n".join(
-        _splice_lines(lines, block, _split_block(new) if new else [], found)
-    ), f"Matched without regard to {found.difference}."
-
-
-def parse_patch(patch: str) -> list[PatchSection]:
-    """Return the sections of a V4A patch.
-
-    Raises `ToolError` that names the line that cannot be understood.
-    """
-    lines = patch.replace("\r\n", "\n").split("\n")
-    sections: list[PatchSection] = []
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        at += 1
-        if not line.strip() or line.startswith(("*** Begin Patch", "*** End Patch", "```")):
-            continue
-        header = _HEADER.match(line)
-        if header is None:
-            raise ToolError(
-                f"Line {at} of the patch is outside of any file: {line[:80]!r}. "
-                "Begin with '*** Update File: path', '*** Add File: path' or '*** Delete File: path'."
-            )
-        end = at
-        while end < len(lines) and not _HEADER.match(lines[end]) and not lines[end].startswith("*** End Patch"):
-            end += 1
-        sections.append(_parse_section(header[1], header[2], lines[at:end], at))
-        at = end
-    if not sections:
-        raise ToolError("The patch names no file. Begin with '*** Update File: path'.")
-    return sections
-
-
-def find_patch_paths(patch: str) -> list[tuple[str, PatchAction]]:
-    """Return every path that a patch names, and for what; whether or not the rest of it can be understood."""
-    named: list[tuple[str, PatchAction]] = []
-    for line in patch.split("\n"):
-        header = _HEADER.match(line.rstrip("\r"))
-        move = _MOVE_TO.match(line.rstrip("\r"))
-        if header:
-            action = PatchAction.UPDATE if header[1] == "Move" else PatchAction(header[1].lower())
-            parts = header[2].split(" -> ") if header[1] == "Move" else [header[2]]
-            named += [(part.strip(), action) for part in parts]
-        elif move:
-            named.append((move[1], PatchAction.UPDATE))
-    return named
-
-
-def find_patch_texts(patch: str) -> dict[str, str | None]:
-    """Return what a patch takes out of each file and puts into it; None for one that is moved, whose text does not
-    stand in the patch. Of a patch that cannot be understood nothing is returned.
-    """
-    try:
-        sections = parse_patch(patch)
-    except ToolError:
-        return {}
-    found: dict[str, list[str]] = {}
-    for section in (one for one in sections if one.action is not PatchAction.DELETE):
-        texts = [section.content.removesuffix("\n")] if section.action is PatchAction.ADD else []
-        changes = (format_change(hunk.old, hunk.new) for hunk in section.hunks)
-        found.setdefault(section.path, []).extend((*texts, *changes))
-    moved = dict.fromkeys(path for one in sections if one.target for path in (one.path, one.target))
-    return {path: "\n".join(texts) for path, texts in found.items()} | moved
-
-
-def format_change(old: Sequence[str], new: Sequence[str]) -> str:
-    """Return the lines that differ in two texts, with a sign before each; of very long texts all of the second."""
-    before = old if len(old) + len(new) < _MAX_COMPARED else ()
-    lines = difflib.unified_diff(before, new, n=0, lineterm="")
-    return "\n".join(line for line in itertools.islice(lines, 2, None) if not line.startswith("@@ "))
-
-
-def apply_hunks(text: str, hunks: Sequence[Hunk], display_path: str) -> tuple[str, str]:
-    """Return the text with all hunks applied in order, and a note.
-
-    Raises `ToolError` that names the hunk that has no place.
-    """
-    lines = text.split("\n")
-    cursor = 0
-    notes: dict[str, None] = {}
-    for number, hunk in enumerate(hunks, 1):
-        cursor = _skip_context_lines(lines, hunk, cursor, f"hunk {number} of {display_path}")
-        found = _locate_hunk(lines, hunk, cursor, f"Hunk {number}", display_path)
-        if found.difference:
-            notes[f"Matched without regard to {found.difference}."] = None
-        lines = _splice_lines(lines, list(hunk.old), list(hunk.new), found)
-        cursor = found.starts[0] + len(hunk.new)
-    return "\n".join(lines), " ".join(notes)
-
-
-def _parse_section(verb: str, path: str, body: Sequence[str], first: int) -> PatchSection:
-    if verb == "Delete":
-        return PatchSection(PatchAction.DELETE, path)
-    if verb == "Move":
-        source, arrow, target = path.partition(" -> ")
-        if not arrow:
-            raise ToolError(f"Line {first} of the patch: write '*** Move File: old -> new'.")
-        return PatchSection(PatchAction.UPDATE, source.strip(), target=target.strip())
-    if verb == "Add":
-        return PatchSection(PatchAction.ADD, path, content=_parse_added_content(body, first))
-    move = _MOVE_TO.match(body[0]) if body else None
-    hunks = _parse_hunks(body[1:] if move else body, first + bool(move))
-    if not hunks and not move:
-        raise ToolError(f"The section for {path} changes nothing. Give lines that begin with '-' or '+'.")
-    return PatchSection(PatchAction.UPDATE, path, hunks=tuple(hunks), target=move[1] if move else "")
-
-
-def _parse_added_content(body: Sequence[str], first: int) -> str:
-    wrong = next((at for at, line in enumerate(body) if line and not line.startswith("+")), None)
-    if wrong is not None:
-        raise ToolError(f"Line {first + wrong + 1} of the patch: each line of an added file begins with '+'.")
-    return "".join(f"{line[1:]}\n" for line in body if line)
-
-
-class _HunkParser:
-    """Collects the hunks of a section line by line."""
-
-    def __init__(self) -> None:
-        self.done: list[Hunk] = []
-        self.below: list[str] = []
-        self.old: list[str] = []
-        self.new: list[str] = []
-
-    def take_line(self, line: str) -> bool:
-        """Take a line; return False when it cannot be one of a hunk."""
-        mark, rest = line[:1], line[1:]
-        if line.startswith("@@"):
-            if self.old or self.new:
-                self.close()
-            name = "" if _NUMBERED.match(line) else line.strip("@ ").strip()
-            self.below += [name] if name else []
-        elif line.startswith("*** End of File"):
-            self.close(at_end=True)
-        elif mark in ("", " ", "-", "+"):
-            self.old += [rest] if mark != "+" else []
-            self.new += [rest] if mark != "-" else []
-        else:
-            return False
-        return True
-
-    def close(self, *, at_end: bool = False) -> None:
-        """End the hunk under way; one that changes nothing is left out."""
-        if self.old != self.new:
-            self.done.append(Hunk(tuple(self.old), tuple(self.new), tuple(self.below), at_end))
-            self.below = []
-        self.old, self.new = [], []
-
-
-def _parse_hunks(body: Sequence[str], first: int) -> list[Hunk]:
-    hunks = _HunkParser()
-    filled = max((at for at, line in enumerate(body, 1) if line.strip()), default=0)
-    for number, line in enumerate(body[:filled], first + 1):
-        if not hunks.take_line(line):
-            raise ToolError(f"Line {number} of the patch must begin with ' ', '-', '+' or '@@': {line[:80]!r}.")
-    hunks.close()
-    return hunks.done
-
-
-def _skip_context_lines(lines: Sequence[str], hunk: Hunk, cursor: int, what: str) -> int:
-    """Return the index after the last of the hunk's context lines, each searched below the one before."""
-    for name in hunk.below:
-        at = next((at for at in range(cursor, len(lines)) if lines[at].strip() == name), None)
-        if at is None:
-            at = next((at for at in range(cursor, len(lines)) if name in lines[at]), None)
-        if at is None:
-            raise ToolError(
-                f"The line '@@ {name}' of {what} is not in the file below line {cursor}. Nothing was changed."
-            )
-        cursor = at + 1
-    return cursor
-
-
-def _locate_hunk(lines: Sequence[str], hunk: Hunk, cursor: int, what: str, display_path: str) -> BlockMatch:
-    if not hunk.old:
-        end = len(lines) - (lines[-1] == "") if lines else 0
-        return BlockMatch((cursor if hunk.below else end,))
-    found = find_block(lines, hunk.old, cursor)
-    if not found.starts and hunk.below:
-        # The line under '@@' may itself be part of the hunk.
-        found = find_block(lines, hunk.old, max(0, cursor - 1))
-    if not found.starts:
-        hint = describe_nearest(lines, hunk.old)
-        why = f"{what} of {display_path} has no place in the file. Nothing was changed. {hint}"
-        raise ToolError(why.strip(), quotes=bool(hint))
-    if hunk.at_end:
-        return BlockMatch(found.starts[-1:], found.difference)
-    if len(found.starts) > 1 and not hunk.below:
-        raise ToolError(_format_ambiguity([at + 1 for at in found.starts], display_path))
-    return BlockMatch(found.starts[:1], found.difference)
-
-
-def _splice_lines(lines: Sequence[str], old: Sequence[str], new: Sequence[str], found: BlockMatch) -> list[str]:
+    alike = sorted({*found.starts, *found.lookalikes})
+    if len(alike) > 1 and not everywhere:
+        raise ToolError(
+            f"old_string is not in {display_path}, but differs little from {len(alike)} places "
+            f"(lines {_list_numbers(alike)}). Nothing was changed. "
+            "Give it exactly as the file has it, with more of the lines around it."
+        )
+    note = f"Matched without regard to {found.difference or 'the newline at the end'}."
+    if found.lookalikes:
+        note += f" Lines that differ more were left: {_list_numbers(found.lookalikes)}."
+    kept = find_kept_lines(gone, put)
     result: list[str] = []
     done = 0
     for at in found.starts:
-        there = lines[at : at + len(old)]
-        result += lines[done:at]
-        result += reindent_block(new, old, there) if found.difference else new
-        done = at + len(old)
-    return [*result, *lines[done:]]
+        if at < done:
+            continue
+        result += [*lines[done:at], *merge_lines(lines[at : at + len(gone)], gone, put, kept)]
+        done = at + len(gone)
+    return "\n".join([*result, *lines[done:]]), note
 
 
-def _split_block(text: str) -> list[str]:
-    """Return the lines of a replacement; a newline at its end ends its last line and adds none."""
-    return (text[:-1] if text.endswith("\n") and text != "\n" else text).split("\n")
+class _HunkError(Exception):
+    """A hunk has no place."""
+
+    def __init__(self, why: str, *, is_missing: bool = True) -> None:
+        super().__init__(why)
+        self.why = why
+        self.is_missing = is_missing
+        """Whether nothing was found, so that it may be found elsewhere."""
+
+
+class _PatchedLines:
+    """The lines of a file while its hunks are applied, and which of them earlier hunks wrote."""
+
+    def __init__(self, text: str, display_path: str) -> None:
+        self.lines = text.split("\n")
+        self.notes: dict[str, None] = {}
+        self._path = display_path
+        self._is_written = [False] * len(self.lines)
+        self._cursor = 0
+
+    def apply_hunk(self, hunk: Hunk, number: int) -> None:
+        """Apply a hunk below the one before, or above where it can only be there. Raises `ToolError`."""
+        found = self._search_hunk(hunk, number)
+        if found.starts[0] < self._cursor and hunk.old:
+            self._require_untouched(hunk, number, found.starts[0])
+            self.notes[f"Hunk {number} lies above the one before it."] = None
+        if found.difference:
+            self.notes[f"Matched without regard to {found.difference}."] = None
+        at = found.starts[0]
+        there = self.lines[at : at + len(hunk.old)]
+        put = [*hunk.new]
+        if found.difference:
+            put = merge_lines(there, hunk.old, hunk.new, hunk.kept)
+        elif not there and self.lines[max(0, at - 1)].endswith("\r"):
+            put = [f"{line}\r" for line in put]
+        kept = {now for _, now in hunk.kept}
+        self.lines[at : at + len(there)] = put
+        self._is_written[at : at + len(there)] = [place not in kept for place in range(len(put))]
+        self._cursor = at + len(put)
+
+    def _search_hunk(self, hunk: Hunk, number: int) -> BlockMatch:
+        """Return the place of a hunk: below the one before, else below its context lines wherever they are."""
+        failure = _HunkError("")
+        for cursor, least in ((self._cursor, 0), (0, self._cursor), (0, 0)):
+            try:
+                return self._locate_hunk(hunk, max(self._skip_context(hunk, cursor), least))
+            except _HunkError as error:
+                failure = error
+                if not failure.is_missing:
+                    break
+        hint = describe_nearest(self.lines, hunk.old) if failure.is_missing else ""
+        why = f"Hunk {number} of {self._path} {failure.why}. Nothing was changed. {hint}"
+        raise ToolError(why.strip(), quotes=bool(hint))
+
+    def _locate_hunk(self, hunk: Hunk, cursor: int) -> BlockMatch:
+        """Return the one place of a hunk from a line on. Raises `_HunkError`."""
+        if not hunk.old:
+            end = len(self.lines) - (self.lines[-1] == "")
+            return BlockMatch((cursor if hunk.below else end,))
+        found = self._find_at_end(hunk, cursor) if hunk.at_end else find_block(self.lines, hunk.old, cursor)
+        if not found.starts and hunk.below:
+            # The line under '@@' may itself be part of the hunk.
+            found = find_block(self.lines, hunk.old, max(0, cursor - 1))
+        if not found.starts:
+            raise _HunkError("has no place in the file")
+        alike = sorted({*found.starts, *found.lookalikes})
+        is_settled = hunk.below and (not found.difference or alike[0] == found.starts[0])
+        if len(alike) > 1 and not is_settled:
+            raise _HunkError(
+                f"fits {f'without regard to {found.difference} ' if found.difference else ''}{len(alike)} times "
+                f"(lines {_list_numbers(alike)}). Give more of the lines around it exactly as they are, or begin it "
+                "with '@@ ' and a line above the place",
+                is_missing=False,
+            )
+        return BlockMatch(found.starts[:1], found.difference)
+
+    def _find_at_end(self, hunk: Hunk, cursor: int) -> BlockMatch:
+        """Return the place of a hunk at the end of the file where it fits there in any way, else every place."""
+        end = len(self.lines)
+        while end and not self.lines[end - 1].strip():
+            end -= 1
+        filled = len(hunk.old)
+        while filled and not hunk.old[filled - 1].strip():
+            filled -= 1
+        start = end - filled
+        found = find_block(self.lines[start : start + len(hunk.old)], hunk.old) if start >= cursor else BlockMatch(())
+        return BlockMatch((start,), found.difference) if found.starts else find_block(self.lines, hunk.old, cursor)
+
+    def _skip_context(self, hunk: Hunk, cursor: int) -> int:
+        """Return the index after the last of the hunk's context lines, each searched below the one before."""
+        for name in hunk.below:
+            at = _find_line(self.lines, name, cursor)
+            if at < 0:
+                raise _HunkError(f"is to be below the line '@@ {name}', which is not in the file")
+            cursor = at + 1
+        return cursor
+
+    def _require_untouched(self, hunk: Hunk, number: int, at: int) -> None:
+        if any(self._is_written[at : at + len(hunk.old)]):
+            raise ToolError(
+                f"Hunk {number} of {self._path} changes lines that an earlier hunk wrote. Nothing was changed. "
+                "Put both changes into one hunk."
+            )
+
+
+def apply_hunks(text: str, hunks: Sequence[Hunk], display_path: str) -> tuple[str, str]:
+    """Return the text with all hunks applied, and a note.
+
+    Raises `ToolError` that names the hunk that has no place.
+    """
+    patched = _PatchedLines(text, display_path)
+    for number, hunk in enumerate(hunks, 1):
+        patched.apply_hunk(hunk, number)
+    return "\n".join(patched.lines), " ".join(patched.notes)
 
 
 def _find_line_numbers(text: str, part: str) -> list[int]:
@@ -404,15 +313,32 @@ def _find_line_numbers(text: str, part: str) -> list[int]:
         line += text.count("\n", done, at)
         numbers.append(line)
         done = at
-        at = text.find(part, at + len(part))
+        at = text.find(part, at + 1)
     return numbers
 
 
+def _find_line(lines: Sequence[str], name: str, start: int) -> int:
+    """Return where the line that a hunk is below is: it, one that holds it, or one that does but for small
+    differences; -1 where none is.
+    """
+    found = next((at for at in range(start, len(lines)) if lines[at].strip() == name), -1)
+    if found < 0:
+        found = next((at for at in range(start, len(lines)) if name in lines[at]), -1)
+    if found < 0 and (folded := fold_all(name)):
+        found = next((at for at in range(start, len(lines)) if folded in fold_all(lines[at])), -1)
+    return found
+
+
+def _list_numbers(places: Sequence[int]) -> str:
+    """Return the numbers of lines, given by their indices."""
+    listed = ", ".join(str(at + 1) for at in places[:_MAX_LISTED])
+    return f"{listed} ..." if len(places) > _MAX_LISTED else listed
+
+
 def _format_ambiguity(numbers: Sequence[int], display_path: str) -> str:
-    listed = ", ".join(str(number) for number in numbers[:10])
     return (
-        f"That text is in {display_path} {len(numbers)} times (lines {listed}). Nothing was changed. "
-        "Give more of the lines around it, or set replace_all."
+        f"That text is in {display_path} {len(numbers)} times (lines {_list_numbers([one - 1 for one in numbers])}). "
+        "Nothing was changed. Give more of the lines around it, or set replace_all."
     )
 
 

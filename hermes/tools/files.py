@@ -4,6 +4,7 @@ read.
 
 import codecs
 import os
+import re
 import stat
 from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
@@ -22,6 +23,8 @@ _PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, of wh
 _MAX_SUGGESTIONS = 5
 _MAX_LISTED = 30
 _MAX_SCANNED = 5_000
+_FAULTY = re.compile("[\udc80-\udcff]")
+"""Bytes that are not UTF-8, as Python decodes them."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SPECIAL_KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -45,10 +48,13 @@ class TextFile(Struct, frozen=True, kw_only=True):
     """The text of a file, with what is needed to write it back as it was."""
 
     text: str
-    """The text, with `\\ ` at the end of lines, whatever the file has."""
+    """The text, with `\\n` at the end of lines, whatever the file has; as it is where the file has several kinds."""
     encoding: str = "utf-8"
     bom: bytes = b""
     newline: str = "\n"
+    """How most lines end."""
+    is_mixed: bool = False
+    """Whether some lines end in `\\r\\n` and others do not, so that the text has both."""
 
 
 def open_regular(path: str, display_path: str, context: ToolContext) -> OpenedFile:
@@ -140,7 +146,7 @@ def load_text_file(path: str, display_path: str, context: ToolContext) -> TextFi
 def decode_text_file(data: bytes) -> TextFile | None:
     """Return the text of a file's bytes, or None when it is not text.
 
-    What is not UTF-8 and has no byte order mark is read as Latin-1.
+    What is mostly not UTF-8 and has no byte order mark is read as Latin-1.
     """
     encoding, bom = detect_encoding(data)
     if not encoding:
@@ -149,24 +155,42 @@ def decode_text_file(data: bytes) -> TextFile | None:
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError:
-        encoding = "latin-1"
-        text = body.decode(encoding)
-    newline = "\r\n" if "\r\n" in text and text.count("\r\n") * 2 > text.count("\n") else "\n"
-    if newline == "\r\n":
-        text = text.replace("\r\n", "\n")
-    return TextFile(text=text, encoding=encoding, bom=bom, newline=newline)
+        encoding, text = _decode_faulty(body, encoding)
+    ends, pairs = text.count("\n"), text.count("\r\n")
+    newline = "\r\n" if pairs * 2 > ends else "\r" if not ends and "\r" in text else "\n"
+    is_mixed = newline == "\r\n" and pairs != ends
+    if not is_mixed and newline != "\n":
+        text = text.replace(newline, "\n")
+    return TextFile(text=text, encoding=encoding, bom=bom, newline=newline, is_mixed=is_mixed)
+
+
+def _decode_faulty(body: bytes, encoding: str) -> tuple[str, str]:
+    """Return the encoding and the text of bytes that are not quite what they seem: UTF-8 with some other bytes, which
+    stay as they are, where most that is not ASCII is UTF-8.
+    """
+    if encoding == "utf-8":
+        text = body.decode(encoding, "surrogateescape")
+        faults = len(_FAULTY.findall(text))
+        if sum(not char.isascii() for char in text) > 2 * faults:
+            return encoding, text
+    return "latin-1", body.decode("latin-1")
 
 
 def encode_text_file(file: TextFile) -> bytes:
     """Return the bytes of a file with its own line ends, encoding and byte order mark.
 
-    Latin-1 that no longer fits becomes UTF-8.
+    Raises `ToolError` for characters that the encoding has not.
     """
-    text = file.text.replace("\n", file.newline) if file.newline != "\n" else file.text
+    text = file.text if file.is_mixed else file.text.replace("\n", file.newline)
     try:
-        return file.bom + text.encode(file.encoding)
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace")
+        return file.bom + text.encode(file.encoding, "surrogateescape" if file.encoding == "utf-8" else "strict")
+    except UnicodeEncodeError as error:
+        if file.encoding != "latin-1":
+            return file.bom + text.encode(file.encoding, "replace")
+        raise ToolError(
+            f"The file is not UTF-8 but Latin-1, which has no {text[error.start]!r}. Use other characters, or write "
+            "the whole file."
+        ) from None
 
 
 def check_unchanged(real: str, display_path: str, state: ToolState, status: os.stat_result) -> None:

@@ -27,7 +27,6 @@ from hermes.tools.session import FoundTool
 from hermes.tools.tool import Tool
 from hermes.tools.toolsets import Toolset
 
-BATCH_LIMITS = {"delegate_task": 3}
 """The most calls of a tool that one batch may hold; the others are refused, to be sent again later."""
 
 
@@ -70,11 +69,10 @@ class CheckedCalls(Struct, frozen=True):
 
 
 def deduplicate_calls(calls: Sequence[ToolCallPart]) -> CheckedCalls:
-    """Leave out calls that repeat one of the same batch (same tool, same arguments), and those above a tool's limit."""
+    """Leave out calls that repeat one of the same batch (same tool, same arguments)."""
     run: list[ToolCallPart] = []
     answered: list[ToolResultPart] = []
     first: dict[tuple[str, bytes], str] = {}
-    counted: dict[str, int] = {}
     for call in calls:
         key = (call.name, _canonical_arguments(call.arguments))
         if key in first:
@@ -82,12 +80,6 @@ def deduplicate_calls(calls: Sequence[ToolCallPart]) -> CheckedCalls:
             answered.append(_build_result(call, text, ToolStatus.OK))
             continue
         first[key] = call.call_id
-        counted[call.name] = counted.get(call.name, 0) + 1
-        limit = BATCH_LIMITS.get(call.name)
-        if limit is not None and counted[call.name] > limit:
-            text = f"Not run: at most {limit} {call.name} calls at once. Send it again when these have ended."
-            answered.append(_build_result(call, text, ToolStatus.INVALID))
-            continue
         run.append(call)
     return CheckedCalls(run=tuple(run), answered=tuple(answered))
 
@@ -259,7 +251,7 @@ class ToolRegistry:
         if unknown:
             raise ConfigError(
                 N_("There is no toolset {unknown}.", unknown=repr(unknown[0])),
-                self._suggest_toolset(unknown[0], settings),
+                self._suggest_toolset(unknown[0]),
             )
         return self._build_toolbox(
             toolsets.select_tool_names(enabled, disabled, sets), settings or {}, expect_deferred=expect_deferred
@@ -272,23 +264,16 @@ class ToolRegistry:
             tools += [tool for name in BRIDGE_TOOLS if (tool := self.find_known(name)) is not None]
         return Toolbox(tools)
 
-    def list_empty_toolsets(self, names: Sequence[str], settings: Mapping[str, str] | None = None) -> list[str]:
-        """Return those of the named toolsets that hold no tool in this version."""
-        return [name for name in names if not self.select_tools((name,), settings=settings).size]
+    def describe_toolsets(self) -> str:
+        """Return a sentence that lists the toolsets, those of the platforms left out."""
+        names = sorted({*self.load_toolsets()})
+        return f"Sets are: {', '.join(name for name in names if not name.startswith(('hermes-', 'tools')))}."
 
-    def describe_filled_toolsets(self, settings: Mapping[str, str] | None = None) -> str:
-        """Return a sentence that lists the toolsets that hold tools in this version,
-        those of the platforms left out.
-        """
-        names = sorted(set(self.load_toolsets()) - set(self.list_empty_toolsets(list(self.load_toolsets()), settings)))
-        return f"Sets with tools are: {', '.join(name for name in names if not name.startswith('hermes-'))}."
-
-    def _suggest_toolset(self, name: str, settings: Mapping[str, str] | None) -> str:
+    def _suggest_toolset(self, name: str) -> str:
         import difflib
 
-        near = difflib.get_close_matches(name, self.load_toolsets(), n=3)
-        meant = [other for other in near if other not in self.list_empty_toolsets(near, settings)]
-        return (f"Did you mean {meant[0]!r}? " if meant else "") + self.describe_filled_toolsets(settings)
+        near = difflib.get_close_matches(name, self.load_toolsets(), n=1)
+        return (f"Did you mean {near[0]!r}? " if near else "") + self.describe_toolsets()
 
     def _find_module(self, name: str) -> str | None:
         """Return the built-in file that holds a tool: of that name, else the longest that the name begins with."""

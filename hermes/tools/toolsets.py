@@ -9,7 +9,7 @@ from hermes.i18n.messages import N_
 
 
 class Toolset(Struct, frozen=True):
-    """A named group of tools. A tool that does not exist (yet) in this program resolves to nothing."""
+    """A named group of tools."""
 
     tools: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
@@ -19,65 +19,43 @@ def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_CORE = _split_words(
-    """
-        file terminal todo clarify web vision image_gen skills browser tts memory session_search cronjob code_execution
-        delegation homeassistant computer_use
-        """
-)
+_CORE = _split_words("file terminal todo clarify web skills memory session_search cronjob")
 _PLATFORMS = _split_words(
     """
-    cli cron telegram discord whatsapp slack signal bluebubbles homeassistant email mattermost matrix dingtalk feishu
-    weixin qqbot wecom wecom-callback yuanbao sms acp api-server
+        cli cron telegram discord whatsapp slack signal bluebubbles homeassistant email mattermost matrix dingtalk
+        feishu weixin qqbot wecom wecom-callback yuanbao sms acp api-server
     """
 )
-_EXTRA = {"discord": ("discord", "discord_admin"), "feishu": ("feishu_doc", "feishu_drive"), "yuanbao": ("yuanbao",)}
+"""Front-ends by which settings name sets, also those of other programs: each has the same tools."""
 _NOT_GATEWAY = ("cli", "cron", "acp", "api-server")
 
 _TOOL_LISTS = """
 file: read_file write_file patch search_files
-terminal: terminal process read_terminal close_terminal
+terminal: terminal process
 todo: todo
 tools: tool_search tool_call
 clarify: clarify
 web: web_search web_extract
 search: web_search
-x_search: x_search
-vision: vision_analyze
-video: video_analyze
-image_gen: image_generate
-video_gen: video_generate xai_video_edit xai_video_extend
-computer_use: computer_use
 skills: skills_list skill_view skill_manage
-browser: browser_back browser_cdp browser_click browser_console browser_dialog browser_get_images browser_navigate
-browser: browser_press browser_scroll browser_snapshot browser_type browser_vision web_search
 cronjob: cronjob
-tts: text_to_speech
 memory: memory
-context_engine:
 session_search: session_search
-project: project_create project_list project_switch
-code_execution: execute_code
-delegation: delegate_task
-homeassistant: ha_call_service ha_get_state ha_list_entities ha_list_services
-kanban: kanban_attach kanban_attach_url kanban_attachments kanban_block kanban_comment kanban_complete kanban_create
-kanban: kanban_heartbeat kanban_link kanban_list kanban_show kanban_unblock
-discord: discord
-discord_admin: discord_admin
-yuanbao: yb_query_group_info yb_query_group_members yb_search_sticker yb_send_dm yb_send_sticker
-feishu_doc: feishu_doc_read
-feishu_drive: feishu_drive_add_comment feishu_drive_list_comment_replies feishu_drive_list_comments
-feishu_drive: feishu_drive_reply_comment
-spotify: spotify_albums spotify_devices spotify_library spotify_playback spotify_playlists spotify_queue spotify_search
 """
+ABSENT_TOOLSETS = frozenset(
+    _split_words(
+        """
+        x_search vision video image_gen video_gen computer_use browser tts context_engine project code_execution
+        delegation homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify
+        """
+    )
+)
+"""Names of sets that settings of other programs hold, and this version has no tools for."""
 
 
 def _parse_tool_lists() -> dict[str, Toolset]:
-    tools: dict[str, tuple[str, ...]] = {}
-    for line in _TOOL_LISTS.strip().splitlines():
-        name, _, rest = line.partition(":")
-        tools[name] = tools.get(name, ()) + _split_words(rest)
-    return {name: Toolset(tools=found) for name, found in tools.items()}
+    rows = (line.partition(":") for line in _TOOL_LISTS.strip().splitlines())
+    return {name: Toolset(tools=_split_words(tools)) for name, _, tools in rows}
 
 
 def _combine_sets(*names: str) -> Toolset:
@@ -87,12 +65,10 @@ def _combine_sets(*names: str) -> Toolset:
 TOOLSETS: Mapping[str, Toolset] = {
     **_parse_tool_lists(),
     "debugging": Toolset(tools=("terminal", "process"), includes=("web", "file")),
-    "safe": _combine_sets("web", "vision", "image_gen"),
-    "coding": _combine_sets(
-        *_split_words("file terminal todo clarify web code_execution delegation skills memory session_search")
-    ),
-    **{f"hermes-{name}": _combine_sets(*_CORE, *_EXTRA.get(name, ())) for name in _PLATFORMS},
-    "hermes-webhook": _combine_sets("clarify", "web", "vision"),
+    "safe": _combine_sets("web"),
+    "coding": _combine_sets(*_split_words("file terminal todo clarify web skills memory session_search")),
+    **{f"hermes-{name}": _combine_sets(*_CORE) for name in _PLATFORMS},
+    "hermes-webhook": _combine_sets("clarify", "web"),
     "hermes-gateway": _combine_sets(
         *(f"hermes-{name}" for name in (*_PLATFORMS, "webhook") if name not in _NOT_GATEWAY)
     ),

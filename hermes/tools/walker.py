@@ -27,8 +27,8 @@ class FileSearchJob(TypedDict):
 
     All but `list` print lines; of `files_only` the first one of each file. `folder` is the handle of the folder that is
     searched, `name` the one file in it, if it is one; `root` is what the folder is called, and `hidden` are the
-    identities of what is left out. `glob` is a regular expression; `turned` says that what fits it is not wanted.
-    `parent` is the process that starts the search.
+    identities of what is left out. `glob` is a regular expression for the paths that are wanted. `parent` is the
+    process that starts the search.
     """
 
     pattern: str
@@ -37,8 +37,6 @@ class FileSearchJob(TypedDict):
     root: str
     hidden: list[tuple[int, int]]
     glob: str
-    by_path: bool
-    turned: bool
     mode: str
     context: int
     parent: int
@@ -139,12 +137,6 @@ def read_rules_above(root: str) -> tuple[GitignoreRule, ...]:
     return tuple(rule for folder in reversed(folders) for rule in read_gitignore(folder))
 
 
-def is_wanted(path: str, glob: re.Pattern[str], job: FileSearchJob) -> bool:
-    """Return whether a path fits the job's glob."""
-    named = path if job["by_path"] else path.rpartition("/")[2]
-    return (glob.fullmatch(named) is None) is job["turned"]
-
-
 def search_file(
     file: tuple[int, str],
     name: str,
@@ -223,7 +215,7 @@ def main() -> int:
     above = () if single else read_rules_above(root)
     walked = iter([(single, folder, single)]) if single else walk_files(folder, root, hidden, "", above)
     for path, below, name in walked:
-        if not single and not is_wanted(path, glob, job):
+        if not single and not glob.fullmatch(path):
             continue
         if job["mode"] == "list":
             out.write(os.fsencode(path) + b"\0")

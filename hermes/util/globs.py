@@ -3,74 +3,173 @@
 import re
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 _MAX_DOUBLE_STARS = 3
 _MAX_PATTERN = 1_000
 _MAX_CHOICES = 64
 _MAX_BRACES = 20
+_MAGIC = re.compile(r"[*?\[{!/]")
 
 
-class PathGlob:
-    """Which paths, relative to where a search begins, fit a glob as ripgrep reads it.
+class GlobError(ValueError):
+    """A glob cannot be understood; the text says why."""
 
-    A glob without a slash is about names, one with a slash about the whole path; `!` before it turns it round, `{a,b}`
-    stands for either. One that is too wild fits nothing.
-    """
 
-    def __init__(self, glob: str) -> None:
-        self.is_negated = glob.startswith("!")
-        bare = glob[self.is_negated :]
-        bare = f"{bare}**" if bare.endswith("/") else bare
-        self.is_about_paths = "/" in bare
-        found = [regex_from_glob(one.lstrip("/")) for one in islice(expand_braces(bare), _MAX_CHOICES)]
-        self.regex = "|".join(f"(?:{one})" for one in found if one) or "(?!)"
-        self._pattern = re.compile(self.regex, re.DOTALL)
+class _GlobRule(NamedTuple):
+    """One glob: what it means as a regular expression, and whether that is about whole paths or names."""
+
+    pattern: re.Pattern[str]
+    is_about_paths: bool
+    is_negated: bool
+    is_for_folders: bool
 
     def is_match(self, path: str) -> bool:
-        """Return whether a path fits."""
-        found = self._pattern.fullmatch(path if self.is_about_paths else path.rpartition("/")[2])
-        return (found is None) is self.is_negated
+        """Return whether a path, or its last name, fits."""
+        return self.pattern.fullmatch(path if self.is_about_paths else path.rpartition("/")[2]) is not None
+
+
+class PathGlobs:
+    """Which files, by paths relative to where a search begins, some globs leave, as ripgrep reads them.
+
+    A glob without a slash is about names, one with a slash about the whole path; `!` before it leaves out what fits,
+    also all below a folder; `{a,b}` stands for either. Of several the last one that fits decides, and what fits none
+    is left out where one of them has no `!`. Unlike ripgrep, `folder/` stands for all below it, braces may hold braces,
+    and `./` at the beginning means nothing. Raises `GlobError`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._rules = [_read_rule(glob) for glob in split_globs(text) if not glob.startswith("#")]
+        self._wanted = [rule for rule in self._rules if not rule.is_negated]
+        self._is_plain = len(self._wanted) == len(self._rules)
+        self._left_out = {"": False}
+
+    @property
+    def regex(self) -> str:
+        """A regular expression for the paths of all that is left, and of some that is not."""
+        parts = (f"{'' if rule.is_about_paths else '(?:[^/]+/)*'}(?:{rule.pattern.pattern})" for rule in self._wanted)
+        return "|".join(parts) or ".*"
+
+    def is_match(self, path: str) -> bool:
+        """Return whether a file is left."""
+        if not self._is_plain and self._is_left_out(path.rpartition("/")[0]):
+            return False
+        for rule in reversed(self._rules):
+            if not rule.is_for_folders and rule.is_match(path):
+                return not rule.is_negated
+        return not self._wanted
+
+    def _is_left_out(self, folder: str) -> bool:
+        """Return whether a folder, or one that it is in, is left out with all that is below."""
+        found = self._left_out.get(folder)
+        if found is None:
+            fitting = next((rule.is_negated for rule in reversed(self._rules) if rule.is_match(folder)), False)
+            found = self._left_out[folder] = fitting or self._is_left_out(folder.rpartition("/")[0])
+        return found
+
+
+_GLOB_PARTS = re.compile(r"\\.|\[[!^]?\]?[^]]*\]|(?P<gap>[\s,])|.", re.DOTALL)
+
+
+def split_globs(text: str) -> list[str]:
+    """Return the globs of a text, with blanks or commas between them; but one where a part of it would be no glob."""
+    found, level = [""], 0
+    for part in _GLOB_PARTS.finditer(text):
+        level += {"{": 1, "}": -1}.get(part[0], 0)
+        if part["gap"] and not level:
+            found.append("")
+        else:
+            found[-1] += part[0]
+    globs = [one for one in found if one]
+    if len(globs) > 1 and all(map(_MAGIC.search, globs)):
+        return globs
+    return [text.strip()] if text.strip() else []
+
+
+def _read_rule(glob: str) -> _GlobRule:
+    """Return what a glob means. Raises `GlobError`."""
+    is_negated = glob.startswith("!")
+    bare = glob[is_negated:]
+    bare = bare.removeprefix("./")
+    check_glob(bare)
+    is_for_folders = bare.endswith("/")
+    bare = bare.rstrip("/") if is_for_folders else bare
+    if is_for_folders and not is_negated:
+        bare = f"{bare if '/' in bare else f'**/{bare}'}/**"
+    choices = list(islice(expand_braces(bare), _MAX_CHOICES + 1))
+    found = [regex_from_glob(one.removeprefix("/")) for one in choices]
+    if len(choices) > _MAX_CHOICES or not all(found):
+        raise GlobError("it has too many choices, or too many `**`" if any(choices) else "it names nothing")
+    is_about_paths = "/" in bare
+    return _GlobRule(
+        re.compile("|".join(f"(?:{one})" for one in found), re.DOTALL),
+        is_about_paths,
+        is_negated,
+        is_for_folders and is_negated,
+    )
+
+
+def check_glob(glob: str) -> None:
+    """Raise `GlobError` for a bracket, a brace or a backslash without what belongs to it."""
+    level, at = 0, 0
+    while at < len(glob):
+        end = at + 1
+        if glob[at] == "\\":
+            end = at + 2
+        elif glob[at] == "[":
+            end = find_class_end(glob, at) + 1
+            if not end:
+                raise GlobError("a `]` is missing")
+            _check_ranges(glob[at + 1 : end - 1])
+        level += {"{": 1, "}": -1}.get(glob[at], 0)
+        at = end
+    if at > len(glob):
+        raise GlobError("nothing follows its last backslash")
+    if level > 0:
+        raise GlobError("a `}` is missing")
+
+
+def _check_ranges(inner: str) -> None:
+    for first, last in re.findall(r"(?s)(.)-(.)", inner.lstrip("!^")):
+        if first > last:
+            raise GlobError(f"the range {first}-{last} is empty")
+
+
+def find_class_end(glob: str, at: int) -> int:
+    """Return where the bracket that begins at a place ends; -1 where it does not. A `]` at its beginning is in it."""
+    return glob.find("]", at + 2 + (glob[at + 1 : at + 2] in ("!", "^")))
 
 
 def expand_braces(glob: str, depth: int = 0) -> Iterator[str]:
-    """Yield the globs that one with `{a,b}` stands for."""
-    start = _find_outside_escape(glob, "{", 0)
-    end = _find_closing(glob, start)
-    if start < 0 or end < 0 or depth > _MAX_BRACES:
+    """Yield the globs that one with `{a,b}` stands for; a choice of nothing is none."""
+    start, marks = _find_braces(glob)
+    if not marks or depth > _MAX_BRACES:
         yield glob
         return
-    for choice in _split_choices(glob[start + 1 : end]):
-        yield from expand_braces(glob[:start] + choice + glob[end + 1 :], depth + 1)
+    ends = [start, *marks]
+    choices = [glob[one + 1 : other] for one, other in zip(ends, marks, strict=False)]
+    for choice in [one for one in choices if one] or [""]:
+        yield from expand_braces(glob[:start] + choice + glob[marks[-1] + 1 :], depth + 1)
 
 
-def _split_choices(text: str) -> list[str]:
-    """Return what stands between the commas of a brace, but for those of braces in it."""
-    found, level = [""], 0
-    for char in text:
-        level += {"{": 1, "}": -1}.get(char, 0)
-        if char == "," and not level:
-            found.append("")
-        else:
-            found[-1] += char
-    return found
-
-
-def _find_outside_escape(glob: str, char: str, at: int) -> int:
+def _find_braces(glob: str) -> tuple[int, list[int]]:
+    """Return where the first brace is, and the places of its commas and of its end; none where it has no end."""
+    start, level, marks, at = -1, 0, list[int](), 0
     while at < len(glob):
-        if glob[at] == char:
-            return at
-        at += 2 if glob[at] == "\\" else 1
-    return -1
-
-
-def _find_closing(glob: str, start: int) -> int:
-    depth, at = 0, start
-    while 0 <= at < len(glob):
-        depth += {"{": 1, "}": -1}.get(glob[at], 0)
-        if not depth:
-            return at
-        at += 2 if glob[at] == "\\" else 1
-    return -1
+        char = glob[at]
+        if char == "\\":
+            at += 1
+        elif char == "[" and (end := find_class_end(glob, at)) > 0:
+            at = end
+        elif char == "{":
+            start, level = (at if start < 0 else start), level + 1
+        elif char in ",}" and level:
+            level -= char == "}"
+            marks += [at] if level == (char == ",") else []
+            if not level:
+                return start, marks
+        at += 1
+    return -1, []
 
 
 def regex_from_glob(glob: str) -> str:
@@ -89,8 +188,17 @@ def regex_from_glob(glob: str) -> str:
 
 
 def _regex_from_class(characters: str) -> str:
-    inner = characters.replace("\\", "\\\\").replace("[", "\\[")
-    return f"[^{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]"
+    """Return a bracket of a glob, given what is in it, as a regular expression. No bracket stands for a slash."""
+    is_negated = characters[0] in "!^"
+    inner, made, at = characters[is_negated:], "", 0
+    while at < len(inner):
+        is_range = inner[at + 1 : at + 2] == "-" and at + 2 < len(inner)
+        if not is_range:
+            made += re.escape(inner[at])
+        elif inner[at] <= inner[at + 2]:
+            made += f"{re.escape(inner[at])}-{re.escape(inner[at + 2])}"
+        at += 3 if is_range else 1
+    return f"[^/{made}]" if is_negated else f"(?!/)[{made}]" if made else "(?!)"
 
 
 def _regex_from_segment(glob: str) -> str:
@@ -104,7 +212,7 @@ def _regex_from_segment(glob: str) -> str:
             chunks += [""] if chunks[-1] or len(chunks) == 1 else []
         elif char == "?":
             chunks[-1] += "[^/]"
-        elif char == "[" and (end := glob.find("]", at + 2)) > 0:
+        elif char == "[" and (end := find_class_end(glob, at)) > 0:
             chunks[-1] += _regex_from_class(glob[at + 1 : end])
             at = end
         else:

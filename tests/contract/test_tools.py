@@ -8,6 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hermes.admin.toolsets import list_toolsets_of
+from hermes.commands.event_descriptions import describe_toolset
+from hermes.config.settings import Settings
 from hermes.core.events import Event
 from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
@@ -20,7 +23,7 @@ from hermes.tools.registry import ListedTool, Toolbox, ToolRegistry
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import Parallel, Tool
-from hermes.tools.toolsets import TOOLSETS
+from hermes.tools.toolsets import DEFAULT_TOOLSETS, TOOLSETS
 from hermes.util.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +80,12 @@ def test_descriptions_are_there_and_short(tool: Tool) -> None:
 @every_tool
 def test_the_tool_stands_in_a_named_set(tool: Tool) -> None:
     assert tool.name in TOOLSETS[tool.toolset].tools
+
+
+def test_each_set_that_is_listed_is_described() -> None:
+    listed = {str(row["name"]): row["tools"] for row in list_toolsets_of(Settings())}
+    assert set(DEFAULT_TOOLSETS) | {"cronjob", "safe", "coding", "debugging", "search"} == set(listed)
+    assert all(describe_toolset(name) and tools for name, tools in listed.items())
 
 
 @every_tool

@@ -189,9 +189,10 @@ async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: 
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ("tts", "No tool of the set(s) tts exists in this version. Sets with tools are: browser, clarify, coding, "),
-        ("", "There is no toolset ''. Sets with tools are: "),
-        ("fil", "There is no toolset 'fil'. Did you mean 'file'? Sets with tools are: "),
+        ("tts", "No tool of the set(s) tts exists in this version. Sets are: clarify, coding, cronjob, "),
+        ("browser", "No tool of the set(s) browser exists in this version. Sets are: "),
+        ("", "There is no toolset ''. Sets are: "),
+        ("fil", "There is no toolset 'fil'. Did you mean 'file'? Sets are: "),
     ],
 )
 async def test_tool_sets_without_tools_are_refused(sets: str, said: str) -> None:
@@ -204,7 +205,7 @@ async def test_tool_sets_without_tools_are_refused(sets: str, said: str) -> None
 
 async def test_a_tool_set_without_tools_among_others_is_told() -> None:
     async with ScriptedServer([Say("ok")]) as server:
-        with TempHome.for_server(server.url) as home:
+        with TempHome.for_server(server.url, more_config={"disabled_toolsets": ["vision"]}) as home:
             done = await run_hermes(home, "-z", "x", "-t", "file,tts")
         assert (done.code, done.stdout) == (0, "ok\n")
         assert done.stderr == "hermes: The tool set tts holds no tools in this version.\n"

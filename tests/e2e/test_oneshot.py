@@ -175,6 +175,22 @@ async def test_a_query_tells_each_call_once_and_shows_the_beginning_of_its_resul
     assert done.stdout.count("git push") == 0 and done.stderr.count("refused") == 1
 
 
+async def test_files_are_searched_and_edited_with_small_faults() -> None:
+    """The model's wording of lines that stay is not written, and it is told how many files a glob left."""
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: a.txt\n say \"one\"\n-two\n+2\n*** End Patch\nEOF"
+    calls = (
+        Call("search_files", {"pattern": "say", "file_glob": "*.{md,rst}"}),
+        Call("patch", {"mode": "patch", "patch": patch}),
+        Call("patch", {"path": "b.txt", "old_string": "x = 1", "new_string": "x = 2"}),
+    )
+    files = {"a.txt": "say  “one”  \ntwo\n", "b.txt": "x =  1\nx  = 1\n"}
+    replies: list[Reply] = [Say(calls=(call,)) for call in calls]
+    _, server, after = await one_shot([*replies, Say("done")], "chat", "-q", "go", "--no-input", files=files)
+    assert after == {"a.txt": "say  “one”  \n2\n", "b.txt": files["b.txt"]}
+    sent = str(server.requests[-1].messages)
+    assert "*.{md,rst} fits none of 2 files here" in sent and "differs little from 2 places (lines 1, 2)" in sent
+
+
 async def test_a_plain_chat_reads_lines_until_the_end() -> None:
     async with ScriptedServer([Say("one"), Say("two")]) as server:
         with TempHome.for_server(server.url) as home:

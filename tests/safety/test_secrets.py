@@ -192,6 +192,9 @@ def test_letters_alone_are_a_secret_beside_its_name(alphabet: str) -> None:
         "API_KEY={}", "export OPENAI_API_KEY={}\n", "DB_PASSWORD={}", "token: {}", "x-api-key: {}",
         "client_secret = {}",
         "Authorization: Bearer {}", "{{'Authorization': 'Bearer {}'}}", "https://x.example/?token={}", "--api-key {}",
+        "secrets:\n  db_password: {}\n  user: x", "api_key: |\n  {}\n", "password: >-\n    {}", "| API_KEY   | {} |",
+        " token | `{}`", "- name: API_KEY\n  value: {}", '{{"name": "DB_PASSWORD", "value": "{}"}}', "API key: {}",
+        "the access key is {}", "api_key\t{}", "PRIVATE-TOKEN: {}", "ENV API_KEY {}", "$env:API_KEY = '{}'",
     ):  # fmt: skip
         left = [value for value in values if value in redactor.redact(write.format(value))]
         assert len(left) <= 5, (write, left)
@@ -231,6 +234,12 @@ def test_a_bots_token_is_gone_from_a_path_without_its_host(digits: int) -> None:
 
 
 LOOKALIKES = (
+    "TOKEN=placeholder", "API_KEY=$OPENAI_API_KEY", "api_key: |\n  see the documentation", "| password | required |",
+    "| token | string | the authentication token |", "- name: API_KEY\n  value: ${API_KEY}", "cat token | authenticate",
+    "password | characters | minimum", "{\"name\": \"token\", \"value\": \"authorization\"}", "API key: documentation",
+    "the key is internationalization", "primary key: customer_identifier", "public key: " + drawn("public", 32, SMALL),
+    "AccessKey | None", "DB_PASSWORD=/run/secrets/database_password", "token: 550e8400-e29b-41d4-a716-446655440000",
+    "password:\n  minLength: eight", "key: value", "api_key: >\n  Generate one in the settings", "pwd | xargs dirname",
     "API_KEY=someInternalIdentifierOfMine", "token: authenticationtokenprovider", "password = internationalization",
     "session = requests.Session()", '"session": "20261123-abc4d2e9"', "session_id=8f3a91bc22de4f10",
     "SESSION_ID=4f5a9b2c1d",

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
-from hermes.tools import edits
+from hermes.tools import edits, patch_text
 from hermes.tools.builtin.patch import _build_diff
 from tests.tools.tool_session import Session
 
@@ -92,8 +92,98 @@ def test_what_is_not_there_is_said_with_the_nearest_place() -> None:
 
 
 def test_a_fuzzy_match_must_be_one_too() -> None:
-    with pytest.raises(ToolError, match="2 times"):
+    with pytest.raises(ToolError, match="2 places"):
         edits.replace_text("  a  \n  a\n", "a\t", "b", everywhere=False, display_path="f")
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        # context keeps its quotes, blanks and trailing blanks, and the changed line all that does not change
+        ("print('a  b')\nsay(“x”)  \nend\n", "print('a b')\nsay(\"x\")", "print('a b')\nsay(\"y\")",
+         "print('a  b')\nsay(“y”)  \nend\n"),
+        ("a\u00a0= 1\nb\n", "a = 1\nb", "a = 2\nb", "a\u00a0= 2\nb\n"),
+        ("cafe\u0301 = 1\n", "café = 1", "café = 2", "cafe\u0301 = 2\n"),
+        # a line that comes gets the file's indentation, one step deeper too, and its line ends
+        ("if a:\n\tb()\n", "if a:\n    b()", "if a:\n    b()\n    if c:\n        d()",
+         "if a:\n\tb()\n\tif c:\n\t\td()\n"),
+        ("    if a:\n        b\n", "if a:\n    b", "if a:\n    b\n    c", "    if a:\n        b\n        c\n"),
+        ("a  \nb\n", "a", "a\nnew", "a  \nnew\nb\n"),
+        ("one\r\ntwo\nx\r\n", "one\ntwo", "one\nnew\ntwo", "one\r\nnew\ntwo\nx\r\n"),
+        ("a\nlast", "last\n", "end\n", "a\nend"),
+        ("a\nlast  ", "last\n", "", "a"),
+    ],
+)  # fmt: skip
+def test_what_an_edit_does_not_change_stays_as_the_file_has_it(before: str, old: str, new: str, after: str) -> None:
+    assert edits.replace_text(before, old, new, everywhere=False, display_path="a")[0] == after
+    if not before.endswith("\n"):
+        return
+    marked = [*(f"-{line}" for line in old.split("\n")), *(f"+{line}" for line in new.split("\n"))]
+    (section,) = patch_text.parse_patch("*** Update File: a\n" + "\n".join(marked))
+    patched = edits.apply_hunks(before, section.hunks, "a")[0].split("\n")
+    assert [line.split() for line in patched] == [line.split() for line in after.split("\n")]
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "new", "after"),
+    [
+        (b"a\rb\rc\r", "a\nb", "a\nx", b"a\rx\rc\r"),
+        (b"\xef\xbb\xbfa = 1\r\n", "\ufeffa = 1", "a = 2", b"\xef\xbb\xbfa = 2\r\n"),
+        (b"one\r\ntwo\r\nthree\nfour\r\n", "two", "2", b"one\r\n2\r\nthree\nfour\r\n"),
+        (b"caf\xe9\nb\n", "b", "é", b"caf\xe9\n\xe9\n"),
+        ("größe schön\n".encode() + b"\xff\nb\n", "b", "天", "größe schön\n".encode() + b"\xff\n\xe5\xa4\xa9\n"),
+    ],
+)
+async def test_the_bytes_of_other_lines_stay(session: Session, data: bytes, old: str, new: str, after: bytes) -> None:
+    (session.cwd / "f").write_bytes(data)
+    await session.text("patch", path="f", old_string=old, new_string=new)
+    assert (session.cwd / "f").read_bytes() == after
+
+
+async def test_what_an_encoding_has_not_is_refused(session: Session) -> None:
+    (session.cwd / "f").write_bytes(b"caf\xe9\nb\n")
+    result = await session.call("patch", path="f", old_string="b", new_string="天")
+    assert result.status is ToolStatus.ERROR and "Latin-1" in result.text
+    assert (session.cwd / "f").read_bytes() == b"caf\xe9\nb\n"
+
+
+def test_lines_that_look_alike_are_told_in_the_words_of_the_mode() -> None:
+    text = "def f():\n    x =  1\ndef g():\n    x = “1”\n    x = 1.0\n    x  = 1\n"
+    with pytest.raises(ToolError, match=r"2 places \(lines 2, 6\).*exactly as the file has it"):
+        edits.replace_text(text, "x = 1\n", "x = 2\n", everywhere=False, display_path="a")
+    (section,) = patch_text.parse_patch("*** Update File: a\n-x = 1\n+x = 2\n")
+    with pytest.raises(ToolError, match=r"2 times \(lines 2, 6\)\. Give more of the lines .* with '@@ '") as caught:
+        edits.apply_hunks(text, section.hunks, "a")
+    assert "replace_all" not in str(caught.value)
+    (section,) = patch_text.parse_patch("*** Update File: a\n@@ x = 1.0\n-x = 1\n+x = 2\n")
+    assert edits.apply_hunks(text, section.hunks, "a")[0] == text.replace("x  = 1", "x  = 2")
+
+
+def test_places_that_overlap_are_one_where_it_makes_no_difference() -> None:
+    assert edits.replace_text("a\n\n\n\nb", "\n\n\n", "\n\n", everywhere=False, display_path="a")[0] == "a\n\n\nb"
+    with pytest.raises(ToolError, match=r"2 times \(lines 1, 2\)"):
+        edits.replace_text("}\n}\n}\n", "}\n}\n", "}\nx\n", everywhere=False, display_path="a")
+
+
+def test_a_hunk_above_the_one_before_it_is_found_or_told() -> None:
+    text = "one\ntwo\nthree\nfour\nfive\nfour\n"
+    (section,) = patch_text.parse_patch("*** Update File: f\n-five\n+5\n@@\n-two\n+2\n")
+    assert edits.apply_hunks(text, section.hunks, "f") == (
+        "one\n2\nthree\nfour\n5\nfour\n", "Hunk 2 lies above the one before it."
+    )  # fmt: skip
+    (section,) = patch_text.parse_patch("*** Update File: f\n@@ one\n-three\n+3\n@@ one\n-four\n+4\n")
+    assert edits.apply_hunks(text, section.hunks, "f")[0] == "one\ntwo\n3\n4\nfive\nfour\n"
+    (section,) = patch_text.parse_patch("*** Update File: f\n-five\n+four\n@@\n-six\n+6\n")
+    with pytest.raises(ToolError, match="Hunk 2 of f has no place in the file"):
+        edits.apply_hunks(text, section.hunks, "f")
+    (section,) = patch_text.parse_patch("*** Update File: f\n-five\n+a\n+b\n@@\n-b\n+c\n")
+    with pytest.raises(ToolError, match="earlier hunk wrote"):
+        edits.apply_hunks(text, section.hunks, "f")
+
+
+def test_a_hunk_at_the_end_is_there_also_where_it_fits_better_above() -> None:
+    (section,) = patch_text.parse_patch("*** Update File: f\n-a b\n+c\n*** End of File\n")
+    assert edits.apply_hunks("a b\nx\na  b\n", section.hunks, "f")[0] == "a b\nx\nc\n"
 
 
 PATCH = """*** Begin Patch
@@ -164,15 +254,15 @@ async def test_a_write_that_fails_in_the_middle_is_undone(session: Session) -> N
 
 
 def test_hunks_are_found_in_order_and_at_the_end_of_the_file() -> None:
-    (section,) = edits.parse_patch("*** Update File: f\n@@ b\n-x\n+1\n@@\n-z\n+3\n*** End of File\n")
+    (section,) = patch_text.parse_patch("*** Update File: f\n@@ b\n-x\n+1\n@@\n-z\n+3\n*** End of File\n")
     text, _ = edits.apply_hunks("x\nb\nx\nz\ny\nz", section.hunks, "f")
     assert text == "x\nb\n1\nz\ny\n3"
 
 
 def test_an_insertion_goes_below_its_line_or_to_the_end() -> None:
-    (section,) = edits.parse_patch("*** Update File: f\n@@ b\n+1\n")
+    (section,) = patch_text.parse_patch("*** Update File: f\n@@ b\n+1\n")
     assert edits.apply_hunks("a\nb\nc\n", section.hunks, "f")[0] == "a\nb\n1\nc\n"
-    (section,) = edits.parse_patch("*** Update File: f\n+last\n")
+    (section,) = patch_text.parse_patch("*** Update File: f\n+last\n")
     assert edits.apply_hunks("a\nb\n", section.hunks, "f")[0] == "a\nb\nlast\n"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.core.messages import ToolStatus
+from hermes.sessions.session_tools import OWNED_TOOLS
 from hermes.tools import toolsets
 from hermes.tools.registry import Toolbox, ToolRegistry, read_listing
 from hermes.tools.session import ToolContext
@@ -75,17 +76,18 @@ def test_sets_with_includes(enabled: list[str], disabled: list[str], names: list
 def test_an_unknown_set_is_named_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'terminal'"):
         ToolRegistry().select_tools(["terminl"])
-    with pytest.raises(ConfigError, match=r"no toolset 'zzz'. Sets with tools are: browser, clarify, coding, "):
+    with pytest.raises(ConfigError, match=r"no toolset 'zzz'. Sets are: clarify, coding, cronjob, "):
         ToolRegistry().select_tools(["file"], ["zzz"])
 
 
-def test_sets_without_tools_are_told_apart_and_not_offered() -> None:
-    registry = ToolRegistry()
-    assert registry.list_empty_toolsets(["file", "tts", "vision", "coding"]) == ["tts", "vision"]
-    assert "tts" not in registry.describe_filled_toolsets() and "hermes-" not in registry.describe_filled_toolsets()
-    with pytest.raises(ConfigError) as error:
-        registry.select_tools(["ttts"])
-    assert "tts" not in str(error.value).replace("ttts", "")
+def test_sets_hold_only_tools_that_there_are() -> None:
+    registry, bound = ToolRegistry(), {tool for tools in OWNED_TOOLS.values() for tool in tools}
+    for name, found in registry.load_toolsets().items():
+        tools = toolsets.resolve_toolset(name, registry.load_toolsets())
+        assert tools and found, name
+        assert all(tool in bound or registry.get(tool) is not None for tool in tools), name
+    assert not toolsets.ABSENT_TOOLSETS & set(toolsets.TOOLSETS)
+    assert "hermes-" not in registry.describe_toolsets()
 
 
 def test_cycles_end_and_each_tool_stands_once() -> None:
@@ -100,7 +102,7 @@ def test_the_gateway_is_the_union_of_its_platforms() -> None:
     for name in toolsets.TOOLSETS:
         if name.startswith("hermes-") and name not in ("hermes-cli", "hermes-gateway"):
             assert set(toolsets.resolve_toolset(name)) <= gateway, name
-    assert not {"terminal", "browser_click"} & set(toolsets.resolve_toolset("safe"))
+    assert toolsets.resolve_toolset("safe") == ["web_search", "web_extract"]
 
 
 def test_owners_register_their_tools() -> None:

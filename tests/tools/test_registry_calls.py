@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.core.messages import ToolCallPart, ToolStatus
+from hermes.core.messages import ToolCallPart
 from hermes.tools.executor import PlannedCall, plan_stages
 from hermes.tools.registry import check_arguments, deduplicate_calls, repair_name
 from hermes.tools.tool import Parallel, PathUse
@@ -70,12 +70,6 @@ def test_duplicates_point_at_the_first() -> None:
         ("c2", True, False),
         ("c6", False, True),
     ]
-
-
-def test_no_more_than_three_delegations() -> None:
-    checked = deduplicate_calls([call(number, "delegate_task", f'{{"goal": "{number}"}}') for number in range(10)])
-    assert len(checked.run) == 3 and len(checked.answered) == 7
-    assert all(result.status is ToolStatus.INVALID for result in checked.answered)
 
 
 SAFE, SERIAL, NEVER = PlannedCall(Parallel.SAFE), PlannedCall(Parallel.SERIAL), PlannedCall(Parallel.NEVER)

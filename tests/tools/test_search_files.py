@@ -165,7 +165,13 @@ async def test_files_by_name(tree: Session) -> None:
     assert await tree.text("search_files", pattern="*.py", target="files") == "a.py\nb/deep/c.py\nb.py"
     assert await tree.text("search_files", pattern="*.py", target="files", path="b") == "b/deep/c.py"
     assert await tree.text("search_files", pattern="note", target="files") == "b/notes.txt"
-    assert await tree.text("search_files", pattern="*.none", target="files") == "No matches."
+    assert await tree.text("search_files", pattern="/*.py", target="files") == "a.py\nb.py"
+    assert (
+        await tree.text("search_files", pattern="!*.py *.log", target="files", path="b")
+        == "No matches.\n[!*.py *.log fits none of 2 files here]"
+    )
+    assert await tree.text("search_files", pattern="!*.py", target="files", path="b") == "b/notes.txt"
+    assert await tree.text("search_files", pattern="none", target="files") == "No matches."
 
 
 async def test_other_scripts_and_long_lines(tree: Session) -> None:
@@ -235,12 +241,40 @@ async def test_a_script_in_the_place_of_ripgrep_is_not_used(tree: Session) -> No
         ("!*.py", ".github/w.yml b/notes.txt keep.log"),
         ("b/", "b/deep/c.py b/notes.txt"),
         ("[ab].py", "a.py b.py"),
-        ("?.{py", ""),
+        ("*.py *.txt", "a.py b/deep/c.py b/notes.txt b.py"),
+        ("*.py, !b/", "a.py b.py"),
+        ("./b/**", "b/deep/c.py b/notes.txt"),
+        ("deep/", "b/deep/c.py"),
+        ("[!a]*.py", "b/deep/c.py b.py"),
+        ("\\a.py", "a.py"),
     ],
 )
 async def test_globs_mean_what_they_mean_to_ripgrep(tree: Session, glob: str, found: str) -> None:
     shown = await tree.text("search_files", pattern="def", file_glob=glob, output_mode="files_only")
-    assert shown.split("\n") == (found.split() or ["No matches."])
+    assert shown.split("\n") == found.split()
+
+
+@pytest.mark.parametrize(
+    ("glob", "why"),
+    [("?.{py", "a `}` is missing"), ("[a", "a `]` is missing"), ("a\\", "last backslash"), ("[z-a]", "z-a is empty"),
+     ("!", "names nothing"), ("**/a/**/b/**/c/**/d", "too many")],
+)  # fmt: skip
+async def test_a_glob_that_is_none_is_said_in_a_line(tree: Session, glob: str, why: str) -> None:
+    for asked in (
+        {"pattern": "def", "file_glob": glob},
+        {"pattern": f"{glob}*" if glob != "a\\" else "*a\\", "target": "files"},
+    ):
+        result = await tree.call("search_files", **asked)
+        if glob != "!" or "file_glob" in asked:
+            assert result.status is ToolStatus.ERROR and why in result.text and "\n" not in result.text
+
+
+async def test_how_many_files_a_glob_left_is_said_where_nothing_is_found(tree: Session) -> None:
+    for glob, left in (("*.tsx", "none"), ("*.py", "3"), ("!*.py", "5"), ("b/**", "2")):
+        text = await tree.text("search_files", pattern="nowhere at all", file_glob=glob)
+        assert text == f"No matches.\n[{glob} fits {left} of 8 files here]"
+    assert await tree.text("search_files", pattern="nowhere at all") == "No matches."
+    assert await tree.text("search_files", pattern="nowhere", file_glob="*.tsx", path="a.py") == "No matches."
 
 
 async def test_lines_of_every_encoding_are_found_again(tree: Session) -> None:

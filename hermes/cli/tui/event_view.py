@@ -37,7 +37,7 @@ from hermes.i18n.formats import format_duration, format_time
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.util.text import strip_control_characters, to_one_line
 
-_COMMAND_TOOLS = ("terminal", "process", "execute_code")
+_COMMAND_TOOLS = ("terminal", "process")
 
 
 _READ_TOOLS = ("read_file", "search_files", "web_search", "web_extract", "session_search", "skill_view")

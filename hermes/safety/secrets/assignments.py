@@ -192,12 +192,12 @@ _MAX_LEFT = 48
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$"
 _VALUE_AFTER_NAME = re.compile(
     r"(?P<rest>[\w-]{0,40}+)[\"'`\])}]{0,3}(?:"
-    r"\s{0,3}(?P<sign>=>|:=|\?=|\|\|=|==?|:|<-)\s{0,3}"
+    r"\s{0,3}(?P<sign>=>|:=|\?=|\|\|=|==?|:|<-)\s{0,3}(?:[|>][-+]?\s{1,24})?|,?\s{1,24}[\"']?value[\"']?:\s?"
     r"|(?P<element>>)"
     r"|(?P<attribute>[\"']?\s{1,3}(?:value|content)\s?=\s?)(?=[\"'])"
     r"|(?P<call>\()(?=[\"'`])"
     r"|(?P<comma>,\s{0,3})(?=[\"'`])"
-    r"|(?P<blank>[ \t]{1,4})(?:(?P<says>is|was|of)[ \t]{1,3})?)"
+    r"|(?P<blank>[ \t]{0,24}\|[ \t]{1,4}|[ \t]{1,4})(?:(?P<says>is|was|of)[ \t]{1,3})?)"
     r"(?P<tag>!\w{1,12}[ \t]|[bBrRfFuU](?=[\"']))?"
     r"(?:\"(?P<double>[^\"\n]{4,500})\"|'(?P<single>[^'\n]{4,500})'|`(?P<tick>[^`\n]{4,500})`"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]][^\s\"'`,;<>]{3,255}))"
@@ -347,7 +347,7 @@ def _judge_value(text: str, match: re.Match[str] | None, at: int, end: int) -> S
     if match is None or (bare.isalpha() and not is_random_like(bare)):
         return None
     left, word = _name_before(text, at), text[at:end]
-    weight = name_weight(word, left, match["rest"])
+    weight = name_weight(word, _words_before(text, at, word), match["rest"])
     start, stop, quoted = _locate_value(text, match) if weight else (0, 0, False)
     value = text[start:stop]
     if not value or not _is_assigning_operator(match, left, text, at, value):
@@ -390,8 +390,14 @@ def _locate_value(text: str, match: re.Match[str]) -> tuple[int, int, bool]:
 
 def _name_before(text: str, at: int) -> str:
     """Return the part of the name before the anchor."""
-    before = text[max(0, at - _MAX_LEFT) : at]
+    before = text[max(0, at - _MAX_LEFT) : max(0, at)]
     return before[len(before.rstrip(_NAME_CHARACTERS)) :]
+
+
+def _words_before(text: str, at: int, word: str) -> str:
+    """Return the part of the name before the anchor; of a key also the word before a blank (`API key`)."""
+    left = _name_before(text, at)
+    return left or _name_before(text, at - 1) if word.lower() == "key" else left
 
 
 def _is_assigning_operator(match: re.Match[str], left: str, text: str, at: int, value: str) -> bool:
@@ -400,17 +406,13 @@ def _is_assigning_operator(match: re.Match[str], left: str, text: str, at: int, 
         return left.startswith("-") or is_random_like(value, 8)
     if match["element"]:
         return text[: at - len(left)][-1:] in ("<", ":") or "<" in text[max(0, at - _MAX_LEFT) : at]
-    if match["comma"]:
-        return text[max(0, at - len(left) - 1) : at - len(left)] in ("'", '"')
-    return True
+    return not match["comma"] or text[max(0, at - len(left) - 1) : at - len(left)] in ("'", '"')
 
 
 def _find_bare_end(text: str, start: int, stop: int) -> int:
     """Return where an unquoted value ends: before the next parameter of a query, and without the sentence's mark."""
     value = text[start:stop]
-    if "&" not in value:
-        return start + len(value.rstrip(".,;:)]}\\"))
-    line = text[max(0, start - 300) : start].rpartition("\n")[2]
+    line = text[max(0, start - 300) : start].rpartition("\n")[2] if "&" in value else ""
     if "?" in line or "&" in line[-_MAX_LEFT - 60 :]:
         value = value.partition("&")[0]
     return start + len(value.rstrip(".,;:)]}\\"))

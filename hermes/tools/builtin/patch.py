@@ -14,16 +14,17 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.tools import edits, files
-from hermes.tools.edits import Hunk, PatchAction, PatchSection
 from hermes.tools.files import TextFile
+from hermes.tools.patch_text import Hunk, PatchAction, PatchSection, parse_patch
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, tool
+from hermes.util.text import clean_surrogates
 
 
 def _list_paths(args: Arguments) -> list[PathUse]:
     if args["mode"] == "patch":
-        from hermes.tools.edits import find_patch_paths  # its patterns are read when there is a patch
+        from hermes.tools.patch_text import find_patch_paths  # its patterns are read when there is a patch
 
         named = find_patch_paths(str(args["patch"] or ""))
         return [PathUse(path, write=True, keeps_text=action is PatchAction.UPDATE) for path, action in named]
@@ -35,7 +36,7 @@ def _format_summary(args: Arguments) -> str:
 
 
 def _list_texts(args: Arguments) -> dict[str, str | None]:
-    from hermes.tools.edits import find_patch_texts, format_change
+    from hermes.tools.patch_text import find_patch_texts, format_change
 
     if args["mode"] == "patch":
         return find_patch_texts(str(args["patch"] or ""))
@@ -90,16 +91,22 @@ class _FileEdit(Struct, frozen=True):
 def replace_in_file(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
     """Replace the first text by the second; return the diff. Raises `ToolError`."""
     before = files.load_text_file(ctx.resolve_path(path), path, ctx)
-    old, new = (ctx.restore_secrets(text.replace("\r\n", "\n"), before.text) for text in texts)
+    old, new = (ctx.restore_secrets(_take_line_ends(text, before), before.text) for text in texts)
     text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, display_path=path)
     return _apply_edits(ctx, [_FileEdit(path, before, msgspec.structs.replace(before, text=text), note)])
+
+
+def _take_line_ends(text: str, file: TextFile) -> str:
+    """Return a text of the model's with the line ends that the file's text has, and without its byte order mark."""
+    text = text.replace("\r\n", "\n").removeprefix("\ufeff" if file.bom else "")
+    return text.replace("\r", "\n") if file.newline == "\r" else text
 
 
 def apply_patch(ctx: ToolContext, text: str) -> str:
     """Apply a V4A patch; return the diffs. Raises `ToolError`; every file is then as it was."""
     now: dict[str, TextFile | None] = {}
     changes: list[_FileEdit] = []
-    for section in edits.parse_patch(text):
+    for section in parse_patch(text):
         changes += _plan_edits(ctx, section, now)
     return _apply_edits(ctx, changes)
 
@@ -141,7 +148,7 @@ def _restore_hunk(ctx: ToolContext, hunk: Hunk, original: str) -> Hunk:
     old, new, below = (
         tuple(ctx.restore_secrets(line, original) for line in lines) for lines in (hunk.old, hunk.new, hunk.below)
     )
-    return Hunk(old, new, below, hunk.at_end)
+    return msgspec.structs.replace(hunk, old=old, new=new, below=below)
 
 
 def _require_free_path(real: str, display_path: str, pending: dict[str, TextFile | None]) -> None:
@@ -208,7 +215,7 @@ def _build_diff(before: str, after: str) -> str:
     parts = difflib.unified_diff(gone, come, n=_CONTEXT_LINES, lineterm="")
     above = old.count("\n", 0, start)
     shown = [_shift_header(line, above) for line in itertools.islice(parts, 2, None)]  # two lines name the files
-    text = "\n".join(shown)
+    text = clean_surrogates("\n".join(line.rstrip("\r") for line in shown))
     return text if len(text) <= _MAX_DIFF else f"{text[:_MAX_DIFF]}\n[diff cut]"
 
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import re
 import shutil
 import stat
 import sys
@@ -16,6 +17,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack
 from typing import IO, Annotated, Literal, cast
 
+import msgspec
 from msgspec import Meta, Struct
 
 from hermes.core.encoding import to_json
@@ -27,7 +29,7 @@ from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 from hermes.tools.walker import SKIPPED
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS
-from hermes.util.globs import PathGlob
+from hermes.util.globs import GlobError, PathGlobs
 
 
 class SearchRow(Struct, frozen=True):
@@ -60,6 +62,11 @@ _RG_OPTIONS = (
 )
 _MAX_UNSORTED = 4_000
 """The most records that are taken unsorted, to be sorted here. Of more than these, a sorted search has a page soon."""
+_GLOB_SIGNS = frozenset("*?[{")
+_NAMES = re.compile(r"[\w.*?-]*(?:\{[\w.*?,-]+\}[\w.*?-]*)?(?<!^)")
+"""One glob about names, in which nothing is special that ripgrep's versions read differently."""
+_MAX_COUNTED = 200_000
+"""The most files that are counted when a glob leaves none with a match."""
 _SHORT_SECONDS = 0.15
 _MAX_QUICK = 1_000
 _quick_folders: set[str] = set()
@@ -81,6 +88,7 @@ class _SearchJob(Struct, frozen=True):
     folder: int
     name: str
     glob: str
+    globs: PathGlobs
     mode: str
     context: int
     most: int
@@ -104,12 +112,26 @@ class SearchFilesParams(Struct, frozen=True, forbid_unknown_fields=True):
     context: Annotated[int, Meta(description="Lines around each match.")] = 0
 
     def build_job(self, root: str, folder: int, name: str) -> _SearchJob:
-        """Return the job for an engine."""
+        """Return the job for an engine. Raises `ToolError`."""
         mode = "list" if self.target == "files" else self.output_mode
         context = max(0, min(self.context, _MAX_CONTEXT)) if mode == "content" else 0
         last = max(0, self.offset) + max(1, min(self.limit, _MAX_LIMIT)) + 1
         most = {"content": last, "files_only": 1, "list": 1}.get(mode, 0)
-        return _SearchJob(self.pattern, root, folder, name, self.file_glob, mode, context, most)
+        globs = read_globs(self.file_glob, "file_glob")
+        return _SearchJob(self.pattern, root, folder, name, self.file_glob, globs, mode, context, most)
+
+
+def is_glob(pattern: str) -> bool:
+    """Return whether a pattern for names is a glob, not a part of a name."""
+    return pattern.startswith(("!", "/")) or not _GLOB_SIGNS.isdisjoint(pattern)
+
+
+def read_globs(text: str, what: str) -> PathGlobs:
+    """Return what some globs leave. Raises `ToolError`."""
+    try:
+        return PathGlobs(text)
+    except GlobError as error:
+        raise ToolError(f"The {what} {text!r} is not valid: {error}.") from None
 
 
 class _ResultPage:
@@ -142,6 +164,11 @@ class _ResultPage:
         """Add records; return False when the page is full and more follow."""
         return all(self.add_row(row) for row in rows)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found at all."""
+        return not self._seen
+
     def to_text(self) -> str:
         """Return the page as text."""
         lines = self._lines
@@ -165,6 +192,8 @@ async def search_files(ctx: ToolContext, args: SearchFilesParams) -> ToolOutput:
         job = _open_job(args, ctx, held)
         page = _ResultPage(args, single=bool(job.name))
         await _fill_page(page, job, ctx)
+        if page.is_empty and not page.notes and not job.name:
+            await _note_files_left(page, job, ctx)
     return ToolOutput(text=page.to_text(), provenance=Provenance(source=Source.FILE, label=args.path))
 
 
@@ -184,6 +213,26 @@ async def _fill_page(page: _ResultPage, job: _SearchJob, ctx: ToolContext) -> No
             return  # what is known of the last file is not all of it
     if page.add_rows(shown.select_rows(_sort_rows(found))):
         page.add_rows(shown.finish())
+
+
+async def _note_files_left(page: _ResultPage, job: _SearchJob, ctx: ToolContext) -> None:
+    """Add how many files a glob left, where nothing was found."""
+    glob = job.glob or (job.pattern if job.mode == "list" and is_glob(job.pattern) else "")
+    if not glob:
+        return
+    narrowed = msgspec.structs.replace(job, mode="list", pattern="" if job.glob else job.pattern)
+    listing = msgspec.structs.replace(narrowed, glob="", globs=PathGlobs(""))
+    found: list[bytes] = []
+    try:
+        async with asyncio.timeout(ctx.search_seconds):
+            engine = await _find_ripgrep(listing, ctx)
+            is_counted = await _take_records(found, _run_engine(listing, ctx, engine, _ON_ALL), _MAX_COUNTED)
+    except TimeoutError:
+        is_counted = False
+    if is_counted:
+        shown = ShownRows(narrowed, ctx)
+        left = sum(shown.is_wanted(row.path) for row in map(_parse_row, found) if row is not None)
+        page.notes.append(f"{glob} fits {left or 'none'} of {len(found)} files here")
 
 
 async def _add_sorted(page: _ResultPage, shown: "ShownRows", records: AsyncGenerator[list[bytes], None]) -> bool:
@@ -208,11 +257,13 @@ async def _take_unsorted(found: list[bytes], engine: str, job: _SearchJob, ctx: 
     return is_taken
 
 
-async def _take_records(found: list[bytes], records: AsyncGenerator[list[bytes], None]) -> bool:
+async def _take_records(
+    found: list[bytes], records: AsyncGenerator[list[bytes], None], most: int = _MAX_UNSORTED
+) -> bool:
     async with contextlib.aclosing(records) as batches:
         async for batch in batches:
             found += batch
-            if len(found) > _MAX_UNSORTED:
+            if len(found) > most:
                 found.clear()
                 return False
     return True
@@ -255,9 +306,9 @@ class ShownRows:
         self._job = job
         self._ctx = ctx
         self._view = SessionView(ctx)
-        self._glob = PathGlob(job.glob) if job.glob else None
-        pattern = job.pattern if any(char in job.pattern for char in "*?[{") else f"*{job.pattern}*"
-        self._names = PathGlob(pattern) if job.mode == "list" else None
+        is_list = job.mode == "list"
+        self._names = read_globs(job.pattern, "pattern") if is_list and is_glob(job.pattern) else None
+        self._part = job.pattern.removeprefix("./") if is_list and self._names is None else ""
         self._path: str | None = None
         self._is_shown = False
         self._matches = 0
@@ -273,7 +324,7 @@ class ShownRows:
             if row.path != self._path:
                 yield from self.finish()
                 self._is_apart = self._job.context > 0
-                self._path, self._is_shown = row.path, self._is_wanted(row.path) and self._is_open(row.path)
+                self._path, self._is_shown = row.path, self.is_wanted(row.path) and self._is_open(row.path)
             if not self._is_shown:
                 continue
             self._matches += row.is_result
@@ -291,12 +342,15 @@ class ShownRows:
             yield SearchRow(self._path, str(self._matches) if self._job.mode == "count" else "")
         self._matches = 0
 
-    def _is_wanted(self, path: str) -> bool:
+    def is_wanted(self, path: str) -> bool:
+        """Return whether the globs leave a file, and it is in no folder that is never searched."""
         if not SKIPPED.isdisjoint(path.split("/")[:-1]):
             return False  # ripgrep was not told to leave these out
         if self._names is not None and not self._names.is_match(path):
             return False
-        return self._glob is None or bool(self._job.name) or self._glob.is_match(path)
+        if self._part and self._part not in (path if "/" in self._part else path.rpartition("/")[2]):
+            return False
+        return not self._job.glob or bool(self._job.name) or self._job.globs.is_match(path)
 
     def _is_open(self, path: str) -> bool:
         from hermes.safety.path_policy import hard_link_refusal, path_refusal
@@ -313,7 +367,7 @@ class ShownRows:
 
 def _build_ripgrep_command(engine: str, job: _SearchJob, options: Iterable[str]) -> list[str]:
     command = [engine, *_RG_OPTIONS, *options]
-    if job.glob and "/" not in job.glob and job.glob[0] != "!":
+    if _NAMES.fullmatch(job.glob):
         # A type narrows what is searched; a glob would also bring back what git ignores.
         command += ["--type-add", f"wanted:{job.glob}", "--type", "wanted"]
     where = f"./{job.name}"
@@ -355,16 +409,13 @@ def _is_plain(folder: int) -> bool:
 def _build_walker_command(job: _SearchJob, hidden: Iterable[str]) -> list[str]:
     from hermes.tools import walker
 
-    glob = PathGlob(job.glob or "**")
     given = walker.FileSearchJob(
         pattern=job.pattern if job.mode != "list" else "",
         folder=job.folder,
         name=job.name,
         root=job.root,
         hidden=[(status.st_dev, status.st_ino) for status in map(_read_status, hidden) if status is not None],
-        glob=glob.regex,
-        by_path=glob.is_about_paths,
-        turned=glob.is_negated,
+        glob=job.globs.regex,
         mode=job.mode,
         context=job.context,
         parent=os.getpid(),

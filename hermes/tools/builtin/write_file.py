@@ -36,7 +36,8 @@ def _write_text(target: str, display_path: str, content: str, ctx: ToolContext) 
     like, existed = _read_existing(target, display_path, ctx)
     content = ctx.restore_secrets(content, like.text)
     text = content.replace("\r\n", "\n") if like.newline == "\r\n" else content
-    data = files.encode_text_file(msgspec.structs.replace(like, text=text))
+    newline = like.newline if like.newline == "\r\n" else "\n"  # a lone carriage return is seldom meant as a line end
+    data = files.encode_text_file(msgspec.structs.replace(like, text=text, newline=newline, is_mixed=False))
     real = files.save_file(target, display_path, data, ctx)
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     said = f"{'Replaced' if existed else 'Created'} {display_path}: {len(data)} bytes, {lines} lines."
