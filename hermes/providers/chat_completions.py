@@ -4,6 +4,9 @@ Source: the OpenAI API reference, chapter Chat Completions, and the vendors' own
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
 
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import FinishReason, ImagePart, Message, Origin, ReasoningPart, Role, TextPart
@@ -84,7 +87,7 @@ class ChatCompletionsWire:
         head |= e.build_sampling_members(frame, endpoint)
         head |= _effort_members(frame, endpoint)
         if frame.tools:
-            head["tools"] = [_tool_definition(tool) for tool in frame.tools]
+            head["tools"] = _encode_tools(frame.tools)
         system = (
             e.encode_json({"role": "system", "content": _system_content(frame.system, endpoint)})
             if frame.system
@@ -109,6 +112,12 @@ def _effort_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, e.Json]:
     if quirks.effort != "reasoning":
         return {quirks.effort: effort}
     return {quirks.effort: {"effort": effort} if tokens is None else {"max_tokens": tokens}}
+
+
+@lru_cache(maxsize=16)
+def _encode_tools(tools: tuple[ToolSchema, ...]) -> msgspec.Raw:
+    """Return the tools as JSON; they are the same in every request of an epoch."""
+    return msgspec.Raw(e.encode_json([_tool_definition(tool) for tool in tools]))
 
 
 def _tool_definition(tool: ToolSchema) -> dict[str, e.Json]:
@@ -242,7 +251,7 @@ class ChatDecoder:
 
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next chunk."""
-        if event.data.strip() == "[DONE]":
+        if event.data[:1] != "{" and event.data.strip() == "[DONE]":
             self._ended = True
             return []
         chunk = d.parse_event(event.data)
@@ -257,11 +266,13 @@ class ChatDecoder:
         if finish == "error":
             raise WireError("The provider broke the answer off with the finish reason `error`.", code="error")
         self._finish = finish or self._finish
-        self._ended = self._ended or d.get_text(chunk, "object") == "chat.completion"
+        self._ended = self._ended or chunk.get("object") == "chat.completion"
         return deltas
 
     def _take_usage(self, chunk: d.Table, choice: d.Table) -> None:
         """Take the usage from the chunk, its choice (Moonshot) or `x_groq`; the last report counts."""
+        if "usage" not in chunk and "usage" not in choice and "x_groq" not in chunk:
+            return
         usage = d.get_object(chunk, "usage") or d.get_object(choice, "usage")
         usage = usage or d.get_object(d.get_object(chunk, "x_groq"), "usage")
         if usage:
@@ -306,26 +317,25 @@ class ChatDecoder:
         elif isinstance(content, list):
             thought, text = _split_content_chunks(content)
             reasoning += thought
-        shown = self._reasoning.add_piece(reasoning)
-        if shown:
+        if "refusal" in delta:
+            text += d.get_text(delta, "refusal")
+        if reasoning and (shown := self._reasoning.add_piece(reasoning)):
             deltas.append(ReasoningDelta(text=shown))
-        shown = self._text.add_piece(text + d.get_text(delta, "refusal"))
-        if shown:
+        if text and (shown := self._text.add_piece(text)):
             deltas.append(TextDelta(text=shown))
-        for call in d.get_objects(delta, "tool_calls"):
-            deltas += self._apply_call_delta(call)
+        if "tool_calls" in delta:
+            for call in d.get_objects(delta, "tool_calls"):
+                deltas += self._apply_call_delta(call)
         return deltas
 
     def _read_reasoning(self, delta: d.Table) -> str:
         """Return the new reasoning of a delta. Vendors that send it in two fields at once mean it once."""
-        details = d.get_objects(delta, "reasoning_details")
         text = ""
-        for detail in details:
+        for detail in d.get_objects(delta, "reasoning_details") if "reasoning_details" in delta else ():
             self._add_detail(dict(detail))
             text += d.get_text(detail, "text") + d.get_text(detail, "summary")
         for kind in ("reasoning_content", "reasoning"):
-            named = d.get_text(delta, kind)
-            if named:
+            if kind in delta and (named := d.get_text(delta, kind)):
                 self._reasoning_kind = self._reasoning_kind or kind
                 return named
         return text
