@@ -15,6 +15,7 @@
 # make load           bursts of 1 to 1,000 users on the API server (PEER=... for another program beside it; 10 minutes)
 # make tools         what calls of tools cost: reading, changing, searching, `true` in the sandbox, marks (5 minutes)
 # make many           what a turn costs with one to a thousand sessions in one process
+# make search-oracle  5,000 generated searches against SQLite's own full-text search (10 seconds; COUNT=100000 SEED=7)
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
 # make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
@@ -36,7 +37,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test test-fast check compiled matrix faults torture resume-race writers file-kills edits globs stops escapes backends fuzz cap-race bench tools many recall talk \
+.PHONY: run test test-fast check compiled matrix faults torture resume-race writers file-kills edits globs stops escapes \
+  backends fuzz cap-race bench tools many recall search-oracle talk \
   cron-year cron-fields ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -86,6 +88,9 @@ matrix: $(VENV)/dev.stamp
 
 faults: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.fault_runner --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
+
+search-oracle: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.search_oracle --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
 
 fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.fuzz analyser --minutes $(or $(MINUTES),30)

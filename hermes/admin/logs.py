@@ -13,9 +13,11 @@ from msgspec import Struct
 from hermes.config.home import HermesHome
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
+from hermes.sessions.turn_log import FILE_NAME, OLD_FILE_NAME
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
-_LOG_FILES = ("errors.old.log", "errors.log")
+_LOG_FILES = ("errors.old.log", OLD_FILE_NAME, "errors.log", FILE_NAME)
+_FOLLOWED = ("errors.log", FILE_NAME)
 _HEAD = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) (?P<pid>\d+) (?P<level>[A-Z]+) (?P<source>\S+): (?P<text>.*)"
 )
@@ -79,17 +81,17 @@ def read_log(home: HermesHome, log_filter: LogFilter, count: int) -> list[LogEnt
 
 
 async def follow_log(home: HermesHome, log_filter: LogFilter) -> AsyncIterator[LogEntry]:
-    """Yield entries that are written from now on, without an end. A rotated file is followed on."""
-    file = home.logs / _LOG_FILES[1]
-    tail = LogTail(file)
+    """Yield entries that are written from now on, without an end. Rotated files are followed on."""
+    tails = [LogTail(home.logs / name) for name in _FOLLOWED]
     try:
         while True:
-            for entry in parse_entries(tail.read_new_lines(), "errors"):
-                if log_filter.matches_entry(entry):
-                    yield entry
+            lines = [line for tail in tails for line in tail.read_new_lines()]
+            for entry in filter(log_filter.matches_entry, parse_entries(lines, "errors")):
+                yield entry
             await asyncio.sleep(_POLL)
     finally:
-        tail.close()
+        for tail in tails:
+            tail.close()
 
 
 def parse_entries(lines: Iterable[str], source: str) -> Iterator[LogEntry]:

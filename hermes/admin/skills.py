@@ -1,19 +1,25 @@
 """The skills of a session, and the operations on skills that every front-end shares."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from hermes.admin.config import change_settings
 from hermes.admin.home_services import open_home_services
 from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome
+from hermes.config.load import load_settings
 from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_
+from hermes.plugins import suggest_name
 from hermes.sessions.app import App
 from hermes.sessions.features.skills import build_skills
-from hermes.skills.catalog import Skill
+from hermes.skills.catalog import Skill, normalize_skill_name
 from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files
 from hermes.skills.skill_library import SkillChange, SkillLibrary
@@ -27,11 +33,20 @@ if TYPE_CHECKING:
 _APPLIED_STATES = (RevisionState.APPLIED, RevisionState.UNDONE)
 
 
+class SkillSwitch(Struct, frozen=True):
+    """The skills that were switched, those that were so already, and the file that says so."""
+
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    file: str
+
+
 class SkillAdmin:
     """Operations of a person on skills; returns plain rows and lines for a front-end to show."""
 
-    def __init__(self, skills: SkillLibrary, web: WebAccess | None = None) -> None:
+    def __init__(self, skills: SkillLibrary, home: HermesHome, web: WebAccess | None = None) -> None:
         self.skills = skills
+        self._home = home
         self._web = web
 
     async def usable_names(self) -> list[str]:
@@ -115,6 +130,28 @@ class SkillAdmin:
         reason = N_("installed from {source}, sha256 {sha256}", source=package.source, sha256=package.sha256)
         return await self._apply_change(package.name, package.files, RevisionAuthor.IMPORT, reason)
 
+    async def switch_skills(self, names: Sequence[str], *, on: bool) -> SkillSwitch:
+        """Enable or disable skills by `skills.disabled` of `config.yaml`, from the next start on.
+
+        Raises NotFoundError for a name that no skill has, UsageError and ConfigError when the file cannot be changed.
+        """
+        disabled = [normalize_skill_name(name) for name in load_settings(self._home).settings.skills.disabled]
+        wanted = list(dict.fromkeys(map(normalize_skill_name, names)))
+        await self._check_known([name for name in wanted if name not in disabled])
+        changed = tuple(name for name in wanted if (name in disabled) is on)
+        if changed:
+            after = [name for name in disabled if name not in changed] if on else [*disabled, *changed]
+            await asyncio.to_thread(change_settings, self._home, {("skills", "disabled"): after})
+        return SkillSwitch(changed, tuple(name for name in wanted if name not in changed), str(self._home.config_file))
+
+    async def _check_known(self, names: Sequence[str]) -> None:
+        known = {skill.name for skill in await asyncio.to_thread(self.skills.catalog.list_all)}
+        if unknown := next((name for name in names if name not in known), ""):
+            raise NotFoundError(
+                N_("There is no skill {name}.", name=repr(unknown[:80])),
+                suggest_name(unknown[:100], known) or "`hermes skills list` shows them.",
+            )
+
     async def remove_skill(self, name: str) -> Plain:
         """Remove one of the user's own skills; `rollback_skill` restores it."""
         known = await asyncio.to_thread(self.skills.catalog.list_all)
@@ -125,7 +162,8 @@ class SkillAdmin:
             )
         if skill.tier != "own":
             raise UsageError(
-                N_("{name} is {tier}.", name=name, tier=skill.tier), "Name it in `skills.disabled` in config.yaml."
+                N_("{name} is {tier}.", name=name, tier=skill.tier),
+                N_("`hermes skills disable {name}` leaves it out.", name=name),
             )
         return await self._apply_change(name, None, RevisionAuthor.PERSON, "removed")
 
@@ -174,7 +212,7 @@ class SkillAdmin:
 def skill_admin(app: App) -> SkillAdmin:
     """Return what a person can do with the skills of a process's home."""
     on = app.services
-    return SkillAdmin(build_skills(on.home, on.settings, on.environ, on.store))
+    return SkillAdmin(build_skills(on.home, on.settings, on.environ, on.store), on.home)
 
 
 @asynccontextmanager
@@ -185,7 +223,9 @@ async def open_skill_admin(environ: Mapping[str, str]) -> AsyncIterator[SkillAdm
         skills = build_skills(on.home, on.settings, whole, on.store)
         await skills.settle_interrupted()
         private = on.settings.security.allow_private_urls
-        yield SkillAdmin(skills, WebAccess(environ=whole, private=private, ca_file=on.settings.model.ca_bundle))
+        yield SkillAdmin(
+            skills, on.home, WebAccess(environ=whole, private=private, ca_file=on.settings.model.ca_bundle)
+        )
 
 
 def skill_row(skill: Skill) -> Plain:

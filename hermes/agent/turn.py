@@ -130,6 +130,8 @@ class TurnState(Struct):
     taint: Taint
     redact_message: Callable[[Message], Message]
     """Takes the secrets out of a message; what it returns is emitted as it is."""
+    started_at: float = 0.0
+    """The clock's monotonic seconds when this process began it."""
     resumed: "ResumedTurn | None" = None
     """What is known of this turn when its first process died."""
     messages: list[Message] = field(default_factory=list)

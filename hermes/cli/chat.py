@@ -86,7 +86,8 @@ def load_full_chat_settings(args: argparse.Namespace, environ: Mapping[str, str]
         return None
     from hermes.config.load import load_settings
 
-    settings = load_settings(locate_home(environ)).settings
+    ignored = args.safe_mode or args.ignore_user_config
+    settings = load_settings(locate_home(environ), ignored=ignored).settings
     return None if settings.display.plain else settings
 
 
@@ -94,7 +95,8 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
     """Run the full-screen chat: the banner first, then the input line, then what sessions need."""
     from hermes import __version__
 
-    options = structs.replace(build_app_options(args), reviews=True)
+    options = build_app_options(args)
+    options = structs.replace(options, reviews=options.remembers)
     _print_banner(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
     model = settings.model
     if not (model.default or model.provider or model.base_url or args.model or args.provider or args.base_url):

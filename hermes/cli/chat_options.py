@@ -4,6 +4,8 @@ import argparse
 import os
 import sys
 
+from msgspec import structs
+
 from hermes.cli.parser import CommandParser
 from hermes.core.errors import UsageError
 from hermes.core.usage import is_amount
@@ -63,6 +65,15 @@ def build_chat_parser(program: str) -> CommandParser:
     root_parser.add_argument(
         "--share-home", action="store_true", help="agree that this home is shared with another program"
     )
+    root_parser.add_argument(
+        "--ignore-user-config", action="store_true", help="use the defaults in place of config.yaml; keys of .env stay"
+    )
+    root_parser.add_argument(
+        "--ignore-rules", action="store_true", help="leave out context files (AGENTS.md), SOUL.md and memory"
+    )
+    root_parser.add_argument(
+        "--safe-mode", action="store_true", help="both of these: nothing of yours but keys, no plug-ins, no MCP servers"
+    )
     return root_parser
 
 
@@ -85,7 +96,7 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
     if args.max_turns is not None and args.max_turns < 1:
         raise UsageError("--max-turns must be above zero.")
     _check_spending_caps(args)
-    return SessionOptions(
+    options = SessionOptions(
         model=args.model,
         provider=args.provider,
         base_url=args.base_url,
@@ -97,6 +108,14 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
         share_home=args.share_home,
         cwd=cwd,
     )
+    return _leave_out(options, args)
+
+
+def _leave_out(options: SessionOptions, args: argparse.Namespace) -> SessionOptions:
+    """Return the options without what the person has set up, as far as the command line says so."""
+    if args.safe_mode or args.ignore_rules:
+        options = structs.replace(options, skip_context_files=True, skip_identity=True, remembers=False)
+    return structs.replace(options, ignore_config=True) if args.safe_mode or args.ignore_user_config else options
 
 
 def _check_spending_caps(args: argparse.Namespace) -> None:

@@ -79,6 +79,7 @@ class TerminalCommandContext(ABC):
     """
 
     surface = Surface.TERMINAL
+    chat = None
 
     def __init__(self, app: "App", asker: "ApprovalAsker | None", view: Callable[[Event], None]) -> None:
         self.app = app

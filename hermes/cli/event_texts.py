@@ -23,6 +23,11 @@ _MAX_MESSAGE_LENGTH = 100
 _PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 1, ToolProgress.VERBOSE: 12}
 
 
+def format_caching(kept: str) -> str:
+    """Return the line about a provider that caches what requests have in common, and for how long (`5m`)."""
+    return tr("Prompt caching: on ({time})", time=kept)
+
+
 def describe_event(event: Event) -> tuple[str, str] | None:
     """Return what is to be said about an event as a style (`notice`, `warning`, `error`) and a text; None for an event
     that is shown in another way, or not at all. Lines and columns are the caller's.

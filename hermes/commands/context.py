@@ -97,6 +97,17 @@ class Terminal(Protocol):
         ...
 
 
+class ChatControls(Protocol):
+    """What only a chat on a platform can do."""
+
+    async def set_home(self) -> str:
+        """Make this chat the one to which jobs and notices of its account go; return its name as a target.
+
+        Raises UsageError, ConfigError where the settings cannot be changed.
+        """
+        ...
+
+
 class CommandContext(Protocol):
     """The context of a slash command: one chat of a front-end. Text is shown without its control sequences."""
 
@@ -128,6 +139,11 @@ class CommandContext(Protocol):
     @property
     def terminal(self) -> Terminal | None:
         """The features of a terminal; None elsewhere."""
+        ...
+
+    @property
+    def chat(self) -> ChatControls | None:
+        """The features of a chat on a platform; None elsewhere."""
         ...
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:

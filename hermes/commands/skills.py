@@ -18,13 +18,13 @@ from hermes.commands.verb import (
     rows_result,
     slash_command,
 )
-from hermes.core.encoding import Plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.admin.skills import SkillAdmin
+    from hermes.admin.skills import SkillAdmin, SkillSwitch
 
 
 @asynccontextmanager
@@ -144,6 +144,30 @@ async def rollback_skill(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
     return _change_result(await admin.rollback_skill(call.args.name, call.args.number))
 
 
+_NAMES = argument("names", nargs="+", metavar="name", help="the skills")
+
+
+@SKILLS.admin_action("enable", "use skills that were disabled again", JSON_OPTION, _NAMES, in_chats=True)
+async def enable_skills(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
+    """Use skills again that were disabled."""
+    return _switch_result(await admin.switch_skills(call.args.names, on=True), tr("enabled"))
+
+
+@SKILLS.admin_action("disable", "leave skills out, whoever brought them", JSON_OPTION, _NAMES, in_chats=True)
+async def disable_skills(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
+    """Leave skills out without removing them."""
+    return _switch_result(await admin.switch_skills(call.args.names, on=False), tr("disabled"))
+
+
+def _switch_result(switch: "SkillSwitch", state: str) -> VerbResult:
+    lines = [tr("{name} is {state} already.", name=name, state=state) for name in switch.unchanged]
+    if switch.changed:
+        names = ", ".join(switch.changed)
+        said = tr("{names}: {state}, from the next start on ({file}).", names=names, state=state, file=switch.file)
+        lines.insert(0, said)
+    return VerbResult(to_plain(switch), [escape_unseen_characters(line) for line in lines])
+
+
 @SKILLS.admin_action("remove", "remove a skill of your own; rollback restores it", _NAME)
 async def remove_skill(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
     """Remove one of the person's own skills."""
@@ -254,9 +278,12 @@ COMMANDS.append(
     slash_command(
         SKILLS,
         about=N_("what the agent can look up; decide on changes that wait"),
-        usage=N_("[pending|diff|approve|reject|view|log|rollback] [which]"),
+        usage=N_("[pending|diff|approve|reject|view|log|rollback|enable|disable] [which]"),
         group=CommandGroup.KNOWLEDGE,
-        takes=N_("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME."),
+        takes=N_(
+            "/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME, enable NAME,"
+            " disable NAME."
+        ),
         outside=N_("Skills are installed and removed outside of a chat."),
         complete=_complete_name,
     )

@@ -67,11 +67,13 @@ class _CachedDocument(msgspec.Struct):
     document: dict[str, object]
 
 
-def load_settings(home: HermesHome) -> LoadedSettings:
-    """Return the settings of this home; defaults where there is no file. Variables that stand for settings go before
-    the file. Raises ConfigError that names the file and line, or the variable.
+def load_settings(home: HermesHome, *, ignored: bool = False) -> LoadedSettings:
+    """Return the settings of this home; defaults where there is no file, and with `ignored` whatever it holds.
+
+    Variables that stand for settings go before the file. Raises ConfigError that names the file and line, or the
+    variable.
     """
-    document = read_document(home)
+    document = {} if ignored else read_document(home)
     loaded = settings_from_document(document, home.config_file)
     variables = select_setting_variables(merge_dotenv(home.setting_variables, home.env_file))
     return _apply_variables(document, variables, home.config_file) if variables else loaded
@@ -128,7 +130,8 @@ def settings_from_document(document: dict[str, object], file: Path) -> LoadedSet
     _check_numbers(settings, file)
     _check_strategies(settings, file)
     settings = structs.replace(settings, compression=_clamp_compression(settings.compression, warnings))
-    return LoadedSettings(settings=settings, warnings=tuple(warnings))
+    unused = tuple(sorted(key for key in document if key in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__))
+    return LoadedSettings(settings=settings, warnings=tuple(warnings), unused=unused)
 
 
 def select_known_keys(document: Mapping[str, object]) -> dict[str, object]:

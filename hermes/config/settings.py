@@ -432,6 +432,8 @@ class MemorySettings(Struct, frozen=True):
     """One more memory beside these files: `recall`, or one that an installed package offers."""
     provider_timeout: Seconds = 5.0
     """Seconds that a call of it may take; looking something up has two at the most."""
+    search_profiles: tuple[str, ...] = ()
+    """Other profiles of yours whose conversations the agent may search (`session_search` with `profile`)."""
 
 
 class CompressionSettings(Struct, frozen=True):
@@ -540,3 +542,5 @@ class LoadedSettings(Struct, frozen=True):
 
     settings: Settings
     warnings: tuple[str, ...] = field(default=())
+    unused: tuple[str, ...] = ()
+    """Sections that agents of this family know and this version does not act on."""

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from hermes.context.engine import (
     ASSUMED_WINDOW,
     Compaction,
+    CompactionPreview,
     CompactionRequest,
     CompactionTrigger,
     ContextLoad,
@@ -29,8 +30,10 @@ from hermes.context.pins import (
     collect_paths,
     collect_statements,
     estimate_message_tokens,
+    estimate_tokens,
     find_instructions,
     find_middle,
+    find_turn_start,
     fit_statements,
 )
 from hermes.context.summary import SummaryNotes, SummaryRequest, cut_at_line, summarize_messages
@@ -269,6 +272,7 @@ _ENOUGH_CLEARED = 0.6
 _CRITICAL_SHARE = 0.9
 """The share of the window from which on waiting is no choice."""
 _MIN_NOTES_TOKENS = 2_000
+_NOTHING_OLDER = N_("There is nothing older that could be condensed.")
 
 
 class CompactionMemo(Struct, frozen=True):
@@ -321,13 +325,34 @@ class Condenser:
     async def compress(self, occasion: CompactionRequest, emit: Emit) -> Compaction | NoCompaction:
         """Clear old results if that is enough, else condense the middle."""
         plan, cleared, freed = await asyncio.to_thread(self._plan_clearing, occasion)
-        if cleared and sum(plan.sizes) - freed <= _ENOUGH_CLEARED * plan.content_limit:
+        if _is_clearing_enough(plan, cleared, freed, occasion):
             count = len(cleared)
             said = f"{count} old tool {'output was' if count == 1 else 'outputs were'} cleared; the originals are kept."
             return Compaction(changes=cleared, memo=occasion.memo, notice=said)
         if not plan.originals or plan.start == plan.end:
+            if occasion.wish.is_given:
+                return NoCompaction(_NOTHING_OLDER)
             return await asyncio.to_thread(self._shorten_large_results, plan, occasion)
         return await self._condense_middle(plan, occasion, emit)
+
+    async def preview(self, occasion: CompactionRequest) -> CompactionPreview | NoCompaction:
+        """Return what `compress` would change. No model is asked."""
+        plan, cleared, freed = await asyncio.to_thread(self._plan_clearing, occasion)
+        before = sum(plan.sizes)
+        if _is_clearing_enough(plan, cleared, freed, occasion):
+            return CompactionPreview(before=before, after=before - freed, cleared=len(cleared))
+        covered = plan.sizes[plan.start : plan.end]
+        if not plan.originals or not covered:
+            return NoCompaction(_NOTHING_OLDER)
+        pins = await asyncio.to_thread(self._collect_pins, plan, _decode_memo(occasion.memo))
+        record = estimate_tokens(pins[0].render_pins(plan.originals[0].id, plan.originals[-1].id)) + plan.notes_budget
+        return CompactionPreview(
+            before=before,
+            after=before - sum(covered) + min(record, sum(covered)),
+            messages=len(covered),
+            first=plan.active[plan.start].id,
+            last=plan.active[plan.end - 1].id,
+        )
 
     def _plan_clearing(self, occasion: CompactionRequest) -> tuple[CompactionPlan, tuple[MessageReplacement, ...], int]:
         """Plan the compaction; return the plan, the results that can be cleared, and the tokens that this saves."""
@@ -358,6 +383,8 @@ class Condenser:
             most=int(0.6 * room),
         )
         start, end = find_middle(active, sizes, kept, occasion.replacement_ids)
+        if occasion.wish.kept_turns is not None:
+            start, end = 0, find_turn_start(active, occasion.wish.kept_turns)
         covered = sum(sizes[start:end])
         ceiling = max(min(window // 20, settings.summary_max_tokens), min(_MIN_NOTES_TOKENS, window // 8))
         return CompactionPlan(
@@ -424,6 +451,7 @@ class Condenser:
             previous_notes=before,
             statements=await asyncio.to_thread(collect_statements, plan.originals, memo.finished),
             hints=await occasion.remember([row.message for row in fresh]),
+            topic=occasion.wish.topic,
             newest_message=next((one.text for one in reversed(collect_statements(plan.active[plan.end :]))), ""),
             budget=plan.notes_budget,
             window=occasion.load.window or ASSUMED_WINDOW,
@@ -470,13 +498,21 @@ class Condenser:
     def _shorten_large_results(self, plan: CompactionPlan, occasion: CompactionRequest) -> Compaction | NoCompaction:
         """Cut the middles of results that are too large for the window, when nothing else can be condensed."""
         if occasion.trigger is CompactionTrigger.PREFLIGHT:
-            return NoCompaction("There is nothing older that could be condensed.")
+            return NoCompaction(_NOTHING_OLDER)
         changes = shorten_long_results(plan.active, max(1_000, plan.content_limit), plan.lookup)
         if not changes or _count_freed_tokens(plan, changes) < sum(plan.sizes) // 10:
-            return NoCompaction("There is nothing older that could be condensed.")
+            return NoCompaction(_NOTHING_OLDER)
         return Compaction(
             changes=changes, memo=occasion.memo, notice="Long tool outputs were shortened; the originals are kept."
         )
+
+
+def _is_clearing_enough(
+    plan: CompactionPlan, cleared: Sequence[MessageReplacement], freed: int, occasion: CompactionRequest
+) -> bool:
+    """Return whether the conversation is short enough without old results; not where the person wants it otherwise."""
+    short = sum(plan.sizes) - freed <= _ENOUGH_CLEARED * plan.content_limit
+    return bool(cleared) and short and not occasion.wish.is_given
 
 
 def _find_previous_notes(occasion: CompactionRequest) -> str:

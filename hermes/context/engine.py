@@ -53,6 +53,37 @@ class ContextLoad(Struct, frozen=True):
     """The part of `estimated` that the system prompt and the tools take."""
 
 
+class CompactionWish(Struct, frozen=True, kw_only=True):
+    """How the person wants a conversation to be condensed; without fields it is left to the engine."""
+
+    kept_turns: int | None = None
+    """The newest turns that stay as they are, while everything before them is condensed."""
+    topic: str = ""
+    """What the notes should say most about."""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything is wanted."""
+        return self.kept_turns is not None or bool(self.topic)
+
+
+NO_WISH = CompactionWish()
+
+
+class CompactionPreview(Struct, frozen=True, kw_only=True):
+    """What a compaction would do. Tokens are estimates, of the messages alone."""
+
+    before: int
+    after: int
+    messages: int = 0
+    """Messages that a record with notes would replace."""
+    first: int = 0
+    last: int = 0
+    """The numbers of the first and the last of them."""
+    cleared: int = 0
+    """Old results that would be cleared, where that is enough."""
+
+
 class CompactionRequest(Struct, frozen=True, kw_only=True):
     """Everything that an engine decides from. Rows are in the order of the conversation."""
 
@@ -68,6 +99,8 @@ class CompactionRequest(Struct, frozen=True, kw_only=True):
     """The running turn."""
     searchable: bool = False
     """Whether the model has `session_search`, and so can look at the originals itself."""
+    wish: CompactionWish = CompactionWish()
+    """How the person wants it, with `CompactionTrigger.ASKED`."""
     remember: Callable[[Sequence[Message]], Awaitable[str]]
     """Called with the messages that are about to be covered, before a model is asked: memory keeps what it
     wants of them, and returns what the summary should not lose.
@@ -127,6 +160,15 @@ class ContextEngine(Protocol):
 
     def tools(self) -> Sequence[Tool]:
         """Return the engine's own tools; deferred ones cost nothing in the fixed array."""
+        ...
+
+
+@runtime_checkable
+class PreviewingEngine(Protocol):
+    """An engine that can say beforehand what it would do; others need not."""
+
+    async def preview(self, occasion: CompactionRequest) -> CompactionPreview | NoCompaction:
+        """Return what `compress` would change. No model is asked, and nothing changes."""
         ...
 
 

@@ -73,6 +73,13 @@ def find_middle(
     return (start, end) if start < end else (end, end)
 
 
+def find_turn_start(rows: Sequence[StoredMessage], turns: int) -> int:
+    """Return where the last `turns` turns begin; 0 where there are not more than that."""
+    ids = [row.turn_id for row in rows]
+    starts = [place for place, one in enumerate(ids) if one is not None and (not place or ids[place - 1] != one)]
+    return starts[-turns] if 0 < turns <= len(starts) else 0 if turns else len(rows)
+
+
 def _is_group_boundary(rows: Sequence[StoredMessage], place: int) -> bool:
     """Return whether a cut before this place leaves every call with its results."""
     return place >= len(rows) or rows[place].message.role is not Role.TOOL

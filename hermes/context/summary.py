@@ -81,6 +81,8 @@ class SummaryRequest(Struct, frozen=True, kw_only=True):
     statements: Sequence[UserStatement]
     hints: str
     """What memory asks not to lose."""
+    topic: str = ""
+    """What the person wants the notes to say most about."""
     newest_message: str
     """The user's newest message, which is not condensed."""
     budget: int
@@ -204,6 +206,11 @@ def _build_prompt(material: str, before: str, request: SummaryRequest, budget: i
         pieces.append(f"{_UPDATE}\n<notes {mark}>\n{before}\n</notes {mark}>")
     if request.hints:
         pieces.append(f"Memory asks that this is not lost:\n<memory {mark}>\n{request.hints}\n</memory {mark}>")
+    if request.topic:
+        pieces.append(
+            "The user wants to go on with this: keep everything about it in detail, and be brief about the rest.\n"
+            f"<topic {mark}>\n{truncate_middle(request.topic, _NOW)}\n</topic {mark}>"
+        )
     listed = "\n".join(
         f"[{one.number}] {to_one_line(one.text, _LISTED)}" for one in request.statements[-_MAX_LISTED:] if not one.done
     )

@@ -15,6 +15,8 @@ class Sampling(Struct, frozen=True, omit_defaults=True):
     top_p: float | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
+    reasoning_tokens: int | None = None
+    """The tokens that reasoning may take; where a provider takes no number, the nearest effort is sent."""
     ceiling: bool = False
     """True if `max_tokens` may not be raised, not even to fit a thinking budget; never stored."""
 

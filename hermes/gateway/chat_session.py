@@ -58,6 +58,7 @@ from hermes.gateway.people import find_working_folder
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
 from hermes.gateway.stream_renderer import StreamRenderer, StreamTarget
 from hermes.gateway.telemetry import Telemetry
+from hermes.gateway.text.split import split_text
 from hermes.i18n.formats import format_duration
 from hermes.i18n.messages import N_, localize, tr
 from hermes.ipc.remote_session import RemoteSession
@@ -569,11 +570,21 @@ class ChatSession:
                 await actor.compress()
 
     async def send_note(self, text: str) -> None:
-        """Send a message in Hermes' own name."""
-        if text.strip():
-            key = f"note:{new_queued_message_id()}"
-            message = Outgoing(place=self.place, text=text, key=key)
-            await self.enqueue([OutboxItem(key=key, message=message, session_id=self.actor.session_id)])
+        """Send a message in Hermes' own name, in pieces where the platform takes no longer ones."""
+        pieces = (
+            [text] if self.account.can.measure(text) <= self.account.can.limit else split_text(text, self.account.can)
+        )
+        name = new_queued_message_id()
+        keyed = {f"note:{name}" + (f":{number}" if number else ""): piece for number, piece in enumerate(pieces)}
+        items = [
+            OutboxItem(
+                key=key, message=Outgoing(place=self.place, text=piece, key=key), session_id=self.actor.session_id
+            )
+            for key, piece in keyed.items()
+            if piece.strip()
+        ]
+        if items:
+            await self.enqueue(items)
 
     async def enqueue(self, items: Sequence[OutboxItem]) -> None:
         """Put messages of this chat into the outbox."""

@@ -1,8 +1,12 @@
 """Slash commands in chats: who may use which, and the context in which the commands of all front ends run there."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
+from msgspec import structs
+
+from hermes.admin.config import change_settings
 from hermes.admin.people.identity import PersonIdentity, PersonRole
 from hermes.commands.command import CommandRegistry
 from hermes.commands.context import MenuOption, PostMode, Surface
@@ -23,7 +27,7 @@ ANSWER_SECONDS = 300.0
 """How long a command's menu waits for its answer."""
 _YES, _NO = N_("Yes"), N_("No")
 _OWNER_COMMANDS = frozenset(
-    {"sessions", "resume", "search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot"}
+    {"sessions", "resume", "search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome"}
 )
 """Commands that look into everybody's sessions, jobs and questions, or change what the owner relies on."""
 _USER_COMMANDS = frozenset(
@@ -70,6 +74,23 @@ def can_use_command(person: PersonIdentity, name: str) -> bool:
     return command.name in (_USER_COMMANDS if person.role is PersonRole.USER else _GUEST_COMMANDS)
 
 
+class HomeChat:
+    """Makes a chat the home chat of its account, in the settings and in this process."""
+
+    def __init__(self, chat_session: ChatSession) -> None:
+        self._chat_session = chat_session
+
+    async def set_home(self) -> str:
+        """Make this chat, or thread, the one to which jobs and notices of its account go; return it as a target."""
+        account, place = self._chat_session.account, self._chat_session.place
+        home = ":".join(one for one in (place.chat, place.thread) if one)
+        changes: dict[tuple[str, ...], object] = {("platforms", account.name, "home"): home}
+        await asyncio.to_thread(change_settings, self._chat_session.app.services.home, changes)
+        plan = account.plan
+        account.plan = structs.replace(plan, settings=structs.replace(plan.settings, home=home))
+        return f"{account.name}:{home}"
+
+
 class ChatCommandContext:
     """The command context in a chat. A command's output is one message, sent when it asks something and when it is
     done.
@@ -87,6 +108,7 @@ class ChatCommandContext:
         self._pool = pool
         self._chat_session = chat_session
         self._person = person
+        self.chat = HomeChat(chat_session)
         self._lines: list[str] = []
         self._posts: list[Callable[[], Awaitable[None]]] = []
 

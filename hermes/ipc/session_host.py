@@ -76,6 +76,7 @@ class RemoteCommandContext:
     """A command context whose user is at another process."""
 
     surface = Surface.CHAT
+    chat = None
     terminal = None
 
     def __init__(

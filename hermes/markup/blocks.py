@@ -128,6 +128,11 @@ class Containers:
         last = self.last
         return last is None or indent >= last.column + ITEM_INDENT
 
+    def is_code_indent(self, indent: int) -> bool:
+        """Return whether a line with this indent is code, or goes on with a paragraph: whatever it begins with."""
+        place = self._depth_at(indent)
+        return indent >= (self._levels[place - 1].content if place else 0) + 4
+
     def leave_items(self, indent: int) -> None:
         """Close the items that a line with this indent does not belong to."""
         self.keep_outermost(self._depth_at(indent))
@@ -447,15 +452,17 @@ class BlockSplitter:
     def _take_heading_or_rule(self, line: str, stripped: str) -> bool:
         """Take a line that is a heading, underlines the one above it, or is a rule; return whether it was."""
         first = stripped[0]
-        if first == "#" and (match := _HEADING.match(stripped)):
+        if first not in "#-=*_" or self._around.is_code_indent(measure_indent(line)):
+            return False
+        if match := _HEADING.match(stripped):
             self._emit_line_block(line, BlockKind.HEADING, match[2] or "", level=len(match[1]))
             return True
-        below = first in "-=" and self._open is BlockKind.PARAGRAPH and len(self._lines) == 1
+        below = self._open is BlockKind.PARAGRAPH and len(self._lines) == 1
         if below and _UNDERLINE.match(stripped) and self._around.includes_indent(measure_indent(line)):
             words, self._open, self._size = self._lines.pop(), None, 0
             self._emit_block(BlockKind.HEADING, words, level=1 if first == "=" else 2)
             return True
-        if first in "-*_" and _RULE.match(stripped):
+        if _RULE.match(stripped):
             self._emit_line_block(line, BlockKind.RULE)
             return True
         return False

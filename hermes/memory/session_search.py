@@ -6,9 +6,13 @@ sources.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Literal
 
+from msgspec import Meta, Struct
+
+from hermes.core.errors import HermesError, ToolError
 from hermes.core.messages import Provenance, Role, Source
 from hermes.store.records import SearchHit, SearchQuery, SessionPreview, SessionRow, StoredMessage
 from hermes.store.store import Store
@@ -34,8 +38,30 @@ _CENTER_MESSAGE = 20_000
 _ROLES: Mapping[str, tuple[Role, ...]] = {"": (), **{role: (role,) for role in (Role.USER, Role.ASSISTANT, Role.TOOL)}}
 
 
-def build_session_search_tool(store: Store, *, person: str = "") -> Tool:
-    """Build the tool over this person's sessions; an empty `person` means the owner's."""
+OpenProfile = Callable[[str], AbstractAsyncContextManager[Store]]
+"""Opens the store of another profile of the owner's. Raises HermesError for one that may not be searched."""
+
+
+class SearchArguments(Struct, frozen=True, kw_only=True):
+    """What is asked of `session_search`."""
+
+    query: Annotated[str, Meta(description='Words, or a "phrase"; empty: list sessions.')] = ""
+    session_id: Annotated[str, Meta(description="Only this session; alone: its beginning and end.")] = ""
+    around_message_id: Annotated[int, Meta(description="Read around this message.")] = 0
+    role_filter: Annotated[
+        Literal["", "user", "assistant", "tool"], Meta(description="Only messages of this role.")
+    ] = ""
+    sort: Annotated[Literal["relevance", "newest", "oldest"], Meta(description="Order of what is found.")] = "relevance"
+    limit: Annotated[int, Meta(description="Sessions: at most 10.")] = 5
+    window: Annotated[int, Meta(description="Messages around it: at most 20.")] = 0
+    profile: Annotated[str, Meta(description="Another profile.")] = ""
+
+
+def build_session_search_tool(store: Store, *, person: str = "", open_profile: OpenProfile | None = None) -> Tool:
+    """Build the tool over this person's sessions; an empty `person` means the owner's.
+
+    Without `open_profile` no other profile can be searched.
+    """
 
     @tool(
         "session_search",
@@ -44,38 +70,45 @@ def build_session_search_tool(store: Store, *, person: str = "") -> Tool:
         cap=30_000,
         summary=lambda args: f"search the past: {args.get('query') or args.get('session_id') or 'newest sessions'}",
     )
-    async def session_search(
-        ctx: ToolContext,
-        query: Annotated[str, "Words to find; empty: list sessions."] = "",
-        session_id: Annotated[str, "Only this session; alone: its beginning and end."] = "",
-        around_message_id: Annotated[int, "Read the session around this message."] = 0,
-        role_filter: Annotated[Literal["", "user", "assistant", "tool"], "Only messages of this role."] = "",
-        sort: Annotated[Literal["relevance", "newest", "oldest"], "Order of what is found."] = "relevance",
-        limit: Annotated[int, "Sessions (at most 10), or messages before and after (at most 20)."] = 5,
-    ) -> ToolOutput:
+    async def session_search(ctx: ToolContext, arguments: SearchArguments) -> ToolOutput:
         """Search earlier conversations (all of them are kept), read on in one, or list them."""
-        if session_id and not await _belongs_to(store, session_id, person):
-            return ToolOutput(text=f"There is no session {to_one_line(session_id, 80)}.", failed=True, is_own_text=True)
-        if around_message_id:
-            return await _read_around(store, session_id, around_message_id, max(1, min(limit, MOST_AROUND)))
-        count = max(1, min(limit, MOST_SESSIONS))
-        if not query.strip():
-            return await _list_sessions(store, session_id, count, person)
-        search = SearchQuery(
-            query=query,
-            limit=_MAX_HITS,
-            newest=sort == "newest",
-            session=session_id or None,
-            roles=_ROLES[role_filter],
-            person=person,
-        )
-        own = () if session_id else (ctx.session_id, *await store.sessions.list_lineage(ctx.session_id))
-        hits = [hit for hit in await store.search.run_query(search) if hit.session_id not in own]
-        return await _group_hits(
-            store, hits, (count, _HITS_OF_ONLY_SESSION if session_id else _HITS_OF_SESSION), oldest=sort == "oldest"
-        )
+        profile = arguments.profile.strip()
+        if not profile:
+            return await _search_store(store, arguments, person, ctx.session_id)
+        if person or open_profile is None:
+            return ToolOutput(text="No other profile can be searched here.", failed=True, is_own_text=True)
+        try:
+            async with open_profile(profile) as other:
+                return await _search_store(other, arguments, person, ctx.session_id)
+        except HermesError as error:
+            raise ToolError(error.message, error.hint) from error
 
     return session_search
+
+
+async def _search_store(store: Store, asked: SearchArguments, person: str, running: str) -> ToolOutput:
+    """Search one store; the session that runs is left out."""
+    session_id = asked.session_id
+    if session_id and not await _belongs_to(store, session_id, person):
+        return ToolOutput(text=f"There is no session {to_one_line(session_id, 80)}.", failed=True, is_own_text=True)
+    if asked.around_message_id:
+        window = max(1, min(asked.window or asked.limit, MOST_AROUND))
+        return await _read_around(store, session_id, asked.around_message_id, window)
+    count = max(1, min(asked.limit, MOST_SESSIONS))
+    if not asked.query.strip():
+        return await _list_sessions(store, session_id, count, person)
+    search = SearchQuery(
+        query=asked.query,
+        limit=_MAX_HITS,
+        newest=asked.sort == "newest",
+        session=session_id or None,
+        roles=_ROLES[asked.role_filter],
+        person=person,
+    )
+    own = () if session_id else (running, *await store.sessions.list_lineage(running))
+    hits = [hit for hit in await store.search.run_query(search) if hit.session_id not in own]
+    of_one = _HITS_OF_ONLY_SESSION if session_id else _HITS_OF_SESSION
+    return await _group_hits(store, hits, (count, of_one), oldest=asked.sort == "oldest")
 
 
 async def _belongs_to(store: Store, session_id: str, person: str) -> bool:

@@ -31,7 +31,6 @@ from hermes.providers.wire import Endpoint, ServerEvent, matches_model
 _FALLBACK_MAX_TOKENS = 16_384
 _TO_LAST_BLOCK = len("}]}")
 _LEAST_BUDGET = 1_024
-_THINKING_BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 24_576}
 _FINISH = {
     "end_turn": FinishReason.STOP,
     "stop_sequence": FinishReason.STOP,
@@ -118,11 +117,11 @@ def _reasoning_members(frame: EpochFrame, endpoint: Endpoint, head: dict[str, e.
     set_limit = head.get(quirks.max_tokens_field)
     limit = set_limit if isinstance(set_limit, int) else _FALLBACK_MAX_TOKENS
     members: dict[str, e.Json] = {quirks.max_tokens_field: limit}
-    effort = frame.sampling.reasoning_effort
+    effort = e.resolve_effort(frame)
     if not effort or effort == "none" or matches_model(endpoint.model, quirks.unreasoning_models):
         return members
     if matches_model(endpoint.model, quirks.budget_models):
-        budget = _THINKING_BUDGETS.get(effort, _THINKING_BUDGETS["medium"])
+        budget = frame.sampling.reasoning_tokens or e.REASONING_BUDGETS.get(effort, e.REASONING_BUDGETS["medium"])
         if frame.sampling.ceiling:
             return members | _thinking_under_limit(limit, budget)
         members["thinking"] = {"type": "enabled", "budget_tokens": budget}

@@ -85,9 +85,7 @@ class ChatCompletionsWire:
         if quirks.stream_usage:
             head["stream_options"] = {"include_usage": True}
         head |= e.build_sampling_members(frame, endpoint)
-        effort = frame.sampling.reasoning_effort
-        if effort and quirks.effort and not matches_model(endpoint.model, quirks.unreasoning_models):
-            head[quirks.effort] = {"effort": effort} if quirks.effort == "reasoning" else effort
+        head |= _effort_members(frame, endpoint)
         if frame.tools:
             head["tools"] = _encode_tools(frame.tools)
         system = (
@@ -104,6 +102,16 @@ class ChatCompletionsWire:
     def create_decoder(self, endpoint: Endpoint) -> "ChatDecoder":
         """Create a decoder for one answer."""
         return ChatDecoder(endpoint)
+
+
+def _effort_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, e.Json]:
+    """Return how much the model is to think, in the provider's own form; empty where it takes no such thing."""
+    quirks, effort, tokens = endpoint.record.quirks, e.resolve_effort(frame), frame.sampling.reasoning_tokens
+    if not effort or not quirks.effort or matches_model(endpoint.model, quirks.unreasoning_models):
+        return {}
+    if quirks.effort != "reasoning":
+        return {quirks.effort: effort}
+    return {quirks.effort: {"effort": effort} if tokens is None else {"max_tokens": tokens}}
 
 
 @lru_cache(maxsize=16)

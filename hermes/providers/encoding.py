@@ -205,6 +205,26 @@ def build_sampling_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, J
     return members
 
 
+REASONING_BUDGETS = {
+    "minimal": 1_024,
+    "low": 4_096,
+    "medium": 8_192,
+    "high": 16_384,
+    "xhigh": 24_576,
+    "max": 24_576,
+}
+"""The tokens that an effort stands for, where a model takes a number and the caller gave a word, or the reverse."""
+
+
+def resolve_effort(frame: EpochFrame) -> str:
+    """Return the reasoning effort of a frame, for a number of tokens the nearest one; empty: the provider's default."""
+    sampling = frame.sampling
+    if sampling.reasoning_tokens is None or sampling.reasoning_effort:
+        return sampling.reasoning_effort or ""
+    wanted = sampling.reasoning_tokens
+    return min((one for one in REASONING_BUDGETS if one != "max"), key=lambda one: abs(REASONING_BUDGETS[one] - wanted))
+
+
 def build_bearer_headers(endpoint: Endpoint) -> dict[str, str]:
     """Return the fields of a request whose key goes as a bearer token, and what the record adds."""
     fields = {"content-type": "application/json", "accept": "text/event-stream"}

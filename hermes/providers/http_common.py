@@ -6,11 +6,12 @@ https address is used.
 
 from __future__ import annotations
 
+import importlib.util
 import os.path
 import socket
 import ssl
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -271,14 +272,21 @@ _BUNDLES = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
+    "/opt/homebrew/etc/openssl@3/cert.pem",
+    "/usr/local/etc/openssl@3/cert.pem",
+    "/home/linuxbrew/.linuxbrew/etc/openssl@3/cert.pem",
+    "/opt/homebrew/etc/ca-certificates/cert.pem",
+    "/usr/local/etc/ca-certificates/cert.pem",
+    "/nix/var/nix/profiles/default/etc/ssl/certs/ca-bundle.crt",
 )
 
 
 def create_tls_context(environ: Mapping[str, str], ca_file: str = "") -> ssl.SSLContext:
     """Create a verifying client context.
 
-    SSL_CERT_FILE and SSL_CERT_DIR in `environ` replace the system's certificates, as everywhere; `ca_file`
-    (from the config) is trusted beside them. Raises `TransportError` when one of them cannot be read.
+    SSL_CERT_FILE and SSL_CERT_DIR in `environ` replace the system's certificates, as everywhere; without them
+    NIX_SSL_CERT_FILE does, where that file is. `ca_file` (from the config) is trusted beside them. Raises
+    `TransportError` when one of them cannot be read.
     """
     file, folder = environ.get("SSL_CERT_FILE", ""), environ.get("SSL_CERT_DIR", "")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -286,7 +294,7 @@ def create_tls_context(environ: Mapping[str, str], ca_file: str = "") -> ssl.SSL
     if file or folder:
         _load_certificates(context, file, folder, "SSL_CERT_FILE or SSL_CERT_DIR")
     else:
-        _load_system_certificates(context)
+        _load_system_certificates(context, environ)
     if ca_file:
         _load_certificates(context, ca_file, "", "the configured CA file")
     return context
@@ -307,12 +315,28 @@ def _load_certificates(context: ssl.SSLContext, file: str, folder: str, source: 
         ) from error
 
 
-def _load_system_certificates(context: ssl.SSLContext) -> None:
+def find_certificates(
+    environ: Mapping[str, str], file: str, folder: str, bundles: Sequence[str] = _BUNDLES
+) -> tuple[str, str]:
+    """Return the file or the folder of the system's certificates; both empty where there is neither.
+
+    The file is that of Nix, where the environment names one; else `file`, the interpreter's own; else the first bundle
+    of a distribution. Without one it is the interpreter's `folder`, if that holds anything; else the file of the
+    package certifi, where it is installed.
+    """
+    named = (environ.get("NIX_SSL_CERT_FILE", ""), file, *bundles)
+    if found := next((path for path in named if path and os.path.isfile(path)), ""):
+        return found, ""
+    if os.path.isdir(folder) and os.listdir(folder):
+        return "", folder
+    package = importlib.util.find_spec("certifi")
+    own = os.path.join(os.path.dirname(package.origin or ""), "cacert.pem") if package is not None else ""
+    return (own, "") if os.path.isfile(own) else ("", "")
+
+
+def _load_system_certificates(context: ssl.SSLContext, environ: Mapping[str, str]) -> None:
     paths = ssl.get_default_verify_paths()
-    file = paths.openssl_cafile if os.path.isfile(paths.openssl_cafile) else ""
-    if not file:
-        file = next((path for path in _BUNDLES if os.path.isfile(path)), "")
-    folder = paths.openssl_capath if not file and os.path.isdir(paths.openssl_capath) else ""
+    file, folder = find_certificates(environ, paths.openssl_cafile, paths.openssl_capath)
     if file or folder:
         context.load_verify_locations(file or None, folder or None)
     else:

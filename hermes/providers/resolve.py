@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import structs
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
@@ -39,6 +41,8 @@ class ModelChoice(KeyHolder, frozen=True):
     """Keys beside `api_key` that a program hands in."""
     cache_ttl: str = ""
     """How long marked prompts are to be kept (`5m`, `1h`); empty: no cache marks are sent."""
+    request_members: bytes = b""
+    """What is added to every request, as the inside of a JSON object; it replaces what the provider's record adds."""
     stored: tuple[str, ...] = ()
     """Providers that the home holds keys for, beside the environment's."""
 
@@ -56,7 +60,7 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
     begins with, if its key is there; else the first of `records.KEY_VARIABLES` with a key. The API format is the one
     that is named; else what the address says; else the provider's. Raises `ConfigError`, never with a key in it.
     """
-    found = _choose_provider(choice, environ)
+    found = _add_request_members(_choose_provider(choice, environ), choice.request_members)
     base_url = _resolve_base_url(choice, found, environ)
     if found.name == "custom":
         found = structs.replace(found, title=N_("The server at {format_host}", format_host=_format_host(base_url)))
@@ -71,6 +75,16 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
         context_length=choice.context_length or find_known_length(found, model),
         cache_ttl=choice.cache_ttl if matches_model(model, found.quirks.cache_marks) and wire != "responses" else "",
     )
+
+
+def _add_request_members(found: ProviderRecord, members: bytes) -> ProviderRecord:
+    """Return the record with these members in every request, beside its own of other names."""
+    if not members:
+        return found
+    own, given = (
+        msgspec.json.decode(b"{%b}" % one, type=dict[str, msgspec.Raw]) for one in (found.quirks.extra_body, members)
+    )
+    return structs.replace(found, quirks=structs.replace(found.quirks, extra_body=to_json(own | given)[1:-1]))
 
 
 def find_known_length(found: ProviderRecord, model: str) -> int | None:

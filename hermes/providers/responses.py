@@ -79,8 +79,8 @@ class ResponsesWire:
             head["max_output_tokens"] = head.pop("max_completion_tokens", None) or head.pop("max_tokens", None)
         if not matches_model(endpoint.model, quirks.unreasoning_models):
             head["include"] = ["reasoning.encrypted_content"]
-            if frame.sampling.reasoning_effort:
-                head["reasoning"] = {"effort": frame.sampling.reasoning_effort, "summary": "auto"}
+            if effort := e.resolve_effort(frame):
+                head["reasoning"] = {"effort": effort, "summary": "auto"}
         if frame.system:
             head["instructions"] = frame.system
         if frame.tools:

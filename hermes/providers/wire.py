@@ -113,6 +113,13 @@ class Endpoint(KeyHolder, frozen=True, kw_only=True):
     """How long marked prompts are kept: `5m` or `1h`; empty where no marks are sent."""
 
 
+def takes_effort(endpoint: Endpoint) -> bool:
+    """Return whether a reasoning effort can be sent to this model."""
+    quirks = endpoint.record.quirks
+    named = endpoint.wire != "chat_completions" or bool(quirks.effort)
+    return named and not matches_model(endpoint.model, quirks.unreasoning_models)
+
+
 class ServerEvent(Struct, frozen=True):
     """One server-sent event."""
 

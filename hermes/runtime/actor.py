@@ -1,6 +1,7 @@
 """One live session: a queue of messages that are answered strictly in order."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TypeVar
 
@@ -9,6 +10,7 @@ from msgspec import Struct, structs
 from hermes.agent.loop import run_turn
 from hermes.agent.loop_detection import LoopDetector, LoopLimits
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
+from hermes.context.engine import NO_WISH, CompactionWish
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_turn_id
@@ -23,8 +25,9 @@ from hermes.runtime.mailbox import AttachmentCollector, InboundMessage, QueuedMe
 from hermes.runtime.recorder import Redact, Subscriber, TurnRecorder
 from hermes.store.records import InboxRow
 from hermes.util.cancellation import wait_for_task
-from hermes.util.text import clean_surrogates
+from hermes.util.text import clean_surrogates, to_one_line
 
+_LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 TurnHook = Callable[[TurnState, TurnEnded], Awaitable[None]]
 
@@ -198,14 +201,16 @@ class SessionActor:
         """Show a line to every front-end of this session."""
         self._recorder.publish(Notice(level=level, text=text))
 
-    async def compress(self, *, undo: bool = False) -> bool:
+    async def compress(self, *, undo: bool = False, wish: CompactionWish = NO_WISH) -> bool:
         """Compress the conversation now, between two turns, or with `undo` restore what was compressed last.
 
         Returns False when nothing has changed; a notice says why. `stop` stops it, and nothing has changed then
         either. Raises BusyError while a turn runs or waits.
         """
         compression, emit = self.epochs.compression, self._recorder.emit
-        done = await self.exclusive(lambda: compression.undo_last(emit) if undo else compression.compress_now(emit))
+        done = await self.exclusive(
+            lambda: compression.undo_last(emit) if undo else compression.compress_now(emit, wish)
+        )
         return bool(done)
 
     async def exclusive(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:
@@ -391,8 +396,7 @@ class SessionActor:
         if not ends:
             self._recorder.publish(result)
         self.conversation.messages.extend(state.messages)
-        for hook in self.on_turn_end:
-            await hook(state, result)
+        await _run_end_hooks(self, state, result, self._deps.context.redact)
         return result
 
     def take_joining_parts(self) -> list[TextPart]:
@@ -405,6 +409,26 @@ class SessionActor:
             for one in queued_messages
             for part in (TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON), *one.inbound.quoted)
         ]
+
+
+async def _run_end_hooks(actor: SessionActor, state: TurnState, result: TurnEnded, redact: Redact) -> None:
+    """Run the hooks after a turn. One that fails takes neither the answer from its waiter nor the next hook's turn.
+
+    It is logged with its traceback, and every front-end is told; not after a turn that has named such an error itself.
+    """
+    for hook in tuple(actor.on_turn_end):
+        try:
+            await hook(state, result)
+        except Exception as error:  # noqa: BLE001 - whoever adds a hook may raise anything; the turn is over and stored
+            _LOG.exception("what runs after a turn failed in session %s", actor.session_id)
+            if result.reason is ExitReason.LOCAL_ERROR:
+                continue
+            said = N_(
+                "The answer stands, but what Hermes does after a turn has failed ({name}: {error}).",
+                name=type(error).__name__,
+                error=to_one_line(redact(str(error)), 300),
+            )
+            actor.notify(Level.WARNING, said)
 
 
 def _make_turn_state(
@@ -421,6 +445,7 @@ def _make_turn_state(
         loop_detector=LoopDetector(parts.loop_limits),
         taint=parts.deps.context.state.taint,
         redact_message=parts.recorder.redact_message,
+        started_at=parts.deps.clock.monotonic(),
         resumed=resumed,
         housekeeping=parts.deps.toolbox.housekeeping,
     )

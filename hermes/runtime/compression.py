@@ -11,13 +11,17 @@ from msgspec import Struct
 
 from hermes.agent.turn import Emit, TurnState
 from hermes.context.engine import (
+    NO_WISH,
     SEARCH_TOOL,
     Compaction,
+    CompactionPreview,
     CompactionRequest,
     CompactionTrigger,
+    CompactionWish,
     ContextEngine,
     ContextLoad,
     NoCompaction,
+    PreviewingEngine,
 )
 from hermes.core.events import Level, Notice
 from hermes.core.frame import EpochFrame
@@ -158,10 +162,18 @@ class SessionCompression:
         load = await self._measure_load(state.lineage, state.model)
         return await self._run_engine(CompactionTrigger.OVERFLOW, load, state, emit)
 
-    async def compress_now(self, emit: Emit) -> bool:
+    async def compress_now(self, emit: Emit, wish: CompactionWish = NO_WISH) -> bool:
         """Compress between two turns, because the person wants it."""
         load = await self._measure_load(self._conversation.lineage, self._get_client(None))
-        return await self._run_engine(CompactionTrigger.ASKED, load, None, emit)
+        return await self._run_engine(CompactionTrigger.ASKED, load, None, emit, wish=wish)
+
+    async def preview(self, emit: Emit, wish: CompactionWish) -> CompactionPreview | NoCompaction:
+        """Return what `compress_now` would do, between two turns. No model is asked, and nothing changes."""
+        if not isinstance(self._engine, PreviewingEngine):
+            return NoCompaction(N_("The context engine {name} cannot say it beforehand.", name=self._engine.name))
+        await self._recorder.flush()
+        load = await self._measure_load(self._conversation.lineage, self._get_client(None))
+        return await self._engine.preview(await self._build_occasion(CompactionTrigger.ASKED, load, None, emit, wish))
 
     async def undo_last(self, emit: Emit) -> bool:
         """Restore, between two turns, what was compressed last; return False when there is nothing to restore."""
@@ -195,10 +207,11 @@ class SessionCompression:
         emit: Emit,
         *,
         quietly: bool = False,
+        wish: CompactionWish = NO_WISH,
     ) -> bool:
         """Ask the engine and carry out its decision; return False, and say so, when nothing has changed."""
         await self._recorder.flush()
-        found = await self._engine.compress(await self._build_occasion(trigger, load, state, emit), emit)
+        found = await self._engine.compress(await self._build_occasion(trigger, load, state, emit, wish), emit)
         if isinstance(found, NoCompaction):
             if not quietly:
                 await emit(
@@ -242,7 +255,7 @@ class SessionCompression:
         return self._conversation.client if state is None else state.model
 
     async def _build_occasion(
-        self, trigger: CompactionTrigger, load: ContextLoad, state: TurnState | None, emit: Emit
+        self, trigger: CompactionTrigger, load: ContextLoad, state: TurnState | None, emit: Emit, wish: CompactionWish
     ) -> CompactionRequest:
         session_id = self._conversation.session_id
         rows = await self._store.messages.read(session_id, everything=True)
@@ -259,6 +272,7 @@ class SessionCompression:
             trigger=trigger,
             turn_id=state.turn_id if state is not None else "",
             searchable=any(tool.name == SEARCH_TOOL for tool in self._conversation.frame.tools),
+            wish=wish,
             remember=ask_hooks,
         )
 

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from hermes.config.home import HermesHome
 from hermes.config.settings import PlatformHint, Settings
 from hermes.context.prompt import (
+    DEFAULT_IDENTITY,
     PERSONALITIES,
     PLATFORM_HINTS,
     PromptPart,
@@ -26,7 +27,7 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.frame import EpochFrame, Sampling, ToolSchema, TransientContext
 from hermes.core.messages import Message
 from hermes.i18n.messages import N_
-from hermes.providers.wire import Endpoint, load_wire
+from hermes.providers.wire import Endpoint, load_wire, takes_effort
 from hermes.runtime.recorder import redact_message
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.features import Feature
@@ -44,10 +45,11 @@ def build_system_parts(
     model: str,
     has_tools: bool,
     sections: Sequence[PromptSection] = (),
+    skip_identity: bool = False,
 ) -> tuple[PromptPart, ...]:
     """Build the parts of an epoch's prompt as of now. Raises ConfigError for what cannot be used."""
     plan = PromptPlan(
-        identity=read_identity(home.identity_file),
+        identity=DEFAULT_IDENTITY if skip_identity else read_identity(home.identity_file),
         personality=_personality_text(settings),
         platform=_platform_hint(platform, settings.platform_hints.get(platform)),
         model=model,
@@ -176,6 +178,14 @@ class FrameBuilder:
         if system is None:
             system = record.prompt or join_parts(self._build_parts(endpoint.model, features, schemas, overrides))
         system = self._redact(system)
+        if (options.reasoning_effort or options.reasoning_tokens) and not takes_effort(endpoint):
+            self.remarks.append(
+                N_(
+                    "{model} from {title} cannot be told how much to think: that wish is not sent.",
+                    model=endpoint.model,
+                    title=record.title,
+                )
+            )
         return EpochFrame(
             provider=record.name,
             model=endpoint.model,
@@ -188,6 +198,7 @@ class FrameBuilder:
                 temperature=_first_given(options.temperature, settings.model.temperature, record.temperature),
                 max_tokens=_first_given(options.max_tokens, settings.model.max_tokens, record.max_tokens),
                 reasoning_effort=self.resolve_effort(overrides) or None,
+                reasoning_tokens=options.reasoning_tokens if overrides.effort is None else None,
             ),
         )
 
@@ -220,6 +231,7 @@ class FrameBuilder:
             platform=self._options.platform,
             model=model,
             has_tools=bool(tools),
+            skip_identity=self._options.skip_identity,
             sections=[section for section in features.sections if features.needs.get(section.name, "") in names],
         )
         clean = tuple(PromptPart(part.name, self._redact(part.text)) for part in parts)

@@ -1,8 +1,13 @@
 """Per-session options that a front-end may choose."""
 
+from typing import TYPE_CHECKING
+
 from hermes.config.settings import ModelReference
 from hermes.core.messages import Message
 from hermes.core.secret import KeyHolder
+
+if TYPE_CHECKING:
+    from hermes.tools.tool import Tool
 
 
 class SessionOptions(KeyHolder, frozen=True, kw_only=True):
@@ -18,6 +23,10 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     max_tokens: int | None = None
     temperature: float | None = None
     reasoning_effort: str = ""
+    reasoning_tokens: int | None = None
+    """The tokens that reasoning may take, for providers that take a number; for others the effort that is nearest."""
+    request_members: bytes = b""
+    """What is added to every request to the chosen model, as the inside of a JSON object."""
     max_turns: int | None = None
     max_cost: float | None = None
     """Dollars that this run may spend; overrides `spending.run.usd`."""
@@ -48,5 +57,15 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     """Whether its tools see nothing of this machine but its own folder and the system's programs."""
     usd_per_day: float | None = None
     """Dollars per day that all sessions of this person may spend together."""
+    ignore_config: bool = False
+    """Whether the defaults hold in place of `config.yaml`."""
+    skip_context_files: bool = False
+    """Whether the files by which a project instructs an agent stay unread."""
+    skip_identity: bool = False
+    """Whether the home's `SOUL.md` stays unread."""
+    trusted_folders: tuple[str, ...] = ()
+    """Folders, absolute and resolved, whose files count as the person's own beside those of `hermes trust`."""
+    extra_tools: "tuple[Tool, ...]" = ()
+    """Tools of the program that uses the library."""
     origin: str = ""
     """The chat of a session, as a delivery target (`PLATFORM:CHAT[:THREAD]`)."""

@@ -14,6 +14,7 @@ from hermes.config.load import load_settings
 from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
+from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient, SideTask
 from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
@@ -33,8 +34,9 @@ from hermes.sessions.model.model_route import (
 )
 from hermes.sessions.model.spending import ProcessBudget, SpendMeter
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.secrets import build_redactor
+from hermes.sessions.secrets import build_lenient_redactor, build_redactor
 from hermes.sessions.session_tools import ProcessDeps
+from hermes.sessions.turn_log import TurnLog
 from hermes.store.store import Store
 from hermes.tools.taint_marks import TaintMark, TaintMarks
 from hermes.util.clock import Clock
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
     from hermes.mcp.servers import McpServers
 
 
+_IGNORED = N_("config.yaml is not read, so the rules and caps in it do not hold.")
+
+
 class Services:
     """The shared services of a process: created once, opened by `open` and closed by `close`."""
 
@@ -51,15 +56,22 @@ class Services:
         self, home: HermesHome, process_environ: Mapping[str, str], options: SessionOptions, clock: Clock
     ) -> None:
         """Load the settings. Raises ConfigError for settings that cannot be used. Nothing is created yet."""
-        loaded = load_settings(home)
+        loaded = load_settings(home, ignored=options.ignore_config)
         self.home = home
         self.options = options
         self.clock = clock
         self.settings = loaded.settings
-        self.notices: list[str] = [*loaded.warnings]
+        self._unused_keys = loaded.unused
+        self.notices: list[str] = [*loaded.warnings, *((_IGNORED,) if options.ignore_config else ())]
         """Lines for the user that were learned while opening, and while opening sessions."""
         self.environ = merge_dotenv(process_environ, home.env_file)
-        self.redactor = build_redactor(self.environ, home, self.settings)
+        self.redactor = (
+            build_lenient_redactor(self.environ, home)
+            if options.ignore_config
+            else build_redactor(self.environ, home, self.settings)
+        )
+        self.turn_log = TurnLog(home.logs, self.redactor.redact, clock)
+        """Writes a line for each turn of this process."""
         self.process_deps = ProcessDeps(
             environ=self.environ,
             clock=clock,
@@ -97,6 +109,10 @@ class Services:
         self.home.ensure_exists()
         self.models = ModelPool((choice, *others), lambda one: first if one is choice else self._open_model(one), stack)
         self.model = await self.models.open_at(0)
+        if self._unused_keys:
+            from hermes.sessions.unused_keys import tell_unused_keys
+
+            self.add_notices(tell_unused_keys(self.home, self._unused_keys))
         if self.model.notice:
             self.notices.append(self.model.notice)
         self.store = await Store.open(self.home.root, self.clock)

@@ -199,7 +199,7 @@ class SessionBuilder:
         features = build_features(plan, services.feature_deps_for(plan.options), marked)
         for ready in features.opening:
             await ready()
-        more = (*features.tools, *engine.tools())
+        more = (*features.tools, *engine.tools(), *plan.options.extra_tools)
         tools = build_session_tools(
             plan,
             home=services.home,
@@ -293,7 +293,7 @@ class SessionBuilder:
 
         hints = SubfolderHints(
             plan.cwd,
-            make_trust_check(services.home),
+            make_trust_check(services.home, plan.options.trusted_folders),
             lambda: tools.state.seen_files,
             tools.context.taint_marks.find_sources,
         )
@@ -320,7 +320,7 @@ class SessionBuilder:
             publish=recorder.publish,
             steering=lambda: [
                 *(tools.take_process_notices() if tools.state.started_processes is not None else ()),
-                *(hints.collect_hints() if tools.state.seen_files else ()),
+                *(hints.collect_hints() if tools.state.seen_files and not plan.options.skip_context_files else ()),
                 *_checkpoint_news(checkpoints),
                 *_take_joining_parts(met),
             ],
@@ -380,6 +380,7 @@ class SessionBuilder:
         if options.save_trajectories or services.settings.agent.save_trajectories:
             actor.on_turn_end.append(_make_trajectory_hook(services.home.trajectories, actor))
         actor.on_turn_end += [_make_flush_hook(self._meter), _make_notice_hook(tools, actor)]
+        actor.on_turn_end.append(services.turn_log.make_hook(options.platform))
         actor.attachments.providers.append(
             _make_reference_bringer(tools, actor, services.model.endpoint.context_length, options)
         )

@@ -88,7 +88,7 @@ def build_session_gate(home: HermesHome, settings: Settings, options: SessionOpt
         # A name that is not UTF-8 cannot stand in settings: for it the answer holds until the session ends.
         add_to_list(home.config_file, ALLOWLIST, [one for one in patterns if escape_surrogates(one) == one])
 
-    watched = TrustFile(home.trust_file)
+    watched = TrustFile(home.trust_file, options.trusted_folders)
     return PolicyGate(build_policy(settings, options), remember=remember, is_trusted=watched.is_trusted_folder)
 
 
@@ -226,7 +226,9 @@ def build_session_tools(
         backend_handle=backend,
         clock=process_deps.clock,
         limits=ToolLimits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
-        trust=TrustedFolders((*read_trusted_folders(home.trust_file), str(home.root.resolve()))),
+        trust=TrustedFolders(
+            (*read_trusted_folders(home.trust_file), *options.trusted_folders, str(home.root.resolve()))
+        ),
         asker=plan.asker,
         redactor=process_deps.redactor,
         deferred_tools=toolbox if BRIDGE_TOOLS[0] in toolbox.list_names() else None,

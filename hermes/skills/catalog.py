@@ -46,7 +46,6 @@ _TOO_DEEP = "its head is nested too deeply, or too long"
 _FLOW = "it uses [..] or {..}, which some readers refuse"
 _PLAIN_NAME = re.compile(r"[\w./+-]{1,40}")
 """A category, a program, a variable: a name, with no room for sentences."""
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _HEAD = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 Value = str | list["Value"] | dict[str, "Value"]
@@ -71,11 +70,24 @@ class SkillHead(Struct, frozen=True, kw_only=True):
     odd: tuple[str, ...] = ()
 
 
+def normalize_skill_name(name: str) -> str:
+    """Return a skill's name in the form in which it is compared (NFKC): file systems and keyboards write several."""
+    name = name.strip()
+    if name.isascii():
+        return name
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", name)
+
+
 def is_skill_name(name: str) -> bool:
-    """Return whether a skill can have this name: lower-case letters and digits, single hyphens between, 64
-    at the most.
+    """Return whether a skill can have this name: letters and digits of any script, none of them a capital, with single
+    hyphens between, 64 at the most, normalized. The specification's own validator (skills-ref) says the same.
     """
-    return len(name) <= NAME_LIMIT and _NAME.fullmatch(name) is not None
+    parts = name.split("-")
+    if len(name) > NAME_LIMIT or not all(part.isalnum() for part in parts):
+        return False
+    return name == name.lower() and name == normalize_skill_name(name)
 
 
 def keep_plain_name(text: str) -> str:
@@ -96,6 +108,7 @@ def split_head(text: str) -> tuple[str, str]:
 
 def read_head(text: str, folder: str) -> SkillHead:
     """Read the head of a SKILL.md that lies in a folder of this name, with all that is wrong with it. Never raises."""
+    folder = normalize_skill_name(folder)
     try:
         head, body = split_head(text)
         fields, odd = _parse_fields(head)
@@ -121,7 +134,7 @@ def read_head(text: str, folder: str) -> SkillHead:
     older = before if isinstance(before, dict) else {}
     unknown = sorted(name for name in fields if name not in SPECIFIED_FIELDS)
     return SkillHead(
-        name=_to_text(fields.get("name")),
+        name=normalize_skill_name(_to_text(fields.get("name"))),
         description=" ".join(_to_text(fields.get("description")).split()),
         license=_to_text(fields.get("license")),
         compatibility=_to_text(fields.get("compatibility")),
@@ -157,11 +170,12 @@ def add_category(text: str, category: str) -> str:
 
 def _iter_problems(fields: Mapping[str, Value], folder: str) -> Iterable[str]:
     name, description = fields.get("name"), fields.get("description")
+    name = normalize_skill_name(name) if isinstance(name, str) else name
     if not isinstance(name, str) or not name:
         yield "its head has no `name`"
     elif not is_skill_name(name):
         yield N_(
-            "its name {name} is not {NAME_LIMIT} lower-case letters, digits and single hyphens at the most",
+            "its name {name} is not {NAME_LIMIT} small letters, digits and single hyphens at the most",
             name=repr(name[:80]),
             NAME_LIMIT=NAME_LIMIT,
         )
@@ -283,7 +297,7 @@ def _collect_names(*values: Value | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, map(keep_plain_name, found))))
 
 
-_CACHE_VERSION = 2
+_CACHE_VERSION = 3
 _CACHE_LIMIT = 8 << 20
 _MAX_SKILLS = 2_000
 """Skills of one folder."""
@@ -390,7 +404,7 @@ class SkillCatalog:
 
         Raises NotFoundError, UsageError for a broken one.
         """
-        skills = self.list_all()
+        skills, name = self.list_all(), normalize_skill_name(name)
         found = [skill for skill in skills if skill.name == name]
         for skill in found:
             if skill.is_usable:
@@ -417,7 +431,7 @@ class SkillCatalog:
         ]
 
     def _build_skill(self, tier: SkillTier, root: str, folder: str) -> Skill:
-        name = os.path.basename(folder)
+        name = normalize_skill_name(os.path.basename(folder))
         head = self._load_head(folder, name)
         above = os.path.relpath(os.path.dirname(folder), root)
         hidden = "it is optional; `hermes skills install` it" if tier is SkillTier.OPTIONAL else ""
@@ -527,7 +541,7 @@ def _read_changed_head(folder: str, name: str, status: os.stat_result) -> SkillH
     """Read the head of a SKILL.md that has changed."""
     if not is_skill_name(name):
         said = N_(
-            "its folder's name {name} is not made of lower-case letters, digits and single hyphens",
+            "its folder's name {name} is not made of small letters, digits and single hyphens",
             name=repr(name[:80]),
         )
         return SkillHead(name=name, wrong=(said,))

@@ -101,7 +101,7 @@ def describe_skill(skill: Skill, width: int) -> str:
 
 SKILL_MARK = "[Skill {name}, which the person asked for:]"
 """The line that stands before a skill's text in a person's message."""
-_SKILL_MARK_LINE = re.compile(r"\[Skill ([a-z0-9-]{1,64}), which the person asked for:\]")
+_SKILL_MARK_LINE = re.compile(r"\[Skill ([^\W_](?:[^\W_]|-){0,63}), which the person asked for:\]")
 
 
 class _ViewArguments(msgspec.Struct):

@@ -162,7 +162,7 @@ class SkillLibrary:
         if not is_skill_name(change.name):
             raise UsageError(
                 N_("{name} cannot be a skill's name.", name=repr(change.name[:80])),
-                "Use lower-case letters, digits and single hyphens.",
+                "Use small letters, digits and single hyphens.",
             )
         if change.after is not None:
             check_skill(change.after, change.name)

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from hermes.core.errors import HermesError, ToolError
 from hermes.core.messages import Provenance, Source, TextPart
 from hermes.safety.fencing import fence_untrusted_text
-from hermes.skills.catalog import Skill, SkillTier, add_category, split_head
+from hermes.skills.catalog import Skill, SkillTier, add_category, is_skill_name, normalize_skill_name, split_head
 from hermes.skills.files import MAIN_FILE, Files, check_extra_path, decode_text
 from hermes.skills.section import SKILL_MARK, describe_skill
 from hermes.skills.skill_library import SkillChange, SkillLibrary
@@ -24,7 +24,7 @@ from hermes.tools.taint import name_source
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
 from hermes.util.text import escape_unseen_characters
 
-_COMMAND = re.compile(r"/([a-z0-9]+(?:-[a-z0-9]+)*)(?=\s|\Z)")
+_COMMAND = re.compile(r"/([^\W_]+(?:-[^\W_]+)*)(?=\s|\Z)")
 
 
 def parse_skill_name(text: str) -> str:
@@ -32,7 +32,8 @@ def parse_skill_name(text: str) -> str:
     slash.
     """
     match = _COMMAND.match(text)
-    return match[1] if match else ""
+    name = normalize_skill_name(match[1]) if match else ""
+    return name if is_skill_name(name) else ""
 
 
 def build_skill_part(skill: Skill, body: str) -> TextPart:

@@ -88,6 +88,7 @@ class RecordingContext:
     """
 
     surface = Surface.TERMINAL
+    chat = None
 
     def __init__(self, app: App, actor: SessionActor, *answers: ScriptedReply) -> None:
         self.app = app

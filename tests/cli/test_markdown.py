@@ -4,6 +4,7 @@ import pytest
 
 from hermes.cli.render.markdown import MarkdownRenderer
 from hermes.cli.render.theme import ColorDepth, Theme
+from hermes.markup.blocks import BlockKind, BlockSplitter
 from hermes.markup.cells import measure_width, truncate_text
 from tests.cpu_cost import measure_growth
 
@@ -310,3 +311,33 @@ def test_nothing_takes_long(bad: tuple[str, int, str]) -> None:
     piece, count, end = bad
     growth = measure_growth(lambda size: lambda: shown(piece * (count * size // 16) + end, 80), 1, 16, tries=3)
     assert growth < 48  # linear is 16, quadratic would be 256
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("so:\n\n    # a comment\n    ***\n    ---\n    x = 1\n\nend\n", ["# a comment", "***", "---", "x = 1"]),
+        ("    # first\n    ---\n", ["# first", "---"]),
+        ("- item\n\n      # deep\n      ***\n", ["# deep", "***"]),
+        ("> q\n>\n>     # code\n>     ---\n", ["# code", "---"]),
+        ("\t# tab\n\t===\n", ["# tab", "==="]),
+    ],
+)
+def test_code_that_is_only_indented_keeps_what_its_lines_begin_with(text: str, code: list[str]) -> None:
+    for size in (1, 7, len(text)):
+        splitter = BlockSplitter()
+        pieces = [text[place : place + size] for place in range(0, len(text), size)]
+        blocks = [block for piece in pieces for block in splitter.feed(piece)] + splitter.close()
+        assert [block.text for block in blocks if block.kind is BlockKind.INDENTED] == code
+        assert not {BlockKind.HEADING, BlockKind.RULE} & {block.kind for block in blocks}
+    assert all(any(line in one for one in shown(text, 80)) for line in code)
+
+
+def test_headings_and_rules_in_items_stay_what_they_are() -> None:
+    splitter = BlockSplitter()
+    blocks = splitter.feed("- a\n    # head\n\n  ---\n# out\n") + splitter.close()
+    assert [block.kind for block in blocks if block.kind is not BlockKind.PARAGRAPH] == [
+        BlockKind.HEADING,
+        BlockKind.RULE,
+        BlockKind.HEADING,
+    ]

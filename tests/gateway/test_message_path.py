@@ -13,9 +13,11 @@ REDACTIONS = {
     ("runtime/recorder.py", "TurnRecorder._redact_event"): 2,
     ("runtime/recorder.py", "TurnRecorder._hold_back"): 1,
     ("admin/service/gateway_log.py", "GatewayLog.write_entry"): 4,
+    ("sessions/turn_log.py", "TurnLog.write_line"): 1,
 }
 """The person's message into the journal, the inbox, the request and the transcript, and what is shown of the turn's
-beginning; the answer in pieces, in the transcript and at the turn's end; four lines of the log.
+beginning; the answer in pieces, in the transcript and at the turn's end; four lines of the gateway's log and one of the
+home's.
 """
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from hermes.core.messages import Message, Provenance, Role, Source, TextPart, ToolResultPart, user_message
 from hermes.runtime.mailbox import InboundMessage
@@ -88,3 +89,50 @@ async def test_strangers_words_stay_strangers_words() -> None:
     web, own = await ask({"query": "boiler page"}, {"query": "龙井"})
     assert "evil.example" in web and "untrusted" in web.split("\n")[0]
     assert "untrusted" not in own.split("\n")[0]
+
+
+async def test_the_window_says_how_much_is_read_around_a_message() -> None:
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url) as home:
+            ids = await fill(home)
+    middle = ids["s_boiler"][12]
+    around = {"session_id": "s_boiler", "around_message_id": middle}
+    answers = await ask(
+        around | {"window": 1}, around | {"window": 99}, around | {"limit": 2}, around | {"window": -5}, around
+    )
+    assert [len(re.findall(r"^#\d+ ", text, re.MULTILINE)) for text in answers] == [3, 32, 5, 3, 11]
+
+
+async def test_a_phrase_in_quotes_is_found_as_it_is_written() -> None:
+    right, wrong, chinese = await ask({"query": '"makes noise"'}, {"query": '"noise makes"'}, {"query": "「龙井茶」"})
+    assert "The boiler makes noise" in right and "Nothing was found" in wrong and "我喜欢龙井茶" in chinese
+
+
+async def test_another_profile_is_searched_where_the_settings_name_it() -> None:
+    wanted = {"query": "turnips", "profile": "work"}
+    calls = [
+        wanted,
+        {"query": "turnips", "profile": "home"},
+        {"query": "turnips", "profile": "../work"},
+        {"query": "turnips"},
+    ]
+    replies: list[Reply] = [Say(calls=(Call("session_search", one),)) for one in calls]
+    for allowed in ([], ["work", "empty"]):
+        empty = Say(calls=(Call("session_search", {"query": "x", "profile": "empty"}),))
+        async with ScriptedServer([*replies, empty, Say("done")]) as server:
+            with TempHome.for_server(server.url, more_config={"memory": {"search_profiles": allowed}}) as home:
+                folder = Path(home.environ["HOME"]) / ".hermes/profiles/work"
+                folder.mkdir(parents=True)
+                store = await Store.open(folder, SystemClock())
+                await store.sessions.create(NewSession(id="w", title="at work"))
+                await store.messages.append("w", 1, None, [user_message("we sell turnips")])
+                await store.close()
+                async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                    actor = await app.open_session()
+                    await actor.post(InboundMessage(text="look", cwd=str(home.cwd)))
+            found = list(server.requests[-1].results.values())
+        assert ("we sell turnips" in found[0]) is bool(allowed)
+        assert ("may not be searched" in found[0] and "memory.search_profiles" in found[0]) is not bool(allowed)
+        assert "may not be searched" in found[1] and "cannot be a profile's name" in found[2]
+        assert "Nothing was found" in found[3]
+        assert ("has no conversations" if allowed else "may not be searched") in found[4]

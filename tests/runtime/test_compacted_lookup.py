@@ -125,7 +125,7 @@ async def test_the_chat_condenses_and_puts_back() -> None:
         with TempHome.for_server(server.url) as home:
             done = await run_hermes(home, stdin=lines)
         assert done.code == 0
-        assert "/compress takes `--undo` or nothing" in done.stdout
+        assert "/compress takes `here N`, `focus TOPIC`" in done.stdout
         assert "It is restored as it was." in done.stdout
         assert "There is nothing to restore." in done.stdout
         assert len(server.requests) == 5

@@ -12,27 +12,9 @@ import pytest
 from hermes import AIAgent
 from hermes.core.errors import HermesError
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, ReplyModel, Say
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
-
-
-class Served:
-    """A scripted server in a loop of its own, since `AIAgent` blocks the test's thread."""
-
-    def __init__(self, replies: list[Reply] | ReplyModel) -> None:
-        self.server = ScriptedServer(replies)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def __enter__(self) -> ScriptedServer:
-        self._thread.start()
-        return asyncio.run_coroutine_threadsafe(self.server.__aenter__(), self._loop).result(10)
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self.server.__aexit__(None, None, None), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+from tests.sessions.served_agent import Served, make_agent
 
 
 @pytest.fixture
@@ -43,15 +25,10 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[TempHome]:
         yield made
 
 
-def agent(server: ScriptedServer, home: TempHome, **options: object) -> AIAgent:
-    known = {"model": "m", "provider": "custom", "base_url": server.url, "api_key": "x", "cwd": str(home.cwd)}
-    return AIAgent(**{**known, **options})  # type: ignore[arg-type]
-
-
 def test_the_signature_shows_the_documented_options_and_making_one_opens_nothing(home: TempHome) -> None:
     parameters = inspect.signature(AIAgent).parameters
-    assert parameters["max_iterations"].default == 90
-    assert parameters["tool_delay"].default == 1.0
+    assert parameters["max_iterations"].default is None
+    assert parameters["tool_delay"].default is None
     documented = {
         "base_url", "api_key", "provider", "model", "api_mode", "enabled_toolsets", "disabled_toolsets",
         "reasoning_config", "credential_pool", "fallback_model", "platform", "session_id", "tool_progress_callback",
@@ -64,7 +41,7 @@ def test_the_signature_shows_the_documented_options_and_making_one_opens_nothing
 
 
 def test_chat_returns_the_answer_and_the_next_message_sees_the_first(home: TempHome) -> None:
-    with Served([Say("x"), Say("y")]) as server, agent(server, home) as made:
+    with Served([Say("x"), Say("y")]) as server, make_agent(server, home) as made:
         assert made.chat("one") == "x"
         assert made.chat("two") == "y"
         assert [message["role"] for message in server.requests[1].messages] == ["system", "user", "assistant", "user"]
@@ -73,7 +50,7 @@ def test_chat_returns_the_answer_and_the_next_message_sees_the_first(home: TempH
 def test_the_result_has_the_known_keys(home: TempHome) -> None:
     (home.cwd / "a").write_text("apple")
     replies: list[Reply] = [Say(calls=(Call("read_file", {"path": "a"}),)), Say("done", reasoning="because")]
-    with Served(replies) as server, agent(server, home) as made:
+    with Served(replies) as server, make_agent(server, home) as made:
         result = made.run_conversation("look")
     assert result["final_response"] == "done"
     assert (result["completed"], result["turn_exit_reason"], result["api_calls"]) == (True, "text_response", 2)
@@ -86,9 +63,9 @@ def test_the_result_has_the_known_keys(home: TempHome) -> None:
 
 def test_a_session_is_loaded_by_its_id(home: TempHome) -> None:
     with Served([Say("x"), Say("y")]) as server:
-        with agent(server, home, session_id="mine") as made:
+        with make_agent(server, home, session_id="mine") as made:
             made.chat("first words")
-        with agent(server, home, session_id="mine") as made:
+        with make_agent(server, home, session_id="mine") as made:
             made.chat("more")
         assert "first words" in server.requests[1].body.decode()
         assert server.requests[0].system == server.requests[1].system
@@ -104,7 +81,7 @@ def test_a_given_history_is_made_legal_and_sent(home: TempHome) -> None:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "user", "content": "c"},
     ]
-    with Served([Say("ok")]) as server, agent(server, home) as made:
+    with Served([Say("ok")]) as server, make_agent(server, home) as made:
         result = made.run_conversation("now", "You are a pirate.", history)
         sent = server.requests[0]
     assert result["completed"] is True
@@ -124,7 +101,7 @@ def test_the_callbacks_are_called(home: TempHome) -> None:
     (home.cwd / "old").mkdir()
     (home.cwd / "old/.env").write_text("no copy is made of it")
     with Served(replies) as server:
-        made = agent(
+        made = make_agent(
             server,
             home,
             tool_progress_callback=lambda event, name, preview: heard.append(f"{event} {name}"),
@@ -153,7 +130,7 @@ def test_a_callback_that_fails_does_not_disturb_the_turn(home: TempHome) -> None
     def fail(_: str) -> None:
         raise ValueError("the program's own mistake")
 
-    with Served([Say("fine")]) as server, agent(server, home, stream_delta_callback=fail) as made:
+    with Served([Say("fine")]) as server, make_agent(server, home, stream_delta_callback=fail) as made:
         assert made.chat("go") == "fine"
 
 
@@ -163,14 +140,14 @@ def test_the_clarify_callback_answers_the_model(home: TempHome) -> None:
         Say("ok"),
     ]
     with Served(replies) as server:
-        with agent(server, home, clarify_callback=lambda question, choices: choices[1]) as made:
+        with make_agent(server, home, clarify_callback=lambda question, choices: choices[1]) as made:
             made.chat("go")
         assert "banana" in next(iter(server.requests[1].results.values()))
 
 
 def test_interrupt_from_another_thread_stops_the_turn(home: TempHome) -> None:
     slow = Say("a slow answer", chunk=2, delivery=ReplyDelivery(ending=Ending.HANG, at=4))
-    with Served([slow, Say("after")]) as server, agent(server, home) as made:
+    with Served([slow, Say("after")]) as server, make_agent(server, home) as made:
         started = threading.Event()
         made.stream_delta_callback = lambda text: started.set()
         stopper = threading.Thread(target=lambda: started.wait(10) and made.interrupt())
@@ -185,12 +162,12 @@ def test_interrupt_from_another_thread_stops_the_turn(home: TempHome) -> None:
 
 async def test_it_works_inside_a_running_loop(home: TempHome) -> None:
     async with ScriptedServer([Say("inside")]) as server:
-        with agent(server, home) as made:
+        with make_agent(server, home) as made:
             assert await asyncio.to_thread(made.chat, "hi") == "inside"
 
 
 def test_a_trajectory_is_written_where_asked_for(home: TempHome) -> None:
-    with Served([Say("done")]) as server, agent(server, home, save_trajectories=True) as made:
+    with Served([Say("done")]) as server, make_agent(server, home, save_trajectories=True) as made:
         made.chat("work")
     files = list(Path(home.hermes / "trajectories").iterdir())
     document = json.loads(files[0].read_text())
@@ -203,7 +180,7 @@ def test_a_list_of_keys_is_a_pool(home: TempHome) -> None:
     (home.hermes / "config.yaml").write_text("credential_pool_strategies: {custom: round_robin}\n")
     with (
         Served([Say("x"), Say("y"), Say("z")]) as server,
-        agent(server, home, api_key="", credential_pool=keys) as made,
+        make_agent(server, home, api_key="", credential_pool=keys) as made,
     ):
         for _ in range(3):
             made.chat("go")

@@ -16,9 +16,10 @@ MEASURED = {
     "hermes/tools/builtin/read_file.py": {"_read_window"},
     "hermes/execution/supervisor.py": {"_spawn_helper"},
     "hermes/tools/taint.py": {"digest_file"},
+    "hermes/sessions/turn_log.py": {"_append_line"},
 }
-"""Where waiting in the loop is a decision: a small regular file is read, and a program is started, faster than a thread
-takes over."""
+"""Where waiting in the loop is a decision: a small regular file is read, a line is appended, and a program is started,
+faster than a thread takes over."""
 
 
 async def test_a_turn_with_tools_does_not_block() -> None:

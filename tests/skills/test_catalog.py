@@ -1,6 +1,8 @@
 """What skills there are: good and broken ones, which of a name counts, what a look at them costs."""
 
+import importlib
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import NotFoundError, UsageError
-from hermes.skills.catalog import Skill, SkillTier
+from hermes.skills.catalog import Skill, SkillTier, is_skill_name, normalize_skill_name
 from hermes.skills.files import check_path, read_file, read_folder
 from hermes.skills.section import INDEX_LIMIT, SkillsSection
 from hermes.skills.skill_library import list_problems
@@ -39,9 +41,14 @@ BROKEN = {
     "-begins": text("-begins"),
     "under_score": text("under_score"),
     "x" * 65: text("x" * 65),
+    "Грязь": text("Грязь"),
+    "ไทย-นี้": text("ไทย-นี้"),
 }
 GOOD = {
     "plain": text("plain"),
+    "天气-报告2": text("天气-报告2"),
+    "погода": text("погода"),
+    "café": text("cafe\u0301"),
     "a1-b2": text("a1-b2", more="license: MIT\nallowed-tools: terminal\nmetadata:\n  category: x\n  version: '1.0'\n"),
     "windows": text("windows").replace("\n", "\r\n"),
     "chinese": text("chinese", description="给阳台的花浇水，先看土。"),
@@ -253,3 +260,47 @@ def test_a_strangers_folder_gives_no_words_to_the_prompt(tmp_path: Path) -> None
 
 def names(skills: list[Skill]) -> list[str]:
     return [skill.name for skill in skills]
+
+
+def test_a_name_is_valid_where_the_reference_validator_says_so() -> None:
+    validate = importlib.import_module("skills_ref.validator").validate_metadata
+    pieces = [
+        "a",
+        "z9",
+        "-",
+        "-",
+        "A",
+        "_",
+        "é",
+        "e\u0301",
+        "ß",
+        "ſ",
+        "字",
+        "ไ",
+        "ท",
+        "ี",
+        "я",
+        "Я",
+        "ﬁ",
+        "²",
+        "Ⅳ",
+        "ａ",
+        "٣",
+        " ",
+        "ǆ",
+    ]
+    choose = random.Random(7)
+    seen = {True: 0, False: 0}
+    for _ in range(4_000):
+        name = "".join(choose.choices(pieces, k=choose.randint(1, 5) if choose.random() < 0.95 else 66)).strip()
+        theirs = not validate({"name": name, "description": "x"}, Path(name))
+        assert is_skill_name(normalize_skill_name(name)) is theirs, ascii(name)
+        seen[theirs] += 1
+    assert min(seen.values()) > 500
+
+
+def test_a_folder_in_another_normal_form_is_the_same_skill(tmp_path: Path) -> None:
+    put(tmp_path / "skills", "cafe\u0301", text("caf\u00e9"))
+    found = catalogue(tmp_path)
+    assert [skill.name for skill in found.list_offered()] == ["caf\u00e9"]
+    assert found.find_skill("cafe\u0301").folder.endswith("cafe\u0301")

@@ -30,7 +30,7 @@ WATCHDOG_SECONDS = 60
 RESTART_SECONDS = 2
 MARGIN_SECONDS = 30
 """Seconds that stopping may take beyond the time that running turns have."""
-_PASSED_VARIABLES = ("HERMES_HOME", "HERMES_LANGUAGE", "PATH", "LANG", "LC_ALL", "SSL_CERT_FILE")
+_PASSED_VARIABLES = ("HERMES_HOME", "HERMES_LANGUAGE", "PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "NIX_SSL_CERT_FILE")
 _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _COMMAND_SECONDS = 180.0
 

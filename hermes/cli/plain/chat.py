@@ -74,7 +74,7 @@ async def _run_conversation(
 ) -> int:
     """Run the whole conversation. Without `text` it is a chat with whoever is at `source`."""
     # An interactive chat goes on for a while; what a script asks ends before a background review could run.
-    options = structs.replace(options, reviews=text is None and source.interactive)
+    options = structs.replace(options, reviews=text is None and source.interactive and options.remembers)
     environ = copy_environment()
     home = locate_home(environ)
     log = install_fault_log(home.logs, build_lazy_redactor(environ, home))

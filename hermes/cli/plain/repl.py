@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop, run_typed_command
+from hermes.cli.event_texts import format_caching
 from hermes.cli.output import YES_ANSWERS, format_error, format_remote_notice, print_error, wrap_for_terminal
 from hermes.cli.plain.prompts import TerminalAsker, is_late_answer
 from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
@@ -212,8 +213,7 @@ class PlainRepl:
         endpoint = self._app.endpoint
         whose = localize_inside(endpoint.record.title)
         lines = [tr("{model} from {provider}, window: {length}.", model=endpoint.model, provider=whose, length=length)]
-        if endpoint.cache_ttl:
-            lines.append(tr("Prompt caching: on ({time})", time=endpoint.cache_ttl))
+        lines += [format_caching(endpoint.cache_ttl)] if endpoint.cache_ttl else []
         if isinstance(port := self._context.port, SessionActor):
             lines.append(localize(await self._app.describe_backend(port)))
         else:

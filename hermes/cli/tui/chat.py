@@ -16,6 +16,7 @@ from msgspec import structs
 
 from hermes.admin.skills import skill_admin
 from hermes.cli.command_context import run_typed_command
+from hermes.cli.event_texts import format_caching
 from hermes.cli.fault_log import FaultLog
 from hermes.cli.output import EXIT_INTERRUPTED
 from hermes.cli.plain.terminal import handle_signals
@@ -289,6 +290,8 @@ async def _open_chat(
     finally:
         for line in app.notices:
             chat.screen.tell("warning", localize(line))
+    if app.endpoint.cache_ttl:
+        chat.screen.tell("notice", format_caching(app.endpoint.cache_ttl))
     return context
 
 

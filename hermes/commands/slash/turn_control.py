@@ -1,8 +1,9 @@
 """`/stop`, `/queue`, `/steer`, `/interrupt`, `/busy`: control a running turn.
 
-`/compress`: compress the conversation now, or restore what was compressed.
+`/compress`: compress the conversation now, say what that would do, or restore what was compressed.
 """
 
+import re
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -10,12 +11,16 @@ from msgspec import structs
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import BusyMode
+from hermes.context.engine import CompactionWish, NoCompaction
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.runtime.mailbox import InboundMessage
 from hermes.util.text import strip_control_characters
 
 COMMANDS = CommandList(CommandGroup.WORK)
+_COMPRESS = re.compile(
+    r"\s*(?P<here>here(?:\s+(?P<turns>\d{1,6}))?)?\s*(?P<focus>\bfocus\b\s*(?P<topic>.*\S)?)?\s*", re.DOTALL
+)
 
 
 async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
@@ -99,25 +104,72 @@ async def choose_busy_mode(call: CommandCall) -> None:
 
 
 async def complete_compress(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the only option."""
-    return [MenuOption("--undo", tr("restore what was condensed last"))]
+    """Complete the ways of condensing."""
+    return [
+        MenuOption("--undo", tr("restore what was condensed last")),
+        MenuOption("--preview", tr("say what would be condensed")),
+        MenuOption("here", tr("everything before the last N turns")),
+        MenuOption("focus", tr("keep most about a topic")),
+    ]
 
 
 @COMMANDS.command(
     "compress",
-    N_("condense the older part of this conversation; `--undo` restores it"),
+    N_("condense the older part of this conversation; `--undo` restores it, `--preview` says what would happen"),
     group=CommandGroup.SESSION,
-    usage=N_("[--undo]"),
+    usage=N_("[here N] [focus TOPIC] [--preview] | --undo"),
     aliases=("compact",),
     complete=complete_compress,
     while_busy=False,
 )
 async def compress_conversation(call: CommandCall) -> None:
     """Compress the conversation; the result, or why nothing was done, comes as a notice."""
-    if call.text not in ("", "--undo", "undo"):
-        raise UsageError(N_("/compress takes `--undo` or nothing."))
-    undo = bool(call.text)
-    done = await call.context.actor.compress(undo=undo)
-    if undo:
-        told = tr("It is restored as it was.") if done else tr("There is nothing to restore.")
-        call.context.tell(told)
+    if call.text in ("--undo", "undo"):
+        done = await call.context.actor.compress(undo=True)
+        call.context.tell(tr("It is restored as it was.") if done else tr("There is nothing to restore."))
+        return
+    wish, preview = parse_compress_wish(call.text)
+    if preview:
+        await _preview_compression(call, wish)
+    else:
+        await call.context.actor.compress(wish=wish)
+
+
+def parse_compress_wish(text: str) -> tuple[CompactionWish, bool]:
+    """Return what is wanted of a compression, and whether it is only to be said. Raises UsageError."""
+    found = _COMPRESS.fullmatch(text.replace("--preview", " "))
+    if found is None or (found["focus"] is not None and not found["topic"]):
+        raise UsageError(
+            N_("/compress takes `here N`, `focus TOPIC`, `--preview`, `--undo`, or nothing."),
+            N_("/compress here 2 focus the login page"),
+        )
+    turns = None if found["here"] is None else int(found["turns"] or 1)
+    if turns == 0:
+        raise UsageError(N_("/compress here takes a number of turns from 1 on."), N_("/compress here 2"))
+    topic = " ".join((found["topic"] or "").split())
+    return CompactionWish(kept_turns=turns, topic=topic), "--preview" in text.split()
+
+
+async def _preview_compression(call: CommandCall, wish: CompactionWish) -> None:
+    actor = call.context.actor
+
+    async def ignore_events(_event: object) -> None:
+        """Nothing happens that anybody should see."""
+
+    found = await actor.exclusive(lambda: actor.epochs.compression.preview(ignore_events, wish))
+    if found is None:
+        return
+    if isinstance(found, NoCompaction):
+        call.context.tell(localize(found.reason))
+        return
+    sizes = {"before": f"{found.before:,}", "after": f"{found.after:,}"}
+    if found.cleared:
+        said = tr_plural("{n} old tool output would be cleared", "{n} old tool outputs would be cleared", found.cleared)
+    else:
+        said = tr(
+            "{n} messages (#{first} to #{last}) would become a record with notes",
+            n=found.messages,
+            first=found.first,
+            last=found.last,
+        )
+    call.context.tell(tr("{said}: about {before} tokens of messages now, {after} then.", said=said, **sizes))

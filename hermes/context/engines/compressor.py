@@ -7,6 +7,7 @@ from hermes.config.settings import CompressionSettings
 from hermes.context.engine import (
     ASSUMED_WINDOW,
     Compaction,
+    CompactionPreview,
     CompactionRequest,
     ContextLoad,
     EngineSetup,
@@ -73,11 +74,18 @@ class Compressor:
 
     async def compress(self, occasion: CompactionRequest, emit: Emit) -> Compaction | NoCompaction:
         """Clear old results if that is enough, else condense the middle."""
+        return await self._open_condenser().compress(occasion, emit)
+
+    async def preview(self, occasion: CompactionRequest) -> CompactionPreview | NoCompaction:
+        """Return what `compress` would change."""
+        return await self._open_condenser().preview(occasion)
+
+    def _open_condenser(self) -> "Condenser":
         if self._condenser is None:
             from hermes.context.compaction import Condenser
 
             self._condenser = Condenser(self._setup, self._estimate.estimate_load, self._estimate.compute_threshold)
-        return await self._condenser.compress(occasion, emit)
+        return self._condenser
 
 
 def engine(setup: EngineSetup) -> Compressor:

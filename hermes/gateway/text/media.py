@@ -42,6 +42,14 @@ _BARE = re.compile(
     rf"^[ \t]*(?:[-*][ \t]+)?((?:/|~/)[^\n`*|]+\.(?:{_MEDIA_ENDS}))[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
 _END = re.compile(r"[.,;:!?)\]}*_]+$")
+_GONE = "\0"
+"""Stands in a text where the name of a file was taken out, until the gap is closed."""
+_GONE_IN_MARKS = re.compile(
+    r"\([ \t]*\0[ \t]*\)|\[[ \t]*\0[ \t]*\]|(\*{1,3}|_{1,3}|~~|[\"'])[ \t]*\0[ \t]*\1|\0(?:[ \t]*\0)+"
+)
+_GONE_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]*\0[ \t]*(?:\n|\Z)", re.MULTILINE)
+_GAP = re.compile(r"([ \t]*)\0([ \t]*)([.,;:!?。，；：！？、]?)([ \t]*)")
+_NESTED_MARKS = 4
 _EMPTY_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
 MAX_FILES = 20
 """Files of one answer at most."""
@@ -90,7 +98,7 @@ def extract_media(markdown: str, rules: MediaRules) -> ExtractedMedia:
         return ExtractedMedia(markdown)
     search = _MediaSearch(rules)
     found = []
-    for text, prose in split_code(markdown):
+    for text, prose in split_code(markdown.replace(_GONE, "")):
         if prose:
             found.append(search.extract_from_prose(text))
         elif match := _TAG_IN_CODE.match(text):
@@ -99,11 +107,32 @@ def extract_media(markdown: str, rules: MediaRules) -> ExtractedMedia:
             found.append(text)
     if not search.files and not search.refused:
         return ExtractedMedia(markdown)
-    text = _EMPTY_LINES.sub("\n\n", "".join(found)).strip()
+    text = _EMPTY_LINES.sub("\n\n", _close_gaps("".join(found))).strip()
     lines = tuple(dict.fromkeys(search.refused))
     if lines:
         text = "\n\n".join(one for one in (text, "\n".join(lines)) if one)
     return ExtractedMedia(text, tuple(dict.fromkeys(search.files)), lines)
+
+
+def _close_gaps(text: str) -> str:
+    """Return the text without a trace of what was taken out: no double blanks, empty brackets, marks or items."""
+    for _ in range(_NESTED_MARKS):
+        text, count = _GONE_IN_MARKS.subn(_GONE, text)
+        if not count:
+            break
+    return _GAP.sub(_join_around, _GONE_ITEM.sub("", text))
+
+
+def _join_around(match: re.Match[str]) -> str:
+    """Return what joins the words before and behind a gap."""
+    text, (before_gap, after_gap, sign, after_sign) = match.string, match.groups()
+    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+    if before in ("", "\n"):
+        return ""
+    if sign:
+        return after_sign if before in ":：" else sign + after_sign
+    at_edge = before in "([" or after in ("", "\n", ")", "]")
+    return " " if (before_gap or after_gap) and not at_edge else ""
 
 
 class _MediaSearch:
@@ -120,9 +149,7 @@ class _MediaSearch:
         return _BARE.sub(self._replace_path_line, text)
 
     def extract_named(self, path: str) -> str:
-        """Add a file that is to be sent, or a line about its refusal; return its replacement in the text, which is
-        empty.
-        """
+        """Add a file that is to be sent, or a line about its refusal; return what stands in the text for it."""
         try:
             self._add_file(path)
         except MediaRefusedError as error:
@@ -130,7 +157,7 @@ class _MediaSearch:
             self.refused.append(
                 tr("(The file `{name}` was not sent: {reason}.)", name=name, reason=localize(error.message))
             )
-        return ""
+        return _GONE
 
     def _add_file(self, path: str) -> None:
         if len(set(self.files)) >= MAX_FILES:
@@ -145,12 +172,11 @@ class _MediaSearch:
         spare = _END.search(path)
         if spare:
             path = path[: spare.start()]
-        self.extract_named(path)
-        return spare[0] if spare else ""
+        return self.extract_named(path) + (spare[0] if spare else "")
 
     def _replace_picture(self, match: re.Match[str]) -> str:
-        self.extract_named(match[2])
-        return match[1]
+        gone = self.extract_named(match[2])
+        return match[1] or gone
 
     def _replace_path_line(self, match: re.Match[str]) -> str:
         try:

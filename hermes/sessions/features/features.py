@@ -90,9 +90,9 @@ def build_features(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> 
     return reduce(Feature.__add__, owners, _surroundings_feature(plan, deps, marked))
 
 
-def make_trust_check(home: HermesHome) -> Callable[[str], bool]:
-    """Return a check whether a resolved path lies in a trusted folder."""
-    return TrustFile(home.trust_file).is_trusted_folder
+def make_trust_check(home: HermesHome, more: Sequence[str] = ()) -> Callable[[str], bool]:
+    """Return a check whether a resolved path lies in a trusted folder, or in one of `more`."""
+    return TrustFile(home.trust_file, more).is_trusted_folder
 
 
 def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
@@ -100,10 +100,11 @@ def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMar
     from hermes.context.project_files import ProjectFilesSection
     from hermes.context.prompt import MachineSection
 
+    if plan.options.skip_context_files:
+        return Feature(sections=(MachineSection(deps.environ),))
     limit = deps.settings.context_file_max_chars
-    project = ProjectFilesSection(
-        plan.cwd, make_trust_check(deps.home), marked.find_sources, window=deps.window, limit=limit
-    )
+    check = make_trust_check(deps.home, plan.options.trusted_folders)
+    project = ProjectFilesSection(plan.cwd, check, marked.find_sources, window=deps.window, limit=limit)
     return Feature(sections=(MachineSection(deps.environ), project))
 
 
@@ -140,8 +141,10 @@ def _search_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
 
     def build_tools() -> "Sequence[Tool]":
         from hermes.memory.session_search import build_session_search_tool
+        from hermes.sessions.features.other_profiles import make_profile_opener
 
-        return (build_session_search_tool(deps.store, person=plan.options.person),)
+        opener = make_profile_opener(deps.environ, deps.settings.memory.search_profiles, deps.store, deps.clock)
+        return (build_session_search_tool(deps.store, person=plan.options.person, open_profile=opener),)
 
     return Feature(tools=list_session_tools(OWNED_TOOLS["session_search"], build_tools))
 

@@ -103,13 +103,16 @@ def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoic
         more_keys=options.credential_pool,
         api_mode=options.api_mode or base.api_mode,
         context_length=options.context_length or base.context_length,
+        request_members=options.request_members,
     )
 
 
 def is_nothing_configured(options: SessionOptions, environ: Mapping[str, str]) -> bool:
     """Return whether neither the command line, nor the settings, nor any key says which model to use."""
     home = locate_home(environ)
-    choice = with_stored_providers(choose_model(load_settings(home).settings.model, options), home)
+    choice = with_stored_providers(
+        choose_model(load_settings(home, ignored=options.ignore_config).settings.model, options), home
+    )
     return not is_configured(choice, merge_dotenv(environ, home.env_file))
 
 

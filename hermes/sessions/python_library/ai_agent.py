@@ -1,8 +1,7 @@
 """The synchronous API: `AIAgent`, the agent as a plain object for scripts and notebooks.
 
 It owns a loop in a thread of its own, so it works inside a running event loop, and `interrupt` may be called from any
-thread. It uses the same runtime as every other front-end. The callbacks are views of its events: they are called in
-that thread, one after the other, and should return at once; an exception in one is logged and disturbs no turn.
+thread. It uses the same runtime as every other front-end. Its arguments stand in `docs/library.md`.
 """
 
 import asyncio
@@ -10,6 +9,7 @@ import atexit
 import logging
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,150 +17,36 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TypeVar
 
-import msgspec
-
 from hermes.config.environment import copy_environment
-from hermes.config.settings import ModelReference
 from hermes.core.encoding import Plain
 from hermes.core.errors import TurnError, UsageError
-from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarted, ToolEnded, ToolStarted, TurnEnded
-from hermes.core.outcomes import AnswerScope, ExitReason
-from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
+from hermes.core.events import Level
+from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import history_for_prompt
 from hermes.sessions.options import SessionOptions
-from hermes.util.text import to_one_line
+from hermes.sessions.python_library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
+from hermes.sessions.python_library.function_tools import TOOLSET, ProgramTool, make_tools
+from hermes.sessions.python_library.given_history import choose_session
+from hermes.sessions.python_library.request_arguments import (
+    parse_fallback_models,
+    parse_reasoning,
+    parse_request_members,
+    resolve_trust,
+)
+from hermes.sessions.python_library.usual_arguments import UsualArguments, asks_for_something
 
-logger = logging.getLogger(__name__)
-_SCOPES = {scope.value: scope for scope in AnswerScope}
-
-
-@dataclass(kw_only=True)
-class Callbacks:
-    """The callbacks that a program may set. All are optional."""
-
-    tool_progress_callback: Callable[[str, str, str], None] | None = None
-    """`(event, tool name, preview)`; event is `tool.started` or `tool.completed`."""
-    thinking_callback: Callable[[str], None] | None = None
-    """Called with a text when the model starts to think, with an empty one when it has answered."""
-    reasoning_callback: Callable[[str], None] | None = None
-    """Called with each piece of the model's reasoning."""
-    clarify_callback: Callable[[str, list[str]], str] | None = None
-    """`(question, choices)` returns the answer to the `clarify` tool."""
-    step_callback: Callable[[Mapping[str, object]], None] | None = None
-    """Called with the turn's result after each turn."""
-    stream_delta_callback: Callable[[str], None] | None = None
-    """Called with each piece of the answer's text."""
-    tool_gen_callback: Callable[[str], None] | None = None
-    """Called with the name of a tool whose call has begun to arrive."""
-    status_callback: Callable[[str, str], None] | None = None
-    """`(state, detail)`; state is `thinking`, `executing` or `idle`."""
-    approval_callback: Callable[[str, str], bool | str] | None = None
-    """`(command, reason)` returns True or `once`, `session`, `always`; anything else denies."""
-
-
-class CallbackAdapter:
-    """Calls a program's callbacks for events."""
-
-    def __init__(self, callbacks: Callbacks, actor: SessionActor, stream: Callable[[str], None] | None) -> None:
-        self._callbacks = callbacks
-        self._actor = actor
-        self._stream = stream
-
-    def __call__(self, event: Event) -> None:
-        """Handle one event. Never raises."""
-        try:
-            self._dispatch_event(event)
-        except Exception:  # a program's own code may raise anything, and its turn goes on all the same
-            logger.exception("a callback failed on %s", type(event).__name__)
-
-    def finish_turn(self, result: Mapping[str, object]) -> None:
-        """Call the step callback after a turn."""
-        if self._callbacks.step_callback is not None:
-            self._callbacks.step_callback(result)
-
-    def _dispatch_event(self, event: Event) -> None:
-        callbacks = self._callbacks
-        match event:
-            case TextDelta():
-                for callback in (callbacks.stream_delta_callback, self._stream):
-                    _call_if_set(callback, event.text)
-            case ReasoningDelta():
-                _call_if_set(callbacks.reasoning_callback, event.text)
-            case CallStarted():
-                _call_if_set(callbacks.tool_gen_callback, event.name)
-            case RequestStarted():
-                _call_if_set(callbacks.thinking_callback, "thinking")
-                self._report_status("thinking", "")
-            case RequestEnded():
-                _call_if_set(callbacks.thinking_callback, "")
-            case ToolStarted():
-                self._report_progress("tool.started", event.name, event.summary)
-                self._report_status("executing", event.name)
-            case ToolEnded():
-                self._report_progress("tool.completed", event.name, to_one_line(event.preview))
-            case ApprovalAsked():
-                self._request_approval(event)
-            case TurnEnded():
-                self._report_status("idle", event.reason.value)
-
-    def _report_status(self, state: str, detail: str) -> None:
-        if self._callbacks.status_callback is not None:
-            self._callbacks.status_callback(state, detail)
-
-    def _report_progress(self, what: str, name: str, preview: str) -> None:
-        if self._callbacks.tool_progress_callback is not None:
-            self._callbacks.tool_progress_callback(what, name, preview)
-
-    def _request_approval(self, event: ApprovalAsked) -> None:
-        """Ask in a thread: a person may take long to answer, and the turn's other calls go on meanwhile."""
-        ask = self._callbacks.approval_callback
-        if ask is None:
-            return
-        asked = asyncio.get_running_loop().run_in_executor(None, ask, event.subject, event.reason)
-
-        def deliver_answer(future: "asyncio.Future[bool | str]") -> None:
-            said = None if future.cancelled() or future.exception() is not None else future.result()
-            self._actor.approvals.answer(event.approval_id, scope=_parse_scope(said), by="callback")
-
-        asked.add_done_callback(deliver_answer)
-
-
-class CallbackAsker:
-    """Passes the questions of the `clarify` tool to a program's callback, in a thread of its own."""
-
-    def __init__(self, callbacks: Callbacks) -> None:
-        self._callbacks = callbacks
-
-    async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Return the callback's answer, or None where there is no callback."""
-        callback = self._callbacks.clarify_callback
-        return await asyncio.to_thread(callback, question, list(choices)) if callback is not None else None
-
-
-def _parse_scope(value: bool | str | None) -> AnswerScope:
-    """Return the approval scope that a callback's value means."""
-    if value is True:
-        return AnswerScope.ONCE
-    return _SCOPES.get(value, AnswerScope.DENY) if isinstance(value, str) else AnswerScope.DENY
-
-
-def _call_if_set(callback: Callable[[str], None] | None, text: str) -> None:
-    if callback is not None:
-        callback(text)
+_LOG = logging.getLogger(__name__)
 
 
 T = TypeVar("T")
-MAX_ITERATIONS = 90
-TOOL_DELAY = 1.0
-"""The defaults that callers of such agents know; the signature shows them."""
 
 
 @dataclass(kw_only=True)
-class AIAgent(Callbacks):
+class AIAgent(Callbacks, UsualArguments):
     """A conversation with a model that has tools.
 
     Every option is optional; what is not given comes from `config.yaml` and the environment. Nothing is opened and no
@@ -179,18 +65,36 @@ class AIAgent(Callbacks):
     """The API format: `chat_completions`, `responses` (`codex_responses`) or `anthropic_messages`."""
     context_length: int | None = None
     """The size of the model's context window in tokens."""
-    max_iterations: int = MAX_ITERATIONS
-    """Model calls that one turn may make; the default means: as configured (`agent.max_turns`, 90)."""
-    tool_delay: float = TOOL_DELAY
-    """Seconds between tool calls that run one after the other; the default means: as configured
-    (`agent.tool_delay`, 0).
-    """
+    max_iterations: int | None = None
+    """Model calls that one turn may make; None means: as configured (`agent.max_turns`, 90)."""
+    tool_delay: float | None = None
+    """Seconds between tool calls that run one after the other; None means: as configured (`agent.tool_delay`, 0)."""
     enabled_toolsets: Sequence[str] | None = None
     """The tool sets that are on; None means the default ones."""
     disabled_toolsets: Sequence[str] | None = None
     """Tool sets that stay off."""
+    tools: Sequence[ProgramTool] = ()
+    """The program's own tools: functions with type hints, or `Tool` objects, on beside all others."""
     reasoning_config: Mapping[str, object] | None = None
-    """`{"effort": "low" | "medium" | "high"}`."""
+    """How the model thinks: `{"effort": "none" | "minimal" | "low" | "medium" | "high" | "xhigh"}`, or
+    `{"max_tokens": 4096}`, or `{"enabled": False}`.
+    """
+    request_overrides: Mapping[str, object] | None = None
+    """Members that are added to every request to the model, as its API names them."""
+    service_tier: str | None = None
+    """The `service_tier` of every request."""
+    providers_allowed: Sequence[str] | None = None
+    """OpenRouter: the only providers that may answer."""
+    providers_ignored: Sequence[str] | None = None
+    """OpenRouter: providers that may not answer."""
+    providers_order: Sequence[str] | None = None
+    """OpenRouter: the order in which providers are tried."""
+    provider_sort: str | None = None
+    """OpenRouter: `price`, `throughput` or `latency`."""
+    provider_require_parameters: bool = False
+    """OpenRouter: whether only providers that know every member of the request may answer."""
+    provider_data_collection: str | None = None
+    """OpenRouter: `allow` or `deny`."""
     max_tokens: int | None = None
     """The most tokens that one answer may have."""
     temperature: float | None = None
@@ -213,6 +117,16 @@ class AIAgent(Callbacks):
     """An addition to the system prompt that is sent with every request and never stored."""
     prefill_messages: Sequence[Mapping[str, object]] | None = None
     """Messages (`role`, `content`) that come first in every request and are never stored."""
+    skip_context_files: bool = False
+    """Whether the project's files (`AGENTS.md` and others) and `SOUL.md` stay unread."""
+    load_soul_identity: bool = False
+    """Whether `SOUL.md` is read although `skip_context_files` is set."""
+    skip_memory: bool = False
+    """Whether there is no memory: neither notes nor a search over earlier sessions."""
+    trust: bool | str | Sequence[str] = False
+    """Folders whose files count as the person's own, for this agent: True for the working folder, or folders by name.
+    `hermes trust` says it for good.
+    """
     save_trajectories: bool = False
     """Whether every turn is also written as JSON to `trajectories/` in the home."""
     cwd: str = ""
@@ -221,6 +135,8 @@ class AIAgent(Callbacks):
     def __post_init__(self) -> None:
         if isinstance(self.credential_pool, str) or not all(isinstance(key, str) for key in self.credential_pool or ()):
             raise UsageError("credential_pool must be a list of keys.")
+        self.check_usual_arguments()
+        self._build_options()  # what cannot be used is said here, not at the first message
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -228,6 +144,8 @@ class AIAgent(Callbacks):
         self._actor: SessionActor | None = None
         self._interrupted = threading.Event()
         self._task_id = ""
+        self._branched_from = ""
+        self._told = 0
         self._interrupt_message: str | None = None
         self._unjoined: list[str] = []
         self._steering_task: asyncio.Task[bool] | None = None
@@ -250,19 +168,23 @@ class AIAgent(Callbacks):
         system_message: str | None = None,
         conversation_history: Sequence[Mapping[str, object]] | None = None,
         task_id: str | None = None,
-        *,
         stream_callback: Callable[[str], None] | None = None,
+        **others: object,
     ) -> Plain:
         """Run one turn and return its result.
 
         `system_message` replaces the built prompt. `conversation_history` (dicts with role and content) goes
-        before the message in a fresh session; without it the session's own history is used. `task_id` names an
-        isolated set of resources (working folder, environment, processes): another id than before starts with
+        before the message in a fresh session; one that says what the session has said goes on in it, and any other
+        begins a branch, whose id is the result's `session_id`. Without it the session's own history is used. `task_id`
+        names an isolated set of resources (working folder, environment, processes): another id than before starts with
         fresh ones. The result holds `final_response`, `messages`, `completed`, `turn_exit_reason`, `api_calls`,
         token counts and more.
         """
         if not isinstance(user_message, str):
             raise UsageError("user_message must be text.")
+        for name, value in others.items():
+            if asks_for_something(value):
+                raise UsageError(N_("run_conversation takes no {name}.", name=name), "docs/library.md lists them.")
         return self._run_in_loop(
             self._run_turn(user_message, system_message, conversation_history, task_id, stream_callback)
         )
@@ -344,6 +266,7 @@ class AIAgent(Callbacks):
         async with self._opening:  # two threads that begin at once share one session
             if self._app is None:
                 self._app = await App(copy_environment(), self._build_options()).__aenter__()
+                self._told = 0
             app = self._app
             task = task_id or self._task_id
             if self._actor is None or task != self._task_id or history is not None or system is not None:
@@ -364,39 +287,69 @@ class AIAgent(Callbacks):
         result = app.turn_result(actor, ended)
         result["interrupt_message"] = self._interrupt_message if ended.reason is ExitReason.INTERRUPTED else None
         result["pending_steer"] = "\n".join(self._unjoined) or None
+        result["branched_from"] = self._branched_from or None
         adapter.finish_turn(result)
         return result
 
     async def _open_session(self, app: App, system: str | None, history: Sequence[Mapping[str, object]] | None) -> None:
         messages = history_for_prompt(history) if history is not None else None
-        actor, self._actor = self._actor, None
+        actor, self._actor, self._branched_from = self._actor, None, ""
         if actor is not None:
             await app.close_session(actor)
-        self._actor = await app.open_session(
-            self.session_id or None,
-            create=True,
-            system=system,
-            history=messages,
-            asker=CallbackAsker(self) if self.clarify_callback is not None else None,
-        )
+        if messages is not None:
+            options = app.options
+            chosen = await choose_session(
+                app.services.store, self.session_id, messages, now=time.time(), cwd=options.cwd, person=options.person
+            )
+            self.session_id, messages, self._branched_from = chosen.session_id, [*chosen.history], chosen.branched_from
+            """The session to continue, or the id of a new one; empty starts a fresh session."""
+        try:
+            self._actor = await app.open_session(
+                self.session_id or None,
+                create=True,
+                system=system,
+                history=messages,
+                asker=CallbackAsker(self) if self.clarify_callback is not None else None,
+            )
+        finally:
+            self._tell_notices(app)
         self.session_id = self._actor.session_id
         """The session to continue, or the id of a new one; empty starts a fresh session."""
         self._actor.approvals.can_ask = self.approval_callback is not None
 
+    def _tell_notices(self, app: App) -> None:
+        """Tell the program, once each, what was learned while sessions were opened."""
+        fresh, self._told = app.notices[self._told :], len(app.notices)
+        for line in fresh:
+            try:
+                self.tell_notice(Level.WARNING, line)
+            except Exception:  # noqa: BLE001 - a program's own code may raise anything
+                _LOG.exception("the notice callback failed")
+
     def _build_options(self) -> SessionOptions:
+        """Build the options of the App. Raises UsageError for an argument that cannot be used."""
         shared = set(SessionOptions.__struct_fields__) & {spec.name for spec in fields(self)}
         given = {name: getattr(self, name) for name in shared}
-        effort = (self.reasoning_config or {}).get("effort")
+        effort, reasoning_tokens = parse_reasoning(self.reasoning_config)
+        tools = make_tools(self.tools)
+        enabled = tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None
+        cwd = self.cwd or os.getcwd()
         given |= {
-            "max_turns": self.max_iterations if self.max_iterations != MAX_ITERATIONS else None,
-            "tool_delay": self.tool_delay if self.tool_delay != TOOL_DELAY else None,
-            "cwd": self.cwd or os.getcwd(),
-            "reasoning_effort": effort if isinstance(effort, str) else "",
+            "max_turns": _check_number("max_iterations", self.max_iterations, least=1),
+            "tool_delay": _check_number("tool_delay", self.tool_delay, least=0),
+            "cwd": cwd,
+            "reasoning_effort": effort,
+            "reasoning_tokens": reasoning_tokens,
+            "request_members": parse_request_members(self),
+            "skip_identity": self.skip_context_files and not self.load_soul_identity,
+            "remembers": not self.skip_memory,
+            "trusted_folders": resolve_trust(self.trust, cwd),
+            "extra_tools": tools,
             "allow": tuple(self.allow),
             "credential_pool": tuple(self.credential_pool or ()),
-            "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
+            "enabled_toolsets": (*enabled, TOOLSET) if enabled is not None and tools else enabled,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
-            "fallback_models": _parse_fallback_models(self.fallback_model),
+            "fallback_models": parse_fallback_models(self.fallback_model),
             "prefill_messages": tuple(history_for_prompt(self.prefill_messages or ())),
         }
         return SessionOptions(**given)
@@ -435,20 +388,17 @@ class AIAgent(Callbacks):
         self._app = self._actor = None
 
 
-def _parse_fallback_models(
-    given: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None,
-) -> tuple[ModelReference, ...]:
-    """Parse the fallback models that a program names. Raises UsageError for what names none."""
-    if not given:
-        return ()
-    named: list[object] = [given] if isinstance(given, str | Mapping) else list(given)
-    named = [{"model": one} if isinstance(one, str) else one for one in named]
-    try:
-        return msgspec.convert(named, tuple[ModelReference, ...])
-    except msgspec.ValidationError as error:
-        raise UsageError(
-            N_("fallback_model cannot be used: {error}.", error=error), "Give provider, model, base_url, api_key."
-        ) from None
+N = TypeVar("N", int, float)
+
+
+def _check_number(name: str, value: N | None, *, least: int) -> N | None:
+    """Return a number that is at least so much, or None. Raises UsageError for anything else."""
+    given: object = value
+    if given is None or (isinstance(given, int | float) and not isinstance(given, bool) and least <= given < 1e9):
+        return value
+    raise UsageError(
+        N_("{name} must be a number from {least} on, not {value}.", name=name, least=least, value=repr(value)[:40])
+    )
 
 
 def _close_at_exit(agent: "weakref.ref[AIAgent]") -> None:

@@ -21,6 +21,7 @@ from hermes.store.search.text import (
     make_label,
     make_snippet,
     parse_terms,
+    split_phrases,
     split_terms,
 )
 from hermes.store.sessions import list_lineage
@@ -81,19 +82,31 @@ class IndexQuery:
         self._wanted = search.offset + search.limit
 
     def find_hits(self) -> list[SearchHit]:
-        """Return the requested page of hits."""
+        """Return the requested page of hits. Each has every phrase of the query; with all of its words they come
+        first.
+        """
         search = self._search
-        found = parse_terms(search.query)
-        if not found or not self._shards or search.limit <= 0:
+        phrases, rest = split_phrases(search.query)
+        found = parse_terms(rest)
+        if not (found or phrases) or not self._shards or search.limit <= 0:
             return []
-        words = self._drop_common_words(found) if len(found) >= _QUESTION_TERMS or not search.newest else found
+        self._limits += "".join(f" AND {phrase.exact}" for phrase in phrases)
+        ids, words = self._match_words(found) if found else ([], [])
+        if phrases and len(ids) < self._wanted:
+            ids = list(dict.fromkeys([*ids, *self._match_all_words(phrases)]))
+        return self._fetch_hits(ids[search.offset : self._wanted], [*phrases, *words])
+
+    def _match_words(self, found: list[SearchTerm]) -> tuple[list[int], list[SearchTerm]]:
+        """Return the messages with the words of a query, or with some of them, and the words that were looked for."""
+        newest = self._search.newest
+        words = self._drop_common_words(found) if len(found) >= _QUESTION_TERMS or not newest else found
         ids = self._match_all_words(words)
-        if len(ids) < (1 if search.newest else self._wanted):  # too few with every word: some of them, or their parts
+        if len(ids) < (1 if newest else self._wanted):  # too few with every word: some of them, or their parts
             pieces = self._drop_common_words(split_terms(found))
             words = [*words, *pieces]
             known = set(ids)
             ids += [one for one in self._weigh_words(pieces) if one not in known]
-        return self._fetch_hits(ids[search.offset : self._wanted], words)
+        return ids, words
 
     def _match_all_words(self, words: Sequence[SearchTerm]) -> list[int]:
         """Return the messages with every word, in the requested order; words as written before other endings."""

@@ -8,6 +8,7 @@ pairs. Private-use characters are reserved for the index's own labels.
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -19,6 +20,7 @@ TEXT_LIMIT = 65_536
 """The number of characters of one message that can be found."""
 _QUERY_LIMIT = 1_000
 _TERM_LIMIT = 24
+_PHRASE_LIMIT = 8
 _CHUNK_LIMIT = 64
 _CJK = (
     "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -34,6 +36,9 @@ _FUNCTION = re.compile(
 )
 """Function words of Chinese questions, whatever these are about."""
 _FUNCTION_WEIGHT = 0.3
+_QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|«([^»]*)»|「([^」]*)」|『([^』]*)』')
+"""A phrase in quotation marks. Single ones are apostrophes too often."""
+_NO_MARKS = {ord('"'): " "}
 _SPACES = re.compile(r"[\s，。！？；：、（）「」『』《》〈〉【】“”‘’…—]+")
 _ENDINGS = (
     "ations", "ation", "ments", "ment", "ings", "ing", "ions", "ion", "edly", "ies", "ers",
@@ -123,6 +128,34 @@ def build_index_text(message: Message) -> tuple[str, str]:
 def make_label(kind: str, value: str) -> str:
     """Return a token that no text contains, for the limits of a search."""
     return f"\ue000{kind}{blake2b(value.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
+
+
+def split_phrases(query: str) -> tuple[list[SearchTerm], str]:
+    """Return the phrases of a query, which stand in quotation marks, and the query without them.
+
+    A phrase is found as it is written, word for word in this order; case, accents and punctuation do not count. One
+    without a letter or digit, and a mark without its partner, mean nothing.
+    """
+    query = query[:_QUERY_LIMIT]
+    if not _QUOTED.search(query):
+        return [], query
+    phrases: dict[str, SearchTerm] = {}
+    for match in _QUOTED.finditer(query):
+        text = normalize_text(next(filter(None, match.groups()), ""))
+        pieces = _PIECE.findall(text)
+        if pieces:
+            term = _make_phrase(text, pieces)
+            phrases.setdefault(term.exact, term)
+    return list(phrases.values())[:_PHRASE_LIMIT], _QUOTED.sub(" ", query)
+
+
+def _make_phrase(text: str, pieces: Sequence[str]) -> SearchTerm:
+    """Return a phrase. A run of characters is looked up by its pairs first, which are rarer than single ones."""
+    exact = f'"{space_characters(text).translate(_NO_MARKS).strip()}"'
+    if len(pieces) == 1 and (pairs := pair_characters(pieces[0])):
+        exact = f'("{pairs}" AND {exact})'
+    lowered = " ".join(text.lower().split())
+    return SearchTerm(exact, exact, lowered, lowered)
 
 
 def parse_terms(query: str) -> list[SearchTerm]:

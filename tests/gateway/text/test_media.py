@@ -40,7 +40,7 @@ def test_tags_are_taken_out(place: Path, rules: MediaRules) -> None:
         "`MEDIA:~/.hermes/media/m.png`",
         rules,
     )
-    assert taken.text == "Here it is: .\n\nand"
+    assert taken.text == "Here it is:\n\nand"
     assert taken.files == (
         SendableFile(f"{place}/ws/a.png", MediaKind.IMAGE),
         SendableFile(f"{place}/ws/b c.pdf", MediaKind.DOCUMENT),
@@ -54,6 +54,32 @@ def test_a_path_on_a_line_and_a_local_picture_are_files_too(place: Path, rules: 
     taken = extract_media(f"Look:\n{place}/ws/a.png\n![the chart](file://{place}/ws/a.png) shows it", rules)
     assert taken.text == "Look:\n\nthe chart shows it"
     assert taken.files == (SendableFile(f"{place}/ws/a.png", MediaKind.IMAGE),)
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("Here MEDIA:{f} and MEDIA:{f} end", "Here and end"),
+        ("See MEDIA:{f}. Next", "See. Next"),
+        ("Here: MEDIA:{f}, as you asked", "Here: as you asked"),
+        ("MEDIA:{f}, as you asked", "as you asked"),
+        ("the chart (MEDIA:{f}) shows", "the chart shows"),
+        ("the chart (MEDIA:{f} and words)", "the chart (and words)"),
+        ("bold **MEDIA:{f}** and _`MEDIA:{f}`_ end", "bold and end"),
+        ("([MEDIA:{f}]) x", "x"),
+        ('a "MEDIA:{f}" b', "a b"),
+        ("list:\n- one\n- MEDIA:{f}\n2. MEDIA:{f}\n- two", "list:\n- one\n- two"),
+        ("![](file://{f}) and ![named]({f}) x", "and named x"),
+        ("图在这里：MEDIA:{f} 。好", "图在这里：好"),
+        ("no gap:MEDIA:{f}", "no gap:"),
+        ("`code ( )` MEDIA:{f} `x  y`", "`code ( )` `x  y`"),
+        ("a\0b MEDIA:{f}", "ab"),
+        ("MEDIA:{f}", ""),
+    ],
+)
+def test_what_is_taken_out_leaves_no_hole(place: Path, rules: MediaRules, said: str, left: str) -> None:
+    taken = extract_media(said.replace("{f}", f"{place}/ws/a.png"), rules)
+    assert taken.text == left and taken.files
 
 
 def test_code_and_mere_words_stay(place: Path, rules: MediaRules) -> None:
