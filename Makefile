@@ -18,6 +18,7 @@
 # make search-oracle  5,000 generated searches against SQLite's own full-text search (10 seconds; COUNT=100000 SEED=7)
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
+# make templates      conversations with 48 servers that refuse orders of roles; no refusal may end a turn (2 minutes)
 # make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
@@ -37,8 +38,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test test-fast check compiled matrix faults torture resume-race writers file-kills edits globs stops escapes \
-  backends fuzz cap-race bench tools many recall search-oracle talk \
+.PHONY: run test test-fast check compiled matrix faults templates torture resume-race writers file-kills edits globs \
+  stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
   cron-year cron-fields ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -91,6 +92,9 @@ faults: $(VENV)/dev.stamp
 
 search-oracle: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.search_oracle --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
+
+templates: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.template_campaign --only "$(ONLY)"
 
 fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.fuzz analyser --minutes $(or $(MINUTES),30)

@@ -73,18 +73,39 @@ def _is_free(call: ToolCallPart, deps: TurnDeps) -> bool:
 
 
 def _repair_calls(message: Message, known: Collection[str]) -> Message:
-    """Return the message with mistyped tool names fixed where the meant tool is clear, and every call id unique."""
+    """Return the message with its calls repaired where what is meant is clear, and every call id unique."""
     parts: list[Part] = []
     seen: set[str] = set()
     for part in message.parts:
         if not isinstance(part, ToolCallPart):
             parts.append(part)
             continue
-        name = part.name if part.name in known else (repair_name(part.name, known) or part.name)
+        name, arguments = _repair_call(part, known)
         call_id = part.call_id
         while call_id in seen:
             call_id += "_"
         seen.add(call_id)
-        changed = name != part.name or call_id != part.call_id
-        parts.append(msgspec.structs.replace(part, name=name, call_id=call_id) if changed else part)
+        changed = (name, arguments, call_id) != (part.name, part.arguments, part.call_id)
+        if changed:
+            part = msgspec.structs.replace(part, name=name, arguments=arguments, call_id=call_id)  # noqa: PLW2901
+        parts.append(part)
     return msgspec.structs.replace(message, parts=tuple(parts))
+
+
+def _repair_call(call: ToolCallPart, known: Collection[str]) -> tuple[str, str]:
+    """Return the name and arguments that the call must mean; what is unclear stays as it was written."""
+    name, arguments = call.name, call.arguments
+    broken = check_arguments(arguments) is not None
+    if name in known and not broken:
+        return name, arguments
+    from hermes.tools.call_repair import repair_arguments, unwrap_call  # rare: most calls are right
+
+    if broken:
+        arguments = repair_arguments(arguments) or arguments
+    if name not in known:
+        inner = unwrap_call(name, arguments)
+        name = inner[0] if inner is not None else name
+        name = name if name in known else (repair_name(name, known) or name)
+        if inner is not None:
+            name, arguments = (name, inner[1]) if name in known else (call.name, arguments)
+    return name, arguments

@@ -73,7 +73,9 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()
     patience = FALLBACK_PATIENCE if deps.epochs.can_fall_back(state) else MAX_DELAY
-    outcome = await state.model.request_answer(state.lineage, emit, final=state.final, patience=patience)
+    outcome = await state.model.request_answer(
+        state.lineage, emit, final=state.final, tools=not state.without_tools, patience=patience
+    )
     if outcome.usage is not None:
         state.usage += outcome.usage
     if isinstance(outcome, Answer):

@@ -4,6 +4,11 @@ BUDGET_SPENT = (
     "[System: the limit of steps for this turn is reached. Make no more tool calls. "
     "Answer now from what you have, and say plainly what is done and what is not.]"
 )
+BUDGET_IN_WORDS = (
+    "[System: nothing was run: no tool can be called any more in this turn. "
+    "Answer in words now: what is done, and what is not.]"
+)
+BUDGET_ANSWER = "(The limit of steps for one turn was reached before an answer was written.)"
 CONTINUE_TEXT = "[System: your answer reached its length limit. Go on exactly where it stopped; repeat nothing.]"
 CONTINUE_CUT = (
     "[System: the connection broke in the middle of your answer. Go on exactly where it stopped; repeat nothing.]"

@@ -12,6 +12,7 @@ from msgspec import Struct
 from hermes.agent import prompts
 from hermes.agent.calls import list_incomplete_calls, run_calls
 from hermes.agent.turn import Emit, TurnDeps, TurnState
+from hermes.core.events import Level, Notice
 from hermes.core.frame import Rewrite
 from hermes.core.messages import FinishReason, Message, Role, TextPart, ToolCallPart, program_message
 from hermes.core.outcomes import ExitReason, FailureKind
@@ -212,7 +213,27 @@ async def _end_filtered(outcome: ModelOutcome, deps: TurnDeps, state: TurnState,
     state.end_turn(ExitReason.PROVIDER_ERROR, "The provider's content filter stopped the answer. Ask in another way.")
 
 
+async def _ask_in_words(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Ask once more for the last answer.
+
+    Some servers ignore that no call is wanted (Ollama has no `tool_choice`): theirs is asked for without tools. Not so
+    in the other API formats: those that have calls in their history demand their tools.
+    """
+    state.without_tools = _has_calls(outcome) and state.model.endpoint.wire == "chat_completions"
+    if state.without_tools:
+        said = "The limit of steps is reached and the model still calls tools: it is asked once more, without any."
+        await emit(Notice(level=Level.INFO, text=said))
+    await state.append_message(program_message(Role.USER, prompts.BUDGET_IN_WORDS), emit)
+
+
+def _is_refused_without_tools(outcome: ModelOutcome, state: TurnState) -> bool:
+    """Return whether the server demands tools of a request that has calls in its history."""
+    return isinstance(outcome, Failure) and state.without_tools and outcome.kind is FailureKind.FORMAT_ERROR
+
+
 async def _end_without_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    if not "".join(state.answer).strip():
+        state.answer.append(prompts.BUDGET_ANSWER)
     state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
 
 
@@ -225,15 +246,12 @@ async def _end_answered_before(outcome: ModelOutcome, deps: TurnDeps, state: Tur
     state.end_turn(ExitReason.PRIOR_CONTENT)
 
 
-async def _continue_from_thought(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
-    """Let the model continue from its reasoning: directly where its API format allows it, else by a message."""
-    message = _get_message(outcome)
-    assert message is not None
-    endpoint = state.model.endpoint
-    if endpoint.record.quirks.prefill and endpoint.wire == "chat_completions":
-        await _append_answer(outcome, message, state, emit)
-    else:
-        await state.append_message(program_message(Role.USER, prompts.THOUGHT_ONLY), emit)
+async def _ask_for_answer(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Ask in words for the answer to what was only thought about.
+
+    The thoughts are no message: servers refuse an answer without text, and a request that ends in one.
+    """
+    await state.append_message(program_message(Role.USER, prompts.THOUGHT_ONLY), emit)
 
 
 async def _fall_back_after_empty(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
@@ -325,10 +343,11 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     RecoveryRule("go_on_after_cut", 3, _is_stream_cut, _ask_to_continue),
     RecoveryRule("cut", UNLIMITED, _is_stream_cut, _end_with_text),
     RecoveryRule("answered", UNLIMITED, _has_text, _end_with_text),
+    RecoveryRule("answer_in_words", 1, _is_final, _ask_in_words),
     RecoveryRule("final_without_text", UNLIMITED, _is_final, _end_without_text),
     RecoveryRule("answered_before", UNLIMITED, _is_after_housekeeping, _end_answered_before),
     RecoveryRule("nudge_after_tools", 1, _is_empty_after_tools, _nudge_model),
-    RecoveryRule("go_on_from_thoughts", 2, _has_reasoning, _continue_from_thought),
+    RecoveryRule("ask_for_answer", 2, _has_reasoning, _ask_for_answer),
     RecoveryRule("ask_again", 3, _is_answer, _retry_request),
     RecoveryRule("empty_fall_back", UNLIMITED, _is_answer, _fall_back_after_empty),
     RecoveryRule("empty", UNLIMITED, _is_answer, _end_empty),
@@ -342,7 +361,26 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
         _make_rewrite(Rewrite.NO_REASONING),
     ),
     RecoveryRule("plain_schemas", 1, _has_kind(FailureKind.GRAMMAR), _make_rewrite(Rewrite.PLAIN_SCHEMAS)),
+    RecoveryRule(
+        "replay_reasoning", 1, _has_kind(FailureKind.REASONING_MISSING), _make_rewrite(Rewrite.REPLAYED_REASONING)
+    ),
+    RecoveryRule("merge_roles", 1, _has_kind(FailureKind.ROLE_ORDER), _make_rewrite(Rewrite.MERGED_ROLES)),
+    RecoveryRule("single_calls", 1, _has_kind(FailureKind.PARALLEL_CALLS), _make_rewrite(Rewrite.SINGLE_CALLS)),
+    RecoveryRule("bare_calls", 1, _has_kind(FailureKind.CALLS_WITH_TEXT), _make_rewrite(Rewrite.BARE_CALLS)),
+    RecoveryRule(
+        "tell_calls",
+        1,
+        _has_kind(FailureKind.TOOL_ROLE, FailureKind.ROLE_ORDER),
+        _make_rewrite(Rewrite.TOLD_CALLS),
+    ),
+    RecoveryRule(
+        "no_system_role",
+        1,
+        _has_kind(FailureKind.SYSTEM_ROLE, FailureKind.TOOL_ROLE, FailureKind.ROLE_ORDER),
+        _make_rewrite(Rewrite.NO_SYSTEM_ROLE),
+    ),
     RecoveryRule("compress", 3, _is_too_big, _compress_transcript),
+    RecoveryRule("refused_without_tools", 1, _is_refused_without_tools, _end_without_text),
     RecoveryRule("fall_back", UNLIMITED, _may_fall_back, _fall_back),
     RecoveryRule("failed", UNLIMITED, _is_failure, _end_failed),
 )

@@ -146,6 +146,8 @@ class TurnState(Struct):
     """Names of the tools that only do housekeeping for the agent."""
     final: bool = False
     """Whether the budget is spent: the next answer is the last."""
+    without_tools: bool = False
+    """Whether the last answer is asked for without tools, since its model went on calling them."""
     batch: CallBatch | None = None
     """The calls of the last assistant message while their results are not in the transcript yet."""
     answered_results: dict[str, ToolResultPart] = field(default_factory=dict)

@@ -61,6 +61,9 @@ _FOREIGN_SERVER_KEYS = frozenset(
 """Keys of MCP servers that guides for such agents mention and this version does not act on."""
 
 
+_FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
 class _CachedDocument(msgspec.Struct):
     version: int
     identity: tuple[int, int, int, int]
@@ -129,6 +132,7 @@ def settings_from_document(document: dict[str, object], file: Path) -> LoadedSet
         ) from None
     _check_numbers(settings, file)
     _check_strategies(settings, file)
+    _check_reasoning_replay(settings.model.reasoning_replay, file)
     settings = structs.replace(settings, compression=_clamp_compression(settings.compression, warnings))
     unused = tuple(sorted(key for key in document if key in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__))
     return LoadedSettings(settings=settings, warnings=tuple(warnings), unused=unused)
@@ -141,16 +145,20 @@ def select_known_keys(document: Mapping[str, object]) -> dict[str, object]:
         del known[name]
     if isinstance(known.get("model"), str):
         known["model"] = {"default": known["model"]}
-    for section, key in (("approvals", "mode"), ("skills", "evolution")):
-        _fix_boolean_mode(known, section, key)
+    for section, key, on in _BOOLEAN_WORDS:
+        _fix_boolean_mode(known, section, key, on)
     return known
 
 
-def _fix_boolean_mode(known: dict[str, object], section: str, key: str) -> None:
+_BOOLEAN_WORDS = (("approvals", "mode", "ask"), ("skills", "evolution", "ask"), ("model", "reasoning_replay", "on"))
+"""Settings of words that YAML reads as booleans, each with the word that true stands for."""
+
+
+def _fix_boolean_mode(known: dict[str, object], section: str, key: str, on: str) -> None:
     """Convert a boolean mode back to its word: YAML reads `off` as false, and `on` as true."""
     given = known.get(section)
     if isinstance(given, dict) and isinstance(given.get(key), bool):
-        known[section] = {**given, key: "ask" if given[key] else "off"}
+        known[section] = {**given, key: on if given[key] else "off"}
 
 
 def _fix_cache_ttl(known: dict[str, object]) -> list[str]:
@@ -253,6 +261,19 @@ def _check_not_negative(key: str, value: float | None, file: Path) -> None:
     if value is not None and not 0 <= value < _MAX_NUMBER:
         raise ConfigError(
             N_("{file}: `{key}` must be a number from zero on, not {value}.", file=file, key=key, value=value),
+            N_("Fix that line and try again."),
+        )
+
+
+def _check_reasoning_replay(value: str, file: Path) -> None:
+    """Refuse what can be no field of a message."""
+    if not _FIELD_NAME.fullmatch(value):
+        raise ConfigError(
+            N_(
+                "{file}: `model.reasoning_replay` is {value}; it can be auto, on, off, or the name of a field.",
+                file=file,
+                value=repr(value[:40]),
+            ),
             N_("Fix that line and try again."),
         )
 

@@ -46,6 +46,9 @@ class ModelSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     """The most tokens of one answer; empty: the provider's own limit."""
     temperature: float | None = None
     """Randomness of answers; empty: the provider's own."""
+    reasoning_replay: str = "auto"
+    """Whether a model is sent its earlier reasoning: `auto` (as its provider wants it), `on`, `off`, or the field of a
+    chat message that carries it (`reasoning_content`, `reasoning` ...), for a server of your own."""
     ca_bundle: str = ""
     """A file of certificates to trust beside the system's, for a company's proxy."""
 

@@ -17,6 +17,8 @@ class Sampling(Struct, frozen=True, omit_defaults=True):
     reasoning_effort: str | None = None
     reasoning_tokens: int | None = None
     """The tokens that reasoning may take; where a provider takes no number, the nearest effort is sent."""
+    reasoning_replay: str | None = None
+    """The person's word on whether earlier reasoning is sent back; None: as the provider's record says."""
     ceiling: bool = False
     """True if `max_tokens` may not be raised, not even to fit a thinking budget; never stored."""
 
@@ -34,6 +36,19 @@ class Rewrite(StrEnum):
     """Pictures are made smaller, or named in words where that cannot be done."""
     PLAIN_SCHEMAS = "plain_schemas"
     """Tool schemas carry no patterns or formats."""
+    MERGED_ROLES = "merged_roles"
+    """No two messages of one role stand side by side, no user's behind a tool's; records may ask for it from the start.
+    """
+    SINGLE_CALLS = "single_calls"
+    """Several calls of one answer are sent one after the other, each with its result."""
+    BARE_CALLS = "bare_calls"
+    """Text and calls of one answer are sent as two."""
+    TOLD_CALLS = "told_calls"
+    """Calls and results are told in words, by assistant and user."""
+    REPLAYED_REASONING = "replayed_reasoning"
+    """Earlier reasoning goes back to the model that wrote it; one space stands where there is none."""
+    NO_SYSTEM_ROLE = "no_system_role"
+    """The system prompt begins the first user message."""
 
 
 class ToolSchema(Struct, frozen=True):

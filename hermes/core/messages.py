@@ -75,7 +75,8 @@ class ReasoningPart(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
 
 
 class ToolCallPart(Struct, frozen=True, omit_defaults=True, tag="call"):
-    """A call as the model wrote it; `arguments` is the raw JSON text, never repaired in place.
+    """A call as the model wrote it; `arguments` is the raw JSON text. What clearly means one object, though it is not
+    valid JSON, was made one before the call was stored; it is never repaired later.
 
     `extra` is a JSON object that the provider attached to the call and wants back (empty when there is none);
     `item_id` is the provider's own id of the item, apart from the id that joins a call to its result.

@@ -56,15 +56,16 @@ class ModelClient:
         self._watch = CacheWatch(endpoint.record.title, endpoint.cache_ttl)
 
     async def request_answer(
-        self, lineage: Lineage, emit: Emit, *, final: bool = False, patience: float = MAX_DELAY
+        self, lineage: Lineage, emit: Emit, *, final: bool = False, tools: bool = True, patience: float = MAX_DELAY
     ) -> Answer | Failure:
-        """Request the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try.
+        """Request the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try. `final`
+        and `tools` are as in `Lineage.build_body`.
 
         Never raises for what a server or the network does: that is a `Failure`. A call is retried only while no
         text of its answer has been emitted, and not when the provider wants a pause of more than `patience`
         seconds. Cancelling the task closes the connection at once.
         """
-        state = RetryState(retries=self._retries, patience=patience, clock=self._clock, emit=emit)
+        state = RetryState(retries=self._retries, patience=patience, clock=self._clock, emit=emit, tools=tools)
         while True:
             outcome = await self._try_call(lineage, emit, state, final=final)
             if isinstance(outcome, Answer) or not await run_recovery(outcome, state):
@@ -106,7 +107,7 @@ class ModelClient:
         exchange, began = self._exchange_for(lease), self._clock.now()
         call = exchange.create_call(emit)
         try:
-            body = lineage.build_body(final=final, max_tokens=grant.max_tokens)
+            body = lineage.build_body(final=final, max_tokens=grant.max_tokens, tools=state.tools)
             size = RequestSize(lineage.count_tokens(len(body)), self.endpoint.context_length)
             outcome = await exchange.run_call(body, call, size)
         finally:
@@ -120,9 +121,9 @@ class ModelClient:
             lineage.record_count(len(body), outcome.usage.input if outcome.usage else 0)
             await self._keys.report_success(lease)
             usage = outcome.usage
-            line = (
-                lineage.check_cache_hits(self._watch, usage, at=began, key=lease.key) if usage and usage.input else ""
-            )
+            line = ""
+            if usage and usage.input and state.tools:
+                line = lineage.check_cache_hits(self._watch, usage, at=began, key=lease.key)
             if line:
                 await emit(Notice(level=Level.WARNING, text=line))
         return outcome
@@ -146,6 +147,8 @@ class RetryState:
     patience: float
     clock: Clock
     emit: Emit
+    tools: bool = True
+    """Whether the request offers the epoch's tools."""
     tries: int = 0
     """How often the call was retried after a pause."""
     emitted_text: bool = False
@@ -214,6 +217,9 @@ def _compute_delay(attempt: int, retry_after: float | None) -> float:
     return min(step * (1.0 + _JITTER * random.random()), MAX_DELAY)
 
 
+_SYSTEM_REFUSED = frozenset({FailureKind.SYSTEM_ROLE, FailureKind.TOOL_ROLE, FailureKind.ROLE_ORDER})
+"""What a server without a role for the system prompt says of a question; it is asked again without that role."""
+
 OpenModel = Callable[[], Awaitable[ModelClient]]
 
 
@@ -242,6 +248,9 @@ class SideTask:
                 failure = Failure(kind=FailureKind.AUTH, message=error.message, hint=error.hint)
                 continue
             outcome = await client.request_answer(_build_lineage(client, system, text, max_tokens), _only_pauses(emit))
+            if isinstance(outcome, Failure) and outcome.kind in _SYSTEM_REFUSED:
+                whole = _build_lineage(client, "", f"{system}\n\n{text}", max_tokens)
+                outcome = await client.request_answer(whole, _only_pauses(emit))
             if isinstance(outcome, Failure):
                 failure = outcome
             elif outcome.message.text.strip():

@@ -61,6 +61,12 @@ ADVICE: dict[Kind, FailureAdvice] = {
     Kind.TOOL_CONTENT: _REWRITE,
     Kind.LONG_CONTEXT_BETA: _REWRITE,
     Kind.GRAMMAR: _REWRITE,
+    Kind.ROLE_ORDER: _REWRITE,
+    Kind.REASONING_MISSING: FailureAdvice(hint="Set `model.reasoning_replay: on`."),
+    Kind.SYSTEM_ROLE: _REWRITE,
+    Kind.TOOL_ROLE: _REWRITE,
+    Kind.PARALLEL_CALLS: _REWRITE,
+    Kind.CALLS_WITH_TEXT: _REWRITE,
     Kind.FORMAT_ERROR: FailureAdvice(),
     Kind.BAD_RESPONSE: _PASSING,
     Kind.SPEND_LIMIT: FailureAdvice(fall_back=False),
@@ -193,6 +199,28 @@ _FORMAT = (
     r"extra inputs are not permitted|field required|unknown (field|parameter|name)|missing required"
     r"|must be followed by tool|tool_use.{0,20} ids|not a valid (dictionary|list|string)"
 )
+_ROLE_ORDER = (
+    r"roles (must|should) (be )?alternat|alternate between .?user|should (be alternating|alternate with assistant)"
+    r"|requests alternate between user and model|does not support successive|unexpected role .{1,20} after role"
+    r"|expected last role|prefill is incompatible|support assistant (message|response) prefill"
+    r"|the last message (of \S{1,60} )?must (be|have role) .{0,30}user|must end with a user message"
+    r"|last message is from the assistant|2 or more assistant messages at the end"
+    r"|first message must use the user role|must start with a user|no user query found"
+    r"|role .?assistant.? must not be empty|must contain either .?content.? or .?tool_calls"
+    r"|assistant message must have either content or tool_calls, but not none|must have non-empty content"
+)
+_SYSTEM_ROLE = (
+    r"system (role|messages?|prompt) (is |are )?not supported|does not support (the )?system (role|message|prompt)"
+    r"|system role is not (allowed|enabled)|developer instruction is not enabled"
+)
+_TOOL_ROLE = (
+    r"only user(,| and) .{0,20}assistant roles are supported|unexpected (message )?role:? .{0,2}tool\b(?!.{0,3} after)"
+    r"|(unknown|invalid|unsupported) role:? .{0,2}tool\b|unknown variant .tool.|tool role is not supported"
+    r"|role .?tool.? is not (supported|allowed)|.tool. is not one of .{0,30}(system|user)"
+)
+_PARALLEL_CALLS = r"supports single tool.?calls? at once|parallel tool calls are not supported|only one tool call"
+_REASONING_MISSING = r"reasoning_content.{0,40} (must be passed back|is missing)"
+_CALLS_WITH_TEXT = r"content or tool_calls.{0,3}but not both|both content and tool_calls"
 _NO_TOOLS = "This model takes no tools; use another one (`model.default`)."
 
 IMPLIED_STATUSES: tuple[tuple[str, int], ...] = (
@@ -270,6 +298,14 @@ FAILURE_RULES: tuple[FailureRule, ...] = (
     _make_rule(Kind.RATE_LIMIT, 429, says=_PER_MODEL, scope=Scope.MODEL),
     _make_rule(Kind.RATE_LIMIT, 429, says=_PER_ORGANISATION, scope=Scope.ORGANISATION),
     _make_rule(Kind.RATE_LIMIT, 429),
+    # What chat templates and validators of roles refuse: with a 400 or 422, or with a 500 as a fault of the template.
+    _make_rule(Kind.REASONING_MISSING, says=_REASONING_MISSING),
+    _make_rule(Kind.CALLS_WITH_TEXT, says=_CALLS_WITH_TEXT),
+    _make_rule(Kind.PARALLEL_CALLS, says=_PARALLEL_CALLS),
+    _make_rule(Kind.SYSTEM_ROLE, says=_SYSTEM_ROLE),
+    _make_rule(Kind.ROLE_ORDER, says=_ROLE_ORDER),
+    _make_rule(Kind.ROLE_ORDER, code=r"invalid_request_message_order"),
+    _make_rule(Kind.TOOL_ROLE, says=_TOOL_ROLE),
     # 500 and 502 are the last resort of many servers; what they name stands.
     _make_rule(Kind.CONTEXT_OVERFLOW, 500, 502, code=_OVERFLOW_CODE),
     _make_rule(Kind.TOOL_CONTENT, 500, says=_TOOL_IMAGE),

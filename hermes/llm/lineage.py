@@ -10,6 +10,7 @@ is well a request costs a checksum of the bytes that are new in it; what is olde
 import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
@@ -20,6 +21,9 @@ from hermes.core.messages import PROGRAM, ImagePart, Message, Part, ReasoningPar
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.providers.wire import Endpoint, load_wire
+
+if TYPE_CHECKING:
+    from hermes.llm.role_order import RoleArranger
 
 MIN_CACHED_PROMPT = 1_024
 """Tokens: no provider caches a shorter prompt."""
@@ -271,13 +275,19 @@ _BYTES_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1_500
 
 
+def _with_replay(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that is sent reasoning with every answer."""
+    quirks = structs.replace(endpoint.record.quirks, reasoning_replay=True, reasoning_required=True)
+    return structs.replace(endpoint, record=structs.replace(endpoint.record, quirks=quirks))
+
+
 class Lineage:
     """The encoded messages of an epoch, and the requests made of them."""
 
     def __init__(self, frame: EpochFrame, endpoint: Endpoint, *, sent: AnsweredRequest | None = None) -> None:
         """`last_answered` is handed on by a lineage of the same epoch whose place this one takes."""
         self.frame = frame
-        self.endpoint = endpoint
+        self.endpoint = _with_replay(endpoint) if Rewrite.REPLAYED_REASONING in frame.rewrites else endpoint
         self._wire = load_wire(endpoint.wire)
         self._messages = bytearray()
         self._count = 0
@@ -291,40 +301,67 @@ class Lineage:
         self._bounded = (0, 0)
         """A bound that was asked for, and the tokens that the provider then counted."""
         self._sent = frame.request_frame
+        self._arranger: RoleArranger | None = None
+        if frame.rewrites:
+            from hermes.llm.role_order import create_arranger
+
+            self._arranger = create_arranger(frame.rewrites, self._sent.system)
+        if Rewrite.NO_SYSTEM_ROLE in frame.rewrites:
+            self._sent = structs.replace(self._sent, system="")
         self.append_messages(frame.aside.prefill, carried=True)
 
     def append_messages(self, messages: Iterable[Message], *, carried: bool = False) -> None:
         """Append messages in the order of the transcript; `carried` ones were written before the epoch began."""
-        buffer = self._messages
         rewrites = self.frame.rewrites
         for message in messages:
             sent = rewrite_message(message, rewrites, carried=carried) if rewrites else message
-            encoded = self._wire.encode_message(sent, self.endpoint)
-            if not encoded:
+            if self._arranger is None:
+                self._append_encoded(sent)
                 continue
-            if buffer:
-                buffer += b","
-            buffer += encoded
-            place = self._wire.find_mark_offset(sent, encoded, self.endpoint) if self.endpoint.cache_ttl else -1
-            if place >= 0:
-                self._places.append(len(buffer) - len(encoded) + place)
-            self._count += 1
-            self._last.fingerprint.add_message_end(self._count, len(buffer))
-            for part in sent.parts:
-                for image in _images_in(part):
-                    self._images += 1
-                    self._image_bytes += len(image.data)
+            for one in self._arranger.arrange_message(sent):
+                self._append_encoded(one)
 
-    def build_body(self, *, final: bool = False, max_tokens: int | None = None) -> bytes:
-        """Build the request for the next answer; `final` asks for one without further calls.
+    def _append_encoded(self, sent: Message) -> None:
+        """Encode a message as it is sent, and append it."""
+        buffer = self._messages
+        encoded = self._wire.encode_message(sent, self.endpoint)
+        if not encoded:
+            return
+        if buffer:
+            buffer += b","
+        buffer += encoded
+        place = self._wire.find_mark_offset(sent, encoded, self.endpoint) if self.endpoint.cache_ttl else -1
+        if place >= 0:
+            self._places.append(len(buffer) - len(encoded) + place)
+        self._count += 1
+        self._last.fingerprint.add_message_end(self._count, len(buffer))
+        for part in sent.parts:
+            for image in _images_in(part):
+                self._images += 1
+                self._image_bytes += len(image.data)
+
+    def _join_messages(self) -> bytes | bytearray:
+        """Return the messages of a request: the buffer, and what must stand behind it there.
+
+        That is no part of the buffer: an answer that follows is encoded with the same bytes before it.
+        """
+        ending = self._arranger.ending if self._arranger is not None else None
+        if ending is None:
+            return self._messages
+        return b",".join((self._messages, self._wire.encode_message(ending, self.endpoint)))
+
+    def build_body(self, *, final: bool = False, max_tokens: int | None = None, tools: bool = True) -> bytes:
+        """Build the request for the next answer; `final` asks for one without further calls, and without `tools` it
+        offers none, which no prompt cache survives.
 
         `max_tokens` replaces the epoch's own limit for this request, and nothing in it asks for more; it is no
         part of the cached prefix. Cache marks stand at the system prompt and the last three messages that can
         carry one, without a system prompt at the last four.
         """
         frame = self._sent if max_tokens is None else self._frame_with_limit(max_tokens)
+        frame = frame if tools else structs.replace(frame, tools=())
         places = tuple(self._places)[-(_MARKS - bool(frame.system)) :]
-        return self._wire.encode_body(frame, self._messages, self.endpoint, final=final, places=places)
+        return self._wire.encode_body(frame, self._join_messages(), self.endpoint, final=final, places=places)
 
     @property
     def max_text_tokens(self) -> int:

@@ -191,7 +191,11 @@ class McpConnection:
     def _send_unawaited(self, message: object) -> None:
         """Send something that nobody waits for."""
         if len(self._tasks) < _MAX_TASKS:
-            self._start_task(_run_within(_NOTIFY_SECONDS, self._transport.send(_encode_message(message))))
+            self._start_task(self._send_in_time(_encode_message(message)))
+
+    async def _send_in_time(self, message: bytes) -> None:
+        async with asyncio.timeout(_NOTIFY_SECONDS):
+            await self._transport.send(message)
 
     def _start_task(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -234,8 +238,3 @@ def _decode_message(data: bytes) -> _Message | None:
         return msgspec.json.decode(joined, type=_Message) if joined is not None else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-
-
-async def _run_within(seconds: float, work: Coroutine[object, object, None]) -> None:
-    async with asyncio.timeout(seconds):
-        await work

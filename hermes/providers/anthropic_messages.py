@@ -234,6 +234,21 @@ class _ContentBlock:
         return ToolCallPart(call_id=part.call_id, name=part.name, arguments=arguments)
 
 
+def _join_parts(blocks: Sequence[_ContentBlock], *, whole: bool) -> tuple[Part, ...]:
+    """Return the blocks as parts, texts side by side as one: an answer with citations is cut within its sentences."""
+    parts: list[Part] = []
+    follows_text = False
+    for block in blocks:
+        part = block.to_part(whole=whole)
+        last = parts[-1] if parts else None
+        if follows_text and isinstance(part, TextPart) and isinstance(last, TextPart):
+            parts[-1] = TextPart(text=last.text + part.text)
+        elif part is not None:
+            parts.append(part)
+        follows_text = block.kind == "text"
+    return tuple(parts)
+
+
 class AnthropicDecoder:
     """Follows the blocks of one answer. A whole `message` object counts as all of them."""
 
@@ -291,8 +306,7 @@ class AnthropicDecoder:
     def build_answer(self) -> Answer:
         """Return what has arrived."""
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        found = (block.to_part(whole=self.finished) for block in blocks)
-        parts = tuple(part for part in found if part is not None)
+        parts = _join_parts(blocks, whole=self.finished)
         finish = _FINISH.get(self._stop, FinishReason.UNKNOWN if self._stop else FinishReason.STOP)
         called = any(isinstance(part, ToolCallPart) for part in parts)
         if not self.finished:

@@ -3,8 +3,10 @@
 Source: the OpenAI API reference, chapter Chat Completions, and the vendors' own deviations named where they are met.
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +17,9 @@ from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
 from hermes.providers.wire import Endpoint, ServerEvent, WireError, matches_model
+
+if TYPE_CHECKING:
+    from hermes.providers.think_tags import ThinkTagSplitter
 
 _FINISH = {
     "stop": FinishReason.STOP,
@@ -35,6 +40,10 @@ _FINISH = {
     "network_error": FinishReason.CUT,
     "insufficient_system_resource": FinishReason.CUT,
 }
+
+
+_OPENED_BY_TEMPLATE = re.compile(r"deepseek[-_]?r1|qwq|[-_:]think(ing)?\b", re.IGNORECASE)
+"""Models whose template ends with the tag that opens a thought, so that their answers hold only the closing one."""
 
 
 class ChatCompletionsWire:
@@ -225,6 +234,10 @@ class ChatDecoder:
         self._endpoint = endpoint
         self._text = d.TextPieces()
         self._reasoning = d.TextPieces()
+        self._tags: ThinkTagSplitter | None = None
+        """Set where the content may begin with a thought."""
+        self._begun = False
+        """Whether content has come that is more than blank, or thoughts in a field of their own."""
         self._reasoning_kind = ""
         self._details: list[dict[str, object]] = []
         self._calls: list[d.CallPieces] = []
@@ -253,7 +266,7 @@ class ChatDecoder:
         """Take the next chunk."""
         if event.data[:1] != "{" and event.data.strip() == "[DONE]":
             self._ended = True
-            return []
+            return self._settle_content()
         chunk = d.parse_event(event.data)
         d.raise_if_error(event.event, chunk)
         self._model = self._model or d.get_text(chunk, "model")
@@ -267,7 +280,7 @@ class ChatDecoder:
             raise WireError("The provider broke the answer off with the finish reason `error`.", code="error")
         self._finish = finish or self._finish
         self._ended = self._ended or chunk.get("object") == "chat.completion"
-        return deltas
+        return deltas + self._settle_content() if self.finished else deltas
 
     def _take_usage(self, chunk: d.Table, choice: d.Table) -> None:
         """Take the usage from the chunk, its choice (Moonshot) or `x_groq`; the last report counts."""
@@ -278,8 +291,57 @@ class ChatDecoder:
         if usage:
             self._usage = _parse_usage(usage)
 
+    def _split_content(self, text: str) -> list[StreamDelta]:
+        """Take more content, in which an answer may begin with a thought."""
+        if self._tags is None and not self._begun and text:
+            self._begun = bool(text.strip())
+            self._tags = self._create_splitter(text.lstrip())
+        if self._tags is None:
+            return self._add_content("", text)
+        thought, text = self._tags.feed(text)
+        if self._tags.is_taken_back:
+            self._reasoning, self._tags.is_taken_back = d.TextPieces(), False
+        return self._add_content(thought, text)
+
+    def _create_splitter(self, beginning: str) -> "ThinkTagSplitter | None":
+        opened = (
+            self._endpoint.record.quirks.think_tags and _OPENED_BY_TEMPLATE.search(self._endpoint.model) is not None
+        )
+        if not opened and beginning[:1] not in ("", "<", "["):
+            return None
+        from hermes.providers.think_tags import ThinkTagSplitter
+
+        return ThinkTagSplitter(opened=opened)
+
+    def _settle_content(self) -> list[StreamDelta]:
+        """Split what is left of the content, once. A thought that never ended is the answer: nothing is lost.
+
+        It stays a thought where the answer was cut off within it, and beside calls; one that only its model's name
+        made a thought of does not.
+        """
+        tags, self._tags, self._begun = self._tags, None, True
+        if tags is None:
+            return []
+        deltas = self._add_content(*tags.close())
+        whole = self.finished and _FINISH.get(self._finish.lower()) is not FinishReason.LENGTH and not self._calls
+        if not tags.is_unclosed or not (whole or tags.is_guessed):
+            return deltas
+        self._reasoning = d.TextPieces()
+        return [*deltas, *self._add_content("", tags.raw)]
+
+    def _add_content(self, thought: str, text: str) -> list[StreamDelta]:
+        deltas: list[StreamDelta] = []
+        shown = self._reasoning.add_piece(thought)
+        if shown:
+            deltas.append(ReasoningDelta(text=shown))
+        shown = self._text.add_piece(text)
+        if shown:
+            deltas.append(TextDelta(text=shown))
+        return deltas
+
     def build_answer(self) -> Answer:
         """Return what has arrived."""
+        self._settle_content()
         text = self._text.join_text()
         calls = d.build_call_parts(self._calls, whole=self.finished)
         finish = _FINISH.get(self._finish.lower(), FinishReason.UNKNOWN)
@@ -309,7 +371,6 @@ class ChatDecoder:
     def _apply_delta(self, delta: d.Table) -> list[StreamDelta]:
         if not delta:
             return []
-        deltas: list[StreamDelta] = []
         reasoning, text = self._read_reasoning(delta), ""
         content = delta.get("content")
         if isinstance(content, str):
@@ -317,12 +378,12 @@ class ChatDecoder:
         elif isinstance(content, list):
             thought, text = _split_content_chunks(content)
             reasoning += thought
+        deltas = self._add_content(reasoning, "") if reasoning else []
+        self._begun = self._begun or bool(reasoning)
+        if text:
+            deltas += self._split_content(text)
         if "refusal" in delta:
-            text += d.get_text(delta, "refusal")
-        if reasoning and (shown := self._reasoning.add_piece(reasoning)):
-            deltas.append(ReasoningDelta(text=shown))
-        if text and (shown := self._text.add_piece(text)):
-            deltas.append(TextDelta(text=shown))
+            deltas += self._add_content("", d.get_text(delta, "refusal"))
         if "tool_calls" in delta:
             for call in d.get_objects(delta, "tool_calls"):
                 deltas += self._apply_call_delta(call)

@@ -43,6 +43,8 @@ class ModelChoice(KeyHolder, frozen=True):
     """How long marked prompts are to be kept (`5m`, `1h`); empty: no cache marks are sent."""
     request_members: bytes = b""
     """What is added to every request, as the inside of a JSON object; it replaces what the provider's record adds."""
+    reasoning_replay: str = ""
+    """Whether earlier reasoning is sent back: `on`, `off` or a field of chat messages; empty: as the record says."""
     stored: tuple[str, ...] = ()
     """Providers that the home holds keys for, beside the environment's."""
 
@@ -64,6 +66,7 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
     base_url = _resolve_base_url(choice, found, environ)
     if found.name == "custom":
         found = structs.replace(found, title=N_("The server at {format_host}", format_host=_format_host(base_url)))
+    found = _choose_replay(choice.reasoning_replay, found)
     wire = _choose_wire(choice, found, base_url)
     model = _resolve_model(choice, found)
     return Endpoint(
@@ -73,6 +76,7 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
         api_key=_resolve_key(choice, found, base_url, environ),
         wire=wire,
         context_length=choice.context_length or find_known_length(found, model),
+        reasoning_replay=choice.reasoning_replay,
         cache_ttl=choice.cache_ttl if matches_model(model, found.quirks.cache_marks) and wire != "responses" else "",
     )
 
@@ -194,6 +198,16 @@ def _choose_wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> s
         if found.wire == "responses" and HOSTS.get(host) != found.name:
             return "chat_completions"
     return found.wire
+
+
+def _choose_replay(wanted: str, found: ProviderRecord) -> ProviderRecord:
+    """Return the record with the person's word on whether, and in which field, earlier reasoning is sent back."""
+    if not wanted:
+        return found
+    quirks = structs.replace(found.quirks, reasoning_replay=wanted != "off")
+    if wanted not in ("on", "off"):
+        quirks = structs.replace(quirks, reasoning_field=wanted)
+    return structs.replace(found, quirks=quirks)
 
 
 def _strip_version(base_url: str) -> str:

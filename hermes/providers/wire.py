@@ -37,8 +37,12 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Whether model names here are `vendor/model` and stand as they are given."""
     reasoning_required: bool = False
     """Whether every assistant message must carry `reasoning_field`; one space stands where there is none to replay."""
-    prefill: bool = True
-    """Whether a chat request may end with an assistant message, for the model to go on from."""
+    prefill: bool = False
+    """Without effect, for records of packages that still name it: no request ends with an assistant message."""
+    think_tags: bool = False
+    """Whether servers here may leave thoughts in content whose opening tag stands in the model's template."""
+    strict_roles: bool = False
+    """Whether requests keep the order of roles that chat templates and validators demand (`Rewrite.MERGED_ROLES`)."""
     effort: str = "reasoning_effort"
     """How a chat request names its reasoning effort: `reasoning_effort`, `reasoning` (an object), or empty: not."""
     unreasoning_models: tuple[str, ...] = ()
@@ -111,6 +115,8 @@ class Endpoint(KeyHolder, frozen=True, kw_only=True):
     context_length: int | None = None
     cache_ttl: str = ""
     """How long marked prompts are kept: `5m` or `1h`; empty where no marks are sent."""
+    reasoning_replay: str = ""
+    """The setting that `record` was changed by, for the epoch's frame; empty: the record stands as it is."""
 
 
 def takes_effort(endpoint: Endpoint) -> bool:

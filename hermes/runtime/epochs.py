@@ -128,15 +128,23 @@ class SessionEpochs:
         return self._conversation.epoch_bytes[self._conversation.epoch]
 
     async def rewrite_request(self, state: TurnState, how: Rewrite, emit: Emit) -> bool:
-        """Send what was refused in another form from here on; return False when this epoch does so already."""
+        """Send what was refused in another form from here on; return False when this epoch does so already, or when
+        the order of roles would be the same.
+        """
+        from hermes.llm.role_order import ROLE_REWRITES
+
         frame = self._conversation.frame
         if how in frame.rewrites:
             return False
         tools = simplify_schemas(frame.tools) if how is Rewrite.PLAIN_SCHEMAS else frame.tools
         changed = structs.replace(frame, rewrites=(*frame.rewrites, how), tools=tools)
-        await self._switch_epoch(
-            ModelCandidate(self._conversation.client, changed), f"rewritten: {how.value}", state, emit
-        )
+        candidate = ModelCandidate(self._conversation.client, changed)
+        if how in ROLE_REWRITES:
+            messages = [*self._conversation.messages, *state.messages]
+            arranged = await asyncio.to_thread(_encode_transcript, candidate, messages)
+            if arranged.build_body() == state.lineage.build_body():
+                return False
+        await self._switch_epoch(candidate, f"rewritten: {how.value}", state, emit)
         return True
 
     async def prepare_request(self, state: TurnState, emit: Emit) -> None:
@@ -163,7 +171,7 @@ class SessionEpochs:
         rewrites that this epoch has learned.
         """
         found = (await self._route.candidate(self._route_index)).frame
-        rewrites = self._conversation.frame.rewrites
+        rewrites = tuple(dict.fromkeys((*self._conversation.frame.rewrites, *found.rewrites)))
         tools = simplify_schemas(found.tools) if Rewrite.PLAIN_SCHEMAS in rewrites else found.tools
         return structs.replace(found, rewrites=rewrites, tools=tools)
 

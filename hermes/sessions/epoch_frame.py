@@ -24,7 +24,7 @@ from hermes.context.prompt import (
 )
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError, UsageError
-from hermes.core.frame import EpochFrame, Sampling, ToolSchema, TransientContext
+from hermes.core.frame import EpochFrame, Rewrite, Sampling, ToolSchema, TransientContext
 from hermes.core.messages import Message
 from hermes.i18n.messages import N_
 from hermes.providers.wire import Endpoint, load_wire, takes_effort
@@ -194,11 +194,13 @@ class FrameBuilder:
             system=system,
             tools=schemas,
             aside=self._aside,
+            rewrites=(Rewrite.MERGED_ROLES,) if record.quirks.strict_roles else (),
             sampling=Sampling(
                 temperature=_first_given(options.temperature, settings.model.temperature, record.temperature),
                 max_tokens=_first_given(options.max_tokens, settings.model.max_tokens, record.max_tokens),
                 reasoning_effort=self.resolve_effort(overrides) or None,
                 reasoning_tokens=options.reasoning_tokens if overrides.effort is None else None,
+                reasoning_replay=endpoint.reasoning_replay or None,
             ),
         )
 

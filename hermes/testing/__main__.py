@@ -18,6 +18,7 @@ from hermes.core.errors import UsageError
 from hermes.testing.obedient_model import ObedientModel
 from hermes.testing.script import Reply, ReplyModel, RoundsModel, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from hermes.testing.template_rules import NAMED_RULES
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -33,7 +34,15 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--arguments", default='{"path": "notes.txt", "offset": {n}, "limit": 1}', help="of --rounds; {n} is the round"
     )
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--strict", action="store_true", help="refuse what real vendors refuse")
+    parser.add_argument(
+        "--strict",
+        nargs="?",
+        const=True,
+        default=False,
+        choices=(True, *NAMED_RULES),
+        metavar="SERVER",
+        help=f"refuse what real vendors refuse, and what a server does: {', '.join(NAMED_RULES)}",
+    )
     parser.add_argument("--context-length", type=int, help="what /models tells about the model")
     parser.add_argument("--keep", type=int, default=1, help="how many requests keep their bodies")
     parser.add_argument("--until-eof", action="store_true", help="stop when standard input, a pipe, closes")

@@ -21,15 +21,17 @@ from hermes.testing.http_connection import ClientClosedError, ClientConnection, 
 from hermes.testing.recorded import RecordedRequest, RequestRecorder
 from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Fail, Reply, ReplyDelivery, ReplyModel, ScriptedModel
+from hermes.testing.template_rules import NAMED_RULES, TemplateRules
 
 
 class ScriptedServer(RequestRecorder):
     """Serves `model` (or a list of replies) on the loopback interface while its context is open.
 
     `url` ends in /v1; paths work with and without it. With `strict` (the default) a request that a real vendor would
-    refuse is answered with a 400 and does not reach the script. With `api_key` a request without that key gets a 401.
-    `keep` limits how many requests keep their bodies. A script function that raises ends its connection, and the error
-    is raised again when the context closes.
+    refuse is answered with a 400 and does not reach the script; a name (`mistral`, `gemma` ...) or a rule set of
+    `template_rules` adds what that server's template or validator refuses. With `api_key` a request without that key
+    gets a 401. `keep` limits how many requests keep their bodies. A script function that raises ends its connection,
+    and the error is raised again when the context closes.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class ScriptedServer(RequestRecorder):
         *,
         port: int = 0,
         tls: ssl.SSLContext | None = None,
-        strict: bool = True,
+        strict: bool | str | TemplateRules = True,
         api_key: str = "",
         keep: int | None = None,
         context_length: int | None = None,
@@ -49,7 +51,8 @@ class ScriptedServer(RequestRecorder):
         self.errors: list[BaseException] = []
         self._port = port
         self._tls = tls
-        self._strict = strict
+        self._strict = bool(strict)
+        self._rules = NAMED_RULES[strict] if isinstance(strict, str) else strict
         self._api_key = api_key
         self._kept_bodies = keep
         self._context_length = context_length
@@ -141,14 +144,18 @@ class ScriptedServer(RequestRecorder):
         if refusal is None and request.number < 0:
             return self._answer_other(request)
         try:
-            if refusal is None and self._strict and (found := find_problems(request)):
-                refusal = Fail(400, message="; ".join(found))
-            reply = refusal or self.model.reply(request)
+            reply = refusal or self._find_refusal(request) or self.model.reply(request)
             if not isinstance(reply, msgspec.Struct):
                 reply = await connection.run_unless_closed(reply)
             return plan_answer(reply, request)
         except msgspec.DecodeError as error:
             return plan_answer(Fail(400, message=f"We could not parse the JSON body of your request: {error}"), request)
+
+    def _find_refusal(self, request: RecordedRequest) -> Fail | None:
+        """Return why a real vendor would refuse the request."""
+        if self._strict and (found := find_problems(request)):
+            return Fail(400, message="; ".join(found))
+        return self._rules.find_refusal(request) if isinstance(self._rules, TemplateRules) else None
 
     def _forget_body(self, request: RecordedRequest) -> None:
         if self._kept_bodies is not None and request.number >= self._kept_bodies:

@@ -34,20 +34,30 @@ _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
 def repair_name(name: str, names: Collection[str]) -> str | None:
-    """Return the tool that `name` must mean (other case, separators, prefix, or a typo), or None when unsure."""
+    """Return the tool that `name` must mean (other case, separators, what hangs on it, or a typo); None when unsure."""
     if name in names:
         return name
     folded = {_fold_name(known): known for known in names}
     wanted = _fold_name(name)
     if not wanted or len(name) > 100:
         return None
-    for form in (wanted, wanted.removeprefix("functions"), wanted.removesuffix("tool"), wanted.removeprefix("tool")):
-        if form in folded:
-            return folded[form]
+    from hermes.tools.call_repair import list_name_forms  # rare: most calls name a tool
+
+    for plain in map(_fold_name, (name, *list_name_forms(name))):
+        for form in (plain, plain.removeprefix("functions"), *_strip_suffixes(plain), plain.removeprefix("tool")):
+            if form in folded:
+                return folded[form]
     import difflib
 
     close = difflib.get_close_matches(wanted, folded, n=2, cutoff=0.85)
     return folded[close[0]] if len(close) == 1 else None
+
+
+def _strip_suffixes(folded: str) -> Iterator[str]:
+    """Yield the name without each `tool` at its end: `TodoTool_tool` is the tool `todo`."""
+    while folded.endswith("tool"):
+        folded = folded.removesuffix("tool")
+        yield folded
 
 
 def check_arguments(raw: str) -> str | None:

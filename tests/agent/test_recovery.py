@@ -21,7 +21,7 @@ async def turn(replies: list[Reply], **options: int) -> tuple[TurnEnded, Scripte
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), max_turns=options.get("max_turns"))) as app:
                 actor = await app.open_session()
                 ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
-        check_prefixes(server.requests)
+        check_prefixes([request for request in server.requests if request.tools])
         return ended, server
 
 
@@ -64,11 +64,32 @@ async def test_an_empty_answer_after_tools_is_nudged_once() -> None:
     assert "last answer was empty" in server.requests[2].last_user_text
 
 
-@pytest.mark.parametrize("name", ["Read_File", "readfile", "read-file", "functions.read_file"])
+@pytest.mark.parametrize(
+    "name",
+    ["Read_File", "readfile", "functions.read_file:0", "read_file<|channel|>commentary", "default_api.read_file"],
+)
 async def test_a_mistyped_tool_is_mended(name: str) -> None:
     ended, server = await turn([Say(calls=(Call(name, {"path": "a"}),)), Say("ok")])
     assert ended.text == "ok"
     assert "apple" in next(iter(server.requests[1].results.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", '{"path": "a",}'),
+        ("read_file", '"{\\"path\\": \\"a\\"}"'),
+        ("read_file", '```json\n{"path": "a"}\n```'),
+        ("read_file", "{'path': 'a'}"),
+        ("call_tool", '{"name": "read_file", "arguments": {"path": "a"}}'),
+    ],
+)
+async def test_arguments_whose_meaning_is_clear_are_mended_before_they_are_stored(name: str, arguments: str) -> None:
+    ended, server = await turn([Say(calls=(Call(name, arguments),)), Say("ok")])
+    assert ended.text == "ok"
+    assert "apple" in next(iter(server.requests[1].results.values()))
+    (call,) = server.requests[1].messages[2]["tool_calls"]
+    assert (call["function"]["name"], call["function"]["arguments"].replace(" ", "")) == ("read_file", '{"path":"a"}')
 
 
 async def test_an_unknown_tool_is_told_three_times_and_ends_the_turn_at_the_fourth() -> None:
@@ -153,9 +174,42 @@ async def test_an_answer_beside_housekeeping_is_the_answer() -> None:
 async def test_thoughts_without_an_answer_are_gone_on_from() -> None:
     ended, server = await turn([Say("", reasoning="hm"), Say("so")])
     assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "so")
-    assert server.requests[1].messages[-1]["role"] == "assistant"
+    assert [one["role"] for one in server.requests[1].messages] == ["system", "user", "user"]
+    assert "not answered" in server.requests[1].last_user_text
 
 
 async def test_thoughts_alone_for_ever_end_by_name() -> None:
     ended, server = await turn([Say("", reasoning="hm")] * 9)
     assert (ended.reason, ended.text, len(server.requests)) == (ExitReason.EMPTY_RESPONSE, "(empty)", 6)
+
+
+async def test_thoughts_in_tags_are_no_part_of_the_answer() -> None:
+    look = Say("<think>\nI look.\n</think>\n\nLooking.", calls=(Call("read_file", {"path": "a"}),), chunk=3)
+    ended, server = await turn([look, Say("<think>hm</think>", chunk=2), Say("<thinking>hm</thinking>\n\nso", chunk=5)])
+    assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "so")
+    assert [one["content"] for one in server.requests[2].messages if one["role"] == "assistant"] == ["Looking."]
+    assert "think>" not in server.requests[2].body.decode().partition('"messages"')[2]
+
+
+async def test_a_server_that_goes_on_calling_at_the_end_is_asked_without_tools() -> None:
+    look = Say(calls=(Call("read_file", {"path": "a"}),))
+    ended, server = await turn([look, look, Say("I have read it once.")], max_turns=1)
+    assert (ended.reason, ended.text) == (ExitReason.BUDGET_EXHAUSTED, "I have read it once.")
+    assert [bool(request.tools) for request in server.requests] == [True, True, False]
+    assert "no tool can be called" in server.requests[2].last_user_text
+    assert server.requests[1].json["tool_choice"] == "none"
+
+
+@pytest.mark.parametrize("last", [Say(calls=(Call("read_file", {"path": "a"}),)), Fail(400, message="tools!"), Say("")])
+async def test_a_spent_budget_never_ends_in_an_empty_answer(last: Reply) -> None:
+    look = Say(calls=(Call("read_file", {"path": "a"}),))
+    ended, server = await turn([look, look, last], max_turns=1)
+    assert (ended.reason, len(server.requests)) == (ExitReason.BUDGET_EXHAUSTED, 3)
+    assert ended.text == "(The limit of steps for one turn was reached before an answer was written.)"
+
+
+async def test_thoughts_alone_at_the_end_are_asked_for_in_words_with_the_same_tools() -> None:
+    look = Say(calls=(Call("read_file", {"path": "a"}),))
+    ended, server = await turn([look, Say("", reasoning="hm"), Say("so")], max_turns=1)
+    assert (ended.reason, ended.text) == (ExitReason.BUDGET_EXHAUSTED, "so")
+    assert server.requests[2].tools == server.requests[0].tools

@@ -86,6 +86,7 @@ async def test_each_key_that_guides_name_goes_in_and_comes_out() -> None:
         ("approvals.mode", "never", "ask, smart or off"),
         ("approvals.mode", "off", "approvals.off_in"),
         ("terminal.backend", "vm", "auto, sandbox, local, docker, ssh"),
+        ("model.reasoning_replay", "Always!", "it can be auto, on, off, or the name of a field"),
         ("model.provider", "openruter", "Did you mean 'openrouter'?"),
         ("toolsets", "[fil]", "Did you mean 'file'?"),
         ("disabled_toolsets", "[web_search]", "its set is `web`"),

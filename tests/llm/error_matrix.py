@@ -31,9 +31,10 @@ from hermes.testing.server import ScriptedServer
 from tests.certificates import certificate
 from tests.llm.account_errors import ACCOUNT_ERRORS
 from tests.llm.request_errors import REQUEST_ERRORS
+from tests.llm.role_errors import ROLE_ERRORS
 from tests.llm.vendor_errors import ALL, Case
 
-CASES = (*ACCOUNT_ERRORS, *REQUEST_ERRORS)
+CASES = (*ACCOUNT_ERRORS, *REQUEST_ERRORS, *ROLE_ERRORS)
 KEYS = ("key-" + "1" * 20, "key-" + "2" * 20)
 PAUSES = 3
 
@@ -62,6 +63,12 @@ PROMISES: dict[Kind, tuple[str, ...]] = {
     Kind.ENCRYPTED_CONTENT: (REWRITE,),
     Kind.TOOL_CONTENT: (REWRITE,),
     Kind.GRAMMAR: (REWRITE,),
+    Kind.ROLE_ORDER: (REWRITE,),
+    Kind.REASONING_MISSING: (REWRITE,),
+    Kind.SYSTEM_ROLE: (REWRITE,),
+    Kind.TOOL_ROLE: (REWRITE,),
+    Kind.PARALLEL_CALLS: (REWRITE,),
+    Kind.CALLS_WITH_TEXT: (REWRITE,),
     Kind.LONG_CONTEXT_BETA: (REWRITE,),
     Kind.CONTENT_POLICY: (),
     Kind.PROVIDER_POLICY: (),

@@ -420,6 +420,25 @@ def test_claude_thinking_text_calls_and_usage() -> None:
     assert answer.served_model == "claude-x"
 
 
+def test_text_blocks_of_claude_side_by_side_are_one_text() -> None:
+    def text(index: int, said: str) -> list[dict[str, object]]:
+        return block(index, {"type": "text", "text": ""}, {"type": "text_delta", "text": said})
+
+    search = block(3, {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
+    ended = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    cited = [
+        *text(0, "Paris has "),
+        *text(1, "2 million people"),
+        *text(2, ""),
+        *search,
+        *text(4, "And"),
+        *text(5, " more."),
+    ]
+    deltas, answer = decode(CLAUDE, *cited, ended)
+    assert answer.message.parts == (TextPart(text="Paris has 2 million people"), TextPart(text="And more."))
+    assert "".join(one.text for one in deltas if isinstance(one, TextDelta)) == "Paris has 2 million peopleAnd more."
+
+
 def test_a_whole_claude_answer_that_was_not_streamed() -> None:
     content = [{"type": "text", "text": "Hi"}, {"type": "tool_use", "id": "a", "name": "read", "input": {"x": 1}}]
     whole = {"type": "message", "model": "c", "content": content, "stop_reason": "tool_use", "usage": {}}

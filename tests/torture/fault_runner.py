@@ -199,7 +199,9 @@ def _judge_requests(played: Played, servers: list[ScriptedServer]) -> None:
         for request in server.requests:
             played.wrong += [f"server {place}, request {request.number}: {one}" for one in find_problems(request)]
         try:
-            played.pairs += check_prefixes(server.requests, new_epochs=played.epochs[place])
+            # A last answer that is asked for without tools stands outside of the epoch's lineage.
+            with_tools = [request for request in server.requests if request.tools]
+            played.pairs += check_prefixes(with_tools, new_epochs=played.epochs[place])
         except PrefixError as error:
             played.wrong.append(f"server {place}: {error}")
     if (began := sum(map(len, played.epochs))) != played.script.epochs:

@@ -30,6 +30,8 @@ class Refused:
 
     retryable: bool
     wish: float | None = None
+    malformed: bool = False
+    """Whether the server says that the request is wrong."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Broken:
 
     text: str
     retryable: bool = True
+    malformed: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,14 @@ class Script:
     hangs: bool = False
 
 
+NO_ANSWER = "(The limit of steps for one turn was reached before an answer was written.)"
+
+
 class Promise:
     """What the documents promise, as a machine: fed with what each request meets, it says when and how a turn ends."""
 
-    def __init__(self, stand_ins: int, tries: int, max_turns: int) -> None:
-        self.stand_ins, self.tries, self.max_turns = stand_ins, tries, max_turns
+    def __init__(self, wires: tuple[str, ...], tries: int, max_turns: int) -> None:
+        self.wires, self.stand_ins, self.tries, self.max_turns = wires, len(wires) - 1, tries, max_turns
         self.place = 0
         self.epochs = 0
         self.waited: list[float] = []
@@ -145,6 +151,7 @@ class Promise:
         self.reason: Exit | None = None
         self.left = self.max_turns
         self.final = False
+        self.toolless = False
         self.after_tools = False
         self.prior = ""
         self.invalid = 0
@@ -220,6 +227,8 @@ class Promise:
             self.tried += 1
             if met.wish is not None:
                 self.waited.append(met.wish)
+        elif self.toolless and met.malformed:
+            self._spent()
         elif not self._next_model():
             self.tried = 0
             self.reason = Exit.RETRIES_EXHAUSTED if met.retryable else Exit.PROVIDER_ERROR
@@ -227,7 +236,9 @@ class Promise:
     def _broken(self, met: Broken) -> None:
         """Gone on with, three times in a turn; then what came is the answer."""
         if not met.retryable:
-            if not self._next_model():
+            if self.toolless and met.malformed:
+                self._spent()
+            elif not self._next_model():
                 self.reason = Exit.PROVIDER_ERROR
             return
         self.pieces.append(met.text)
@@ -247,8 +258,7 @@ class Promise:
 
     def _called(self, met: Called) -> None:
         if self.final:
-            self.pieces.append(met.text)
-            self.reason = Exit.BUDGET_EXHAUSTED
+            self._called_at_the_end(met)
             return
         self.pieces.clear()
         self.invalid = 0 if met.valid else self.invalid + 1
@@ -256,10 +266,30 @@ class Promise:
         if self.invalid > 3:
             self.reason = Exit.INVALID_CALLS
 
+    def _called_at_the_end(self, met: Called) -> None:
+        """Calls are not run any more; the text beside them is the answer."""
+        if met.text:
+            self.pieces.append(met.text)
+            self.reason = Exit.BUDGET_EXHAUSTED
+        else:
+            self._wordless(calls=True)
+
+    def _wordless(self, *, calls: bool) -> None:
+        """Asked once more for words, after calls on the chat wire without tools; then there is a note (row ML-05)."""
+        if self._allowed("in words", 1):
+            self.toolless = calls and self.wires[self.place] == "chat_completions"
+            self._appended()
+        else:
+            self._spent()
+
+    def _spent(self) -> None:
+        self.reason = Exit.BUDGET_EXHAUSTED
+        self.pieces = self.pieces or [NO_ANSWER]
+
     def _empty(self, met: Empty) -> None:
         """The steps of rows ES-02 to ES-07, in their order."""
         if self.final:
-            self.reason = Exit.BUDGET_EXHAUSTED
+            self._wordless(calls=False)
         elif self.prior:
             self.pieces.append(self.prior)
             self.reason = Exit.PRIOR_CONTENT
@@ -280,7 +310,7 @@ class Maker:
         tries = draw.choice((1, 2, 3, 3))
         max_turns = draw.choice((90, 90, 90, 90, 2, 4))
         self.script = Script(seed, wires, tries, max_turns, tuple([] for _ in wires))
-        self.promise = Promise(len(wires) - 1, tries, max_turns)
+        self.promise = Promise(wires, tries, max_turns)
         self.kept: list[bool | None] = [False] * len(wires)
         """Whether a connection to each server is kept open; None: it cannot be known."""
         self.number = 0
@@ -423,11 +453,11 @@ def refused(made: Maker) -> tuple[Reply, Meaning]:
     """4xx and what else no waiting helps against, also inside a stream."""
     if made.random.random() < 0.75:
         status = made.random.choice((400, 401, 402, 403, 404, 422, 301))
-        return Fail(status, message="It is not for you"), Refused(False)
+        return Fail(status, message="It is not for you"), Refused(False, malformed=status in (400, 422))
     delivery, meaning, thought, text = made.broken_off(Ending.CUT)
     error = StreamError(type="invalid_request_error", message="That was wrong")
     made.script.unsaid += [meaning.text] if isinstance(meaning, Broken) else []
-    harder = Broken(meaning.text, False) if isinstance(meaning, Broken) else Refused(False)
+    harder = Broken(meaning.text, False, True) if isinstance(meaning, Broken) else Refused(False, malformed=True)
     return Say(text, thought, delivery=_erring(delivery, error)), harder
 
 

@@ -46,7 +46,8 @@ _MAX_LIST_BYTES = 16 << 20
 _MAX_MODELS = 5_000
 _TEST_PROMPT = "This is a test of the connection. Answer with one word: ready"
 _TEST_MAX_TOKENS = 64
-_SERVER_SPECIFIC_KEYS = ("base_url", "api_key", "api_mode", "context_length")
+_SERVER_SPECIFIC_KEYS = ("base_url", "api_key", "api_mode", "context_length", "reasoning_replay")
+_DEFAULTS = ModelSettings()
 
 
 class ModelSelection(KeyHolder, frozen=True, kw_only=True):
@@ -243,7 +244,8 @@ def _config_changes(
     gone: tuple[str, ...] = ("context_length",) if "default" in fresh else ()
     if _is_other_server(settings, selection):
         gone = _SERVER_SPECIFIC_KEYS
-    removed: list[tuple[str, ...]] = [("model", name) for name in gone if name not in fresh and getattr(settings, name)]
+    changed = [name for name in gone if getattr(settings, name) != getattr(_DEFAULTS, name)]
+    removed: list[tuple[str, ...]] = [("model", name) for name in changed if name not in fresh]
     return {("model", name): value for name, value in fresh.items()}, removed
 
 

@@ -10,7 +10,7 @@ RECORD = ProviderRecord(
     base_url_variable="LLAMACPP_BASE_URL",
     key_variables=("LLAMA_API_KEY",),
     key_required=False,
-    quirks=Quirks(vendor_names=True, reasoning_replay=True, probe="props"),
+    quirks=Quirks(vendor_names=True, reasoning_replay=True, probe="props", strict_roles=True, think_tags=True),
     tested=True,
     prices={"*": FREE},
     notes="Run against llama-server on all three wires. Templates that know reasoning_content place it, others ignore "

@@ -9,7 +9,7 @@ RECORD = ProviderRecord(
     title=N_("The embedded model"),
     base_url="",
     key_required=False,
-    quirks=Quirks(effort=""),
+    quirks=Quirks(effort="", strict_roles=True, think_tags=True),
     tools=False,
     prompt="You are a helpful assistant. Answer in one short sentence.",
     temperature=0.0,

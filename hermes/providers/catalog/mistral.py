@@ -10,7 +10,7 @@ RECORD = ProviderRecord(
     base_url_variable="MISTRAL_BASE_URL",
     key_variables=("MISTRAL_API_KEY",),
     quirks=Quirks(
-        prefill=False,
+        strict_roles=True,
         stream_usage=False,
         effort="",
         native_prefix="mistralai/",
@@ -25,5 +25,6 @@ RECORD = ProviderRecord(
             source="https://docs.mistral.ai/models/model-cards/mistral-medium-3-5-26-04",
         ),
     },
-    notes="Ids of tool calls must be nine letters and digits; usage comes in the last chunk unasked (docs.mistral.ai).",
+    notes="Ids of tool calls must be nine letters and digits; usage comes in the last chunk unasked (docs.mistral.ai). "
+    "No user message may follow a tool's (mistral-common, validator).",
 )

@@ -10,7 +10,7 @@ RECORD = ProviderRecord(
     base_url_variable="VLLM_BASE_URL",
     key_variables=("VLLM_API_KEY",),
     key_required=False,
-    quirks=Quirks(vendor_names=True, reasoning_field="reasoning", probe="models"),
+    quirks=Quirks(vendor_names=True, reasoning_field="reasoning", probe="models", strict_roles=True, think_tags=True),
     prices={"*": FREE},
     notes="GET /v1/models tells max_model_len (docs.vllm.ai, OpenAI-compatible server).",
 )

@@ -104,6 +104,7 @@ def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoic
         api_mode=options.api_mode or base.api_mode,
         context_length=options.context_length or base.context_length,
         request_members=options.request_members,
+        reasoning_replay="" if base.reasoning_replay == "auto" else base.reasoning_replay,
     )
 
 
