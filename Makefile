@@ -17,7 +17,8 @@
 # make many           what a turn costs with one to a thousand sessions in one process
 # make search-oracle  5,000 generated searches against SQLite's own full-text search (10 seconds; COUNT=100000 SEED=7)
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
-# make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
+# make faults         2,000 random scripts of faults against the whole program, 100 more on the real clock by three front-ends
+#                     (15 minutes; make faults COUNT=100 FRONTS=10 SEED=7)
 # make templates      conversations with 48 servers that refuse orders of roles; no refusal may end a turn (2 minutes)
 # make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
@@ -89,6 +90,7 @@ matrix: $(VENV)/dev.stamp
 
 faults: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.fault_runner --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
+	@$(BIN)/python -m tests.torture.fault_fronts --count $(or $(FRONTS),100) --seed $(or $(SEED),0)
 
 search-oracle: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.search_oracle --count $(or $(COUNT),5000) --seed $(or $(SEED),0)

@@ -128,6 +128,7 @@ class CronSessionRunner:
             enabled_toolsets=spec.toolsets or None,
             max_cost=spec.max_cost,
             platform=PLATFORM,
+            unattended=True,
             cwd=spec.cwd or self._cwd,
         )
         async with self._open_app(options) as app:

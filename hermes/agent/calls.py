@@ -53,16 +53,16 @@ async def finish_calls(
     if all(_is_free(call, deps) for call in calls):
         state.budget.refund_step()
     found = state.loop_detector.observe_round(
-        CallRound(calls=calls, results=results, failed=state.batch.failed_ids), deps.toolbox
+        CallRound(calls=calls, results=results, failed=state.batch.failed_ids, slow=state.batch.slow_ids), deps.toolbox
     )
     joining = list(deps.steering())
-    if found.warning:
+    if found.stop:
+        # The model still says what it has found out.
+        joining.append(TextPart(text=prompts.LOOP_STOPPED.format(found=found.stop), provenance=PROGRAM))
+        state.halt_turn(found.stop)
+    elif found.warning:
         joining.append(TextPart(text=prompts.LOOP_DETECTED.format(found=found.warning), provenance=PROGRAM))
     await state.append_message(build_batch_message(calls, results, joining), emit)
-    if found.stop:
-        state.end_turn(
-            ExitReason.GUARDRAIL_HALT, f"{found.stop} The turn was stopped. Say how to go on, or ask for less."
-        )
     if state.invalid_rounds > MAX_INVALID_ROUNDS:
         state.end_turn(ExitReason.INVALID_CALLS, "The model kept sending calls that cannot be run. Try another model.")
 

@@ -17,12 +17,8 @@ from hermes.core.messages import Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
 from hermes.i18n.messages import N_
-from hermes.llm.client import MAX_DELAY
 from hermes.util.cancellation import run_ignoring_cancellation
 from hermes.util.text import to_one_line
-
-FALLBACK_PATIENCE = 20.0
-"""Seconds that a provider may make us wait while another model could answer at once."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,9 +68,14 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     state.requests += 1
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()
-    patience = FALLBACK_PATIENCE if deps.epochs.can_fall_back(state) else MAX_DELAY
+    brief = deps.epochs.can_fall_back(state)
     outcome = await state.model.request_answer(
-        state.lineage, emit, final=state.final, tools=not state.without_tools, patience=patience
+        state.lineage,
+        emit,
+        final=state.final,
+        tools=not state.without_tools,
+        brief=brief,
+        before="".join(state.answer),
     )
     if outcome.usage is not None:
         state.usage += outcome.usage
@@ -91,7 +92,7 @@ async def _close_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded
     reason = state.exit_reason or ExitReason.LOCAL_ERROR
     interrupted = reason is ExitReason.INTERRUPTED
     note = prompts.STOPPED if interrupted else prompts.ENDED_EARLY.format(reason=state.error or reason.value)
-    if reason is ExitReason.PRIOR_CONTENT:
+    if reason in (ExitReason.PRIOR_CONTENT, ExitReason.TEXT_RESPONSE):
         note = prompts.ANSWERED_BEFORE
     last = state.messages[-1] if state.messages else None
     for message in build_closing_messages(last, state.known_results(), note):

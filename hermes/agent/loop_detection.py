@@ -3,9 +3,10 @@
 What counts: the same call failing again and again, one tool failing whatever its arguments, the same
 call giving the same result again. Rounds are counted, not calls: a batch counts once. A round in which
 another call changed something resets the counts of exact repetitions, so that test, edit, test is no
-loop. Waiting for a process is none either.
+loop. Waiting is none either: for a process, by a command that sleeps, or by one that takes real time.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
@@ -15,6 +16,7 @@ from hermes.core.encoding import to_json
 from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.tools.registry import Toolbox
+from hermes.tools.tool import Tool
 
 _FAILED = (ToolStatus.ERROR, ToolStatus.REFUSED, ToolStatus.INVALID)
 _Key = tuple[str, str]
@@ -41,6 +43,12 @@ class CallRound(Struct, frozen=True, kw_only=True):
     calls: Sequence[ToolCallPart]
     results: Mapping[str, ToolResultPart]
     failed: Collection[str] = ()
+    slow: Collection[str] = ()
+    """The ids of the calls that took real time."""
+
+    def has_failed(self, call: ToolCallPart) -> bool:
+        """Return whether a call of the batch failed, by its status or by what it ran."""
+        return self.results[call.call_id].status in _FAILED or call.call_id in self.failed
 
 
 class LoopFinding(Struct, frozen=True):
@@ -67,25 +75,30 @@ class LoopDetector(Struct):
         for key, call in distinct.items():
             result = round_of_calls.results[call.call_id]
             tool = toolbox.find(call.name)
-            failed = result.status in _FAILED or call.call_id in round_of_calls.failed
+            waits = result.status not in _FAILED and _waits(tool, call)
+            failed = not waits and round_of_calls.has_failed(call)
             failures[call.name] = failures.get(call.name, True) and failed
             if failed:
                 found = _pick_worse(found, self._count_failure(key))
             else:
                 self._exact_failures.pop(key, None)
                 changed = changed or tool is None or not tool.repeatable
-            if tool is None or not tool.polls:
+            if not waits and call.call_id not in round_of_calls.slow:
                 found = _pick_worse(found, self._count_repetition(key, result.text))
-        for name, all_failed in failures.items():
-            found = _pick_worse(found, self._count_tool_failure(name, failed=all_failed))
         if changed:
             self._forget_others(distinct)
-        return found
+        return self._count_tool_failures(failures, found)
 
     def _count_failure(self, key: _Key) -> LoopFinding:
         count = self._exact_failures[key] = self._exact_failures.get(key, 0) + 1
         said = N_("The same call of {key} has failed {count} times with the same arguments.", key=key[0], count=count)
         return self._make_finding(count, self.limits.warn.exact_failure, self.limits.stop.exact_failure, said)
+
+    def _count_tool_failures(self, failures: Mapping[str, bool], found: LoopFinding) -> LoopFinding:
+        """Count the tools all of whose calls failed in this round; return the worst finding."""
+        for name, all_failed in failures.items():
+            found = _pick_worse(found, self._count_tool_failure(name, failed=all_failed))
+        return found
 
     def _count_tool_failure(self, name: str, *, failed: bool) -> LoopFinding:
         count = self._tool_failures[name] = self._tool_failures.get(name, 0) + 1 if failed else 0
@@ -109,6 +122,24 @@ class LoopDetector(Struct):
         if stop and count >= stop:
             return LoopFinding(stop=said)
         return LoopFinding(warning=said) if warn and count >= warn else LoopFinding()
+
+
+_WAITING = re.compile(
+    r"\bsleep\b(?!\s+0(?:\.0*)?(?:\s|[;&|)]|$))|(?:^|[;&|])\s*wait\b|--(?:wait|watch|follow)\b|\binotifywait\b"
+    r"|\btail\s+-\w*[fF]|\bread\s+-\w*t"
+)
+"""What commands wait by."""
+
+
+def _waits(tool: Tool | None, call: ToolCallPart) -> bool:
+    """Return whether a call waits on purpose, so that the same result again is what it is for."""
+    if tool is None or tool.polls:
+        return tool is not None
+    try:
+        arguments = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
+    return isinstance(arguments, dict) and _WAITING.search(tool.command(arguments)) is not None
 
 
 def _pick_worse(one: LoopFinding, other: LoopFinding) -> LoopFinding:

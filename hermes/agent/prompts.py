@@ -24,6 +24,10 @@ EMPTY_AFTER_TOOLS = (
 LOOP_DETECTED = (
     "[System: {found} Doing it again will not help: look at what it says, and go another way or ask the user.]"
 )
+LOOP_STOPPED = (
+    "[System: {found} This turn ends here. Make no more tool calls: answer now from what you have, and say "
+    "plainly what is done, what is not, and what stands in the way.]"
+)
 THOUGHT_ONLY = "[System: you have thought, but not answered. Give your answer now.]"
 ANSWERED_BEFORE = "(The answer stands above.)"
 CALL_NOTE = "(A call of {names} was cut off.)"

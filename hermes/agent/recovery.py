@@ -65,6 +65,10 @@ def _has_calls(outcome: ModelOutcome) -> bool:
     return isinstance(outcome, Answer) and any(outcome.message.tool_calls())
 
 
+def _only_repeats(outcome: ModelOutcome, _: TurnState) -> bool:
+    return isinstance(outcome, Answer) and outcome.repeated
+
+
 def _is_only_thinking(outcome: ModelOutcome, _: TurnState) -> bool:
     message = _get_message(outcome)
     return (
@@ -138,6 +142,11 @@ def _strip_calls(message: Message) -> Message:
     return Message(role=message.role, parts=parts, finish=message.finish, origin=message.origin)
 
 
+async def _end_said_before(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """End with what was said: asked to go on, the model has nothing to add."""
+    state.end_turn(ExitReason.TEXT_RESPONSE)
+
+
 async def _end_thinking_exhausted(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     state.end_turn(
         ExitReason.THINKING_EXHAUSTED,
@@ -196,7 +205,7 @@ async def _end_with_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState
         why = outcome.message if isinstance(outcome, Failure) else "the provider could not finish it."
         state.end_turn(ExitReason.PARTIAL_STREAM, N_("The answer was cut off: {why}", why=why))
     elif state.final:
-        state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
+        state.end_final()
     elif _is_length_cut(outcome):
         await _end_too_long(outcome, deps, state, emit)
     else:
@@ -232,9 +241,7 @@ def _is_refused_without_tools(outcome: ModelOutcome, state: TurnState) -> bool:
 
 
 async def _end_without_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
-    if not "".join(state.answer).strip():
-        state.answer.append(prompts.BUDGET_ANSWER)
-    state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
+    state.end_final()
 
 
 async def _nudge_model(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
@@ -293,8 +300,14 @@ def _may_fall_back(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Failure) and outcome.fall_back
 
 
-async def _compress_transcript(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
-    return await deps.epochs.compress_overflow(state, emit)
+async def _shrink_request(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
+    assert isinstance(outcome, Failure)
+    return await deps.epochs.shrink_request(state, outcome, emit)
+
+
+async def _shrink_pictures(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
+    assert isinstance(outcome, Failure)
+    return await deps.epochs.shrink_pictures(state, outcome, emit)
 
 
 async def _fall_back(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
@@ -334,13 +347,14 @@ async def _append_answer(outcome: ModelOutcome, message: Message, state: TurnSta
 
 
 RECOVERY_RULES: tuple[RecoveryRule, ...] = (
+    RecoveryRule("said_before", UNLIMITED, _only_repeats, _end_said_before),
     RecoveryRule("thinking_exhausted", UNLIMITED, _is_only_thinking, _end_thinking_exhausted),
     RecoveryRule("split_calls", 3, _is_call_cut, _split_calls),
     RecoveryRule("calls_too_long", UNLIMITED, _is_call_cut, _end_too_long),
     RecoveryRule("run_calls", UNLIMITED, _can_run_calls, _run_answer_calls),
     RecoveryRule("go_on", 3, _is_text_cut, _ask_to_continue),
     RecoveryRule("filtered", UNLIMITED, _is_filtered, _end_filtered),
-    RecoveryRule("go_on_after_cut", 3, _is_stream_cut, _ask_to_continue),
+    RecoveryRule("go_on_after_cut", 5, _is_stream_cut, _ask_to_continue),
     RecoveryRule("cut", UNLIMITED, _is_stream_cut, _end_with_text),
     RecoveryRule("answered", UNLIMITED, _has_text, _end_with_text),
     RecoveryRule("answer_in_words", 1, _is_final, _ask_in_words),
@@ -352,7 +366,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     RecoveryRule("empty_fall_back", UNLIMITED, _is_answer, _fall_back_after_empty),
     RecoveryRule("empty", UNLIMITED, _is_answer, _end_empty),
     RecoveryRule("over_a_cap", UNLIMITED, _is_over_cap, _end_over_cap),
-    RecoveryRule("shrink_images", 1, _has_kind(FailureKind.IMAGE_TOO_LARGE), _make_rewrite(Rewrite.SMALL_IMAGES)),
+    RecoveryRule("shrink_pictures", UNLIMITED, _has_kind(FailureKind.IMAGE_TOO_LARGE), _shrink_pictures),
     RecoveryRule("results_as_text", 1, _has_kind(FailureKind.TOOL_CONTENT), _make_rewrite(Rewrite.TEXT_RESULTS)),
     RecoveryRule(
         "strip_reasoning",
@@ -379,7 +393,8 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
         _has_kind(FailureKind.SYSTEM_ROLE, FailureKind.TOOL_ROLE, FailureKind.ROLE_ORDER),
         _make_rewrite(Rewrite.NO_SYSTEM_ROLE),
     ),
-    RecoveryRule("compress", 3, _is_too_big, _compress_transcript),
+    RecoveryRule("whole_answers", 1, _has_kind(FailureKind.STREAMING), _make_rewrite(Rewrite.WHOLE_ANSWERS)),
+    RecoveryRule("shrink_request", 5, _is_too_big, _shrink_request),
     RecoveryRule("refused_without_tools", 1, _is_refused_without_tools, _end_without_text),
     RecoveryRule("fall_back", UNLIMITED, _may_fall_back, _fall_back),
     RecoveryRule("failed", UNLIMITED, _is_failure, _end_failed),

@@ -4,7 +4,7 @@ from hermes.agent import prompts
 from hermes.agent.calls import finish_calls
 from hermes.agent.turn import Emit, ResumedTurn, TurnDeps, TurnState
 from hermes.core.events import Level, Notice
-from hermes.core.messages import FinishReason, Message, Role, ToolStatus, program_message
+from hermes.core.messages import PROGRAM, FinishReason, Message, Role, TextPart, ToolStatus, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.util.text import to_one_line
@@ -27,6 +27,9 @@ def restore_turn(state: TurnState, resumed: ResumedTurn) -> None:
         else:
             state.answer.append(message.text)
     state.final = any(_is_budget_note(message) for message in resumed.messages)
+    for message in resumed.messages:
+        if message.role is Role.TOOL and (found := _find_halt(message)):
+            state.halt_turn(found)
 
 
 async def resume_turn(resumed: ResumedTurn, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
@@ -47,8 +50,10 @@ async def resume_turn(resumed: ResumedTurn, deps: TurnDeps, state: TurnState, em
     elif last.finish in _UNFINISHED and not state.final:
         ask = prompts.CONTINUE_CUT if last.finish is FinishReason.CUT else prompts.CONTINUE_TEXT
         await state.append_message(program_message(Role.USER, ask), emit)
+    elif state.final:
+        state.end_final()
     else:
-        state.end_turn(ExitReason.BUDGET_EXHAUSTED if state.final else ExitReason.TEXT_RESPONSE)
+        state.end_turn(ExitReason.TEXT_RESPONSE)
 
 
 async def _notify_uncertain(last: Message, resumed: ResumedTurn, deps: TurnDeps, emit: Emit) -> None:
@@ -72,6 +77,14 @@ def _is_note(message: Message, note: str) -> bool:
 def _is_call_cut_note(message: Message) -> bool:
     said = prompts.CALL_CUT.partition("{")[0]
     return message.synthetic and message.role is Role.USER and message.text.startswith(said)
+
+
+def _find_halt(message: Message) -> str:
+    """Return why the turn was halted after these results; empty when it was not."""
+    start, end = prompts.LOOP_STOPPED.split("{found}")
+    texts = [part.text for part in message.parts if isinstance(part, TextPart) and part.provenance == PROGRAM]
+    found = next((text for text in texts if text.startswith(start) and text.endswith(end)), "")
+    return found.removeprefix(start).removesuffix(end)
 
 
 def _is_budget_note(message: Message) -> bool:

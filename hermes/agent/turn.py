@@ -18,6 +18,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.protocols import EffectJournal
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
+from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.exchange import Meter
 from hermes.llm.lineage import Lineage
@@ -77,8 +78,12 @@ class TurnEpochs(Protocol):
         """Shorten the transcript before a request when it nears the end of the window; called before each request."""
         ...
 
-    async def compress_overflow(self, state: "TurnState", emit: Emit) -> bool:
-        """Shorten the transcript: the provider finds this one too long."""
+    async def shrink_pictures(self, state: "TurnState", failure: Failure, emit: Emit) -> bool:
+        """Send pictures smaller: the provider finds one of them too large."""
+        ...
+
+    async def shrink_request(self, state: "TurnState", failure: Failure, emit: Emit) -> bool:
+        """Make the request smaller, in one epoch: pictures, old results, then older messages."""
         ...
 
     def can_fall_back(self, state: "TurnState") -> bool:
@@ -145,9 +150,11 @@ class TurnState(Struct):
     housekeeping: frozenset[str] = frozenset()
     """Names of the tools that only do housekeeping for the agent."""
     final: bool = False
-    """Whether the budget is spent: the next answer is the last."""
+    """Whether the budget is spent, or the turn halted: the next answer is the last."""
     without_tools: bool = False
     """Whether the last answer is asked for without tools, since its model went on calling them."""
+    halt_reason: str = ""
+    """Why the turn was halted, for the person; empty when it was not."""
     batch: CallBatch | None = None
     """The calls of the last assistant message while their results are not in the transcript yet."""
     answered_results: dict[str, ToolResultPart] = field(default_factory=dict)
@@ -182,6 +189,23 @@ class TurnState(Struct):
         """Return the known results of the open calls, by call id; an interrupted batch gives interrupted ones."""
         ran = self.batch.collect_results() if self.batch is not None else ()
         return self.answered_results | {result.call_id: result for result in ran}
+
+    def halt_turn(self, found: str) -> None:
+        """Let the next answer be the last, because the turn goes round in circles."""
+        self.final = True
+        self.halt_reason = N_("{found} The turn was stopped. Say how to go on, or ask for less.", found=found)
+
+    def end_final(self) -> None:
+        """End the turn with its last answer, by the name of why it is the last."""
+        if not self.halt_reason:
+            if not "".join(self.answer).strip():
+                self.answer = [prompts.BUDGET_ANSWER]
+            said = N_("The limit of steps for one turn (agent.max_turns) was reached.")
+            self.end_turn(ExitReason.BUDGET_EXHAUSTED, said)
+            return
+        if not "".join(self.answer).strip():
+            self.answer = [self.halt_reason]
+        self.end_turn(ExitReason.GUARDRAIL_HALT, self.halt_reason)
 
     def end_turn(self, reason: ExitReason, error: str = "") -> None:
         """Name the turn's end; the first name stands."""

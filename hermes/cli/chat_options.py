@@ -106,6 +106,7 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
         enabled_toolsets=toolsets,
         allow=tuple(args.allow),
         share_home=args.share_home,
+        unattended=args.oneshot is not None,
         cwd=cwd,
     )
     return _leave_out(options, args)

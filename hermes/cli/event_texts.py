@@ -88,8 +88,16 @@ def _format_retry(event: Retrying) -> str:
     why = _format_reason(event.message)
     if not event.delay:
         return why
-    from hermes.i18n.formats import format_duration
+    from hermes.i18n.formats import format_duration, format_time
 
+    if event.until:
+        return tr(
+            "{why} Trying again in {time} (attempt {n}, until {moment} at most).",
+            why=why,
+            time=format_duration(event.delay),
+            n=event.attempt,
+            moment=format_time(event.until),
+        )
     return tr(
         "{why} Trying again in {time} (attempt {n}).", why=why, time=format_duration(event.delay), n=event.attempt
     )

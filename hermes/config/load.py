@@ -145,6 +145,9 @@ def select_known_keys(document: Mapping[str, object]) -> dict[str, object]:
         del known[name]
     if isinstance(known.get("model"), str):
         known["model"] = {"default": known["model"]}
+    model = known.get("model")
+    if isinstance(model, dict) and isinstance(model.get("timeout"), int | float):
+        known["model"] = {**model, "timeout": {"read": model["timeout"]}}
     for section, key, on in _BOOLEAN_WORDS:
         _fix_boolean_mode(known, section, key, on)
     return known
@@ -211,6 +214,8 @@ def _check_numbers(settings: Settings, file: Path) -> None:
         "tool_output.max_chars": settings.tool_output.max_chars,
         "model.context_length": settings.model.context_length,
         "model.max_tokens": settings.model.max_tokens,
+        "model.timeout.connect": settings.model.timeout.connect,
+        "model.timeout.read": settings.model.timeout.read,
         "mcp_discovery_timeout": settings.mcp_discovery_timeout,
     }
     for name, server in settings.mcp_servers.items():
@@ -224,6 +229,8 @@ def _check_numbers(settings: Settings, file: Path) -> None:
             )
     for key, value in (
         ("agent.api_max_retries", settings.agent.api_max_retries),
+        ("agent.api_retry_minutes", settings.agent.api_retry_minutes),
+        ("agent.api_retry_minutes_unattended", settings.agent.api_retry_minutes_unattended),
         ("agent.tool_delay", settings.agent.tool_delay),
     ):
         _check_not_negative(key, value, file)

@@ -27,6 +27,16 @@ class Strategy(StrEnum):
     LEAST_USED = "least_used"
 
 
+class ModelTimeouts(Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds that a model's server may take (`model.timeout:`)."""
+
+    connect: float = 10.0
+    """To take a connection."""
+    read: float = 600.0
+    """To send anything at all: the head of its answer, and each further piece. Slow models need the time for long
+    prompts."""
+
+
 class ModelSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     """Which model answers (`model:`; a plain string there is the same as `model.default`)."""
 
@@ -49,6 +59,11 @@ class ModelSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     reasoning_replay: str = "auto"
     """Whether a model is sent its earlier reasoning: `auto` (as its provider wants it), `on`, `off`, or the field of a
     chat message that carries it (`reasoning_content`, `reasoning` ...), for a server of your own."""
+    stream: bool = True
+    """Whether answers are asked for as streams, from every model; a server that says that it does not stream is asked
+    for whole ones in any case."""
+    timeout: ModelTimeouts = ModelTimeouts()
+    """How long a server may take (`connect`, `read`), for every model; a number alone is the same as `read`."""
     ca_bundle: str = ""
     """A file of certificates to trust beside the system's, for a company's proxy."""
 
@@ -77,8 +92,14 @@ class AgentSettings(Struct, frozen=True):
 
     max_turns: int = 90
     """Model calls that one turn may make."""
-    api_max_retries: int = 3
-    """How often a model call is made at most before anything was shown, pauses between; 1: no second try."""
+    api_retry_minutes: float = 5.0
+    """Minutes in which a model call that failed for a passing reason is tried again, pauses between, once no other key
+    or model is left; 0: no second try."""
+    api_retry_minutes_unattended: float = 30.0
+    """The same where nobody waits for the answer: jobs, and single tasks (`-z`)."""
+    api_max_retries: int | None = None
+    """How often a model call is made at most before anything was shown; empty: as often as the minutes allow; 1: no
+    second try."""
     tool_delay: float = 0.0
     """Seconds between tool calls that run one after the other."""
     reasoning_effort: str = ""

@@ -333,7 +333,10 @@ class Condenser:
             if occasion.wish.is_given:
                 return NoCompaction(_NOTHING_OLDER)
             return await asyncio.to_thread(self._shorten_large_results, plan, occasion)
-        return await self._condense_middle(plan, occasion, emit)
+        found = await self._condense_middle(plan, occasion, emit)
+        if isinstance(found, Compaction) and occasion.trigger is CompactionTrigger.OVERFLOW:
+            return await asyncio.to_thread(_shorten_rest, plan, found)
+        return found
 
     async def preview(self, occasion: CompactionRequest) -> CompactionPreview | NoCompaction:
         """Return what `compress` would change. No model is asked."""
@@ -513,6 +516,17 @@ def _is_clearing_enough(
     """Return whether the conversation is short enough without old results; not where the person wants it otherwise."""
     short = sum(plan.sizes) - freed <= _ENOUGH_CLEARED * plan.content_limit
     return bool(cleared) and short and not occasion.wish.is_given
+
+
+def _shorten_rest(plan: CompactionPlan, found: Compaction) -> Compaction:
+    """Return the compaction with long results shortened among what it keeps, where that alone is too long."""
+    covered = {number for change in found.changes for number in change.covered}
+    rest = [row for row in plan.active if row.id not in covered]
+    sizes = {row.id: size for row, size in zip(plan.active, plan.sizes, strict=True)}
+    if sum(sizes[row.id] for row in rest) <= plan.content_limit:
+        return found
+    changes = shorten_long_results(rest, max(1_000, plan.content_limit), plan.lookup)
+    return structs.replace(found, changes=(*found.changes, *changes))
 
 
 def _find_previous_notes(occasion: CompactionRequest) -> str:

@@ -85,13 +85,17 @@ class RequestEnded(Struct, frozen=True, tag="request_ended"):
     usage: Usage | None = None
 
 
-class Retrying(Struct, frozen=True, tag="retrying"):
-    """A model call failed and is tried again after `delay` seconds."""
+class Retrying(Struct, frozen=True, tag="retrying", omit_defaults=True):
+    """A model call failed and is tried again after `delay` seconds.
+
+    `attempt` counts the new tries from 1; they go on at most until the moment `until` (wall time).
+    """
 
     attempt: int
     delay: float
     reason: str
     message: str
+    until: float = 0.0
 
 
 class MessageAppended(Struct, frozen=True, tag="message_appended"):

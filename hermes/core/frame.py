@@ -33,7 +33,13 @@ class Rewrite(StrEnum):
     TEXT_RESULTS = "text_results"
     """Pictures in tool results are named in words."""
     SMALL_IMAGES = "small_images"
-    """Pictures are made smaller, or named in words where that cannot be done."""
+    """Pictures are made to fit the limits of large vendors; those of which that cannot be done are named in words."""
+    IMAGES_4000 = "images_4000"
+    """Pictures have at most 4,000 pixels a side, and half of the bytes."""
+    IMAGES_2000 = "images_2000"
+    IMAGES_1000 = "images_1000"
+    NO_LARGE_IMAGES = "no_large_images"
+    """Pictures that are still large are named in words."""
     PLAIN_SCHEMAS = "plain_schemas"
     """Tool schemas carry no patterns or formats."""
     MERGED_ROLES = "merged_roles"
@@ -49,6 +55,18 @@ class Rewrite(StrEnum):
     """Earlier reasoning goes back to the model that wrote it; one space stands where there is none."""
     NO_SYSTEM_ROLE = "no_system_role"
     """The system prompt begins the first user message."""
+    WHOLE_ANSWERS = "whole_answers"
+    """Answers are asked for whole: the server does not stream, or the person does not want it to."""
+
+
+PICTURE_REWRITES = (
+    Rewrite.SMALL_IMAGES,
+    Rewrite.IMAGES_4000,
+    Rewrite.IMAGES_2000,
+    Rewrite.IMAGES_1000,
+    Rewrite.NO_LARGE_IMAGES,
+)
+"""The steps in which pictures become smaller; an epoch has one of them at most."""
 
 
 class ToolSchema(Struct, frozen=True):
@@ -96,6 +114,11 @@ class EpochFrame(Struct, frozen=True, kw_only=True):
     rewrites: tuple[Rewrite, ...] = ()
     aside: TransientContext = TransientContext()
     aside_mark: str = ""
+
+    @property
+    def streams(self) -> bool:
+        """Return whether answers are asked for as streams."""
+        return Rewrite.WHOLE_ANSWERS not in self.rewrites
 
     @property
     def stored_frame(self) -> "EpochFrame":

@@ -177,6 +177,14 @@ class Message(Struct, frozen=True, omit_defaults=True):
         """Return the tool results of the message, in call order."""
         return (part for part in self.parts if isinstance(part, ToolResultPart))
 
+    def images(self) -> Iterator[ImagePart]:
+        """Return the pictures of the message, those in tool results too."""
+        for part in self.parts:
+            if isinstance(part, ImagePart):
+                yield part
+            elif isinstance(part, ToolResultPart):
+                yield from part.images
+
 
 PERSON = Provenance(source=Source.PERSON)
 PROGRAM = Provenance(source=Source.PROGRAM)

@@ -33,11 +33,13 @@ class Answer(Struct, frozen=True, kw_only=True):
     """A whole answer: an assistant message with its finish reason, and its usage.
 
     `usage` is None when the provider reported none. `served_model` is the model's name as the provider gave it.
+    `repeated`: asked to go on, the model only said again what it had said, which is not in the message.
     """
 
     message: Message
     usage: Usage | None = None
     served_model: str = ""
+    repeated: bool = False
 
 
 class Failure(Struct, frozen=True, kw_only=True):

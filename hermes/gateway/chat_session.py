@@ -45,6 +45,7 @@ from hermes.core.events import (
     Level,
     Notice,
     Refused,
+    Retrying,
     TurnEnded,
     TurnResumed,
     TurnStarted,
@@ -59,7 +60,7 @@ from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
 from hermes.gateway.stream_renderer import StreamRenderer, StreamTarget
 from hermes.gateway.telemetry import Telemetry
 from hermes.gateway.text.split import split_text
-from hermes.i18n.formats import format_duration
+from hermes.i18n.formats import format_duration, format_time
 from hermes.i18n.messages import N_, localize, tr
 from hermes.ipc.remote_session import RemoteSession
 from hermes.runtime.actor import SessionActor
@@ -70,7 +71,13 @@ from hermes.sessions.pictures import read_picture
 from hermes.sessions.port import SessionPort
 from hermes.sessions.untrusted_text import program_note, untrusted_part
 from hermes.util.cancellation import cancel_tasks
-from hermes.util.text import escape_confusable_characters, shorten_command, strip_control_characters, to_one_line
+from hermes.util.text import (
+    end_sentence,
+    escape_confusable_characters,
+    shorten_command,
+    strip_control_characters,
+    to_one_line,
+)
 
 _LOG = logging.getLogger(__name__)
 HYGIENE_SHARE, HYGIENE_MESSAGES = 0.85, 4
@@ -79,6 +86,8 @@ QUESTION_SECONDS = 3600.0
 """How long a question of the model waits for its answer (the clarify time-out of 0.19)."""
 MAX_PENDING = 64
 CLOSE_SECONDS = 20.0
+_TOLD_ATTEMPT = 2
+"""The new try of a model call from which on a chat is told of it."""
 _MAX_QUEUED_WORK = 1_000
 """Limit of queued things to show; a chat session with more of them has stopped working."""
 FETCH_SECONDS = 300.0
@@ -469,6 +478,8 @@ class ChatSession:
         self._unshown = 0
         self._worker = asyncio.create_task(self._run_work(), name=f"conversation {binding.key}")
         self._watchdog: asyncio.TimerHandle | None = None
+        self._has_told_of_retries = False
+        """Whether the running turn was said to wait for a model that fails."""
         self._last_activity = 0.0
         """When the turn last showed activity, by the loop's clock."""
         self._unsubscribe: Callable[[], None] = _do_nothing
@@ -637,6 +648,7 @@ class ChatSession:
                 self._renderer = StreamRenderer(
                     self.app, self._deps.outbox, target, self.actor.session_id, event.turn_id
                 )
+                self._has_told_of_retries = False
                 self._enqueue_work(self._renderer.start())
             case TurnEnded():
                 if event.reason is ExitReason.SPEND_LIMIT:
@@ -650,10 +662,21 @@ class ChatSession:
                 self._enqueue_work(self.questions.show_decision(event))
             case Notice() | Refused() | FellBack() | EpochBegan():
                 self._enqueue_work(self.send_note(_format_notice(event, self.person)))
+            case Retrying():
+                self._tell_of_retries(event)
             case _ if self._renderer is not None:
                 self._renderer.handle_event(event)
             case _:
                 pass
+
+    def _tell_of_retries(self, event: Retrying) -> None:
+        """Say once in a turn that a failing model call is tried again, from its second new try on: most are answered
+        at the first.
+        """
+        if event.attempt < _TOLD_ATTEMPT or self._has_told_of_retries or self._renderer is None:
+            return
+        self._has_told_of_retries = True
+        self._enqueue_work(self.send_note(_format_retries(event, self.person)))
 
     def _note_activity(self, event: Event) -> None:
         """Note activity of the running turn, which restarts its time limit."""
@@ -708,6 +731,15 @@ class ChatSession:
 
 def _do_nothing() -> None:
     """Do nothing."""
+
+
+def _format_retries(event: Retrying, person: PersonIdentity) -> str:
+    """Return what people are told of new tries; only those who administer Hermes are told what fails."""
+    moment = format_time(event.until)
+    if not person.can_administer:
+        return tr("(The model does not answer. I try again until {moment} at most; /stop ends it.)", moment=moment)
+    why = localize(end_sentence(event.message))
+    return tr("({why} I try again until {moment} at most; /stop ends it.)", why=why, moment=moment)
 
 
 def _format_notice(event: Notice | Refused | FellBack | EpochBegan, person: PersonIdentity) -> str:

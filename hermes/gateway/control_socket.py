@@ -95,6 +95,7 @@ class OneshotRunner:
             max_cost=wanted.max_cost,
             enabled_toolsets=wanted.toolsets,
             allow=wanted.allow,
+            unattended=True,
             cwd=wanted.cwd,
         )
         peer = RemotePrompter(wire)

@@ -27,6 +27,8 @@ _MESSAGE_LIMIT = 400
 _SHOWN_KEY = 8
 _NEARLY_FULL = 0.6
 _MANY_TOKENS = 120_000
+_NOT_FOREIGN = frozenset({401, 402, 407, 408, 413, 429})
+"""Statuses below 500 that say what is wrong, whoever words it."""
 _LIMIT_KINDS = frozenset({FailureKind.RATE_LIMIT, FailureKind.UPSTREAM_RATE_LIMIT, FailureKind.BILLING})
 
 
@@ -96,12 +98,41 @@ def failure_from_stream(
     return structs.replace(_classify_report(report, {}, message, now, size), status=error.status)
 
 
-def failure_from_transport(error: TransportError, endpoint: Endpoint, size: RequestSize = UNKNOWN_SIZE) -> Failure:
-    """Classify a broken exchange; `size` is given where nothing of an answer had come."""
+def is_foreign_page(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    """Return whether a refusal of a server that has answered before was most likely sent by something in between: a
+    redirect, or a page where an API answers in JSON.
+    """
+    if status < 400:
+        return True
+    if status >= 500 or status in _NOT_FOREIGN:
+        return False
+    page = "text/html" in headers.get("content-type", "").lower()
+    return page or body[:200].lstrip().lower().startswith((b"<!doctype", b"<html"))
+
+
+def failure_from_foreign_page(status: int, endpoint: Endpoint) -> Failure:
+    """Return the failure of a call that was answered by something between us and the server."""
+    said = N_(
+        "Something between here and {title} answered {status} with a page of its own.",
+        title=endpoint.record.title,
+        status=status,
+    )
+    hint = "Does the network want a login, or a proxy?"
+    return build_failure(FailureKind.BAD_RESPONSE, said, status=status, hint=hint)
+
+
+def failure_from_transport(
+    error: TransportError, endpoint: Endpoint, size: RequestSize = UNKNOWN_SIZE, *, known_server: bool = False
+) -> Failure:
+    """Classify a broken exchange; `size` is given where nothing of an answer had come.
+
+    The host of a `known_server` was found before, so that it cannot be found now passes.
+    """
     failure = build_failure(error.kind, redact_key(error.message, endpoint), hint=error.hint)
     if error.kind is FailureKind.CUT and size.fills_window:
         return _as_overflow(failure, retryable=True)
-    return structs.replace(failure, retryable=failure.retryable and not error.lasting, retry_after=error.wait)
+    lasting = error.lasting and not (known_server and error.kind is FailureKind.UNREACHABLE)
+    return structs.replace(failure, retryable=failure.retryable and not lasting, retry_after=error.wait)
 
 
 def failure_from_early_end(endpoint: Endpoint, *, began: bool, size: RequestSize = UNKNOWN_SIZE) -> Failure:

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.events import Event, Level, Notice, Retrying
-from hermes.core.frame import EpochFrame, Sampling
+from hermes.core.frame import EpochFrame, Rewrite, Sampling
 from hermes.core.messages import user_message
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
@@ -26,9 +26,34 @@ from hermes.util.clock import Clock
 from hermes.util.text import end_sentence
 
 _BASE_DELAY = 5.0
-MAX_DELAY = 120.0
-"""Seconds: the longest pause before a new try."""
+MAX_DELAY = 60.0
+"""Seconds: the longest pause before a new try that nobody has asked for."""
 _JITTER = 0.5
+RETRY_SECONDS = 300.0
+"""How long a call that fails for a passing reason is tried again."""
+SIDE_TASK_SECONDS = 20.0
+"""The same for a side task: no turn waits long for a title or a summary."""
+BRIEF_RETRIES = 1
+BRIEF_SECONDS = 15.0
+"""The new tries of a call, and the seconds from its beginning in which they begin, where another model can answer."""
+_ABSENT_RETRIES = 2
+"""New tries where nothing listens on this machine: a server that restarts is back in a moment, or it was never there.
+"""
+_EPSILON = 1e-3
+_OBEYED_TRIES = 2
+"""New tries that begin as soon as the provider allows; after them our own pauses are the least."""
+
+
+class RetryLimits(Struct, frozen=True, kw_only=True):
+    """How long a call that fails for a passing reason is tried again, and how often (None: as the time allows)."""
+
+    seconds: float = RETRY_SECONDS
+    retries: int | None = None
+
+    def shorten(self) -> "RetryLimits":
+        """Return the limits where another model can answer."""
+        retries = BRIEF_RETRIES if self.retries is None else min(self.retries, BRIEF_RETRIES)
+        return RetryLimits(seconds=min(self.seconds, BRIEF_SECONDS), retries=retries)
 
 
 class ModelClient:
@@ -42,7 +67,7 @@ class ModelClient:
         *,
         keys: ProviderKeys | None = None,
         meter: Meter | None = None,
-        retries: int = 3,
+        limits: RetryLimits | None = None,
         timeouts: HttpTimeouts | None = None,
     ) -> None:
         self.endpoint = endpoint
@@ -50,22 +75,36 @@ class ModelClient:
         self._clock = clock
         self._keys = keys or SingleKey(endpoint.api_key)
         self._meter: Meter = meter or Unmetered()
-        self._retries = retries
+        self._limits = limits or RetryLimits()
+        self.streams = True
+        """Whether side tasks ask for their answers as streams."""
+        self._answered = False
+        """Whether the server has given an answer, so that it is the right one."""
         self._timeouts = timeouts or HttpTimeouts()
         self._exchanges: dict[str, ProviderExchange] = {}
         self._watch = CacheWatch(endpoint.record.title, endpoint.cache_ttl)
 
     async def request_answer(
-        self, lineage: Lineage, emit: Emit, *, final: bool = False, tools: bool = True, patience: float = MAX_DELAY
+        self,
+        lineage: Lineage,
+        emit: Emit,
+        *,
+        final: bool = False,
+        tools: bool = True,
+        brief: bool = False,
+        before: str = "",
     ) -> Answer | Failure:
         """Request the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try. `final`
         and `tools` are as in `Lineage.build_body`.
 
         Never raises for what a server or the network does: that is a `Failure`. A call is retried only while no
-        text of its answer has been emitted, and not when the provider wants a pause of more than `patience`
-        seconds. Cancelling the task closes the connection at once.
+        text of its answer has been emitted, and not when the provider wants a pause that ends after the time for new
+        tries. `brief`: another model can answer, so this one gets a second try and little time. `before`: what the
+        model has said of this answer already; what it repeats of that is left out. Cancelling the task closes the
+        connection at once.
         """
-        state = RetryState(retries=self._retries, patience=patience, clock=self._clock, emit=emit, tools=tools)
+        state = self._create_state(lineage, emit, brief=brief)
+        state.before, state.tools = before, tools
         while True:
             outcome = await self._try_call(lineage, emit, state, final=final)
             if isinstance(outcome, Answer) or not await run_recovery(outcome, state):
@@ -94,6 +133,17 @@ class ModelClient:
         """Close the connections."""
         await self._transport.close()
 
+    def _create_state(self, lineage: Lineage, emit: Emit, *, brief: bool) -> "RetryState":
+        """Create the state of a call. The time of a brief one runs from its beginning, else from its first failure."""
+        limits = self._limits.shorten() if brief else self._limits
+        return RetryState(
+            limits=limits,
+            clock=self._clock,
+            emit=emit,
+            known_server=self._answered or lineage.holds_answers,
+            deadline=self._clock.monotonic() + limits.seconds if brief else None,
+        )
+
     async def _try_call(self, lineage: Lineage, emit: Emit, state: "RetryState", *, final: bool) -> Answer | Failure:
         """Try the call once: lease a key, reserve under the caps, exchange, and report the outcome to both."""
         state.has_other_key = False
@@ -104,8 +154,10 @@ class ModelClient:
         if isinstance(grant, Failure):
             return grant
         outcome: Answer | Failure | None = None
+        whole = {} if lineage.frame.streams else {"accept": "application/json"}
         exchange, began = self._exchange_for(lease), self._clock.now()
-        call = exchange.create_call(emit)
+        call = exchange.create_call(emit, known_server=state.known_server, before=state.before)
+        call.headers |= whole
         try:
             body = lineage.build_body(final=final, max_tokens=grant.max_tokens, tools=state.tools)
             size = RequestSize(lineage.count_tokens(len(body)), self.endpoint.context_length)
@@ -116,8 +168,10 @@ class ModelClient:
         if isinstance(outcome, Failure):
             another = await self._keys.report_failure(lease, outcome)
             state.has_other_key = another and lease.key not in state.failed_keys
-            state.failed_keys.add(lease.key)
+            if outcome.rotate:
+                state.failed_keys.add(lease.key)
         else:
+            self._answered = True
             lineage.record_count(len(body), outcome.usage.input if outcome.usage else 0)
             await self._keys.report_success(lease)
             usage = outcome.usage
@@ -143,12 +197,17 @@ class ModelClient:
 class RetryState:
     """The state that the recoveries of one call share."""
 
-    retries: int
-    patience: float
+    limits: RetryLimits
     clock: Clock
     emit: Emit
     tools: bool = True
     """Whether the request offers the epoch's tools."""
+    known_server: bool = False
+    """Whether the server has answered in this session before."""
+    before: str = ""
+    """The beginning of the answer, where this call goes on with one."""
+    deadline: float | None = None
+    """The last moment (monotonic) at which a try may begin; None before the first failure."""
     tries: int = 0
     """How often the call was retried after a pause."""
     emitted_text: bool = False
@@ -156,7 +215,14 @@ class RetryState:
     has_other_key: bool = False
     """Whether another key can replace the last try's."""
     failed_keys: set[str] = field(default_factory=set, repr=False)
-    """Keys that failed in this call: each gives way to another once, so rotation ends."""
+    """Keys that were refused in this call: each gives way to another once, so rotation ends."""
+
+    def measure_left(self) -> float:
+        """Return the seconds in which a new try may begin; they run from the first failure on."""
+        now = self.clock.monotonic()
+        if self.deadline is None:
+            self.deadline = now + self.limits.seconds
+        return self.deadline - now
 
 
 class CallRecovery(Struct, frozen=True):
@@ -181,9 +247,18 @@ def _can_rotate(failure: Failure, state: RetryState) -> bool:
 
 
 def _can_wait(failure: Failure, state: RetryState) -> bool:
-    if not failure.retryable or state.emitted_text or state.tries >= state.retries:
+    if not failure.retryable or state.emitted_text:
         return False
-    return failure.retry_after is None or failure.retry_after <= state.patience
+    if state.limits.retries is not None and state.tries >= state.limits.retries:
+        return False
+    if _is_absent(failure):
+        return state.measure_left() > 0 and (state.known_server or state.tries < _ABSENT_RETRIES)
+    return max(failure.retry_after or 0.0, _EPSILON) <= state.measure_left()
+
+
+def _is_absent(failure: Failure) -> bool:
+    """Return whether nothing listens on this machine; the wait is ours then, no provider's."""
+    return failure.kind is FailureKind.UNREACHABLE and failure.retry_after is not None
 
 
 async def _rotate_key(failure: Failure, state: RetryState) -> None:
@@ -194,8 +269,10 @@ async def _rotate_key(failure: Failure, state: RetryState) -> None:
 
 async def _wait_before_retry(failure: Failure, state: RetryState) -> None:
     state.tries += 1
-    delay = _compute_delay(state.tries, failure.retry_after)
-    await state.emit(Retrying(state.tries, delay, failure.kind.value, failure.message))
+    left = state.measure_left()
+    delay = min(_compute_delay(failure, state.tries), left)
+    until = state.clock.now() + left
+    await state.emit(Retrying(state.tries, delay, failure.kind.value, failure.message, until))
     await state.clock.sleep(delay)
 
 
@@ -203,18 +280,22 @@ CALL_RECOVERIES: tuple[CallRecovery, ...] = (
     CallRecovery("rotate", _can_rotate, _rotate_key),
     CallRecovery("back_off", _can_wait, _wait_before_retry),
 )
-"""The recoveries, in order. They exhaust themselves: a key that failed is not handed out again, and pauses are counted.
-"""
+"""The recoveries, in order. They exhaust themselves: a key that failed is not handed out again, and time runs out."""
 
 
-def _compute_delay(attempt: int, retry_after: float | None) -> float:
-    """Return the seconds before the next try: the provider's wish, else doubling with jitter."""
-    if retry_after is not None:
-        return retry_after
+def _compute_delay(failure: Failure, attempt: int) -> float:
+    """Return the seconds before the next try: the provider's wish, else doubling with jitter.
+
+    A short wish is obeyed to the letter at first only: a server that always says "at once" is not to be flooded.
+    """
+    wish = failure.retry_after
+    if wish is not None and (attempt <= _OBEYED_TRIES or wish >= _BASE_DELAY):
+        return wish
     import random
 
-    step = min(_BASE_DELAY * 2.0 ** (attempt - 1), MAX_DELAY)
-    return min(step * (1.0 + _JITTER * random.random()), MAX_DELAY)
+    base = wish if wish and _is_absent(failure) else _BASE_DELAY
+    step = min(base * 2.0 ** min(attempt - 1, 16), MAX_DELAY)
+    return max(min(step * (1.0 + _JITTER * random.random()), MAX_DELAY), wish or 0.0)
 
 
 _SYSTEM_REFUSED = frozenset({FailureKind.SYSTEM_ROLE, FailureKind.TOOL_ROLE, FailureKind.ROLE_ORDER})
@@ -248,8 +329,8 @@ class SideTask:
                 failure = Failure(kind=FailureKind.AUTH, message=error.message, hint=error.hint)
                 continue
             outcome = await client.request_answer(_build_lineage(client, system, text, max_tokens), _only_pauses(emit))
-            if isinstance(outcome, Failure) and outcome.kind in _SYSTEM_REFUSED:
-                whole = _build_lineage(client, "", f"{system}\n\n{text}", max_tokens)
+            whole = _change_lineage(client, outcome, (system, text), max_tokens)
+            if whole is not None:
                 outcome = await client.request_answer(whole, _only_pauses(emit))
             if isinstance(outcome, Failure):
                 failure = outcome
@@ -269,6 +350,21 @@ class SideTask:
         return None
 
 
+def _change_lineage(
+    client: ModelClient, outcome: Answer | Failure, words: tuple[str, str], max_tokens: int | None
+) -> Lineage | None:
+    """Return the question (system and text) in the form that the server has asked for by its refusal, or None."""
+    if not isinstance(outcome, Failure):
+        return None
+    system, text = words
+    if outcome.kind in _SYSTEM_REFUSED:
+        return _build_lineage(client, "", f"{system}\n\n{text}", max_tokens)
+    if outcome.kind is FailureKind.STREAMING and client.streams:
+        client.streams = False
+        return _build_lineage(client, system, text, max_tokens)
+    return None
+
+
 def _build_lineage(client: ModelClient, system: str, text: str, max_tokens: int | None) -> Lineage:
     # Nobody asks again with the same beginning, and what a mark lets a provider keep costs more.
     endpoint = structs.replace(client.endpoint, cache_ttl="")
@@ -279,6 +375,7 @@ def _build_lineage(client: ModelClient, system: str, text: str, max_tokens: int 
         encoder_version=load_wire(endpoint.wire).version,
         system=system,
         sampling=Sampling(max_tokens=max_tokens),
+        rewrites=() if client.streams else (Rewrite.WHOLE_ANSWERS,),
     )
     lineage = Lineage(frame, endpoint)
     lineage.append_messages((user_message(text),))

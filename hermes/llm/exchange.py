@@ -22,11 +22,14 @@ from hermes.llm.classify import (
     UNKNOWN_SIZE,
     RequestSize,
     failure_from_early_end,
+    failure_from_foreign_page,
     failure_from_page,
     failure_from_response,
     failure_from_stream,
     failure_from_transport,
+    is_foreign_page,
 )
+from hermes.llm.continuation import ContinuationJoiner
 from hermes.llm.lineage import Lineage
 from hermes.providers.decoding import SseReader
 from hermes.providers.wire import AnswerDecoder, Endpoint, ServerEvent, WireError, load_wire
@@ -59,9 +62,16 @@ class ProviderExchange:
         self._url = endpoint.base_url.rstrip("/") + self._wire.path
         self._headers = self._wire.build_headers(endpoint)
 
-    def create_call(self, emit: Emit) -> "ExchangeCall":
-        """Create the reading side of the next exchange; deltas go to `emit`."""
-        return ExchangeCall(self._wire.create_decoder(self.endpoint), emit, self._create_watchdog())
+    def create_call(self, emit: Emit, *, known_server: bool = False, before: str = "") -> "ExchangeCall":
+        """Create the reading side of the next exchange; deltas go to `emit`.
+
+        `known_server`: the server has answered before, so a page in the place of an answer comes from somewhere else.
+        `before`: the beginning of the answer that this one goes on with.
+        """
+        call = ExchangeCall(self._wire.create_decoder(self.endpoint), emit, self._create_watchdog())
+        call.known_server = known_server
+        call.joiner = ContinuationJoiner(before) if before else None
+        return call
 
     def _create_watchdog(self) -> "AnswerWatchdog":
         return AnswerWatchdog(self.endpoint.record.title, self._clock, _QUIET_READS * self._timeouts.read)
@@ -71,12 +81,15 @@ class ProviderExchange:
 
         `size` helps to tell a request that is too long from one that is refused or cut for another reason.
         """
+        return await call.join_outcome(await self._read_answer(body, call, size))
+
+    async def _read_answer(self, body: bytes, call: "ExchangeCall", size: RequestSize) -> Answer | Failure:
         try:
             async with self._transport.open(
-                "POST", self._url, headers=self._headers, body=body, timeouts=self._timeouts
+                "POST", self._url, headers=self._headers | call.headers, body=body, timeouts=self._timeouts
             ) as stream:
                 if stream.status >= 300:
-                    return await self._read_refusal(stream, size)
+                    return await self._read_refusal(stream, call, size)
                 call.answered = True
                 kind = stream.headers.get("content-type", "").lower()
                 if "text/event-stream" in kind or not kind:
@@ -86,9 +99,9 @@ class ProviderExchange:
                     if problem is not None:
                         return problem
         except TransportError as error:
-            return self._conclude_call(
-                call, failure_from_transport(error, self.endpoint, UNKNOWN_SIZE if call.events else size)
-            )
+            size = UNKNOWN_SIZE if call.events else size
+            failure = failure_from_transport(error, self.endpoint, size, known_server=call.known_server)
+            return self._conclude_call(call, failure)
         except WireError as error:
             return self._conclude_call(call, failure_from_stream(error, self.endpoint, self._clock.now(), size))
         return self._conclude_call(call, None, size)
@@ -103,7 +116,7 @@ class ProviderExchange:
         message = call.decoder.build_answer().message if call.began else None
         return structs.replace(failure, partial=message if message is not None and message.parts else None)
 
-    async def _read_refusal(self, stream: HttpStream, size: RequestSize) -> Failure:
+    async def _read_refusal(self, stream: HttpStream, call: "ExchangeCall", size: RequestSize) -> Failure:
         """Read an error status into a failure; its body may be cut, endless or missing."""
         headers, status = stream.headers, stream.status
         body = bytearray()
@@ -117,6 +130,8 @@ class ProviderExchange:
             body += f" ({error.message})".encode()
         except TimeoutError:
             body += b" (the rest did not come in time)"
+        if call.known_server and is_foreign_page(status, headers, bytes(body)):
+            return failure_from_foreign_page(status, self.endpoint)
         return failure_from_response(status, headers, bytes(body), self.endpoint, self._clock.now(), size)
 
     async def _read_whole(self, stream: HttpStream, kind: str, call: "ExchangeCall") -> Failure | None:
@@ -137,7 +152,8 @@ class ProviderExchange:
             await call.decode_events([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
             if call.decoder.finished:
                 return None
-        return failure_from_page(bytes(body), kind, self._url, self.endpoint, stream.status)
+        failure = failure_from_page(bytes(body), kind, self._url, self.endpoint, stream.status)
+        return structs.replace(failure, retryable=failure.retryable or call.known_server)
 
 
 class AnswerWatchdog:
@@ -187,6 +203,11 @@ class ExchangeCall:
 
     def __init__(self, decoder: AnswerDecoder, emit: Emit, watch: AnswerWatchdog) -> None:
         self.decoder = decoder
+        self.headers: dict[str, str] = {}
+        """Header fields besides those of every call."""
+        self.known_server = False
+        self.joiner: ContinuationJoiner | None = None
+        """Joins an answer that goes on to its beginning."""
         self.answered = False
         """Whether the head of an answer has come, so that the provider is at work and charges for it."""
         self.began = False
@@ -237,15 +258,44 @@ class ExchangeCall:
         except WireError as caught:
             error = caught
         self.began = self.began or bool(deltas)
-        self.emitted_text = self.emitted_text or any(
-            isinstance(delta, TextDelta) and delta.text.strip() for delta in deltas
-        )
-        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be requested again."""
-        for delta in _join_deltas(deltas):
-            await self._emit(delta)
+        await self._emit_deltas(deltas)
         if error is not None:
             raise error
         return sum(len(delta.text) for delta in deltas if not isinstance(delta, CallStarted))
+
+    async def _emit_deltas(self, deltas: list[StreamDelta]) -> None:
+        if self.joiner is not None:
+            deltas = _join_to_beginning(deltas, self.joiner)
+        self.emitted_text = self.emitted_text or any(
+            isinstance(delta, TextDelta) and delta.text.strip() for delta in deltas
+        )
+        for delta in _join_deltas(deltas):
+            await self._emit(delta)
+
+    async def join_outcome(self, outcome: Answer | Failure) -> Answer | Failure:
+        """Return the outcome without what only repeats the beginning of the answer; show what was held back."""
+        if self.joiner is None:
+            return outcome
+        if isinstance(outcome, Failure):
+            partial = self.joiner.trim_message(outcome.partial) if outcome.partial is not None else None
+            return structs.replace(outcome, partial=partial if partial is not None and partial.parts else None)
+        rest = self.joiner.finish()
+        if rest:
+            await self._emit(TextDelta(text=rest))
+        message = self.joiner.trim_message(outcome.message)
+        repeated = bool(outcome.message.text.strip()) and not message.text.strip() and not any(message.tool_calls())
+        return structs.replace(outcome, message=message, repeated=repeated)
+
+
+def _join_to_beginning(deltas: list[StreamDelta], joiner: ContinuationJoiner) -> list[StreamDelta]:
+    """Return the deltas with only that text which is new."""
+    joined: list[StreamDelta] = []
+    for delta in deltas:
+        if not isinstance(delta, TextDelta):
+            joined.append(delta)
+        elif text := joiner.feed(delta.text):
+            joined.append(TextDelta(text=text))
+    return joined
 
 
 def _join_deltas(deltas: list[StreamDelta]) -> list[StreamDelta]:

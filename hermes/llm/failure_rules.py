@@ -59,7 +59,7 @@ ADVICE: dict[Kind, FailureAdvice] = {
     Kind.THINKING_SIGNATURE: _REWRITE,
     Kind.ENCRYPTED_CONTENT: _REWRITE,
     Kind.TOOL_CONTENT: _REWRITE,
-    Kind.LONG_CONTEXT_BETA: _REWRITE,
+    Kind.STREAMING: _REWRITE,
     Kind.GRAMMAR: _REWRITE,
     Kind.ROLE_ORDER: _REWRITE,
     Kind.REASONING_MISSING: FailureAdvice(hint="Set `model.reasoning_replay: on`."),
@@ -221,6 +221,11 @@ _TOOL_ROLE = (
 _PARALLEL_CALLS = r"supports single tool.?calls? at once|parallel tool calls are not supported|only one tool call"
 _REASONING_MISSING = r"reasoning_content.{0,40} (must be passed back|is missing)"
 _CALLS_WITH_TEXT = r"content or tool_calls.{0,3}but not both|both content and tool_calls"
+_NO_STREAMS = (
+    r"stream(ing|ed)?\b.{0,40}(not|n't) (\w+ )?(support|available|allowed|enabled|implement)"
+    r"|(not|n't) (\w+ )?support.{0,20}\bstream|unsupported.{0,30}\bstream(ing)?\b|verified to stream"
+    r"|\bstream\b.{0,10} (must|should|has to) be (set to )?false"
+)
 _NO_TOOLS = "This model takes no tools; use another one (`model.default`)."
 
 IMPLIED_STATUSES: tuple[tuple[str, int], ...] = (
@@ -315,7 +320,9 @@ FAILURE_RULES: tuple[FailureRule, ...] = (
     _make_rule(Kind.OVERLOADED, 500, 502, says=_OVERLOAD),
     _make_rule(Kind.SERVER_ERROR, 500, 502),
     _make_rule(Kind.OVERLOADED, 503, 529),
-    # Any other status, 400 and 422 above all: the provider's code.
+    # Any other status, 400 and 422 above all. What a server cannot stream first: its code is that of any wrong value.
+    _make_rule(Kind.STREAMING, 0, 400, 405, 406, 415, 422, 501, says=_NO_STREAMS),
+    # Then the provider's code.
     _make_rule(Kind.ENCRYPTED_CONTENT, code=r"invalid_encrypted_content"),
     _make_rule(Kind.IMAGE_TOO_LARGE, code=r"image_(file_)?too_large"),
     _make_rule(Kind.CONTEXT_OVERFLOW, code=_OVERFLOW_CODE),
@@ -332,7 +339,6 @@ FAILURE_RULES: tuple[FailureRule, ...] = (
     # Then its words, the narrowest first.
     _make_rule(Kind.THINKING_SIGNATURE, says=_SIGNATURE),
     _make_rule(Kind.ENCRYPTED_CONTENT, says=_ENCRYPTED),
-    _make_rule(Kind.LONG_CONTEXT_BETA, says=r"long context beta"),
     _make_rule(Kind.IMAGE_TOO_LARGE, says=_IMAGE_TOO_LARGE),
     _make_rule(Kind.GRAMMAR, says=_GRAMMAR),
     _make_rule(Kind.TOOL_CONTENT, says=_TOOL_IMAGE),

@@ -316,7 +316,7 @@ LONG_COOLDOWN = 3600.0
 SHORT_COOLDOWN = 300.0
 """Seconds that a key is left alone when the provider names no time: after a refused key, SHORT."""
 _MAX_CALL_WAIT = 120.0
-"""The longest wait that a call may sit out."""
+"""The longest sure wait that is rather sat out than a key tried that only our own guess blocks."""
 _MAX_SLEEP = 0.25
 """A wait so short is slept off here, so that no call fails by a hair."""
 _REREAD_EVERY = 60.0
@@ -474,7 +474,7 @@ class KeyPool:
                 said=said,
             )
             for one in self._slots
-            if one is slot or (everyone and one.organisation == slot.organisation)
+            if one is slot or (everyone and slot.organisation and one.organisation == slot.organisation)
         ]
 
     async def _reread_refused(self, slot: KeySlot, refused: str) -> bool:
@@ -518,7 +518,7 @@ class KeyPool:
                 if many
                 else N_("{keys} waits; it can be used again at {at} ({value}).", keys=keys, at=at, value=kind.value),
                 hint=_HINT,
-                retryable=wait <= _MAX_CALL_WAIT,
+                retryable=True,
                 fall_back=True,
                 scope=Scope.KEY,
                 retry_after=wait,

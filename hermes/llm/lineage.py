@@ -16,10 +16,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
-from hermes.core.frame import EpochFrame, Rewrite, ToolSchema
+from hermes.core.frame import PICTURE_REWRITES, EpochFrame, Rewrite, ToolSchema
 from hermes.core.messages import PROGRAM, ImagePart, Message, Part, ReasoningPart, TextPart, ToolResultPart
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
+from hermes.providers.encoding import is_same_origin
 from hermes.providers.wire import Endpoint, load_wire
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ def _count_same_bytes(old: str, new: str) -> int:
 _PATTERN_KEYS = ("pattern", "format", "patternProperties")
 
 
+_PICTURE_REWRITES = frozenset(PICTURE_REWRITES)
 _IMAGE_NOTE = "[A picture stood here ({media_type}); this model's provider does not take it.]"
 
 
@@ -217,8 +219,8 @@ def rewrite_message(message: Message, rewrites: Sequence[Rewrite], *, carried: b
         parts = tuple(part for part in parts if not isinstance(part, ReasoningPart))
     if Rewrite.TEXT_RESULTS in rewrites:
         parts = tuple(_replace_images(part) if isinstance(part, ToolResultPart) else part for part in parts)
-    if Rewrite.SMALL_IMAGES in rewrites:
-        parts = tuple(_drop_image(part) for part in parts)
+    if not _PICTURE_REWRITES.isdisjoint(rewrites):
+        parts = tuple(_shrink_images(part, rewrites) for part in parts)
     return message if parts == message.parts else structs.replace(message, parts=parts)
 
 
@@ -255,12 +257,25 @@ def _replace_images(result: ToolResultPart) -> ToolResultPart:
     return structs.replace(result, images=(), text="\n".join([result.text, *notes]).strip("\n"))
 
 
-def _drop_image(part: Part) -> Part:
-    if isinstance(part, ImagePart) and part.data:
-        return TextPart(text=_IMAGE_NOTE.format(media_type=part.media_type), provenance=PROGRAM)
+def _shrink_images(part: Part, rewrites: Sequence[Rewrite]) -> Part:
+    """Return the part with its pictures as they are sent at the step among the rewrites.
+
+    A note stands for a picture that is left out.
+    """
+    images = _images_in(part)
+    if not images:
+        return part
+    from hermes.llm.pictures import TOO_LARGE_NOTE, fit_picture
+
+    step = next(one for one in rewrites if one in _PICTURE_REWRITES)
+    fitting = [fit_picture(image, step) for image in images]
+    notes = [
+        TOO_LARGE_NOTE.format(media_type=one.media_type) for one, fit in zip(images, fitting, strict=True) if not fit
+    ]
     if isinstance(part, ToolResultPart):
-        return _replace_images(part)
-    return part
+        kept = tuple(image for image in fitting if image is not None)
+        return structs.replace(part, images=kept, text="\n".join([part.text, *notes]).strip("\n"))
+    return fitting[0] or TextPart(text=notes[0], provenance=PROGRAM)
 
 
 MAX_IMAGE_TOKENS = 50_000
@@ -291,6 +306,8 @@ class Lineage:
         self._wire = load_wire(endpoint.wire)
         self._messages = bytearray()
         self._count = 0
+        self.holds_answers = False
+        """Whether the model that is asked has written one of the messages."""
         self._last = sent or AnsweredRequest(PrefixFingerprint())
         self._places: deque[int] = deque(maxlen=_MARKS)
         """Where the last messages can carry cache marks."""
@@ -315,6 +332,7 @@ class Lineage:
         rewrites = self.frame.rewrites
         for message in messages:
             sent = rewrite_message(message, rewrites, carried=carried) if rewrites else message
+            self.holds_answers = self.holds_answers or is_same_origin(message, self.endpoint)
             if self._arranger is None:
                 self._append_encoded(sent)
                 continue
@@ -414,6 +432,11 @@ class Lineage:
     def size(self) -> int:
         """Return the bytes of the next request, to a few; nothing is encoded for that."""
         return self._head_size() + len(self._messages)
+
+    @property
+    def image_bytes(self) -> int:
+        """Return the bytes that pictures take in it."""
+        return self._image_bytes
 
     @property
     def estimated_tokens(self) -> int:

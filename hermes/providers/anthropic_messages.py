@@ -91,7 +91,7 @@ class AnthropicMessagesWire:
     ) -> bytes:
         """Encode a whole request; the system prompt is separate from the messages."""
         quirks = endpoint.record.quirks
-        head: dict[str, e.Json] = {"model": endpoint.model, "stream": True}
+        head: dict[str, e.Json] = {"model": endpoint.model, "stream": frame.streams}
         head |= e.build_sampling_members(frame, endpoint)
         head |= _reasoning_members(frame, endpoint, head)
         if frame.system:

@@ -90,9 +90,7 @@ class ChatCompletionsWire:
     ) -> bytes:
         """Encode a whole request."""
         quirks = endpoint.record.quirks
-        head: dict[str, e.Json] = {"model": endpoint.model, "stream": True}
-        if quirks.stream_usage:
-            head["stream_options"] = {"include_usage": True}
+        head: dict[str, e.Json] = {"model": endpoint.model, "stream": frame.streams, **_stream_options(frame, endpoint)}
         head |= e.build_sampling_members(frame, endpoint)
         head |= _effort_members(frame, endpoint)
         if frame.tools:
@@ -111,6 +109,11 @@ class ChatCompletionsWire:
     def create_decoder(self, endpoint: Endpoint) -> "ChatDecoder":
         """Create a decoder for one answer."""
         return ChatDecoder(endpoint)
+
+
+def _stream_options(frame: EpochFrame, endpoint: Endpoint) -> dict[str, e.Json]:
+    usage = frame.streams and endpoint.record.quirks.stream_usage
+    return {"stream_options": {"include_usage": True}} if usage else {}
 
 
 def _effort_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, e.Json]:

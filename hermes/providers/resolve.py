@@ -39,6 +39,8 @@ class ModelChoice(KeyHolder, frozen=True):
     context_length: int | None = None
     more_keys: tuple[str, ...] = ()
     """Keys beside `api_key` that a program hands in."""
+    key_organisations: tuple[str, ...] = ()
+    """The organisations of `more_keys`, in the same order; empty ones are unknown."""
     cache_ttl: str = ""
     """How long marked prompts are to be kept (`5m`, `1h`); empty: no cache marks are sent."""
     request_members: bytes = b""

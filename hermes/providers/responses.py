@@ -73,7 +73,7 @@ class ResponsesWire:
     ) -> bytes:
         """Encode a whole request; the system prompt is `instructions`."""
         quirks = endpoint.record.quirks
-        head: dict[str, e.Json] = {"model": endpoint.model, "stream": True, "store": False}
+        head: dict[str, e.Json] = {"model": endpoint.model, "stream": frame.streams, "store": False}
         head |= e.build_sampling_members(frame, endpoint)
         if "max_completion_tokens" in head or "max_tokens" in head:
             head["max_output_tokens"] = head.pop("max_completion_tokens", None) or head.pop("max_tokens", None)

@@ -117,6 +117,11 @@ class LiveConversation(Struct):
         self.epoch_bytes[number] = lineage.message_bytes
 
 
+def _has_other_parameters(stored: EpochFrame, wanted: EpochFrame) -> bool:
+    """Return whether the model is to be asked in another way; that its server does not stream may have been learned."""
+    return stored.sampling != wanted.sampling or (stored.streams and not wanted.streams)
+
+
 def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame, callable_tools: Collection[str] = ()) -> str:
     """Return why `stored` cannot be continued as `wanted`; empty when it can.
 
@@ -129,7 +134,7 @@ def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame, callable_tools: 
         return "another model"
     if not _has_same_tools(stored, wanted, callable_tools):
         return "another tool set"
-    if stored.sampling != wanted.sampling:
+    if _has_other_parameters(stored, wanted):
         return "other model parameters"
     if stored.encoder_version != wanted.encoder_version:
         return "a newer encoder"

@@ -4,6 +4,7 @@ import asyncio
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
@@ -11,8 +12,9 @@ from msgspec import Struct, structs
 from hermes.agent.turn import Emit, TurnState
 from hermes.core.errors import ConfigError
 from hermes.core.events import EpochBegan, FellBack, Level, Notice
-from hermes.core.frame import EpochFrame, Rewrite
+from hermes.core.frame import PICTURE_REWRITES, EpochFrame, Rewrite
 from hermes.core.messages import Message
+from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
@@ -22,6 +24,7 @@ from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.recorder import TurnRecorder
 from hermes.store.store import Store
 from hermes.util.cancellation import run_to_completion
+from hermes.util.localizable import join_localizable
 
 if TYPE_CHECKING:
     from hermes.runtime.undo import TurnUndo
@@ -67,6 +70,12 @@ class SessionEpochs:
         self._taint = deps.taint
         self._route_index = 0
         """The index on the route of the model that answers."""
+        self._picture_step: Rewrite | None = None
+        """How pictures are sent in the epoch that a compression begins."""
+        self._passing_index: int | None = None
+        """The first model on the route that failed in this turn for a reason that passes."""
+        self._route_is_spent = False
+        """Whether every model was tried in this turn."""
 
     @cached_property
     def turn_undo(self) -> "TurnUndo":
@@ -77,10 +86,18 @@ class SessionEpochs:
 
     def can_fall_back(self, state: TurnState) -> bool:
         """Return whether another model is left to try."""
-        return self._route_index + 1 < self._route.length
+        return not self._route_is_spent and self._route_index + 1 < self._route.length
 
     async def fall_back(self, state: TurnState, failure: Failure, emit: Emit) -> bool:
-        """Switch to the next usable model of the route; return False when there is none."""
+        """Switch to the next usable model of the route; return False when there is none.
+
+        When none is left and the last one cannot be helped, the first that failed for a reason that passes is called
+        again, now for as long as there is time.
+        """
+        if self._route_is_spent:
+            return False
+        if failure.retryable and self._passing_index is None:
+            self._passing_index = self._route_index
         for place in range(self._route_index + 1, self._route.length):
             try:
                 found = await self._route.candidate(place)
@@ -91,16 +108,28 @@ class SessionEpochs:
                 continue
             if not await found.client.has_usable_key():
                 continue
-            self._route_index = place
-            """The index on the route of the model that answers."""
-            endpoint = found.client.endpoint
-            await emit(FellBack(provider=endpoint.record.name, model=endpoint.model, reason=failure.message))
-            await self._switch_epoch(found, f"fell back: {failure.kind.value}", state, emit)
+            await self._fall_back_to(place, found, failure, state, emit)
             return True
-        return False
+        self._route_is_spent = True
+        passing = self._passing_index
+        if failure.retryable or passing is None or passing == self._route_index:
+            return False
+        await self._fall_back_to(passing, await self._route.candidate(passing), failure, state, emit)
+        return True
+
+    async def _fall_back_to(
+        self, place: int, found: ModelCandidate, failure: Failure, state: TurnState, emit: Emit
+    ) -> None:
+        self._route_index = place
+        endpoint = found.client.endpoint
+        await emit(FellBack(provider=endpoint.record.name, model=endpoint.model, reason=failure.message))
+        await self._switch_epoch(found, f"fell back: {failure.kind.value}", state, emit)
 
     async def return_to_first_model(self, emit: Emit) -> None:
-        """Switch back to the first model of the route, when another one answers and the first has a key again."""
+        """Switch back to the first model of the route, when another one answers and the first has a key again. Called
+        before each turn.
+        """
+        self._passing_index, self._route_is_spent = None, False
         if self._route_index == 0:
             return
         try:
@@ -151,9 +180,56 @@ class SessionEpochs:
         """Compress a transcript that is about to become too long. Costs next to nothing where nothing is to be done."""
         await self.compression.compress_if_full(state, emit)
 
-    async def compress_overflow(self, state: TurnState, emit: Emit) -> bool:
-        """Replace older messages by a summary, since the provider finds the request too long."""
-        return await self.compression.compress_overflow(state, emit)
+    async def shrink_pictures(self, state: TurnState, failure: Failure, emit: Emit) -> bool:
+        """Send pictures smaller, since the provider finds one of them too large; False when they cannot be."""
+        step = await self._choose_picture_step(state, failure, emit, halve=False)
+        if step is None:
+            return False
+        await self._switch_epoch(self._with_pictures(step), f"rewritten: {step.value}", state, emit)
+        return True
+
+    async def shrink_request(self, state: TurnState, failure: Failure, emit: Emit) -> bool:
+        """Make the request smaller, since the provider finds it too long or too large: pictures where their bytes
+        count, and old results and older messages where that is not enough. Begins one epoch; False when nothing can be
+        made smaller.
+        """
+        by_bytes = failure.kind is FailureKind.PAYLOAD_TOO_LARGE
+        step = None
+        if by_bytes and state.lineage.image_bytes:
+            step = await self._choose_picture_step(state, failure, emit, halve=True)
+        if step is not None and state.lineage.image_bytes > state.lineage.size // 2:
+            await self._switch_epoch(self._with_pictures(step), f"rewritten: {step.value}", state, emit)
+            return True
+        self._picture_step = step
+        try:
+            shrunk = await self.compression.compress_overflow(state, emit)
+        finally:
+            self._picture_step = None
+        if not shrunk and step is not None:
+            await self._switch_epoch(self._with_pictures(step), f"rewritten: {step.value}", state, emit)
+        return shrunk or step is not None
+
+    async def _choose_picture_step(
+        self, state: TurnState, failure: Failure, emit: Emit, *, halve: bool
+    ) -> Rewrite | None:
+        """Choose how pictures are sent from here on, and say so where some are left out."""
+        from hermes.llm.pictures import choose_picture_step, find_picture_step
+
+        messages = [*self._conversation.messages, *state.messages]
+        images = [image for message in messages for image in message.images()]
+        current = find_picture_step(self._conversation.frame.rewrites)
+        step = await asyncio.to_thread(choose_picture_step, images, current, failure.message, halve=halve)
+        if step is Rewrite.NO_LARGE_IMAGES:
+            said = [N_("Pictures are too large for the provider and are left out from here on.")]
+            if find_spec("PIL") is None:
+                said.append(N_("`pip install 'hermes-anew[media]'` lets Hermes make them smaller."))
+            await emit(Notice(level=Level.WARNING, text=join_localizable(" ", said)))
+        return step
+
+    def _with_pictures(self, step: Rewrite) -> ModelCandidate:
+        frame = self._conversation.frame
+        changed = structs.replace(frame, rewrites=_replace_picture_step(frame.rewrites, step))
+        return ModelCandidate(self._conversation.client, changed)
 
     async def _switch_epoch(self, candidate: ModelCandidate, reason: str, state: TurnState | None, emit: Emit) -> None:
         """End the epoch and continue in the next. A stop waits for it: what is in memory is what is on disk."""
@@ -172,6 +248,8 @@ class SessionEpochs:
         """
         found = (await self._route.candidate(self._route_index)).frame
         rewrites = tuple(dict.fromkeys((*self._conversation.frame.rewrites, *found.rewrites)))
+        if self._picture_step is not None:
+            rewrites = _replace_picture_step(rewrites, self._picture_step)
         tools = simplify_schemas(found.tools) if Rewrite.PLAIN_SCHEMAS in rewrites else found.tools
         return structs.replace(found, rewrites=rewrites, tools=tools)
 
@@ -220,6 +298,10 @@ class SessionEpochs:
                 bytes=conversation.epoch_bytes[number],
             )
         )
+
+
+def _replace_picture_step(rewrites: Sequence[Rewrite], step: Rewrite) -> tuple[Rewrite, ...]:
+    return (*(one for one in rewrites if one not in PICTURE_REWRITES), step)
 
 
 def _encode_transcript(candidate: ModelCandidate, messages: Sequence[Message]) -> Lineage:

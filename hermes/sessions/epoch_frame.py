@@ -128,6 +128,12 @@ def _read_prefill(file: Path) -> list[Message]:
     raise ConfigError(said, "`prefill_messages_file` names a JSON list of objects with `role` and `content`.")
 
 
+def _choose_rewrites(endpoint: Endpoint, *, streams: bool) -> tuple[Rewrite, ...]:
+    """Return what an epoch with this model sends in another form from its beginning."""
+    merged = (Rewrite.MERGED_ROLES,) if endpoint.record.quirks.strict_roles else ()
+    return merged if streams else (*merged, Rewrite.WHOLE_ANSWERS)
+
+
 T = TypeVar("T")
 
 
@@ -193,8 +199,8 @@ class FrameBuilder:
             encoder_version=load_wire(endpoint.wire).version,
             system=system,
             tools=schemas,
+            rewrites=_choose_rewrites(endpoint, streams=settings.model.stream),
             aside=self._aside,
-            rewrites=(Rewrite.MERGED_ROLES,) if record.quirks.strict_roles else (),
             sampling=Sampling(
                 temperature=_first_given(options.temperature, settings.model.temperature, record.temperature),
                 max_tokens=_first_given(options.max_tokens, settings.model.max_tokens, record.max_tokens),

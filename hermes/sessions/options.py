@@ -18,6 +18,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     base_url: str = ""
     api_key: str = ""
     credential_pool: tuple[str, ...] = ()
+    key_organisations: tuple[str, ...] = ()
+    """The organisations of the keys in `credential_pool`, in the same order; empty ones are unknown."""
     api_mode: str = ""
     context_length: int | None = None
     max_tokens: int | None = None
@@ -43,6 +45,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     """A part of the system prompt that is sent and never stored."""
     prefill_messages: tuple[Message, ...] = ()
     """Messages that come first in every request and are never stored."""
+    unattended: bool = False
+    """Whether nobody waits for the answer, so that failing model calls may be tried again for longer."""
     reviews: bool = False
     """Whether background reviews are made, as in a chat that goes on."""
     share_home: bool = False

@@ -15,7 +15,7 @@ from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
 from hermes.i18n.messages import N_
-from hermes.llm.client import ModelClient, SideTask
+from hermes.llm.client import SIDE_TASK_SECONDS, ModelClient, RetryLimits, SideTask
 from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.runtime.compression import ContextWindows
@@ -80,7 +80,8 @@ class Services:
         )
         self.frame_builder = FrameBuilder(home, self.settings, options, self.redactor)
         self.context_windows = ContextWindows()
-        self.timeouts = HttpTimeouts()
+        limits = self.settings.model.timeout
+        self.timeouts = HttpTimeouts(connect=limits.connect, read=limits.read)
         """How long a model's server may take."""
         self.model: ModelConnection
         self.models: ModelPool
@@ -156,19 +157,28 @@ class Services:
         if "supervisors" in self.__dict__:
             await self.supervisors.close()
 
-    async def create_client(self, meter: Meter, model: ModelConnection) -> ModelClient:
-        """Create the client with which a session calls a model."""
-        tries = max(self.settings.agent.api_max_retries, 1)
+    async def create_client(
+        self, meter: Meter, model: ModelConnection, *, retry_seconds: float | None = None
+    ) -> ModelClient:
+        """Create the client with which a session calls a model; its calls are tried again as long as the settings say,
+        or for `retry_seconds` if that is less.
+        """
+        agent = self.settings.agent
+        minutes = agent.api_retry_minutes_unattended if self.options.unattended else agent.api_retry_minutes
+        seconds = minutes * 60.0 if retry_seconds is None else min(minutes * 60.0, retry_seconds)
+        tries = agent.api_max_retries
         keys = self.credentials.keys_for_endpoint(model.endpoint, model.choice)
-        return ModelClient(
+        client = ModelClient(
             model.endpoint,
             model.transport,
             self.clock,
             keys=keys,
             meter=meter,
-            retries=tries - 1,
+            limits=RetryLimits(seconds=seconds, retries=None if tries is None else max(tries, 1) - 1),
             timeouts=self.timeouts,
         )
+        client.streams = self.settings.model.stream
+        return client
 
     def create_side_task(
         self,
@@ -184,7 +194,7 @@ class Services:
         """
         if purpose not in self._side_models:
             self._side_models[purpose] = ModelPool(side_task_choices(settings), self._open_model, self._stack)
-        client = partial(self.create_client, meter.side_meter(purpose))
+        client = partial(self.create_client, meter.side_meter(purpose), retry_seconds=SIDE_TASK_SECONDS)
 
         async def open_chosen_model() -> ModelClient:
             choice = chosen_model()

@@ -98,6 +98,10 @@ _INTERRUPTED_RUNNING = "Interrupted while it ran. Part of its effect may have ha
 _INTERRUPTED_BEFORE_START = "Interrupted before it began. Nothing was done."
 
 
+SLOW_SECONDS = 2.0
+"""Seconds from which on a call has taken real time."""
+
+
 class CallBatch:
     """The calls of one answer and their results as they come.
 
@@ -111,6 +115,8 @@ class CallBatch:
         self.characters = 0
         self.failed_ids: set[str] = set()
         """Ids of the calls that ran something which reports a failure of its own."""
+        self.slow_ids: set[str] = set()
+        """Ids of the calls that took `SLOW_SECONDS` or more."""
 
     def mark_started(self, index: int) -> None:
         """Note that a call has begun to have its effect."""
@@ -334,6 +340,8 @@ class _BatchRun:
                 await self._context.safeguard.record_after(written, ran=ran)
             if output.failed:
                 self._batch.failed_ids.add(item.call.call_id)
+            if self._context.clock.monotonic() - started >= SLOW_SECONDS:
+                self._batch.slow_ids.add(item.call.call_id)
             self._batch.set_result(item.index, result)
             await self._journal.record_result(result)
             self._emit_ended(item, output, started)

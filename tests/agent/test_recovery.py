@@ -4,9 +4,11 @@ import pytest
 
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
+from hermes.core.stream import TextDelta
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say
@@ -213,3 +215,45 @@ async def test_thoughts_alone_at_the_end_are_asked_for_in_words_with_the_same_to
     ended, server = await turn([look, Say("", reasoning="hm"), Say("so")], max_turns=1)
     assert (ended.reason, ended.text) == (ExitReason.BUDGET_EXHAUSTED, "so")
     assert server.requests[2].tools == server.requests[0].tools
+
+
+WORDS = "The quick brown fox jumps over the lazy dog. "
+
+
+@pytest.mark.parametrize("wire", ["chat_completions", "responses", "anthropic_messages"])
+@pytest.mark.parametrize(
+    "again", ["jumps over the lazy dog. It sleeps.", WORDS + "It sleeps.", "It sleeps.", " the lazy dog. It sleeps."]
+)
+async def test_what_a_continuation_repeats_is_neither_shown_nor_stored_twice(wire: str, again: str) -> None:
+    cut = ReplyDelivery(ending=Ending.CUT, at=-4 if wire == "responses" else -3)
+    shown: list[str] = []
+    async with ScriptedServer([Say(WORDS, chunk=5, delivery=cut), Say(again, chunk=5), Say("next")]) as server:
+        with TempHome.for_server(server.url, api_mode=wire) as home:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                actor.subscribe(lambda event: shown.append(event.text) if isinstance(event, TextDelta) else None)
+                ended = await actor.post(InboundMessage(text="go"))
+                told = "".join(shown)
+                await actor.post(InboundMessage(text="on"))
+        check_prefixes(server.requests)
+    assert ended.reason is ExitReason.TEXT_RESPONSE
+    assert ended.text == told == WORDS + "It sleeps."
+    assert server.requests[2].body.decode().count("lazy dog") == 1
+
+
+async def test_a_continuation_that_only_repeats_ends_the_turn_with_what_was_said() -> None:
+    cut = ReplyDelivery(ending=Ending.CUT, at=-3)
+    ended, _ = await turn([Say(WORDS, chunk=5, delivery=cut), Say(WORDS)])
+    assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, WORDS)
+
+
+async def test_a_continuation_that_breaks_off_while_it_repeats_is_asked_for_again() -> None:
+    cut = ReplyDelivery(ending=Ending.CUT, at=-3)
+    short = ReplyDelivery(ending=Ending.CUT, at=3)
+    replies: list[Reply] = [Say(WORDS, chunk=5, delivery=cut), Say(WORDS, chunk=5, delivery=short), Say("It sleeps.")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=ManualClock(auto=True)) as app:
+                ended = await (await app.open_session()).post(InboundMessage(text="go"))
+    assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, WORDS + "It sleeps.")
+    assert server.requests[1].body == server.requests[2].body

@@ -1,5 +1,7 @@
 """What an event means is said once, for the plain chat and the full one."""
 
+import time
+
 import pytest
 
 from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
@@ -34,6 +36,11 @@ from hermes.core.outcomes import ExitReason
         (FellBack("acme", "big\x1b[2J", "It is gone"), "warning", "It is gone. Going on with big[2J (acme)."),
         (Retrying(2, 0.5, "r", "It was busy"), "warning", "It was busy. Trying again in 0.5 s (attempt 2)."),
         (Retrying(2, 0, "r", "It was busy"), "warning", "It was busy."),
+        (
+            Retrying(2, 9.0, "r", "It was busy", time.mktime((*time.localtime()[:3], 12, 5, 0, 0, 0, -1))),
+            "warning",
+            "It was busy. Trying again in 9.0 s (attempt 2, until 12:05 at most).",
+        ),
         (Notice(Level.INFO, "well"), "notice", "well"),
         (Notice(Level.ERROR, "ill"), "error", "ill"),
         (TurnResumed("t", "s", "first\nsecond", 1), "warning", "Going on with the turn that was cut off: first second"),

@@ -9,7 +9,7 @@ from hermes.admin.cron import CronAdmin, open_cron_admin
 from hermes.gateway.router import ROWS_AT_ONCE
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
-from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
+from hermes.testing.script import Call, Fail, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.gateway_rig import home_for, running, said
 from tests.vendors.ntfy import Fake
@@ -168,6 +168,19 @@ async def test_a_turn_without_a_sign_of_life_is_stopped() -> None:
                 await chat.until(lambda: "Nothing happened" in chat.text() and "Stopped" in chat.text())
                 await chat.say("again")
                 await chat.until(lambda: "here again" in chat.text())
+
+
+async def test_a_model_that_fails_for_a_while_is_named_once() -> None:
+    busy = Fail(503, message="It is busy", headers={"retry-after": "0"})
+    async with ScriptedServer([busy, busy, busy, Say("here"), busy, Say("at once")]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}, {"agent": {"api_retry_minutes": 0.02}}) as home:
+            async with running(home):
+                await chat.say("hi")
+                await chat.until(lambda: "here" in chat.text())
+                assert chat.text().count("It is busy") == chat.text().count("/stop ends it") == 1
+                await chat.say("again")
+                await chat.until(lambda: "at once" in chat.text())
+                assert chat.text().count("It is busy") == 1
 
 
 async def test_another_message_interrupts_where_that_is_wanted() -> None:

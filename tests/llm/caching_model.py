@@ -19,7 +19,7 @@ from hermes.core.messages import (
 from hermes.core.protocols import HttpTimeouts
 from hermes.core.stream import Answer
 from hermes.core.usage import Usage
-from hermes.llm.client import ModelClient
+from hermes.llm.client import ModelClient, RetryLimits
 from hermes.llm.lineage import Lineage
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
@@ -103,7 +103,9 @@ class Talk:
         self.clock = ManualClock()
         self.events: list[Event] = []
         timeouts = HttpTimeouts(connect=60.0, read=60.0)
-        self.client = ModelClient(to, create_http_transport({}), self.clock, retries=0, timeouts=timeouts)
+        self.client = ModelClient(
+            to, create_http_transport({}), self.clock, limits=RetryLimits(retries=0), timeouts=timeouts
+        )
         self.lineage = Lineage(frame(to, system), to)
 
     async def emit(self, event: Event) -> None:

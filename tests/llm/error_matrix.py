@@ -19,7 +19,7 @@ from hermes.core.outcomes import FailureKind as Kind
 from hermes.core.outcomes import Scope
 from hermes.core.protocols import HttpTimeouts
 from hermes.core.stream import Answer, Failure
-from hermes.llm.client import ModelClient
+from hermes.llm.client import ModelClient, RetryLimits
 from hermes.llm.key_pool import KeyLease
 from hermes.llm.lineage import Lineage
 from hermes.providers.http import create_http_transport
@@ -69,7 +69,7 @@ PROMISES: dict[Kind, tuple[str, ...]] = {
     Kind.TOOL_ROLE: (REWRITE,),
     Kind.PARALLEL_CALLS: (REWRITE,),
     Kind.CALLS_WITH_TEXT: (REWRITE,),
-    Kind.LONG_CONTEXT_BETA: (REWRITE,),
+    Kind.STREAMING: (REWRITE,),
     Kind.CONTENT_POLICY: (),
     Kind.PROVIDER_POLICY: (),
     Kind.MODEL_NOT_FOUND: (),
@@ -215,7 +215,12 @@ async def call(line: Line, folder: Path, *, always: bool) -> Seen:
         lineage.append_messages([user_message("hi")])
         timeouts = HttpTimeouts(connect=60.0, read=0.05 if line.way == "silence" else 60.0)
         client = ModelClient(
-            endpoint, create_http_transport({}), clock, keys=TwoKeys(), retries=PAUSES, timeouts=timeouts
+            endpoint,
+            create_http_transport({}),
+            clock,
+            keys=TwoKeys(),
+            limits=RetryLimits(retries=PAUSES),
+            timeouts=timeouts,
         )
         try:
             outcome = await client.request_answer(lineage, emit)
@@ -259,8 +264,8 @@ def _failure_problems(line: Line, failure: Failure) -> list[str]:
         "scope": (failure.scope, line.scope),
     }
     if line.wait is not None:
-        # An auto clock moves with each pause, and with it what is left until a moment.
-        told["retry_after"] = (failure.retry_after is not None and 0 <= failure.retry_after <= line.wait, True)
+        # An auto clock moves with each pause, and with it what is left until a moment; one that is over is no wish.
+        told["retry_after"] = (0 <= (failure.retry_after or 0.0) <= line.wait, True)
     problems = [f"{name} is {found}, not {wanted}" for name, (found, wanted) in told.items() if found != wanted]
     if any(key in repr(failure) for key in KEYS):
         problems.append("a key is shown")
@@ -278,7 +283,8 @@ def _call_problems(line: Line, once: Seen, always: Seen, *, waits: bool, rotates
         problems.append(f"{len(always.keys)} requests, not {len(keys)}, or with other keys")
     if served and list(once.keys) != keys[: 1 + recovers]:
         problems.append(f"{len(once.keys)} requests after one failure")
-    if always.slept != always.pauses or len(always.pauses) != (PAUSES if waits else 0):
+    pauses = 2 if line.kind is Kind.UNREACHABLE else PAUSES  # it was never there: told soon
+    if always.slept != always.pauses or len(always.pauses) != (pauses if waits else 0):
         problems.append(f"pauses {always.pauses} were announced, {always.slept} were made")
     if line.wait is not None and waits and abs(sum(always.pauses[:1]) - line.wait) > 1e-3:
         problems.append(f"the first pause was {always.pauses[:1]}, not {line.wait}")

@@ -417,11 +417,29 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "ggml-org/llama.cpp#25895",
     ),
     Case(
-        Kind.LONG_CONTEXT_BETA,
-        "Anthropic",
+        Kind.STREAMING,
+        "OpenAI",
         400,
-        anthropic("invalid_request_error", "The long context beta is not yet available for this subscription."),
-        "anthropics/claude-code#23822",
+        openai(
+            "Your organization must be verified to stream this model. Please go to: https://platform.openai.com/settings",
+            code="unsupported_value",
+            param="stream",
+        ),
+        "openai/openai-python#2375",
+    ),
+    Case(
+        Kind.STREAMING,
+        "a server of one's own",
+        400,
+        openai("Streaming is not supported by this model."),
+        "unchecked: words of several servers",
+    ),
+    Case(
+        Kind.STREAMING,
+        "an inference gateway",
+        422,
+        {"detail": "stream must be false: this endpoint does not support streaming"},
+        "unchecked: words of several servers",
     ),
     Case(
         Kind.FORMAT_ERROR,

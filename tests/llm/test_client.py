@@ -9,12 +9,14 @@ import pytest
 
 from hermes.core.events import Event, Retrying
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import FinishReason, user_message
+from hermes.core.messages import FinishReason, Message, Origin, Role, TextPart, user_message
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts
 from hermes.core.stream import Answer, CallStarted, Failure, ReasoningDelta, TextDelta
 from hermes.core.usage import Usage
-from hermes.llm.client import ModelClient
+from hermes.llm.client import ModelClient, RetryLimits
+from hermes.llm.key_pool import KeyPool, KeySlot
+from hermes.llm.key_sources import LiteralKeySource
 from hermes.llm.lineage import Lineage
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
@@ -55,7 +57,10 @@ class HastyClock(HeldClock):
 class Asked:
     """What one call gave: its outcome, its events, how long it slept."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, answered: bool = False, brief: bool = False, keys: KeyPool | None = None) -> None:
+        self.keys = keys
+        self.answered = answered
+        self.brief = brief
         self.events: list[Event] = []
         self.clock = HeldClock()
         self.outcome: Answer | Failure | None = None
@@ -63,21 +68,28 @@ class Asked:
     async def emit(self, event: Event) -> None:
         self.events.append(event)
 
-    async def ask(self, url: str, *, api_mode: str = "", read: float = 60.0, retries: int = 3) -> "Asked":
+    async def ask(
+        self, url: str, *, api_mode: str = "", read: float = 60.0, retries: int | None = None, seconds: float = 300.0
+    ) -> "Asked":
         choice = ModelChoice("m", "custom", base_url=f"{url}/v1", api_key=KEY, api_mode=api_mode)
         endpoint = resolve_endpoint(choice, {})
         frame = EpochFrame(provider="custom", model="m", wire=endpoint.wire, encoder_version=1, system="s")
         lineage = Lineage(frame, endpoint)
         lineage.append_messages([user_message("hi")])
+        if self.answered:
+            origin = Origin("custom", "m", endpoint.wire)
+            before = Message(Role.ASSISTANT, (TextPart("before"),), origin=origin)
+            lineage.append_messages([before, user_message("and")])
         client = ModelClient(
             endpoint,
             create_http_transport({}),
             self.clock,
-            retries=retries,
+            keys=self.keys,
+            limits=RetryLimits(retries=retries, seconds=seconds),
             timeouts=HttpTimeouts(connect=60.0, read=read),
         )
         try:
-            self.outcome = await client.request_answer(lineage, self.emit)
+            self.outcome = await client.request_answer(lineage, self.emit, brief=self.brief)
         finally:
             await client.close()
         return self
@@ -168,9 +180,73 @@ async def test_waiting_doubles_and_ends() -> None:
     async with loopback(refusal(500, {"error": "x"})) as server:
         asked = await Asked().ask(server.url)
     assert (asked.failure.kind, asked.failure.retryable) == (FailureKind.SERVER_ERROR, True)
-    assert len(server.requests) == 4
-    for step, slept in zip((5, 10, 20), asked.clock.slept, strict=True):
+    assert len(server.requests) == 1 + len(asked.clock.slept)
+    for step, slept in zip((5, 10, 20, 40), asked.clock.slept, strict=False):
         assert step <= slept <= 1.5 * step
+    # After them pauses have the same length until all of the time is used: the last one ends with it.
+    assert set(asked.clock.slept[4:-1]) == {60.0} and sum(asked.clock.slept) == pytest.approx(300.0)
+    retrying = [event for event in asked.events if isinstance(event, Retrying)]
+    assert [event.attempt for event in retrying] == list(range(1, len(retrying) + 1))
+    assert retrying[0].until == HeldClock().now() + 300.0
+
+
+async def test_a_number_of_calls_can_be_set_and_no_second_try() -> None:
+    async with loopback(refusal(500, {"error": "x"})) as server:
+        asked = await Asked().ask(server.url, retries=1)
+        assert (len(server.requests), len(asked.clock.slept)) == (2, 1)
+        asked = await Asked().ask(server.url, seconds=0.0)
+        assert (len(server.requests), asked.clock.slept) == (3, [])
+
+
+async def test_a_key_whose_server_failed_before_still_gives_way_to_another() -> None:
+    pool = KeyPool("p", [KeySlot(name, LiteralKeySource(name * 20, ""), key=name * 20) for name in "ab"], HeldClock())
+    async with loopback(refusal(500, {}), refusal(402, {}), HELLO) as server:
+        asked = await Asked(keys=pool).ask(server.url)
+    assert asked.answer.message.text == "Hello"
+    assert [request.headers["authorization"][-1] for request in server.requests] == ["a", "a", "b"]
+
+
+async def test_where_another_model_can_answer_there_is_one_more_try() -> None:
+    async with loopback(refusal(529, {"error": "x"})) as server:
+        asked = await Asked(brief=True).ask(server.url)
+        assert (len(server.requests), len(asked.clock.slept)) == (2, 1)
+    async with loopback(refusal(429, {}, **{"retry-after": "16"})) as server:
+        await Asked(brief=True).ask(server.url)
+        assert len(server.requests) == 1
+    async with loopback(refusal(429, {}, **{"retry-after": "15"}), HELLO) as server:
+        assert (await Asked(brief=True).ask(server.url)).clock.slept == [15.0]
+
+
+async def test_a_server_that_always_says_at_once_is_not_flooded() -> None:
+    async with loopback(refusal(503, {}, **{"retry-after": "0"})) as server:
+        asked = await Asked().ask(server.url)
+    assert asked.clock.slept[:2] == [0.0, 0.0] and min(asked.clock.slept[2:-1]) >= 5.0
+    assert len(server.requests) < 20
+
+
+PAGES = [
+    Reply(headers={"content-type": "text/html"}, parts=[b"<html><h1>Sign in</h1>"]),
+    Reply(headers={"content-type": "text/html"}, parts=[]),
+    Reply(status=302, headers={"location": "http://portal.example/"}),
+    Reply(status=403, headers={"content-type": "text/html"}, parts=[b"<html>blocked"]),
+    Reply(status=404, parts=[b"<!DOCTYPE html><p>Not here"]),
+    Reply(raw=[], end="cut"),
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_page_in_the_place_of_a_known_server_passes(page: Reply) -> None:
+    async with loopback(page, HELLO) as server:
+        asked = await Asked(answered=True).ask(server.url)
+    assert asked.answer.message.text == "Hello" and len(server.requests) == 2
+    assert all(event.until for event in asked.events if isinstance(event, Retrying))
+
+
+@pytest.mark.parametrize("page", PAGES[:-1])
+async def test_a_page_of_an_unknown_server_is_told_at_once(page: Reply) -> None:
+    async with loopback(page, HELLO) as server:
+        asked = await Asked().ask(server.url)
+    assert not asked.failure.retryable and len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -300,6 +376,10 @@ async def test_nobody_listens() -> None:
     asked = await Asked().ask(url, retries=2)
     assert (asked.failure.kind, len(asked.clock.slept)) == (FailureKind.UNREACHABLE, 2)
     assert asked.failure.message.startswith("Nothing answers at 127.0.0.1:")
+    # One that was never there is told soon; one that has answered may come back.
+    assert (await Asked().ask(url)).clock.slept == [0.5, 0.5]
+    slept = (await Asked(answered=True).ask(url)).clock.slept
+    assert sum(slept) == pytest.approx(300.0) and len(slept) > 8
 
 
 async def test_cancelling_closes_the_connection_at_once() -> None:

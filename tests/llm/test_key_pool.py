@@ -107,10 +107,18 @@ async def test_only_whom_the_scope_names_is_charged() -> None:
     for scope in (Scope.UPSTREAM, Scope.REQUEST):
         assert not await fail(pool, limit(scope=scope))
         assert await key(pool) == A
+    # Whose keys they are is not known: each is tried once.
+    assert await fail(pool, limit(scope=Scope.ORGANISATION))
+    assert await key(pool) == B
+    assert not await fail(pool, limit(scope=Scope.ORGANISATION))
+    assert [one.state for one in await pool.list_key_states()] == ["cooling", "cooling"]
+    mine, too = given(A, B)
+    mine.organisation = too.organisation = "ours"
+    pool = KeyPool("p", [mine, too], clock)
     assert not await fail(pool, limit(scope=Scope.ORGANISATION))
     assert [one.state for one in await pool.list_key_states()] == ["cooling", "cooling"]
     mine, theirs = given(A, B)
-    theirs.organisation = "other"
+    mine.organisation, theirs.organisation = "ours", "other"
     pool = KeyPool("p", [mine, theirs], clock)
     assert await fail(pool, limit(scope=Scope.ORGANISATION))
     assert await key(pool) == B
@@ -130,7 +138,7 @@ async def test_a_wait_that_the_provider_named_is_a_failure_that_says_until_when(
     pool = KeyPool("p", given(A), clock)
     await fail(pool, limit(wait=7200.0))
     refused = await pool.lease_key("m")
-    assert isinstance(refused, Failure) and (refused.retryable, refused.fall_back) == (False, True)
+    assert isinstance(refused, Failure) and (refused.retry_after, refused.fall_back) == (7200.0, True)
 
 
 async def test_a_guess_prefers_another_key_and_refuses_none() -> None:

@@ -8,7 +8,7 @@ from hermes.core.messages import ImagePart, Message, Role, TextPart, ToolResultP
 from hermes.core.outcomes import FailureKind as Kind
 from hermes.core.stream import Answer, Failure
 from hermes.core.usage import Usage
-from hermes.llm.client import ModelClient
+from hermes.llm.client import ModelClient, RetryLimits
 from hermes.llm.lineage import Lineage
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
@@ -39,7 +39,9 @@ async def outcomes(words: int, window: int | None, *replies: Reply) -> list[Answ
     async with ScriptedServer(replies) as server:
         lineage = session(words, window, server.url)
         clock = ManualClock(auto=True)
-        client = ModelClient(lineage.endpoint, create_http_transport({}), clock, keys=TwoKeys(), retries=0)
+        client = ModelClient(
+            lineage.endpoint, create_http_transport({}), clock, keys=TwoKeys(), limits=RetryLimits(retries=0)
+        )
         try:
             return [await client.request_answer(lineage, nothing) for _ in replies]
         finally:

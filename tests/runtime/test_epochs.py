@@ -1,5 +1,11 @@
-"""A prompt is read when an epoch begins, stored, restored byte for byte; what is never stored is known by a hash."""
+"""A prompt is read when an epoch begins, stored, restored byte for byte; what is never stored is known by a hash.
 
+What a provider finds too large is made smaller in a new epoch.
+"""
+
+import base64
+import io
+import random
 import sqlite3
 from pathlib import Path
 
@@ -8,13 +14,17 @@ import pytest
 
 from hermes.config.trusted_folders import set_trust
 from hermes.core.errors import ConfigError
-from hermes.core.messages import Message, Role, TextPart
+from hermes.core.events import EpochBegan, Event, Notice
+from hermes.core.messages import PERSON, ImagePart, Message, Role, TextPart
+from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
-from hermes.testing.script import Say
+from hermes.testing.recorded import RecordedRequest
+from hermes.testing.request_checks import find_problems
+from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 
@@ -129,3 +139,109 @@ async def test_a_file_of_messages_that_is_none_is_said(content: str | None) -> N
             (home.hermes / "shots.json").write_text(content)
         with pytest.raises(ConfigError, match=r"shots\.json"):
             await say(home, "one", latest=False)
+
+
+WIRES = ["chat_completions", "responses", "anthropic_messages"]
+
+
+def picture(side: int) -> ImagePart:
+    images = pytest.importorskip("PIL.Image")
+    out = io.BytesIO()
+    images.frombytes("RGB", (side, side), random.Random(1).randbytes(side * side * 3)).save(out, "PNG")
+    return ImagePart(data=base64.b64encode(out.getvalue()).decode(), provenance=PERSON)
+
+
+class Strict:
+    """A server that takes requests up to a number of bytes, and refuses the others in its own words."""
+
+    def __init__(self, most: int, refusal: Fail, replies: list[Reply]) -> None:
+        self.most = most
+        self.refusal = refusal
+        self.replies = replies
+
+    def __call__(self, request: RecordedRequest) -> Reply:
+        return self.refusal if len(request.body) > self.most else self.replies.pop(0)
+
+
+async def shrink(
+    model: Strict, wire: str, *messages: InboundMessage
+) -> tuple[list[tuple[ExitReason, str]], list[Event], ScriptedServer]:
+    events: list[Event] = []
+    async with ScriptedServer(ScriptedModel(model)) as server:
+        with TempHome.for_server(server.url, api_mode=wire) as home:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                actor.subscribe(events.append)
+                ends = [await actor.post(message) for message in messages]
+    assert all(find_problems(request) == [] for request in server.requests)
+    return [(ended.reason, ended.text) for ended in ends], events, server
+
+
+def began(events: list[Event]) -> list[str]:
+    return [event.reason for event in events if isinstance(event, EpochBegan)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "refusal", [Fail(413, message="Request too large"), Fail(400, message="image exceeds 5 MB maximum")]
+)
+async def test_pictures_are_made_smaller_until_they_fit(wire: str, refusal: Fail) -> None:
+    model = Strict(900_000, refusal, [Say("I see"), Say("still there")])
+    shown = InboundMessage(text="look", images=(picture(900),))
+    ends, events, server = await shrink(model, wire, shown, InboundMessage(text="and"))
+    assert ends == [(ExitReason.TEXT_RESPONSE, "I see"), (ExitReason.TEXT_RESPONSE, "still there")]
+    reasons = began(events)
+    assert reasons and all(one.startswith("rewritten: ") and "images_" in one for one in reasons)
+    assert b"too large to send" not in server.requests[-1].body and len(server.requests[-1].body) > 100_000
+    check_prefixes(server.requests[-2:])
+
+
+async def test_what_still_does_not_fit_is_left_out_and_said() -> None:
+    model = Strict(100_000, Fail(413, message="Request too large"), [Say("I cannot see it")])
+    ends, events, server = await shrink(model, WIRES[0], InboundMessage(text="look", images=(picture(900),)))
+    assert ends == [(ExitReason.TEXT_RESPONSE, "I cannot see it")]
+    assert b"too large to send" in server.requests[-1].body
+    assert any(isinstance(event, Notice) and "left out" in event.text for event in events)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("refusal", [Fail(413, message="x"), Fail(400, message="prompt is too long")])
+async def test_one_huge_result_is_made_smaller(wire: str, refusal: Fail) -> None:
+    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "seq 1 8000"}),)), Say("counted")]
+    ends, events, server = await shrink(Strict(22_000, refusal, replies), wire, InboundMessage(text="count"))
+    assert ends == [(ExitReason.TEXT_RESPONSE, "counted")]
+    assert set(began(events)) == {"compressed"}
+    assert b"shortened" in server.requests[-1].body
+
+
+async def test_huge_results_behind_a_talk_are_shortened_with_the_summary_of_the_talk() -> None:
+    said: list[Reply] = [Say(f"answer {number} " + "word " * 300) for number in range(20)]
+    calls = tuple(Call("terminal", {"command": f"seq {number} 8000"}) for number in range(1, 5))
+    model = Strict(80_000, Fail(413, message="x"), [*said, Say(calls=calls), Say("NOTES"), Say("counted")])
+    talk = [InboundMessage(text=f"tell {number}") for number in range(20)]
+    ends, events, server = await shrink(model, WIRES[0], *talk, InboundMessage(text="count"))
+    sizes = [len(request.body) for request in server.requests]
+    assert ends[-1] == (ExitReason.TEXT_RESPONSE, "counted"), sizes
+    assert began(events) == ["compressed"] and server.requests[-1].body.count(b"[shortened; ") == 4, sizes
+
+
+async def test_a_picture_that_is_the_smaller_part_goes_with_the_summary_in_one_epoch() -> None:
+    said: list[Reply] = [Say(f"answer {number} " + "word " * 3_000) for number in range(8)]
+    model = Strict(140_000, Fail(413, message="x"), [*said, Say("NOTES"), Say("I see")])
+    talk = [InboundMessage(text=f"tell {number}") for number in range(8)]
+    shown = InboundMessage(text="look", images=(picture(110),))
+    ends, events, server = await shrink(model, WIRES[0], *talk, shown)
+    sizes = [len(request.body) for request in server.requests]
+    assert ends[-1] == (ExitReason.TEXT_RESPONSE, "I see"), sizes
+    assert began(events) == ["compressed"] and b"too large to send" in server.requests[-1].body, sizes
+
+
+async def test_pictures_results_and_talk_are_made_smaller_in_one_epoch() -> None:
+    replies: list[Reply] = []
+    for _ in range(6):
+        replies += [Say(calls=(Call("terminal", {"command": "seq 1 2000"}),)), Say("done " + "word " * 400)]
+    model = Strict(400_000, Fail(413, message="Request too large"), [*replies, Say("all fits")])
+    talk = [InboundMessage(text=f"count {number}") for number in range(6)]
+    ends, events, _ = await shrink(model, WIRES[0], *talk, InboundMessage(text="look", images=(picture(300),)))
+    assert ends[-1] == (ExitReason.TEXT_RESPONSE, "all fits")
+    assert len(began(events)) == 1

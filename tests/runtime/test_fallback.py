@@ -7,11 +7,13 @@ from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from hermes.util.clock import Clock
 
 RUN = Say("looking", reasoning="hm", calls=(Call("terminal", {"command": "echo ran"}),))
 WIRES = ["chat_completions", "responses", "anthropic_messages"]
@@ -22,9 +24,11 @@ def stand_in(server: ScriptedServer, wire: str, model: str) -> dict[str, object]
     return {"provider": "custom", "model": model, "base_url": server.url, "api_key": "y", "api_mode": wire}
 
 
-async def turns(home: TempHome, *texts: str) -> tuple[list[tuple[ExitReason, str]], list[Event]]:
+async def turns(
+    home: TempHome, *texts: str, clock: Clock | None = None
+) -> tuple[list[tuple[ExitReason, str]], list[Event]]:
     events: list[Event] = []
-    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock) as app:
         actor = await app.open_session()
         actor.subscribe(events.append)
         ends = [await actor.post(InboundMessage(text=text)) for text in texts]
@@ -73,6 +77,19 @@ async def test_when_nobody_can_the_last_failure_names_the_end() -> None:
         with TempHome.for_server(server.url, more_config=config) as home:
             ends, _ = await turns(home, "go")
     assert ends == [(ExitReason.PROVIDER_ERROR, "")]
+
+
+async def test_a_model_that_only_failed_for_now_is_called_again_where_no_other_can_answer() -> None:
+    busy = Fail(503, message="busy", headers={"retry-after": "0"})
+    replies: list[Reply] = [busy, busy, busy, busy, Say("after all"), Say("well")]
+    async with ScriptedServer(replies) as server, ScriptedServer([Fail(401)]) as other:
+        config = {"fallback_providers": [stand_in(other, WIRES[0], "b")]}
+        with TempHome.for_server(server.url, more_config=config) as home:
+            ends, events = await turns(home, "go", "again", clock=ManualClock(auto=True))
+        check_prefixes(server.requests)
+    assert ends == [(ExitReason.TEXT_RESPONSE, "after all"), (ExitReason.TEXT_RESPONSE, "well")]
+    assert [one.model for one in events if isinstance(one, FellBack)] == ["b", "mock-model"]
+    assert (len(server.requests), len(other.requests)) == (6, 1)
 
 
 async def test_the_first_model_is_tried_exactly_as_often_as_configured() -> None:

@@ -189,3 +189,5 @@ def test_a_list_of_keys_is_a_pool(home: TempHome) -> None:
         assert not any(key in repr(made) for key in keys)
     with pytest.raises(HermesError, match="list of keys"):
         AIAgent(credential_pool="one")
+    with pytest.raises(HermesError, match="api_key"):
+        AIAgent(credential_pool=[{"key": "one"}])

@@ -20,6 +20,7 @@ from hermes.providers.resolve import ModelChoice, is_configured, resolve_endpoin
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.python_library.credential_pool import parse_credential_pool
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.recorded import RecordedRequest
@@ -118,6 +119,31 @@ async def test_a_refused_key_is_replaced_and_shown_nowhere() -> None:
     assert (first["state"], first["reason"], second["state"], second["uses"]) == ("cooling", "auth", "ready", 2)
     assert not any(key in text for key in NAMES for text in (done.stderr, again.stderr, listed.stdout))
     assert reset.stdout == "1 cooldown ended.\n"
+
+
+async def test_a_key_without_money_gives_way_to_keys_that_another_may_pay_for() -> None:
+    def reply(request: RecordedRequest) -> Reply:
+        poor = C not in request.headers["authorization"]
+        return Fail(402, message="Insufficient credits") if poor else Say("ok")
+
+    async with ScriptedServer(ScriptedModel(reply)) as server:
+        with home_for(server) as home:
+            done = await run_hermes(home, "-z", "hi")
+    assert (done.stdout.strip(), shown(server)) == ("ok", "ABC")
+
+
+@pytest.mark.parametrize(("payers", "seen"), [(("", "", ""), "ABC"), (("us", "us", "them"), "AC"), (("us",) * 3, "A")])
+async def test_a_program_can_say_who_pays_for_a_key(payers: tuple[str, ...], seen: str) -> None:
+    pool = [{"api_key": key, "organisation": name} for key, name in zip((A, B, C), payers, strict=True)]
+    async with ScriptedServer(ScriptedModel(lambda _: Fail(402, message="Insufficient credits"))) as server:
+        with home_for(server, keys="") as home:
+            given = parse_credential_pool(pool)
+            options = SessionOptions(
+                cwd=str(home.cwd), credential_pool=given.more_keys, key_organisations=given.organisations
+            )
+            async with App(home.environ, options) as app:
+                await say(app)
+    assert shown(server) == seen
 
 
 async def test_all_keys_refused_in_a_row_end_the_call() -> None:

@@ -1,20 +1,37 @@
 """Random scripts of faults, with what must come of each stated beforehand.
 
-A script is made by walking `Promise`, which says what the recovery table promises: it was written from `docs/errors.md`
-and the feature rows it cites (ML, ER, RC, TC, TD, ES, FZ) and calls nothing of the product. At each step it knows which
-server is asked next; a fault (or a good answer) is drawn for that server, and the promise moves on.
+A script is made by walking `Promise`. At each step it knows which server is asked next; a fault (or a good answer) is
+drawn for that server, and the promise moves on.
 """
 
 import random
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hermes.core.outcomes import ExitReason as Exit
 from hermes.core.usage import Usage
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say, StreamError
+from tests.torture.fault_promise import (
+    IN_A_ROW,
+    WHOLE,
+    Broken,
+    CallCut,
+    Called,
+    Empty,
+    Limits,
+    Meaning,
+    OnlyThought,
+    Promise,
+    Refused,
+    Repeated,
+    Resent,
+    Said,
+    Setup,
+    Stopped,
+    TooLarge,
+    Unstreamed,
+)
 
 WIRES = ("chat_completions", "responses", "anthropic_messages")
-IN_A_ROW = 5
 READ_SECONDS = 1.0
 """The read time-out of scripts with a server that hangs."""
 LEAD = {"chat_completions": 1, "responses": 4, "anthropic_messages": 3}
@@ -22,75 +39,6 @@ LEAD = {"chat_completions": 1, "responses": 4, "anthropic_messages": 3}
 TAIL = {"chat_completions": 3, "responses": 3, "anthropic_messages": 3}
 """Events of an answer after the last piece of its last call's arguments."""
 CHUNK = 8
-
-
-@dataclass(frozen=True)
-class Refused:
-    """No answer, and no text of one was shown (rows ER, RC-09 to RC-12)."""
-
-    retryable: bool
-    wish: float | None = None
-    malformed: bool = False
-    """Whether the server says that the request is wrong."""
-
-
-@dataclass(frozen=True)
-class Broken:
-    """Text was shown, then the stream broke (rows TC-04, ES-01)."""
-
-    text: str
-    retryable: bool = True
-    malformed: bool = False
-
-
-@dataclass(frozen=True)
-class Said:
-    """A whole answer; `cut` at its length limit (row TC-01)."""
-
-    text: str
-    cut: bool = False
-
-
-@dataclass(frozen=True)
-class Called:
-    """A batch of calls. `tokens` are the effects it has, `valid` whether any call of it can be run (rows TD-01, 02)."""
-
-    text: str
-    tokens: tuple[str, ...] = ()
-    valid: bool = True
-    house: bool = False
-
-
-@dataclass(frozen=True)
-class CallCut:
-    """A call that the length limit cut (row TC-05)."""
-
-
-@dataclass(frozen=True)
-class OnlyThought:
-    """All tokens went into thinking (row TC-02)."""
-
-
-@dataclass(frozen=True)
-class Empty:
-    """Nothing was said (rows ES-02 to ES-07)."""
-
-    thought: bool = False
-
-
-@dataclass(frozen=True)
-class Resent:
-    """A kept connection was closed before the request was read: sent again, no failure of the call."""
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """The person stops the turn while this answer is awaited; `text` of it was shown (row ML-07)."""
-
-    text: str = ""
-
-
-Meaning = Refused | Broken | Said | Called | CallCut | OnlyThought | Empty | Resent | Stopped
 
 
 @dataclass
@@ -104,6 +52,8 @@ class Turn:
     calls: int = 0
     stop: tuple[int, int, str] | None = None
     """The server, how many requests it has by then, and text that is shown first."""
+    said: list[str] = field(default_factory=list)
+    """Text that must be shown once."""
 
 
 @dataclass
@@ -113,7 +63,8 @@ class Script:
     seed: int
     wires: tuple[str, ...]
     """Of the first model, then of those that stand in for it."""
-    tries: int
+    limits: Limits
+    setup: Setup
     max_turns: int
     replies: tuple[list[Reply], ...]
     turns: list[Turn] = field(default_factory=list)
@@ -122,201 +73,56 @@ class Script:
     """Server, input and output tokens of each whole answer that said what it cost."""
     epochs: int = 0
     waited: list[float] = field(default_factory=list)
+    pauses: int = 0
     said: list[str] = field(default_factory=list)
     """Text that must be in the transcript once."""
     unsaid: list[str] = field(default_factory=list)
     """Text that must not be in the transcript."""
     hangs: bool = False
-
-
-NO_ANSWER = "(The limit of steps for one turn was reached before an answer was written.)"
-
-
-class Promise:
-    """What the documents promise, as a machine: fed with what each request meets, it says when and how a turn ends."""
-
-    def __init__(self, wires: tuple[str, ...], tries: int, max_turns: int) -> None:
-        self.wires, self.stand_ins, self.tries, self.max_turns = wires, len(wires) - 1, tries, max_turns
-        self.place = 0
-        self.epochs = 0
-        self.waited: list[float] = []
-        self.begin()
-
-    def begin(self) -> None:
-        """A turn begins, with the first model again (row RC-12)."""
-        self.epochs += self.place > 0
-        self.place = 0
-        self.used: Counter[str] = Counter()
-        self.pieces: list[str] = []
-        self.reason: Exit | None = None
-        self.left = self.max_turns
-        self.final = False
-        self.toolless = False
-        self.after_tools = False
-        self.prior = ""
-        self.invalid = 0
-        self.calls = 0
-        self._call()
-
-    @property
-    def text(self) -> str:
-        """The final answer."""
-        return "".join(self.pieces)
-
-    def _call(self) -> None:
-        """Another model call: a step of the budget; the last is made without tools (rows ML-01, ML-05)."""
-        self.tried = 0
-        self.calls += 1
-        if self.final:
-            return
-        if self.left == 0:
-            self.final = True
-            self._appended()
-        else:
-            self.left -= 1
-
-    def _appended(self, *, tools: bool = False, prior: str = "") -> None:
-        self.after_tools, self.prior = tools, prior
-
-    def _allowed(self, row: str, times: int) -> bool:
-        self.used[row] += 1
-        return self.used[row] <= times
-
-    def meet(self, met: Meaning) -> None:
-        """A request met this."""
-        match met:
-            case Resent():
-                return
-            case Refused():
-                self._refused(met)
-            case Broken():
-                self._broken(met)
-            case Said():
-                self._said(met)
-            case Called():
-                self._called(met)
-            case CallCut():
-                # Up to three times the model is told to split its work; a call means that what was said before is
-                # not the answer.
-                if self._allowed("split", 3):
-                    self.pieces.clear()
-                    self._appended()
-                else:
-                    self.reason = Exit.TRUNCATED
-            case OnlyThought():
-                self.reason = Exit.THINKING_EXHAUSTED
-            case Empty():
-                self._empty(met)
-            case Stopped():
-                self.reason = Exit.INTERRUPTED
-        if self.reason is None and not (isinstance(met, Refused) and self.tried):
-            self._call()
-
-    def _next_model(self) -> bool:
-        if self.place == self.stand_ins:
-            return False
-        self.place += 1
-        self.epochs += 1
-        self.tried = 0
-        return True
-
-    def _refused(self, met: Refused) -> None:
-        """Tried again with pauses, `tries` calls in all; then the next model; then the end."""
-        patience = 20.0 if self.place < self.stand_ins else 120.0
-        if met.retryable and self.tried + 1 < self.tries and (met.wish or 0.0) <= patience:
-            self.tried += 1
-            if met.wish is not None:
-                self.waited.append(met.wish)
-        elif self.toolless and met.malformed:
-            self._spent()
-        elif not self._next_model():
-            self.tried = 0
-            self.reason = Exit.RETRIES_EXHAUSTED if met.retryable else Exit.PROVIDER_ERROR
-
-    def _broken(self, met: Broken) -> None:
-        """Gone on with, three times in a turn; then what came is the answer."""
-        if not met.retryable:
-            if self.toolless and met.malformed:
-                self._spent()
-            elif not self._next_model():
-                self.reason = Exit.PROVIDER_ERROR
-            return
-        self.pieces.append(met.text)
-        self._appended()
-        if not self._allowed("cut", 3):
-            self.reason = Exit.PARTIAL_STREAM
-
-    def _said(self, met: Said) -> None:
-        self.pieces.append(met.text)
-        self._appended()
-        if self.final:
-            self.reason = Exit.BUDGET_EXHAUSTED
-        elif not met.cut:
-            self.reason = Exit.TEXT_RESPONSE
-        elif not self._allowed("length", 3):
-            self.reason = Exit.TRUNCATED
-
-    def _called(self, met: Called) -> None:
-        if self.final:
-            self._called_at_the_end(met)
-            return
-        self.pieces.clear()
-        self.invalid = 0 if met.valid else self.invalid + 1
-        self._appended(tools=True, prior=met.text if met.house else "")
-        if self.invalid > 3:
-            self.reason = Exit.INVALID_CALLS
-
-    def _called_at_the_end(self, met: Called) -> None:
-        """Calls are not run any more; the text beside them is the answer."""
-        if met.text:
-            self.pieces.append(met.text)
-            self.reason = Exit.BUDGET_EXHAUSTED
-        else:
-            self._wordless(calls=True)
-
-    def _wordless(self, *, calls: bool) -> None:
-        """Asked once more for words, after calls on the chat wire without tools; then there is a note (row ML-05)."""
-        if self._allowed("in words", 1):
-            self.toolless = calls and self.wires[self.place] == "chat_completions"
-            self._appended()
-        else:
-            self._spent()
-
-    def _spent(self) -> None:
-        self.reason = Exit.BUDGET_EXHAUSTED
-        self.pieces = self.pieces or [NO_ANSWER]
-
-    def _empty(self, met: Empty) -> None:
-        """The steps of rows ES-02 to ES-07, in their order."""
-        if self.final:
-            self._wordless(calls=False)
-        elif self.prior:
-            self.pieces.append(self.prior)
-            self.reason = Exit.PRIOR_CONTENT
-        elif (self.after_tools and self._allowed("nudge", 1)) or (met.thought and self._allowed("thought", 2)):
-            self._appended()
-        elif not self._allowed("again", 3) and not self._next_model():
-            # ES-01: what was streamed before is the answer; only where nothing was, nothing is.
-            self.reason = Exit.PARTIAL_STREAM if self.pieces else Exit.EMPTY_RESPONSE
-            self.pieces = self.pieces or ["(empty)"]
+    permanent: bool = False
+    """Whether a fault is among them that only a person can end, or that is not waited for."""
 
 
 class Maker:
     """Draws a script. The same seed gives the same script."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, on_time: bool = False) -> None:
         self.random = draw = random.Random(seed)
+        self.on_time = on_time
+        """Whether the script is played on the real clock: one plain turn, which nobody stops, without long wishes."""
         wires = tuple(draw.choice(WIRES) for _ in range(draw.choice((1, 1, 2, 2, 3))))
-        tries = draw.choice((1, 2, 3, 3))
+        minutes = draw.choice((None, None, None, None, None, 0.0))
+        limits = Limits(draw.choice((None, None, None, 1, 2, 3)), minutes, unattended=draw.random() < 0.3)
         max_turns = draw.choice((90, 90, 90, 90, 2, 4))
-        self.script = Script(seed, wires, tries, max_turns, tuple([] for _ in wires))
-        self.promise = Promise(wires, tries, max_turns)
+        setup = Setup(
+            plain=draw.random() < 0.5,
+            keys=draw.choice((1, 1, 1, 2, 3)),
+            streams=draw.random() < 0.8,
+            tools=draw.random() < 0.8,
+        )
+        if on_time:
+            setup = replace(setup, plain=True, tools=True, keys=1)
+        if setup.plain:
+            limits, max_turns = Limits(unattended=limits.unattended), 90
+            setup = replace(setup, picture=draw.random() < 0.2 and not on_time)
+        self.script = Script(seed, wires, limits, setup, max_turns, tuple([] for _ in wires))
+        self.promise = Promise(wires, limits, setup, max_turns)
+        self.left = IN_A_ROW if setup.plain else 1 << 30
+        """How many faults may still come."""
         self.kept: list[bool | None] = [False] * len(wires)
         """Whether a connection to each server is kept open; None: it cannot be known."""
+        self.known = [False] * len(wires)
+        """Whether each server has answered before, so that a page in its place passes."""
         self.number = 0
         self.streak = 0
-        self.obsession = draw.choice([*FAULTS, "truncated", "truncated", "empty"]) if draw.random() < 0.45 else ""
+        self.obsession = (
+            draw.choice([*FAULTS, "truncated", "truncated", "empty", *["cut mid-stream"] * 4])
+            if draw.random() < 0.6
+            else ""
+        )
         """A fault that comes again and again, always in the same form; empty: any fault may come."""
+        if setup.plain:
+            self.obsession = ""
         self.form = draw.getstate()
         self.hunger = draw.choice((0.95, 0.95, 0.6)) if self.obsession else draw.choice((0.62, 0.62, 0.4))
         """How likely the next reply is a fault."""
@@ -324,7 +130,7 @@ class Maker:
     def make(self) -> Script:
         """The script."""
         script, promise = self.script, self.promise
-        for number in range(self.random.choice((1, 1, 2, 3))):
+        for number in range(1 if self.on_time else self.random.choice((1, 1, 2, 3))):
             if number:
                 promise.begin()
             turn = Turn()
@@ -333,7 +139,7 @@ class Maker:
                 self._step(turn)
             turn.reason, turn.text, turn.calls = promise.reason, promise.text, promise.calls
             script.turns.append(turn)
-        script.epochs, script.waited = promise.epochs, promise.waited
+        script.epochs, script.waited, script.pauses = promise.epochs, promise.waited, promise.pauses
         return script
 
     def _step(self, turn: Turn) -> None:
@@ -344,16 +150,17 @@ class Maker:
         self.counted = True
         self.number += 1
         fault = "good"
-        if self.streak < IN_A_ROW and self.random.random() < self.hunger:
+        if self.streak < IN_A_ROW and self.left and self.random.random() < self.hunger:
             other = not self.obsession or (self.streak == 0 and self.random.random() < 0.4)
             fault = self.random.choice(list(FAULTS)) if other else self.obsession
+            self.left -= 1
         reply, meaning = self._draw(fault)
         self.streak = 0 if fault == "good" else self.streak + 1
         turn.faults.append(fault)
         if isinstance(reply, Say):
             usage = Usage(input=1000 + self.number, output=100 + self.number)
             reply = Say(reply.text, reply.reasoning, reply.calls, usage, reply.finish, CHUNK, reply.delivery)
-            if isinstance(meaning, Said | Called | CallCut | Empty | OnlyThought) and self.counted:
+            if isinstance(meaning, WHOLE) and self.counted:
                 turn.usage += usage
                 self.script.spent.append((place, usage.input, usage.output))
         self.script.replies[place].append(reply)
@@ -362,9 +169,13 @@ class Maker:
             self.script.unsaid += [meaning.text] if meaning.text else []
         if isinstance(meaning, Said | Called) or (isinstance(meaning, Broken) and meaning.retryable):
             self.script.said += [meaning.text] if meaning.text else []
+            turn.said += [meaning.text] if meaning.text else []
+        contrary = isinstance(meaning, Unstreamed) and not self.promise.streams
+        self.script.permanent |= contrary or _is_permanent(meaning, self.script.limits)
         if isinstance(meaning, Called) and not self.promise.final:
             self.script.effects += meaning.tokens
         self.kept[place] = self.keeps
+        self.known[place] |= isinstance(meaning, WHOLE) or (isinstance(meaning, Broken) and meaning.retryable)
         self.promise.meet(meaning)
 
     def _draw(self, fault: str) -> tuple[Reply, Meaning]:
@@ -378,6 +189,11 @@ class Maker:
         drawn = FAULTS[fault](self)
         self.random.setstate(outside)
         return drawn
+
+    @property
+    def can_break_calls(self) -> bool:
+        """Whether arguments can be sent that are no JSON: a whole answer of Anthropic's has an object there."""
+        return self.promise.streams or self.wire != "anthropic_messages"
 
     # What faults are made of.
 
@@ -395,6 +211,9 @@ class Maker:
         """A place in an answer's text to break off at: the delivery, what it means, thought and text of the answer."""
         pieces = self.random.randint(2, 6)
         text = self.words(pieces)
+        if not self.promise.streams:
+            self.keeps = False
+            return ReplyDelivery(ending=ending, at_bytes=self.random.randint(1, 20)), Refused(True), "", text
         where = self.random.choice(("head", "thought", "blank", "text", "text"))
         self.keeps = False
         lead = LEAD[self.wire]
@@ -411,7 +230,10 @@ class Maker:
 def good(made: Maker) -> tuple[Reply, Meaning]:
     """An answer, or a batch of calls that can be run."""
     text = made.words()
-    if made.random.random() < 0.55 or len(made.script.effects) > 12:
+    before = made.promise.text
+    if before and made.random.random() < 0.6:
+        return repeated(made, before, text)
+    if made.random.random() < 0.55 or len(made.script.effects) > 12 or not made.script.setup.tools:
         return Say(text), Said(text)
     if made.random.random() < 0.15:
         return Say(text, calls=(Call("todo", {"todos": [{"content": text}]}),)), Called(text, house=True)
@@ -426,11 +248,33 @@ def good(made: Maker) -> tuple[Reply, Meaning]:
     return Say(said, thought, calls), Called(said, tuple(token for _, token in some))
 
 
+def repeated(made: Maker, before: str, text: str) -> tuple[Reply, Meaning]:
+    """An answer that goes on, but begins with its last words or anew, or says nothing else."""
+    how = made.random.choice(("last", "last", "anew", "anew", "only"))
+    if how == "only":
+        return Say(before), Repeated()
+    again = before if how == "anew" else before[-CHUNK * made.random.randint(1, 3) :]
+    return Say(again + text), Said(text)
+
+
+def _is_permanent(met: Meaning, limits: Limits) -> bool:
+    match met:
+        case Refused():
+            return not met.retryable or (met.wish or 0.0) > limits.seconds
+        case Broken():
+            return not met.retryable
+        case _:
+            return isinstance(met, OnlyThought | Stopped)
+
+
 def limited(made: Maker) -> tuple[Reply, Meaning]:
     """429, with and without a wish."""
     wish = made.random.choice((None, None, 3.0, 45.0, 600.0))
+    if (wish == 45.0 and made.script.limits.tries is not None) or made.script.setup.keys > 1:
+        wish = None  # whether a key still waits when the model is called again depends on random pauses
+    wish = wish and min(wish, 3.0) if made.on_time else wish
     headers = {} if wish is None else {"retry-after": f"{wish:g}"}
-    return Fail(429, message="Rate limit reached", headers=headers), Refused(True, wish)
+    return Fail(429, message="Rate limit reached", headers=headers), Refused(True, wish, rotates=True)
 
 
 def failed(made: Maker) -> tuple[Reply, Meaning]:
@@ -451,9 +295,12 @@ def overloaded(made: Maker) -> tuple[Reply, Meaning]:
 
 def refused(made: Maker) -> tuple[Reply, Meaning]:
     """4xx and what else no waiting helps against, also inside a stream."""
-    if made.random.random() < 0.75:
-        status = made.random.choice((400, 401, 402, 403, 404, 422, 301))
-        return Fail(status, message="It is not for you"), Refused(False, malformed=status in (400, 422))
+    if made.random.random() < 0.75 or not made.promise.streams:
+        statuses = (400, 402, 402, 422, 301) if made.script.setup.keys > 1 else (400, 401, 402, 403, 404, 422, 301)
+        status = made.random.choice(statuses)
+        passes = status == 301 and made.known[made.promise.place]
+        rotates, malformed = status in (401, 402, 403), status in (400, 422)
+        return Fail(status, message="It is not for you"), Refused(passes, rotates=rotates, malformed=malformed)
     delivery, meaning, thought, text = made.broken_off(Ending.CUT)
     error = StreamError(type="invalid_request_error", message="That was wrong")
     made.script.unsaid += [meaning.text] if isinstance(meaning, Broken) else []
@@ -473,7 +320,7 @@ def cut(made: Maker) -> tuple[Reply, Meaning]:
     made.keeps = False
     if where < 0.25 and kept is not None and ending is not Ending.STOP:
         return Say("never", delivery=ReplyDelivery(head=False, ending=ending)), Resent() if kept else Refused(True)
-    if where < 0.5:
+    if where < 0.5 and made.promise.streams and made.script.setup.tools:
         call, _ = made.call()
         text = made.words() if made.random.random() < 0.6 else ""
         at = -TAIL[made.wire] - made.random.randint(0, 3)
@@ -481,7 +328,7 @@ def cut(made: Maker) -> tuple[Reply, Meaning]:
         return Say(text, calls=(call,), delivery=ReplyDelivery(ending=ending, at=at)), (
             Broken(text) if text else Refused(True)
         )
-    if where < 0.6 and made.wire != "responses":
+    if where < 0.6 and made.wire != "responses" and made.promise.streams:
         # The provider has said how it ends: nothing is lost but, on the chat wire, what it cost.
         text = made.words()
         made.counted = made.wire != "chat_completions"
@@ -499,7 +346,7 @@ def hang(made: Maker) -> tuple[Reply, Meaning]:
     delivery, meaning, thought, text = made.broken_off(Ending.HANG)
     if made.random.random() < 0.3:
         delivery, meaning = ReplyDelivery(head=False, ending=Ending.HANG), Refused(True)
-    if made.random.random() < 0.2:
+    if made.random.random() < 0.2 and not made.on_time:
         meaning = Stopped(meaning.text if isinstance(meaning, Broken) else "")
     return Say(text, thought, delivery=delivery), meaning
 
@@ -507,11 +354,13 @@ def hang(made: Maker) -> tuple[Reply, Meaning]:
 def garbage(made: Maker) -> tuple[Reply, Meaning]:
     """Bytes that belong to no protocol: passed over as the standard says, or half a JSON event."""
     text = made.words()
-    if made.random.random() < 0.4:
+    if made.random.random() < 0.4 and made.promise.streams:
         rubbish = made.random.choice((b"\x00\xff\xfe nonsense\n\n", b": still here\n\n", b"id: 5\nretry: 10\n\n"))
         where = ReplyDelivery(garbage=rubbish, garbage_at=made.random.randint(0, LEAD[made.wire] + 1))
         return Say(text, delivery=where), Said(text)
     delivery, meaning, thought, text = made.broken_off(Ending.CUT)
+    if not made.promise.streams:
+        return Say(text, thought, delivery=delivery), meaning
     half = made.random.choice((b'data: {"choices": [{"delta": {"con\n\n', b"data: \xff\xfe\n\n", b"data: null\n\n"))
     how = ReplyDelivery(ending=Ending.CUT, garbage=half, garbage_at=delivery.at or 0)
     return Say(text, thought, delivery=how), meaning
@@ -530,6 +379,8 @@ def empty(made: Maker) -> tuple[Reply, Meaning]:
 def truncated(made: Maker) -> tuple[Reply, Meaning]:
     """The length limit: in the text, in a call, in the thoughts, or just behind a call."""
     how = made.random.choice(("text", "text", "call", "call", "thought", "whole call"))
+    if not made.script.setup.tools or (how == "call" and not made.can_break_calls):
+        how = "text"
     text = made.words()
     call, token = made.call()
     if how == "text":
@@ -547,6 +398,8 @@ def truncated(made: Maker) -> tuple[Reply, Meaning]:
 def broken_json(made: Maker) -> tuple[Reply, Meaning]:
     """Arguments of a call that are no JSON, or not those of the tool; alone, or beside a good call."""
     forms = ('{"command": "echo half-%s >> effects.txt', "[1, 2, %s]", '{"x": %s}', '{"command": [%s]}', "nul%s")
+    if not made.script.setup.tools or not made.can_break_calls:
+        return unknown_tool(made)
     broken = Call("terminal", made.random.choice(forms) % made.number)
     said = made.words() if made.random.random() < 0.5 else ""
     if made.random.random() < 0.3:
@@ -558,7 +411,7 @@ def broken_json(made: Maker) -> tuple[Reply, Meaning]:
 def unknown_tool(made: Maker) -> tuple[Reply, Meaning]:
     """A tool that is not there; alone, or beside a good call."""
     unknown = Call(f"frobnicate_{made.number}", {"x": 1})
-    if made.random.random() < 0.3:
+    if made.random.random() < 0.3 and made.script.setup.tools:
         call, token = made.call()
         return Say(calls=(unknown, call)), Called("", (token,))
     return Say(calls=(unknown,)), Called("", valid=False)
@@ -577,7 +430,7 @@ def slow(made: Maker) -> tuple[Reply, Meaning]:
             ReplyDelivery(head_pace=0.01),
         )
     )
-    if made.random.random() < 0.4:
+    if made.random.random() < 0.4 and made.script.setup.tools:
         call, token = made.call()
         return Say(calls=(call,), delivery=how), Called("", (token,))
     return Say(text, delivery=how), Said(text)
@@ -592,7 +445,25 @@ def wrong_type(made: Maker) -> tuple[Reply, Meaning]:
     page: Reply = made.random.choice(
         (Fail(200, body="<html><title>Sign in</title></html>"), Fail(200, body={"ok": True}), Fail(200, body="Hello"))
     )
-    return page, Refused(False)
+    return page, Refused(made.known[made.promise.place])
+
+
+def page(made: Maker) -> tuple[Reply, Meaning]:
+    """A proxy's page in the place of an answer: passes where the server has answered before."""
+    status = 405 if made.script.setup.keys > 1 else made.random.choice((404, 405))
+    return Fail(status, body="<html><h1>Blocked</h1></html>"), Refused(made.known[made.promise.place])
+
+
+def unstreamed(made: Maker) -> tuple[Reply, Meaning]:
+    """A server that does not stream."""
+    return Fail(400, message="Streaming is not supported by this model."), Unstreamed()
+
+
+def too_large(made: Maker) -> tuple[Reply, Meaning]:
+    """413 for a request with a picture, which can be left out; any other request is refused for good."""
+    if made.promise.pictured:
+        return Fail(413, message="Request too large"), TooLarge()
+    return Fail(422, message="It is not for you"), Refused(False)
 
 
 FAULTS = {
@@ -609,9 +480,12 @@ FAULTS = {
     "unknown tool": unknown_tool,
     "slow": slow,
     "wrong content type": wrong_type,
+    "page": page,
+    "no streams": unstreamed,
+    "413": too_large,
 }
 
 
-def script_of(seed: int) -> Script:
-    """The script of a seed."""
-    return Maker(seed).make()
+def script_of(seed: int, *, on_time: bool = False) -> Script:
+    """The script of a seed; `on_time`: one for the real clock."""
+    return Maker(seed, on_time=on_time).make()

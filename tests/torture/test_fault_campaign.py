@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from hermes.core.outcomes import ExitReason
+from tests.torture.fault_fronts import FRONTS, play_on_time
+from tests.torture.fault_promise import IN_A_ROW, Setup
 from tests.torture.fault_runner import campaign, play
-from tests.torture.fault_scripts import FAULTS, IN_A_ROW, Script, script_of
+from tests.torture.fault_scripts import FAULTS, Script, script_of
 
 PROMISED = frozenset(ExitReason) - {
     ExitReason.GUARDRAIL_HALT,
@@ -23,6 +25,25 @@ async def test_every_turn_ends_as_it_was_promised() -> None:
     found = await campaign(first=200, count=40)
     assert [(played.script.seed, played.wrong) for played in found if played.wrong] == []
     assert sum(played.pairs for played in found) > 80
+
+
+async def test_a_chat_a_single_task_and_a_program_end_as_it_was_promised() -> None:
+    # Real pauses take their time: three scripts whose faults need none.
+    quick = {seed: script_of(seed, on_time=True) for seed in range(300)}
+    seeds = [seed for seed, script in quick.items() if not script.pauses and len(script.turns[0].faults) > 3]
+    chosen = [next(seed for seed in seeds if seed % len(FRONTS) == front) for front in range(len(FRONTS))]
+    found = [await play_on_time(seed) for seed in chosen]
+    assert [front for front, _ in found] == list(FRONTS)
+    assert [(played.script.seed, played.wrong) for _, played in found if played.wrong] == []
+
+
+def test_passing_faults_are_answered_and_scripts_vary() -> None:
+    scripts = [script_of(seed) for seed in range(2000)]
+    plain = [script for script in scripts if script.setup.plain and not script.permanent]
+    answered = [script for script in plain if all(turn.reason.is_completed for turn in script.turns)]
+    assert len(answered) >= 0.97 * len(plain) > 500
+    for name in Setup.__dataclass_fields__:
+        assert len({getattr(script.setup, name) for script in plain}) > (name != "plain"), name
 
 
 def test_the_scripts_meet_every_fault_and_promise_every_outcome() -> None:

@@ -24,7 +24,7 @@ from hermes.core.secret import KeyHolder
 from hermes.core.stream import Failure, StreamDelta
 from hermes.core.usage import FREE, NANO_PER_USD, Price, Usage, compute_cost, format_amount
 from hermes.i18n.messages import N_, tr
-from hermes.llm.client import ModelClient
+from hermes.llm.client import ModelClient, RetryLimits
 from hermes.llm.context_length import find_context_length
 from hermes.llm.exchange import Meter, Unmetered, find_price
 from hermes.llm.lineage import Lineage
@@ -192,7 +192,9 @@ async def probe_model(environ: Mapping[str, str], selection: ModelSelection) -> 
         if store is not None and not home.find_foreign_file():
             meter = ProcessBudget(settings, SessionOptions(), store.spending, clock).create_meter("", SessionOptions())
         keys = credentials.keys_for_endpoint(model.endpoint, model.choice)
-        client = ModelClient(model.endpoint, model.transport, clock, keys=keys, meter=meter, retries=0)
+        client = ModelClient(
+            model.endpoint, model.transport, clock, keys=keys, meter=meter, limits=RetryLimits(retries=0)
+        )
         began = time.monotonic()
         try:
             async with asyncio.timeout(TEST_SECONDS):

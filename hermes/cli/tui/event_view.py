@@ -34,7 +34,7 @@ from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.i18n.formats import format_duration, format_time
-from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.util.text import strip_control_characters, to_one_line
 
 _COMMAND_TOOLS = ("terminal", "process")
@@ -300,6 +300,8 @@ class EventView:
         self.calls = CallView(terminal_style)
         self._call_shown_last = False
         """Whether a call was shown last, from which an answer is set apart by an empty line."""
+        self._retry_reason = ""
+        """The reason of new tries that was told already; later ones only count on the line of activity."""
         self._phase = ""
         self._since = 0.0
         self._began = 0.0
@@ -361,7 +363,7 @@ class EventView:
         running = [*self.calls.running.values()][-max(room // 2, 1) :]
         below = [self._render_activity(one.words, now - one.since, now) for one in running]
         if not running and self._phase:
-            below.append(self._render_activity(tr(self._phase), now - self._since, now))
+            below.append(self._render_activity(localize(self._phase), now - self._since, now))
         below += self._render_waiting()
         return [*self.answer.render_tail(max(room - len(below), 1)), *below][-room:]
 
@@ -444,6 +446,7 @@ class EventView:
             case ToolStarted() | ToolEnded():
                 self._show_call(event)
             case RequestStarted():
+                self._retry_reason = ""
                 self._set_phase(N_("waiting for the model"))
             case RequestEnded():
                 self._lines += self.answer.end_reasoning()
@@ -513,7 +516,8 @@ class EventView:
     # What else there is to say.
 
     def _show_remark(self, event: Event) -> None:
-        if (remark := describe_event(event)) is not None:
+        again = isinstance(event, Retrying) and event.attempt > 1 and event.message == self._retry_reason
+        if not again and (remark := describe_event(event)) is not None:
             self._show_warning(*remark)
         match event:
             case ApprovalAsked():
@@ -521,7 +525,8 @@ class EventView:
             case ApprovalAnswered():
                 self._set_phase(N_("preparing a call"))
             case Retrying():
-                self._set_phase(N_("waiting to try again"))
+                self._retry_reason = event.message
+                self._set_phase(N_("waiting to try again (attempt {n})", n=event.attempt))
             case _:
                 pass
 

@@ -90,8 +90,15 @@ class Credentials:
         if endpoint.record.name == "local":
             return SingleKey(endpoint.api_key)
         if given:
+            payers = dict(zip(choice.more_keys, choice.key_organisations, strict=False))
             slots = [
-                KeySlot(f"given:{number}", LiteralKeySource(key, "given"), label=f"given {number}", key=key)
+                KeySlot(
+                    f"given:{number}",
+                    LiteralKeySource(key, "given"),
+                    label=f"given {number}",
+                    organisation=payers.get(key, ""),
+                    key=key,
+                )
                 for number, key in enumerate(given, 1)
             ]
         else:

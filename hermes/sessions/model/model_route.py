@@ -101,6 +101,7 @@ def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoic
         base_url=options.base_url or base.base_url,
         api_key=options.api_key or ("" if options.credential_pool else base.api_key),
         more_keys=options.credential_pool,
+        key_organisations=options.key_organisations,
         api_mode=options.api_mode or base.api_mode,
         context_length=options.context_length or base.context_length,
         request_members=options.request_members,

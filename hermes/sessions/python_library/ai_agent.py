@@ -29,6 +29,7 @@ from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import history_for_prompt
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.python_library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
+from hermes.sessions.python_library.credential_pool import PoolEntry, parse_credential_pool
 from hermes.sessions.python_library.function_tools import TOOLSET, ProgramTool, make_tools
 from hermes.sessions.python_library.given_history import choose_session
 from hermes.sessions.python_library.request_arguments import (
@@ -99,9 +100,10 @@ class AIAgent(Callbacks, UsualArguments):
     """The most tokens that one answer may have."""
     temperature: float | None = None
     """The sampling temperature."""
-    credential_pool: Sequence[str] | None = field(default=None, repr=False)
+    credential_pool: Sequence[PoolEntry] | None = field(default=None, repr=False)
     """Several keys for the provider, beside `api_key` when that is given. A key that is at its limit rests and
-    another is used (`credential_pool_strategies` says which).
+    another is used (`credential_pool_strategies` says which). An entry may also be a mapping of `api_key` and
+    `organisation`: keys of one organisation are at its limits together.
     """
     fallback_model: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None = None
     """The fallback models for when the first model fails: a name, or provider, model, base_url, api_key; or
@@ -133,8 +135,6 @@ class AIAgent(Callbacks, UsualArguments):
     """The working folder; empty means that of the process."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.credential_pool, str) or not all(isinstance(key, str) for key in self.credential_pool or ()):
-            raise UsageError("credential_pool must be a list of keys.")
         self.check_usual_arguments()
         self._build_options()  # what cannot be used is said here, not at the first message
         self._thread: threading.Thread | None = None
@@ -330,6 +330,7 @@ class AIAgent(Callbacks, UsualArguments):
         """Build the options of the App. Raises UsageError for an argument that cannot be used."""
         shared = set(SessionOptions.__struct_fields__) & {spec.name for spec in fields(self)}
         given = {name: getattr(self, name) for name in shared}
+        pool = parse_credential_pool(self.credential_pool)
         effort, reasoning_tokens = parse_reasoning(self.reasoning_config)
         tools = make_tools(self.tools)
         enabled = tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None
@@ -346,7 +347,8 @@ class AIAgent(Callbacks, UsualArguments):
             "trusted_folders": resolve_trust(self.trust, cwd),
             "extra_tools": tools,
             "allow": tuple(self.allow),
-            "credential_pool": tuple(self.credential_pool or ()),
+            "credential_pool": pool.more_keys,
+            "key_organisations": pool.organisations,
             "enabled_toolsets": (*enabled, TOOLSET) if enabled is not None and tools else enabled,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
             "fallback_models": parse_fallback_models(self.fallback_model),
