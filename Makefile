@@ -24,6 +24,7 @@
 # make ends           the gateway on real ends: Synapse, dovecot, opensmtpd, npm's openai (as root on Debian; 2 minutes)
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
 # make cron-year gateway-kills gateway-turns      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
+# make cron-fields    5,000 random schedules against cronsim and a walk over the days (COUNT=5000 SEED=1)
 # make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes)
 # make gateway-turns  20,000 turns of a gateway, and what is left of them in its memory (10 minutes)
 # make shape          the shape table of the tree
@@ -35,7 +36,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test test-fast check compiled matrix faults templates torture resume-race writers file-kills stops escapes backends fuzz cap-race bench tools many recall talk \
-  cron-year ends load screens shape lint types contracts deps lock clean
+  cron-year cron-fields ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -165,6 +166,9 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	@echo "Setting up the tools for tests ..."
 	@$(PIP) --only-binary :all: --no-binary forbiddenfruit -r requirements/dev.txt
 	@touch $@
+
+cron-fields: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.cron.cron_fields --count $(or $(COUNT),5000) --seed $(or $(SEED),1)
 
 cron-year: $(VENV)/dev.stamp
 	@PYTHONPATH=. $(BIN)/python -m tests.cron.fake_year $(or $(DAYS),366) $(or $(SEED),1)

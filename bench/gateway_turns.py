@@ -44,16 +44,15 @@ def answering(rounds: int, read: Callable[[], str] = str) -> ScriptedModel:
     """A model that calls a tool so many times in each turn, then answers; `read` names the file to be read, if any."""
 
     def reply(request: RecordedRequest) -> Reply:
-        path = read()
-        arguments = {"path": path} if path else {"pattern": "*.md", "target": "files"}
-        call = Call("read_file" if path else "search_files", arguments)
-        done = 0
+        path, done = read(), 0
         for message in reversed(request.messages):
             if message["role"] == "user":
                 break
             done += message["role"] == "tool"
+        # Each call is another one: the same again and again would be warned of as a loop, and be a turn of more calls.
+        arguments = {"path": path, "offset": done + 1} if path else {"pattern": f"*{done}.md", "target": "files"}
         if done < rounds:
-            return Say("", calls=(call,))
+            return Say("", calls=(Call("read_file" if path else "search_files", arguments),))
         return Say("Here is the answer to what you said, a line or two long, as answers in chats are.")
 
     return ScriptedModel(reply)
@@ -62,6 +61,8 @@ def answering(rounds: int, read: Callable[[], str] = str) -> ScriptedModel:
 async def run(turns: int, chats: int, rounds: int, window: int, read: str) -> None:
     """Run them."""
     people = [str(5000 + number) for number in range(chats)]
+    if read:
+        (ROOT / "build").mkdir(exist_ok=True)
     place = Path(tempfile.mkdtemp(dir=ROOT / "build")) if read else Path()
     ways = ("inside", "outside") if read == "both" else (read,)
     batch = 0
@@ -79,7 +80,7 @@ async def run(turns: int, chats: int, rounds: int, window: int, read: str) -> No
             more["gateway"] = {"roles": roles, "cwd": str(place / "inside")}
             for name in ("inside", "outside"):
                 (place / name).mkdir()
-                (place / name / "notes.txt").write_text("A small file.\n")
+                (place / name / "notes.txt").write_text("A line of a small file.\n" * 20)
         with TempHome.for_server(server.url, more_config=more) as home:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "hermes", "gateway", "run"), cwd=home.cwd, env=home.environ,

@@ -17,7 +17,8 @@ sys.path.insert(0, str(ROOT))
 
 import msgspec  # noqa: E402
 
-from hermes.memory.journal import MemoryJournal  # noqa: E402 - the tree that this file stands in
+from hermes.cron.tool import CronToolDeps, make_cronjob_tool  # noqa: E402 - the tree that this file stands in
+from hermes.memory.journal import MemoryJournal  # noqa: E402
 from hermes.memory.session_search import build_session_search_tool  # noqa: E402
 from hermes.memory.tool import build_memory_tool  # noqa: E402
 from hermes.skills.skill_library import SkillLibrary  # noqa: E402
@@ -40,6 +41,7 @@ def iter_tools() -> Iterator[Tool]:
 
     unused: object = None  # the builders only keep what they are given
     yield from build_skill_tools(cast(SkillLibrary, unused), writes=True, automatic=False)
+    yield make_cronjob_tool(cast(CronToolDeps, unused))
     yield build_session_search_tool(cast(Store, unused))
     yield build_memory_tool(
         cast(MemoryJournal, unused), approval=False, notify_user=lambda _: None, on_written=ignore_changes
@@ -56,6 +58,7 @@ def make_listing() -> bytes:
             description=tool.description,
             parameters=msgspec.Raw(tool.parameters.schema()),
             deferred=tool.deferred,
+            brief=tool.brief,
             housekeeping=tool.housekeeping,
         )
         for tool in sorted(iter_tools(), key=lambda tool: tool.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.config.environment import merge_dotenv, parse_dotenv
+from hermes.config.environment import SETTING_VARIABLES, merge_dotenv, parse_dotenv, select_setting_variables
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.keys import Setting, find_setting, iter_settings, parse_value
 from hermes.config.load import (
@@ -39,16 +39,8 @@ _BEGINS_WITH_KEY = re.compile(r"[a-z_]+\.[a-z_.]+[ :]")
 _NAMED = re.compile(r"`([\w.\[\]*-]+)`")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _REFERENCE = re.compile(r"\$\{?\w+\}?")
-_FOREIGN_VARIABLES = {
-    "TERMINAL_ENV": "terminal.backend",
-    "TERMINAL_TIMEOUT": "terminal.timeout",
-    "HERMES_MODEL": "model.default",
-    "LLM_MODEL": "model.default",
-    "OPENAI_MODEL": "model.default",
-    "HERMES_INFERENCE_PROVIDER": "model.provider",
-    "HERMES_MAX_ITERATIONS": "agent.max_turns",
-}
-"""Variables by which other agents of this kind set what only config.yaml sets here."""
+_FOREIGN_VARIABLES = {"LLM_MODEL": "model.default", "OPENAI_MODEL": "model.default"}
+"""Variables by which other programs set what only config.yaml sets here."""
 
 
 class ProblemLevel(StrEnum):
@@ -273,6 +265,14 @@ def _find_variable_notes(
     if whole.get("OPENAI_BASE_URL") and not named.get("base_url"):
         text = N_("OPENAI_BASE_URL is set: it says where `custom` and `openai` are.")
         yield ConfigProblem(note, 0, "model.base_url", tr(text), tr("`model.base_url` in config.yaml goes before it."))
+    yield from _find_setting_variable_notes(whole)
+
+
+def _find_setting_variable_notes(whole: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """Yield the variables that stand for settings, and those that do so in other programs alone."""
+    for name in select_setting_variables(whole):
+        text, key = tr("{name} is set: it goes before config.yaml.", name=name), SETTING_VARIABLES[name]
+        yield ConfigProblem(ProblemLevel.NOTE, 0, key, text, tr("`{key}` is what it stands for.", key=key))
     for name, key in _FOREIGN_VARIABLES.items():
         if name in whole:
             text = tr("{name} is set; nothing here reads it.", name=name)
@@ -282,7 +282,7 @@ def _find_variable_notes(
 def _require_setting_key(key: str) -> str:
     """Return the key. Raises UsageError for the name of a variable."""
     if _VARIABLE.fullmatch(key):
-        other = _FOREIGN_VARIABLES.get(key)
+        other = (SETTING_VARIABLES | _FOREIGN_VARIABLES).get(key)
         hint = N_("Use `{key}`.", key=other) if other else N_("Variables are in .env; keys: `hermes auth add`.")
         raise UsageError(N_("{name} is a variable's name, not a setting's.", name=key), hint)
     return key

@@ -52,7 +52,7 @@ async def _open_cron(call: VerbCall) -> "AsyncIterator[CronAdmin]":
         yield admin
 
 
-_SCHEDULE_HELP = "`30m` (once, in), `every 2h`, five fields of cron, `@daily`, or an ISO time (once)"
+_SCHEDULE_HELP = "`30m` (once), `every 2h`, `every weekday at 8`, `tomorrow 9am`, five fields of cron, or an ISO time"
 _JOB = argument("job", help="its name, or the beginning of its id")
 _JOB_OPTIONS = (
     argument("--name", help="its name"),
@@ -64,7 +64,12 @@ _JOB_OPTIONS = (
     argument("--toolset", action="append", dest="toolsets", metavar="NAME", help="only these tool sets (repeatable)"),
     argument("--cwd", metavar="FOLDER", help="the folder that it works in"),
     argument("--script", metavar="FILE", help="a file in the home's folder scripts that runs first"),
-    argument("--no-agent", action=argparse.BooleanOptionalAction, default=None, help="deliver what the script says"),
+    argument(
+        "--no-agent", action="store_true", default=None, exclusive="agent", help="deliver what the script says itself"
+    ),
+    argument(
+        "--agent", action="store_false", default=None, dest="no_agent", exclusive="agent", help="ask the model again"
+    ),
     argument(
         "--context-from",
         action="append",

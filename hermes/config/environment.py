@@ -15,6 +15,22 @@ from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
 
+SETTING_VARIABLES = {
+    "TERMINAL_ENV": "terminal.backend",
+    "TERMINAL_TIMEOUT": "terminal.timeout",
+    "HERMES_MODEL": "model.default",
+    "HERMES_INFERENCE_PROVIDER": "model.provider",
+    "HERMES_MAX_ITERATIONS": "agent.max_turns",
+}
+"""The setting that each variable stands for, by the names that guides for agents of this kind use. They go before
+config.yaml, and what they replace there is said.
+"""
+
+
+def select_setting_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return those variables of an environment that stand for settings and are not empty."""
+    return {name: environ[name].strip() for name in SETTING_VARIABLES if environ.get(name, "").strip()}
+
 
 def copy_environment() -> dict[str, str]:
     """Return a copy of the environment as it is now."""

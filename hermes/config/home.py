@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from hermes.config.environment import select_setting_variables
 from hermes.config.known_homes import locate_known_homes, record_home
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
@@ -125,8 +126,12 @@ _FOREIGN_FILES = ("state.db", "hermes-agent", "kanban.db", "gateway_state.json",
 class HermesHome:
     """The layout of the home. Nothing is created before `ensure_exists`, which adds it to the list `known_homes`."""
 
-    def __init__(self, root: Path, known_homes: Path | None = None) -> None:
+    def __init__(
+        self, root: Path, known_homes: Path | None = None, setting_variables: Mapping[str, str] | None = None
+    ) -> None:
         self.root = root
+        self.setting_variables = setting_variables or {}
+        """The variables of the process that stand for settings."""
         self._known_homes = known_homes
         self.config_file = root / "config.yaml"
         self.env_file = root / ".env"
@@ -226,4 +231,4 @@ def locate_home(environ: Mapping[str, str]) -> HermesHome:
     """
     named = environ.get("HERMES_HOME", "")
     root = Path(named).expanduser().absolute() if named else locate_profile_home(environ)
-    return HermesHome(root, locate_known_homes(environ))
+    return HermesHome(root, locate_known_homes(environ), select_setting_variables(environ))

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
+from hermes.config.environment import SETTING_VARIABLES, merge_dotenv, select_setting_variables
 from hermes.config.home import HermesHome
 from hermes.config.keys import KNOWN_ELSEWHERE
 from hermes.config.settings import (
@@ -70,10 +71,42 @@ class _CachedDocument(msgspec.Struct):
 
 
 def load_settings(home: HermesHome) -> LoadedSettings:
-    """Return the settings of this home; defaults where there is no file. Raises ConfigError that names the
-    file and line.
+    """Return the settings of this home; defaults where there is no file. Variables that stand for settings go before
+    the file. Raises ConfigError that names the file and line, or the variable.
     """
-    return settings_from_document(read_document(home), home.config_file)
+    document = read_document(home)
+    loaded = settings_from_document(document, home.config_file)
+    variables = select_setting_variables(merge_dotenv(home.setting_variables, home.env_file))
+    return _apply_variables(document, variables, home.config_file) if variables else loaded
+
+
+def _apply_variables(document: dict[str, object], variables: Mapping[str, str], file: Path) -> LoadedSettings:
+    """Return the settings with the variables in their places, and a warning for each value that they replace."""
+    from hermes.config.document_keys import get_by_path, set_by_path
+
+    warnings = []
+    for name, text in variables.items():
+        key, value = SETTING_VARIABLES[name], int(text) if text.isdecimal() else text
+        known = get_by_path(document, key)
+        if known is not None and known != value:
+            warnings.append(
+                N_(
+                    "{name}={value} replaces `{key}: {known}` of config.yaml.",
+                    name=name,
+                    value=text,
+                    key=key,
+                    known=known,
+                )
+            )
+        document = set_by_path(document, key, value)
+        try:
+            loaded = settings_from_document(document, file)
+        except ConfigError as error:
+            raise ConfigError(
+                N_("{name}={value} cannot be used: {why}", name=name, value=text, why=error.message),
+                error.hint,
+            ) from None
+    return structs.replace(loaded, warnings=(*loaded.warnings, *warnings))
 
 
 def settings_from_document(document: dict[str, object], file: Path) -> LoadedSettings:

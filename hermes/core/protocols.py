@@ -65,16 +65,18 @@ class Intent(Struct, frozen=True):
 
 
 class EffectJournal(Protocol):
-    """The journal in which the executor records what it is about to do and what came of it. A call is durable
-    when it returns.
-    """
+    """The journal in which the executor records what it is about to do and what came of it."""
 
     async def record_intents(self, intents: Sequence[Intent]) -> None:
-        """Record the intents of a batch, all or none."""
+        """Record the intents of a batch, all or none; durable when this returns, unless all may be repeated."""
         ...
 
     async def record_result(self, result: ToolResultPart) -> None:
-        """Record the result of a call."""
+        """Record the result of a call; it is durable when `flush` returns."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until everything recorded so far is durable."""
         ...
 
 

@@ -1,7 +1,8 @@
 """Schedules: parses the text that a person wrote into due instants. Pure; instants are Unix seconds.
 
-Three kinds: once (`30m`, `in 2 hours`, an ISO time), at intervals from a moment on (`every 2h`), and by the wall clock
-of a time zone (five fields of cron, `@daily`). Daylight saving time affects the last kind:
+Three kinds: once (`30m`, `in 2 hours`, `tomorrow 9am`, an ISO time), at intervals from a moment on (`every 2h`), and
+by the wall clock of a time zone (five fields of cron, `@daily`, `every weekday at 8`). Daylight saving time affects the
+last kind:
 
 - A fixed time (neither minute nor hour begins with `*`) comes exactly once a day. In a skipped hour it
 comes at the first moment after the gap; in a repeated hour, the first time.
@@ -18,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from hermes.core.errors import UsageError
+from hermes.cron.phrase_parts import EXAMPLES, expand_ranges
 from hermes.i18n.formats import format_duration
 from hermes.i18n.messages import N_, tr
 
@@ -40,7 +42,7 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?")
 _MAX_CLOCK_CHANGE = timedelta(hours=3)
 """No zone moves its clock by more than this, and none twice within as long."""
 _LOOK_AHEAD = timedelta(hours=12)
-_EXAMPLES = N_("Examples: `30m`, `every 2h`, `0 9 * * 1-5`, `@daily`, `2030-05-01T09:00`.")
+_FIELD = re.compile(r"[\d*]")
 
 
 class Schedule:
@@ -58,15 +60,15 @@ class Schedule:
         """
         words = " ".join(text.split())
         where = parse_zone(zone)
-        if words.lower().startswith("every "):
+        if words.lower().startswith("every ") and _LENGTH.fullmatch(words[6:]):
             return _IntervalSchedule(words, _parse_length(words[6:], least=MIN_INTERVAL), round(now))
-        if words.lower().startswith("in "):
-            return _OnceSchedule(words, round(now) + _parse_length(words[3:], least=1))
-        if words[:1].isdigit() and _LENGTH.fullmatch(words):
+        if _LENGTH.fullmatch(words) and words[:1].isdigit():
             return _OnceSchedule(words, round(now) + _parse_length(words, least=1))
         if _ISO.fullmatch(words):
             return _OnceSchedule(words, _parse_moment(words, where))
-        return _WallClockSchedule(words, where, zone)
+        if words.startswith("@") or (len(words.split()) in (5, 6) and _FIELD.match(words)):
+            return _WallClockSchedule(words, where, zone, _parse_fields(words))
+        return _parse_words(words, where, zone, now)
 
     @property
     def once(self) -> bool:
@@ -116,11 +118,11 @@ class _IntervalSchedule(Schedule):
 class _WallClockSchedule(Schedule):
     """A schedule by the wall clock. cronsim matches the fields on clock times without a zone; the zone is ours."""
 
-    def __init__(self, text: str, zone: tzinfo, name: str) -> None:
+    def __init__(self, text: str, zone: tzinfo, name: str, fields: str) -> None:
         super().__init__(text)
         self._zone = zone
         self._name = name
-        self._fields = _parse_fields(text)
+        self._fields = fields
         parts = self._fields.split()
         self._fixed = not parts[0].startswith("*") and not parts[1].startswith("*")
         self._listed: list[float] = []
@@ -139,6 +141,8 @@ class _WallClockSchedule(Schedule):
         return self._find_near_change(instant, wall)
 
     def describe(self) -> str:
+        if not _FIELD.match(self.text) and not self.text.startswith("@"):
+            return tr("{when} ({zone})", when=self.text, zone=self._name)
         from cronsim.explain import Expression
 
         parts = ["0", *self._fields.upper().split()]
@@ -228,16 +232,40 @@ def parse_zone(name: str) -> tzinfo:
         ) from None
 
 
+def _parse_words(words: str, zone: tzinfo, name: str, now: float) -> Schedule:
+    """Parse a schedule in words. Raises UsageError, with forms that work."""
+    from hermes.cron.phrases import read_delay, read_interval, read_phrase
+
+    delay, step = read_delay(words), read_interval(words)
+    if delay is not None:
+        return _OnceSchedule(words, round(now) + _check_length(words, delay, least=1))
+    if step is not None:
+        return _IntervalSchedule(words, _check_length(words, step, least=MIN_INTERVAL), round(now))
+    found = read_phrase(words, datetime.fromtimestamp(now, zone))
+    if found is None:
+        raise UsageError(N_("{text!r} is no schedule.", text=words[:80]), EXAMPLES)
+    if isinstance(found, str):
+        return _WallClockSchedule(words, zone, name, _parse_fields(found))
+    return _OnceSchedule(words, found.timestamp())
+
+
 def _parse_length(text: str, *, least: int) -> int:
     """Parse `30m`, `2 hours` or `hour` into seconds."""
     match = _LENGTH.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(N_("{text!r} is no length of time.", text=text[:80]), _EXAMPLES)
-    seconds = int(match[1] or 1) * _SECONDS[match[2][0].lower()]
+    assert match is not None
+    return _check_length(text, int(match[1] or 1) * _SECONDS[match[2][0].lower()], least=least)
+
+
+def _check_length(text: str, seconds: int, *, least: int) -> int:
+    """Return the seconds. Raises UsageError where they are too few or too many."""
     if not least <= seconds <= MAX_INTERVAL:
         raise UsageError(
-            N_("{text!r} is too short or too long.", text=text[:80]),
-            N_("An interval has at least {n} seconds.", n=MIN_INTERVAL),
+            N_(
+                "{text!r} is too short or too long; an interval has at least {n} seconds.",
+                text=text[:80],
+                n=MIN_INTERVAL,
+            ),
+            EXAMPLES,
         )
     return seconds
 
@@ -250,7 +278,7 @@ def _parse_moment(text: str, zone: tzinfo) -> float:
             found = found.replace(tzinfo=zone)
         return float(round(found.timestamp()))
     except (ValueError, OverflowError):
-        raise UsageError(N_("{text!r} is no time that exists.", text=text[:80]), _EXAMPLES) from None
+        raise UsageError(N_("{text!r} is no time that exists.", text=text[:80]), EXAMPLES) from None
 
 
 def _parse_fields(text: str) -> str:
@@ -261,18 +289,16 @@ def _parse_fields(text: str) -> str:
     if text.startswith("@"):
         known = ", ".join(_NAMED)
         raise UsageError(N_("There is no schedule {text!r}.", text=text[:80]), N_("Known: {known}.", known=known))
-    count = len(text.split())
-    if count == 6:
+    if len(text.split()) == 6:
         raise UsageError(
             N_("{text!r} has six fields; seconds are not kept.", text=text[:80]),
             N_("Write five: minute, hour, day of the month, month, day of the week."),
         )
-    if count != 5:
-        raise UsageError(N_("{text!r} is no schedule.", text=text[:80]), _EXAMPLES)
+    text = expand_ranges(text)
     try:
         ever = next(CronSim(text, datetime(2000, 1, 1)), None)
     except CronSimError as error:
-        raise UsageError(N_("{text!r} is no schedule: {why}.", text=text[:80], why=str(error)), _EXAMPLES) from None
+        raise UsageError(N_("{text!r} is no schedule: {why}.", text=text[:80], why=str(error)), EXAMPLES) from None
     if ever is None:
-        raise UsageError(N_("{text!r} never comes.", text=text[:80]), _EXAMPLES)
+        raise UsageError(N_("{text!r} never comes.", text=text[:80]), EXAMPLES)
     return text

@@ -40,7 +40,9 @@ class CronCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: Annotated[str, Meta(description="Id or name of a job; all but create and list.")] = ""
     schedule: Annotated[
         str,
-        Meta(description="`30m` (once, in), `every 2h`, five-field cron, `@daily`, or an ISO time (once)."),
+        Meta(
+            description="`30m` (once), `every 2h`, `every weekday at 8`, `tomorrow 9am`, five-field cron or ISO time."
+        ),
     ] = ""
     timezone: Annotated[str, Meta(description="IANA name; else the machine's.")] = ""
     prompt: Annotated[
@@ -90,6 +92,7 @@ def make_cronjob_tool(deps: CronToolDeps) -> Tool:
     @tool(
         "cronjob",
         deferred=True,
+        brief="schedule reminders, reports and checks, in words (every weekday at 8) or cron",
         summary=_summarize_call,
         keeps=_describe_persistence,
         doubts=find_doubts,

@@ -103,9 +103,9 @@ def has_live_state(live_session: "LiveSession") -> bool:
 
 
 def is_evictable(live_session: "LiveSession", cwd: str) -> bool:
-    """Return whether nothing would be lost: also no folder, variable or todo list of its tools."""
+    """Return whether nothing would be lost: also no folder and no variable of its tools."""
     state = live_session.tools.state
-    elsewhere = str(state.cwd) != cwd or bool(state.environment or state.unset or state.todos or state.one_time_paths)
+    elsewhere = str(state.cwd) != cwd or bool(state.environment or state.unset or state.one_time_paths)
     return not elsewhere and not has_live_state(live_session)
 
 

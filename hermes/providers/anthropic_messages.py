@@ -4,6 +4,9 @@ Content is always a list of blocks, the system prompt too, so that a cache mark 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
 
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import (
@@ -95,7 +98,7 @@ class AnthropicMessagesWire:
         if frame.system:
             head["system"] = [{**_text_block(frame.system), **e.build_cache_mark(endpoint)}]
         if frame.tools:
-            head["tools"] = [_tool_definition(tool) for tool in frame.tools]
+            head["tools"] = _encode_tools(frame.tools)
         none = final and frame.tools and quirks.tool_choice_none
         tail = b',"tool_choice":{"type":"none"}' if none else b""
         return e.build_body(
@@ -134,6 +137,12 @@ def _thinking_under_limit(limit: int, budget: int) -> dict[str, e.Json]:
     """Return thinking that leaves half of a fixed limit to the answer; none where less than the least would remain."""
     budget = min(budget, limit // 2)
     return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _LEAST_BUDGET else {}
+
+
+@lru_cache(maxsize=16)
+def _encode_tools(tools: tuple[ToolSchema, ...]) -> msgspec.Raw:
+    """Return the tools as JSON; they are the same in every request of an epoch."""
+    return msgspec.Raw(e.encode_json([_tool_definition(tool) for tool in tools]))
 
 
 def _tool_definition(tool: ToolSchema) -> e.Json:

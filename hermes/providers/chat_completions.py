@@ -5,7 +5,10 @@ Source: the OpenAI API reference, chapter Chat Completions, and the vendors' own
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import FinishReason, ImagePart, Message, Origin, ReasoningPart, Role, TextPart
@@ -95,7 +98,7 @@ class ChatCompletionsWire:
         if effort and quirks.effort and not matches_model(endpoint.model, quirks.unreasoning_models):
             head[quirks.effort] = {"effort": effort} if quirks.effort == "reasoning" else effort
         if frame.tools:
-            head["tools"] = [_tool_definition(tool) for tool in frame.tools]
+            head["tools"] = _encode_tools(frame.tools)
         system = (
             e.encode_json({"role": "system", "content": _system_content(frame.system, endpoint)})
             if frame.system
@@ -110,6 +113,12 @@ class ChatCompletionsWire:
     def create_decoder(self, endpoint: Endpoint) -> "ChatDecoder":
         """Create a decoder for one answer."""
         return ChatDecoder(endpoint)
+
+
+@lru_cache(maxsize=16)
+def _encode_tools(tools: tuple[ToolSchema, ...]) -> msgspec.Raw:
+    """Return the tools as JSON; they are the same in every request of an epoch."""
+    return msgspec.Raw(e.encode_json([_tool_definition(tool) for tool in tools]))
 
 
 def _tool_definition(tool: ToolSchema) -> dict[str, e.Json]:
@@ -247,7 +256,7 @@ class ChatDecoder:
 
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next chunk."""
-        if event.data.strip() == "[DONE]":
+        if event.data[:1] != "{" and event.data.strip() == "[DONE]":
             self._ended = True
             return self._settle_content()
         chunk = d.parse_event(event.data)
@@ -262,11 +271,13 @@ class ChatDecoder:
         if finish == "error":
             raise WireError("The provider broke the answer off with the finish reason `error`.", code="error")
         self._finish = finish or self._finish
-        self._ended = self._ended or d.get_text(chunk, "object") == "chat.completion"
-        return deltas + self._settle_content() if self.finished else deltas
+        self._ended = self._ended or chunk.get("object") == "chat.completion"
+        return deltas + self._settle_content() if self._finish or self._ended else deltas
 
     def _take_usage(self, chunk: d.Table, choice: d.Table) -> None:
         """Take the usage from the chunk, its choice (Moonshot) or `x_groq`; the last report counts."""
+        if "usage" not in chunk and "usage" not in choice and "x_groq" not in chunk:
+            return
         usage = d.get_object(chunk, "usage") or d.get_object(choice, "usage")
         usage = usage or d.get_object(d.get_object(chunk, "x_groq"), "usage")
         if usage:
@@ -274,7 +285,7 @@ class ChatDecoder:
 
     def _split_content(self, text: str) -> list[StreamDelta]:
         """Take more content, in which an answer may begin with a thought."""
-        if self._tags is None and not self._begun and text:
+        if self._tags is None and not self._begun:
             self._begun = bool(text.strip())
             self._tags = self._create_splitter(text.lstrip())
         if self._tags is None:
@@ -312,11 +323,9 @@ class ChatDecoder:
 
     def _add_content(self, thought: str, text: str) -> list[StreamDelta]:
         deltas: list[StreamDelta] = []
-        shown = self._reasoning.add_piece(thought)
-        if shown:
+        if thought and (shown := self._reasoning.add_piece(thought)):
             deltas.append(ReasoningDelta(text=shown))
-        shown = self._text.add_piece(text)
-        if shown:
+        if text and (shown := self._text.add_piece(text)):
             deltas.append(TextDelta(text=shown))
         return deltas
 
@@ -359,24 +368,27 @@ class ChatDecoder:
         elif isinstance(content, list):
             thought, text = _split_content_chunks(content)
             reasoning += thought
-        deltas = self._add_content(reasoning, "")
-        self._begun = self._begun or bool(reasoning)
-        deltas += self._split_content(text)
-        deltas += self._add_content("", d.get_text(delta, "refusal"))
-        for call in d.get_objects(delta, "tool_calls"):
-            deltas += self._apply_call_delta(call)
+        deltas: list[StreamDelta] = []
+        if reasoning:
+            self._begun = True
+            deltas += self._add_content(reasoning, "")
+        if text:
+            deltas += self._split_content(text)
+        if "refusal" in delta:
+            deltas += self._add_content("", d.get_text(delta, "refusal"))
+        if "tool_calls" in delta:
+            for call in d.get_objects(delta, "tool_calls"):
+                deltas += self._apply_call_delta(call)
         return deltas
 
     def _read_reasoning(self, delta: d.Table) -> str:
         """Return the new reasoning of a delta. Vendors that send it in two fields at once mean it once."""
-        details = d.get_objects(delta, "reasoning_details")
         text = ""
-        for detail in details:
+        for detail in d.get_objects(delta, "reasoning_details") if "reasoning_details" in delta else ():
             self._add_detail(dict(detail))
             text += d.get_text(detail, "text") + d.get_text(detail, "summary")
         for kind in ("reasoning_content", "reasoning"):
-            named = d.get_text(delta, kind)
-            if named:
+            if kind in delta and (named := d.get_text(delta, kind)):
                 self._reasoning_kind = self._reasoning_kind or kind
                 return named
         return text

@@ -242,6 +242,17 @@ def raise_if_error(kind: str, data: Table) -> None:
     It does by its kind, by an `error` member, by calling itself one (vLLM, Mistral), by a `base_resp` that
     counts no success (MiniMax), or as the bare `message` or `detail` of a gateway.
     """
+    if _may_be_error(kind, data):
+        _raise_reported_error(kind, data)
+
+
+def _may_be_error(kind: str, data: Table) -> bool:
+    """Return whether an event has one of the marks of errors; most have none, and are not looked at further."""
+    marked = kind == "error" or len(data) <= _BARE_MEMBERS or "base_resp" in data
+    return marked or bool(data.get("error")) or data.get("object") == "error"
+
+
+def _raise_reported_error(kind: str, data: Table) -> None:
     refused = get_count(get_object(data, "base_resp"), "status_code")
     bare = len(data) <= _BARE_MEMBERS and ("detail" in data or bool(get_text(data, "message")))
     if refused or kind == "error" or data.get("error") or data.get("object") == "error" or bare:

@@ -5,6 +5,9 @@ reasoning goes back as the encrypted items themselves, without their ids: an id 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
 
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import (
@@ -81,7 +84,7 @@ class ResponsesWire:
         if frame.system:
             head["instructions"] = frame.system
         if frame.tools:
-            head["tools"] = [_tool_definition(tool) for tool in frame.tools]
+            head["tools"] = _encode_tools(frame.tools)
         none = final and frame.tools and quirks.tool_choice_none
         tail = b',"tool_choice":"none"' if none else b""
         return e.build_body(head, "input", [[messages]], tail, quirks.extra_body)
@@ -89,6 +92,12 @@ class ResponsesWire:
     def create_decoder(self, endpoint: Endpoint) -> "ResponsesDecoder":
         """Create a decoder for one answer."""
         return ResponsesDecoder(endpoint)
+
+
+@lru_cache(maxsize=16)
+def _encode_tools(tools: tuple[ToolSchema, ...]) -> msgspec.Raw:
+    """Return the tools as JSON; they are the same in every request of an epoch."""
+    return msgspec.Raw(e.encode_json([_tool_definition(tool) for tool in tools]))
 
 
 def _tool_definition(tool: ToolSchema) -> e.Json:

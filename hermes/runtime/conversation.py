@@ -8,7 +8,7 @@ take five times their text, packed a fifth of it.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import overload
 
 import msgspec
@@ -26,6 +26,7 @@ from hermes.llm.lineage import Lineage
 from hermes.store.messages import encode_message
 from hermes.store.records import EffectRow, StoredMessage
 from hermes.store.store import Store
+from hermes.tools.registry import BRIDGE_TOOLS
 
 _PACK_SIZE = 64
 """Messages that are compressed together once so many have come."""
@@ -116,16 +117,17 @@ class LiveConversation(Struct):
         self.epoch_bytes[number] = lineage.message_bytes
 
 
-def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame) -> str:
+def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame, callable_tools: Collection[str] = ()) -> str:
     """Return why `stored` cannot be continued as `wanted`; empty when it can.
 
-    Tools are compared by name: what a newer program would say of the same tool is not worth the cached prefix.
+    Tools are compared by name: what a newer program would say of the same tool is not worth the cached prefix, nor is
+    that it finds one of them by a search. `callable_tools` are all that can be called, those that are found included.
     """
     if not stored.provider:
         return "what was stored could not be read"
     if (stored.provider, stored.model, stored.wire) != (wanted.provider, wanted.model, wanted.wire):
         return "another model"
-    if [tool.name for tool in stored.tools] != [tool.name for tool in wanted.tools]:
+    if not _has_same_tools(stored, wanted, callable_tools):
         return "another tool set"
     if stored.sampling != wanted.sampling:
         return "other model parameters"
@@ -138,8 +140,21 @@ def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame) -> str:
     return ""
 
 
+def _has_same_tools(stored: EpochFrame, wanted: EpochFrame, callable_tools: Collection[str]) -> bool:
+    """Return whether the frames name the same tools, or differ only by tools that are found by a search since."""
+    before, now = [tool.name for tool in stored.tools], [tool.name for tool in wanted.tools]
+    moved = {*before} - {*now}
+    return before == now or (bool(moved) and moved <= {*callable_tools} and {*now} - {*before} <= {*BRIDGE_TOOLS})
+
+
 async def open_conversation(
-    store: Store, session_id: str, *, wanted: EpochFrame, client: ModelClient, system: str | None = None
+    store: Store,
+    session_id: str,
+    *,
+    wanted: EpochFrame,
+    client: ModelClient,
+    system: str | None = None,
+    callable_tools: Collection[str] = (),
 ) -> LiveConversation:
     """Restore the session's epoch, or begin one with the frame `wanted`.
 
@@ -152,7 +167,7 @@ async def open_conversation(
         )
     stored = await store.epochs.get_open(session_id)
     frame = wanted
-    reason = "a new session" if stored is None else _find_epoch_end(stored.frame, frame, system)
+    reason = "a new session" if stored is None else _find_epoch_end(stored.frame, frame, system, callable_tools)
     if stored is not None and not reason:
         number, frame = stored.number, structs.replace(stored.frame, aside=wanted.aside)
     else:
@@ -186,9 +201,9 @@ def _extend_lineage(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int)
         lineage.append_messages((row.message,), carried=row.epoch < epoch)
 
 
-def _find_epoch_end(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> str:
+def _find_epoch_end(stored: EpochFrame, wanted: EpochFrame, system: str | None, callable_tools: Collection[str]) -> str:
     """Return the named reason that ends the stored epoch; empty when it goes on."""
-    reason = find_frame_mismatch(stored, wanted)
+    reason = find_frame_mismatch(stored, wanted, callable_tools)
     if not reason and system is not None and system != stored.system:
         reason = "another system prompt"
     return reason

@@ -1,11 +1,12 @@
 """Stores what the loop emits, then shows it, redacted. The order on disk is the order of the events."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from hermes.core.errors import StoreError
+from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import (
     ApprovalAsked,
     Event,
@@ -158,7 +159,7 @@ class TurnRecorder:
             case MessageAppended() if self._starting is not None:
                 await self._store_turn_start(self._starting, event)
             case MessageAppended():
-                self._unwritten.append(self._store.messages.append_entry(self._make_entry(event)))
+                self._unwritten.append(self._store.messages.append_with_next(self._make_entry(event)))
             case RequestStarted():
                 await self.flush()
             case TurnStarted():
@@ -251,28 +252,35 @@ class TurnRecorder:
 
     async def flush(self) -> None:
         """Wait until everything appended so far is on disk."""
+        if self._unwritten:
+            self._store.messages.begin_held_writes()
         while self._unwritten:
+            # Writes keep their order, so what came before the last is there by then, or has its error.
             # Shielded: a turn that is stopped while it waits here must not make a write look undone.
-            first = self._unwritten[0]
-            try:
-                await asyncio.shield(first)
-            finally:
-                # A wait that was cancelled has not heard yet how the write ended: the next flush does.
-                if first.done():
-                    self._unwritten.remove(first)
+            with contextlib.suppress(HermesError):
+                await asyncio.shield(self._unwritten[-1])
+            while self._unwritten and self._unwritten[0].done():
+                self._unwritten.pop(0).result()
 
     async def record_intents(self, intents: Sequence[Intent]) -> None:
-        """Record the intents of a batch; everything appended before is on disk too when this returns."""
+        """Record the intents of a batch; everything appended before is on disk too when this returns.
+
+        Calls that may all be repeated need no intent on disk before they start: after a crash they would only be made
+        again. Theirs are stored with what is written next.
+        """
         if self._sealed:
             raise StoreError("The session is being closed.")
+        if all(one.repeatable for one in intents):
+            waiting = self._store.turns.record_intents_with_next(self._turn_id, intents, fence=self._fence)
+            self._unwritten.append(waiting)
+            return
         await self._store.turns.record_intents(self._turn_id, intents, fence=self._fence)
         await self.flush()
 
     async def record_result(self, result: ToolResultPart) -> None:
-        """Record the result of a call."""
-        if self._sealed:
-            return
-        await self._store.turns.record_result(self._turn_id, result, fence=self._fence)
+        """Record the result of a call, with what is written next; `flush` waits for it."""
+        if not self._sealed:
+            self._unwritten.append(self._store.turns.record_result(self._turn_id, result, fence=self._fence))
 
     async def _store_turn_start(self, started: TurnStarted, event: MessageAppended) -> None:
         """Store the turn and its first message, all or nothing, and show that it has begun."""

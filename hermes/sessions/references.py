@@ -165,6 +165,9 @@ class _NullJournal:
     async def record_result(self, result: ToolResultPart) -> None:
         """Record nothing."""
 
+    async def flush(self) -> None:
+        """Wait for nothing."""
+
 
 class ReferenceResolver:
     """Resolves the references of one session's messages.

@@ -46,7 +46,7 @@ from hermes.store.store import Store
 from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
-from hermes.tools.session import ToolContext
+from hermes.tools.session import StoredTodoList, ToolContext
 
 if TYPE_CHECKING:
     from hermes.checkpoints.observer import WorkspaceObserver
@@ -221,7 +221,7 @@ class SessionBuilder:
             choice = choose_model(services.settings.model, plan.options)
             if choice != services.model.choice:
                 await route.set_first_model(await services.open_model_choice(choice))
-        conversation = await self._open_conversation(await route.candidate(0))
+        conversation = await self._open_conversation(await route.candidate(0), [one.name for one in tools.toolbox])
         self._conversations.append(conversation)
         recorder = TurnRecorder(
             services.store,
@@ -306,7 +306,8 @@ class SessionBuilder:
                 actor.notify(Level.WARNING, line)
 
         checkpoints = self._checkpoints = self._build_checkpoints(recorder, tools, warn)
-        context = structs.replace(tools.context, safeguard=checkpoints)
+        todo_list = StoredTodoList(lambda: services.store.todo_lists, self._plan.session_id)
+        context = structs.replace(tools.context, safeguard=checkpoints, todo_list=todo_list)
         self._settling.append(context)
         deps = TurnDeps(
             toolbox=tools.toolbox,
@@ -439,11 +440,16 @@ class SessionBuilder:
         )
         return open_engine(services.settings.context.engine, setup)
 
-    async def _open_conversation(self, first: ModelCandidate) -> LiveConversation:
+    async def _open_conversation(self, first: ModelCandidate, tool_names: Sequence[str]) -> LiveConversation:
         """Open the session's conversation, with the given history when it has none of its own."""
         plan, store = self._plan, self._services.store
         conversation = await open_conversation(
-            store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
+            store,
+            plan.session_id,
+            wanted=first.frame,
+            client=first.client,
+            system=plan.system,
+            callable_tools=tool_names,
         )
         if plan.history and not conversation.messages and conversation.lost_turn is None:
             await store.messages.append(plan.session_id, conversation.epoch, None, plan.history)

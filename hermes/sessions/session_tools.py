@@ -229,7 +229,7 @@ def build_session_tools(
         trust=TrustedFolders((*read_trusted_folders(home.trust_file), str(home.root.resolve()))),
         asker=plan.asker,
         redactor=process_deps.redactor,
-        deferred_tools=toolbox if toolbox.find("tool_search") else None,
+        deferred_tools=toolbox if BRIDGE_TOOLS[0] in toolbox.list_names() else None,
         taint_marks=marked_files or TaintMarks(),
         search_path=filter_trusted_path(environ.get("PATH", ""), places.workspace),
         web=WebAccess(
@@ -264,6 +264,7 @@ def _select_tools(
     ours = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
     servers = _allowed_servers(servers, options.toolset_limit)
     toolbox = registry.select_tools(ours, without_mcp_toolsets(disabled), expect_deferred=bool(servers))
+    toolbox.servers = servers
     _apply_toolset_limit(toolbox, registry, options.toolset_limit, has_servers=bool(servers))
     if not asked:
         return toolbox, (), servers

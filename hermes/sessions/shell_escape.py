@@ -39,6 +39,9 @@ class _NullJournal:
     async def record_result(self, result: ToolResultPart) -> None:
         """Record nothing."""
 
+    async def flush(self) -> None:
+        """Wait for nothing."""
+
 
 async def run_shell_line(
     actor: SessionActor, gate: PermissionGate, context: ToolContext, command: str, show: Callable[[Event], None]

@@ -145,7 +145,13 @@ def _build_view_tool(skills: SkillLibrary) -> Tool:
 
 
 def _build_manage_tool(skills: SkillLibrary, *, automatic: bool) -> Tool:
-    @tool("skills", housekeeping=True, summary=lambda args: f"{args.get('action')} skill {args.get('name')}")
+    @tool(
+        "skills",
+        deferred=True,
+        brief="keep what you learned as a skill, or fix one",
+        housekeeping=True,
+        summary=lambda args: f"{args.get('action')} skill {args.get('name')}",
+    )
     async def skill_manage(ctx: ToolContext, change: SkillManageParams) -> str:
         """Keep what you learned as a skill, or fix one. The person may have to approve it first."""
         sources = ctx.state.taint.list_sources()

@@ -56,6 +56,10 @@ class BranchRepository(Repository):
             " SELECT ?, number, frame, began_at, begin_reason, ended_at, end_reason FROM epochs WHERE session_id = ?",
             (name, session_id),
         )
+        tx.execute(
+            "INSERT INTO todo_lists (session_id, items) SELECT ?, items FROM todo_lists WHERE session_id = ?",
+            (name, session_id),
+        )
         _copy_messages(tx, session_id, name)
         if kept_turns < there:
             _drop_last_turns(tx, name, there - kept_turns)

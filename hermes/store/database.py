@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from asyncio import Future
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -142,7 +143,9 @@ class ThreadWorker(Generic[R]):
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[WorkerJob[R] | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[WorkerJob[R]] | None] = SimpleQueue()
+        self._taken: deque[WorkerJob[R]] = deque()
+        """The thread's own: jobs that came together, since each waking of it costs as much as a job."""
         self._held: list[WorkerJob[R]] = []
         self._hold_timer: asyncio.TimerHandle | None = None
         self._waiting = 0
@@ -156,8 +159,8 @@ class ThreadWorker(Generic[R]):
     def submit(self, work: Callable[[R], T], *, alone: bool = False) -> asyncio.Future[T]:
         """Queue `work` behind what is queued already. Raises `BusyError` when the queue is full."""
         job = self._make_job(work, alone)
-        self._release_held()
-        self._queue.put(job)
+        self._held.append(job)
+        self.release_held()
         return cast("asyncio.Future[T]", job.future)
 
     def hold(self, work: Callable[[R], T]) -> asyncio.Future[T]:
@@ -167,7 +170,7 @@ class ThreadWorker(Generic[R]):
         job = self._make_job(work, alone=False)
         self._held.append(job)
         if self._hold_timer is None:
-            self._hold_timer = self._loop.call_later(GROUP_SECONDS, self._release_held)
+            self._hold_timer = self._loop.call_later(GROUP_SECONDS, self.release_held)
         return cast("asyncio.Future[T]", job.future)
 
     def _make_job(self, work: Callable[[R], object], alone: bool) -> WorkerJob[R]:
@@ -181,13 +184,14 @@ class ThreadWorker(Generic[R]):
         self._waiting += 1
         return WorkerJob(work, self._loop.create_future(), alone)
 
-    def _release_held(self) -> None:
+    def release_held(self) -> None:
+        """Queue the jobs that wait for a next one."""
         if self._hold_timer is not None:
             self._hold_timer.cancel()
             self._hold_timer = None
-            for job in self._held:
-                self._queue.put(job)
-            self._held.clear()
+        if self._held:
+            self._queue.put(self._held)
+            self._held = []
 
     async def run(self, work: Callable[[R], T], *, alone: bool = False) -> T:
         """Queue `work` as soon as there is room, and return its result."""
@@ -203,7 +207,7 @@ class ThreadWorker(Generic[R]):
 
     async def close(self) -> None:
         """Finish what is queued, then release the resource. Can be called more than once."""
-        self._release_held()
+        self.release_held()
         self._closed = True
         self._room.set()
         if self._started and not self._ended.is_set():
@@ -217,7 +221,7 @@ class ThreadWorker(Generic[R]):
             resource = self.open_resource()
         except (HermesError, OSError) as error:  # every job gets this error as its own
             self._open_error = error
-        while (job := self._queue.get()) is not None:
+        while (job := self._next_job()) is not None:
             if resource is None:
                 self._post_outcomes([WorkerOutcome(job.future, None, self._open_error)])
             elif self.serve_job(resource, job):
@@ -225,6 +229,19 @@ class ThreadWorker(Generic[R]):
         if resource is not None:
             self.release_resource(resource)
         self._call_in_loop(self._ended.set)
+
+    def _next_job(self) -> WorkerJob[R] | None:
+        """Return the next job, when there is one; None at the queue's end."""
+        if not self._taken:
+            jobs = self._queue.get()
+            if jobs is None:
+                return None
+            self._taken.extend(jobs)
+        return self._taken.popleft()
+
+    def _has_job(self) -> bool:
+        """Return whether the next job, or the queue's end, is there."""
+        return bool(self._taken) or not self._queue.empty()
 
     def _post_outcomes(self, outcomes: list[WorkerOutcome]) -> None:
         self._call_in_loop(self._settle_outcomes, outcomes)
@@ -368,7 +385,7 @@ class _WriterThread(_ConnectionThread):
             connection.execute("BEGIN IMMEDIATE")
             deadline = time.monotonic() + GROUP_SECONDS
             self._run_first(connection, job, outcomes)
-            while not self._queue.empty() and len(group) < GROUP_OPS and time.monotonic() < deadline:
+            while self._has_job() and len(group) < GROUP_OPS and time.monotonic() < deadline:
                 following, ended = self._take_next()
                 if following is None:
                     break
@@ -416,14 +433,14 @@ class _WriterThread(_ConnectionThread):
 
     def _take_next(self) -> tuple[WorkerJob[apsw.Connection] | None, bool]:
         """Return the next job of the group, or None, and whether the queue's end was met."""
-        following = self._queue.get()
+        following = self._next_job()
         if following is not None and following.alone:
             self._postponed = following
             return None, False
         return following, following is None
 
     def _take_remaining(self, taken: list[WorkerJob[apsw.Connection]]) -> bool:
-        while not self._queue.empty():
+        while self._has_job():
             following, ended = self._take_next()
             if following is None:
                 return ended
@@ -481,6 +498,10 @@ class Database:
         within `GROUP_SECONDS`.
         """
         return self._writer.hold(op)
+
+    def begin_held_writes(self) -> None:
+        """Begin at once with what waits for a next write: somebody waits for it by now."""
+        self._writer.release_held()
 
     async def write(self, op: DatabaseOp[T]) -> T:
         """Run a write and wait until it is on disk. Cancelling the wait does not undo it."""

@@ -26,7 +26,16 @@ from hermes.store.records import (
     SpendTotal,
     ToolTotal,
 )
-from hermes.store.repository import Repository, Transaction, as_method, queues, reads, to_value, writes
+from hermes.store.repository import (
+    Repository,
+    Transaction,
+    as_method,
+    joins_next,
+    queues,
+    reads,
+    to_value,
+    writes,
+)
 from hermes.util.process_identity import is_alive
 
 RESERVED = "reserved"
@@ -149,8 +158,8 @@ def list_spend_totals(
 class SpendingRepository(Repository):
     """The cost of model calls, kept when their session is deleted, and reservations for calls under way."""
 
-    record = queues(as_method(record_spend))
-    settle = queues(as_method(settle_spend))
+    record = joins_next(as_method(record_spend))
+    settle = joins_next(as_method(settle_spend))
     list_totals = reads(as_method(list_spend_totals))
 
     @queues
@@ -302,7 +311,7 @@ class KeyRepository(Repository):
         with contextlib.suppress(HermesError):  # a full queue: the count is a hint, the call matters
             self._add_use(provider, slot).add_done_callback(_consume_error)
 
-    @queues
+    @joins_next
     def _add_use(self, tx: Transaction, provider: str, slot: str) -> None:
         tx.execute("INSERT INTO key_uses VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET uses = uses + 1", (provider, slot))
 

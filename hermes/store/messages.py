@@ -24,7 +24,7 @@ from hermes.store.records import (
     SessionPreview,
     StoredMessage,
 )
-from hermes.store.repository import Repository, Transaction, as_method, queues, reads, writes
+from hermes.store.repository import Repository, Transaction, as_method, joins_next, queues, reads, writes
 from hermes.store.sessions import get_session, list_lineage, replace_title, require_changed_row
 from hermes.store.turns import TurnOwner, insert_turn, list_epochs, require_owner, take_messages
 from hermes.util.clock import Clock
@@ -295,6 +295,7 @@ class MessageRepository(Repository):
     read = reads(as_method(read_messages))
     set_state = writes(as_method(set_message_state))
     _append_entry = queues(as_method(append_entry))
+    _append_with_next = joins_next(as_method(append_entry))
 
     def __init__(self, database: Database, clock: Clock, search: SearchRepository) -> None:
         super().__init__(database, clock)
@@ -314,13 +315,15 @@ class MessageRepository(Repository):
         Writes keep their order, so whoever awaits a later one may take these as stored, unless this future holds an
         error: await it before the turn ends. `usage` belongs to the call that wrote the assistant message among them.
         """
-        return self.append_entry(
+        future = self._append_entry(
             TranscriptEntry(session_id=session_id, epoch=epoch, turn_id=turn_id, messages=tuple(messages), usage=usage)
         )
+        future.add_done_callback(self._search.follow_append)
+        return future
 
-    def append_entry(self, entry: TranscriptEntry) -> Future[list[int]]:
-        """Queue an entry, as `append` does, with every field that an entry has."""
-        future = self._append_entry(entry)
+    def append_with_next(self, entry: TranscriptEntry) -> Future[list[int]]:
+        """Queue an entry, as `append` does, to be stored in one transaction with the next write, which is soon."""
+        future = self._append_with_next(entry)
         future.add_done_callback(self._search.follow_append)
         return future
 

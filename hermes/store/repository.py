@@ -70,6 +70,10 @@ class Repository:
         self._database = database
         self._clock = clock
 
+    def begin_held_writes(self) -> None:
+        """Begin at once with the writes that would have joined the next one, since somebody waits for them."""
+        self._database.begin_held_writes()
+
 
 def reads(
     method: Callable[Concatenate[AnyRepository, Transaction, P], T],

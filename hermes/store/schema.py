@@ -544,7 +544,15 @@ CREATE INDEX api_runs_session ON api_runs (session_id);
 CREATE INDEX api_runs_ended ON api_runs (ended_at) WHERE ended_at IS NOT NULL;
 """
 
+_TODOS = """
+-- The steps that a model keeps for its session: JSON, an array of {id, content, status}.
+CREATE TABLE todo_lists (
+    session_id TEXT PRIMARY KEY REFERENCES sessions ON DELETE CASCADE,
+    items BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
 HERMES = DatabaseSchema(
     application_id=0x4845524D,
-    steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _CHATS, _PEOPLE, _API),
+    steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _CHATS, _PEOPLE, _API, _TODOS),
 )

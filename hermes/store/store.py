@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hermes.store.outbox import OutboxRepository
     from hermes.store.people import PeopleRepository
     from hermes.store.revisions import RevisionRepository
+    from hermes.store.todo_lists import TodoRepository
     from hermes.store.undo import UndoRepository
 
 DATABASE = "hermes.db"
@@ -59,6 +60,13 @@ class Store:
         self.tainted_files = TaintedFileRepository(database, clock)
         self.spending = SpendingRepository(database, clock)
         self.keys = KeyRepository(database, clock)
+
+    @cached_property
+    def todo_lists(self) -> "TodoRepository":
+        """The steps that models keep for their sessions."""
+        from hermes.store.todo_lists import TodoRepository
+
+        return TodoRepository(self._database, self._clock)
 
     @cached_property
     def approvals(self) -> "ApprovalRepository":

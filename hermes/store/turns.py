@@ -14,7 +14,7 @@ from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.store.records import EffectRow, EffectState, InboxRow, StoredEpoch, TurnRow, TurnRowState
-from hermes.store.repository import Repository, Transaction, as_method, queues, reads, writes
+from hermes.store.repository import Repository, Transaction, as_method, joins_next, queues, reads, writes
 from hermes.store.sessions import get_session, require_changed_row
 from hermes.util.localizable import pack_message, unpack_message
 from hermes.util.text import clean_surrogates
@@ -76,6 +76,33 @@ def mark_uncertain(tx: Transaction, turn_id: str) -> int:
     return tx.change_rows(
         "UPDATE effects SET state = ? WHERE turn_id = ? AND state = ? AND repeatable = 0",
         (EffectState.UNCERTAIN, turn_id, EffectState.INTENDED),
+    )
+
+
+def insert_intents(tx: Transaction, turn_id: str, intents: Sequence[Intent], *, fence: int = 0) -> None:
+    """Record the calls of a batch before the first of them starts; they belong to the session's last message."""
+    owner = get_turn(tx, turn_id)
+    if owner is None or owner.state is not TurnRowState.RUNNING:
+        raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
+    if fence:
+        require_owner(tx, TurnOwner(turn_id, fence))
+    last = tx.execute("SELECT max(id) FROM messages WHERE session_id = ?", (owner.session_id,)).get
+    tx.executemany(
+        "INSERT INTO effects (turn_id, call_id, tool, arguments, repeatable, state, intended_at, message_id)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                turn_id,
+                one.call_id,
+                one.tool,
+                clean_surrogates(one.arguments),
+                int(one.repeatable),
+                EffectState.INTENDED,
+                tx.now,
+                last,
+            )
+            for one in intents
+        ],
     )
 
 
@@ -161,36 +188,15 @@ class TurnRepository(Repository):
         )
         return [_to_turn_row(row) for row in rows]
 
-    @writes
-    def record_intents(self, tx: Transaction, turn_id: str, intents: Sequence[Intent], *, fence: int = 0) -> None:
-        """Record the calls of a batch before the first of them starts; they belong to the session's last message."""
-        owner = get_turn(tx, turn_id)
-        if owner is None or owner.state is not TurnRowState.RUNNING:
-            raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
-        if fence:
-            require_owner(tx, TurnOwner(turn_id, fence))
-        last = tx.execute("SELECT max(id) FROM messages WHERE session_id = ?", (owner.session_id,)).get
-        tx.executemany(
-            "INSERT INTO effects (turn_id, call_id, tool, arguments, repeatable, state, intended_at, message_id)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    turn_id,
-                    one.call_id,
-                    one.tool,
-                    clean_surrogates(one.arguments),
-                    int(one.repeatable),
-                    EffectState.INTENDED,
-                    tx.now,
-                    last,
-                )
-                for one in intents
-            ],
-        )
+    record_intents = writes(as_method(insert_intents))
+    record_intents_with_next = joins_next(as_method(insert_intents))
 
-    @writes
+    @joins_next
     def record_result(self, tx: Transaction, turn_id: str, result: ToolResultPart, *, fence: int = 0) -> None:
-        """Record the result of a call. An id that a model uses again in one turn means its oldest open call."""
+        """Record the result of a call, in one transaction with the next write.
+
+        An id that a model uses again in one turn means its oldest open call.
+        """
         if fence:
             require_owner(tx, TurnOwner(turn_id, fence))
         body = to_json(msgspec.structs.replace(result, text=clean_surrogates(result.text)))

@@ -205,6 +205,8 @@ class Executor:
             await journal.record_intents([_build_intent(item) for item in ready])
             plan = plan_stages([PlannedCall(parallel=item.tool.parallel, paths=item.paths) for item in ready])
             for number, stage in enumerate(plan):
+                if number:
+                    await journal.flush()
                 if number and self._delay:
                     await context.clock.sleep(self._delay)
                 await round_.run_stage([ready[position] for position in stage], first=number == 0)

@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
@@ -156,6 +156,7 @@ class ToolListing(Struct, frozen=True, kw_only=True):
     description: str
     parameters: msgspec.Raw
     deferred: bool = False
+    brief: str = ""
     housekeeping: bool = False
 
 
@@ -169,6 +170,7 @@ class ListedTool:
         self.toolset = row.toolset
         self.description = row.description
         self.deferred = row.deferred
+        self.brief = row.brief
         self.housekeeping = row.housekeeping
         self.schema = ToolSchema(name=row.name, description=row.description, parameters=bytes(row.parameters))
         self.load = load
@@ -318,6 +320,8 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[KnownTool]) -> None:
         self._set_tools({tool.name: tool for tool in tools})
+        self.servers: Sequence[str] = ()
+        """Names of the servers whose tools are still to come."""
         self.wait_for_late: Callable[[], Awaitable[str]] | None = None
         """Waits for deferred tools that are still to come, and returns in words what is missing."""
 
@@ -361,8 +365,22 @@ class Toolbox:
         return [name for name, tool in self._tools.items() if not tool.deferred]
 
     def list_schemas(self) -> tuple[ToolSchema, ...]:
-        """Return the schemas of the fixed array, always in the same order."""
-        return tuple(tool.schema for tool in self._tools.values() if not tool.deferred)
+        """Return the schemas of the fixed array, always in the same order. That of `tool_search` names what is
+        deferred, so that the model knows what it could look for.
+        """
+        return tuple(
+            self._name_deferred_tools(tool.schema) if tool.name == BRIDGE_TOOLS[0] else tool.schema
+            for tool in self._tools.values()
+            if not tool.deferred
+        )
+
+    def _name_deferred_tools(self, schema: ToolSchema) -> ToolSchema:
+        """Return the schema of `tool_search` with a line for each deferred tool of Hermes' own, and one for servers."""
+        tools = (self._tools[name] for name in self.list_deferred_names())
+        lines = [f"{one.name}: {one.brief}" for one in tools if one.brief]
+        lines += [f"tools of the MCP servers {', '.join(self.servers)}"] if self.servers else []
+        listed = "".join(f"\n- {line}" for line in lines)
+        return structs.replace(schema, description=f"{schema.description}{listed}") if lines else schema
 
     def suggest_tool(self, name: str) -> str:
         """Return for the model what to call instead of `name`."""

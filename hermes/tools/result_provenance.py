@@ -124,6 +124,7 @@ def _is_tool(path: str, places: Places) -> bool:
     """Return whether a path (resolved) is a program of the person's own tool chains: called by its path it says no more
     than by its name. What else lies there, such as packages and what they say of themselves, is none.
     """
+    if is_or_below(path, places.workspace) or not path.startswith(f"{places.home}/"):
+        return False
     is_chain = any(is_or_below(path, f"{places.home}/{one}") for one in PROGRAM_PLACES)
-    is_chain = is_chain and not is_or_below(path, places.workspace)
     return is_chain and os.path.isfile(path) and os.access(path, os.X_OK)

@@ -1,13 +1,15 @@
 """The context of tools: the session's state, the folders, the terminal, the web, the person."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import msgspec
 from msgspec import Struct, field
 
 from hermes.core.checkpoints import FileLoss, WorkspaceChanges
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance
@@ -135,6 +137,64 @@ class Todo(Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
 
 
+class TodoList(Protocol):
+    """The steps that the model keeps for one session."""
+
+    async def read_items(self) -> list[Todo]:
+        """Return the steps, in order."""
+        ...
+
+    async def replace_items(self, items: Sequence[Todo]) -> None:
+        """Keep these steps in the place of all others."""
+        ...
+
+
+class TemporaryTodoList:
+    """Steps that are kept in memory, for a session that is not stored."""
+
+    def __init__(self) -> None:
+        self._items: list[Todo] = []
+
+    async def read_items(self) -> list[Todo]:
+        """Return the steps, in order."""
+        return list(self._items)
+
+    async def replace_items(self, items: Sequence[Todo]) -> None:
+        """Keep these steps in the place of all others."""
+        self._items = list(items)
+
+
+class TodoStore(Protocol):
+    """Keeps the lists of sessions, each as JSON."""
+
+    async def get(self, session_id: str) -> bytes | None:
+        """Return a session's list, or None."""
+        ...
+
+    async def replace(self, session_id: str, items: bytes) -> None:
+        """Store a session's list in the place of an earlier one."""
+        ...
+
+
+class StoredTodoList:
+    """Steps that are stored with their session: restarts, kills and compressions leave them, and a branch begins with
+    them. The store is opened when a model uses them first.
+    """
+
+    def __init__(self, open_store: Callable[[], TodoStore], session_id: str) -> None:
+        self._open_store = open_store
+        self._session_id = session_id
+
+    async def read_items(self) -> list[Todo]:
+        """Return the steps, in order."""
+        stored = await self._open_store().get(self._session_id)
+        return msgspec.json.decode(stored, type=list[Todo]) if stored is not None else []
+
+    async def replace_items(self, items: Sequence[Todo]) -> None:
+        """Store these steps in the place of all others."""
+        await self._open_store().replace(self._session_id, to_json(list(items)))
+
+
 class OneTimePaths(Struct, frozen=True):
     """Paths that are open to a command when it is run once more, as it was, in the folder in which it was refused.
 
@@ -182,7 +242,6 @@ class ToolState(Struct):
     started_at: float = field(default_factory=time.time)
     """The time when the session began, by the clock that files are stamped with."""
     taint: Taint = field(default_factory=Taint)
-    todos: list[Todo] = field(default_factory=list)
     uncovered: dict[FileLoss, str] = field(default_factory=dict)
     """For each loss of files by the calls of this batch what no checkpoint can bring back; empty where it can."""
     has_told_of_undo: bool = False
@@ -245,6 +304,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """The files from which the call's command runs code, as far as its text shows."""
     git_settings: tuple[str, ...] = ()
     """Files of git's settings that the call's command may change, because the person allowed it."""
+    todo_list: TodoList = field(default_factory=TemporaryTodoList)
     safeguard: Safeguard | None = None
     """Saves what calls are about to change; None: nothing does."""
 

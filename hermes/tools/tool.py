@@ -80,6 +80,7 @@ class ToolTraits(TypedDict, total=False):
     repeatable: bool
     cap: int
     deferred: bool
+    brief: str
     refunds: bool
     polls: bool
     housekeeping: bool
@@ -114,6 +115,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The characters of a result before it is spilled to a file; 0: the session's limit."""
     deferred: bool = False
     """Whether it is kept out of the fixed array and found through `tool_search`."""
+    brief: str = ""
+    """Of a deferred tool: what it is for in a few words, which `tool_search` names to the model."""
     refunds: bool = False
     """Whether a batch of nothing but such calls costs the turn no step."""
     polls: bool = False

@@ -98,7 +98,7 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
 }
 
-DEFAULT_TOOLSETS = ("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search")
+DEFAULT_TOOLSETS = ("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search", "cronjob")
 ALL_TOOLSETS = ("all", "*")
 MCP_TOOLSET = "mcp"
 """The tool set that stands for all servers of MCP; `mcp-NAME` is the set of one server."""

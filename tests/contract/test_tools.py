@@ -42,6 +42,9 @@ class Journal:
     async def record_result(self, result: ToolResultPart) -> None:
         assert result.text
 
+    async def flush(self) -> None:
+        return
+
 
 def properties(tool: Tool) -> dict[str, Schema]:
     found: dict[str, Schema] = msgspec.json.decode(tool.schema.parameters)["properties"]

@@ -1,5 +1,6 @@
 """Every verb of the command line, held to the same few promises."""
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from hermes.cli.command_tree import CommandSpec, list_commands, parser_for_verb
 from hermes.cli.main import format_help_text
+from hermes.cli.parser import CommandParser
 from hermes.cli.verbs import VERBS
 from hermes.testing.home import TempHome
 from tests.command_line import run_command_line
@@ -50,6 +52,27 @@ def test_every_verb_has_an_example_and_its_options_are_explained(place: CommandS
     assert "example: hermes" in parser.format_help()
     assert all(one.help for one in parser.list_arguments() if one.option_strings), place.path
     assert place.what
+
+
+def list_flags(parser: CommandParser) -> list[tuple[str, argparse.Action]]:
+    """The options without a value, by the way they are written."""
+    flags = [one for one in parser.list_arguments() if one.option_strings and one.nargs == 0]
+    return [(option, one) for one in flags for option in one.option_strings if option.startswith("--")]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=named)
+def test_no_option_means_its_opposite(place: CommandSpec) -> None:
+    parser = parser_for_verb(place.path[0])
+    parser = parser.list_subparsers()[place.path[1]] if len(place.path) > 1 else parser
+    for option, action in list_flags(parser):
+        if isinstance(action, argparse._HelpAction | argparse._VersionAction | argparse._CountAction):
+            continue
+        values = argparse.Namespace()
+        action(parser, values, [], option)
+        value, name = getattr(values, action.dest), option.removeprefix("--").replace("-", "_")
+        if action.dest in (name, f"no_{name}") or name == f"no_{action.dest}":
+            assert value is (action.dest == name), option
+        assert not option.startswith("--no-no-"), option
 
 
 @pytest.mark.parametrize("place", [one for one in PLACES if one.below], ids=named)

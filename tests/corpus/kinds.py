@@ -81,6 +81,7 @@ from hermes.store.jobs import InstantState, JobState
 from hermes.store.jobs import JobDeliveryState as JobDelivery
 from hermes.store.records import EffectState, MessageState, SessionRow, TurnRowState
 from hermes.store.revisions import RevisionAuthor, RevisionState
+from hermes.tools.session import Todo
 
 UNIONS: dict[str, object] = {
     "part": Part,
@@ -95,6 +96,7 @@ KINDS: dict[str, type] = {
     "aside": TransientContext,
     "usage": Usage,
     "tool_result": ToolResultPart,
+    "todo": Todo,
     "inbound": InboundMessage,
     "arrival": InboundEvent,
     "place": Place,

@@ -225,3 +225,20 @@ def _answering(actor: SessionActor, scope: AnswerScope) -> list[ApprovalAsked]:
     actor.approvals.can_ask = True
     actor.subscribe(answer)
     return asked
+
+
+async def test_a_job_without_an_agent_delivers_what_its_script_says() -> None:
+    async with ScriptedServer([Say("The model said so.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            scripts = home.hermes / "scripts"
+            scripts.mkdir(mode=0o700)
+            (scripts / "age.sh").write_text("#!/bin/sh\necho two days old\n")
+            (scripts / "age.sh").chmod(0o700)
+            added = await cron(home, "add", "every weekday at 8", "--script", "age.sh", "--no-agent", "--name", "age")
+            assert added.code == 0, added.stderr
+            assert json.loads((await cron(home, "show", "age", "--json")).stdout)["spec"]["no_agent"] is True
+            assert "two days old" in (await cron(home, "run", "age")).stdout
+            assert server.requests == []
+            assert (await cron(home, "edit", "age", "--agent", "--prompt", "How old?")).code == 0
+            assert "The model said so." in (await cron(home, "run", "age")).stdout
+            assert "two days old" in server.requests[0].conversation[-1].text

@@ -1,5 +1,6 @@
 """What schedules mean, above all where clocks are moved."""
 
+import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -7,6 +8,7 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.cron.schedule import Schedule
+from tests.cron import cron_fields
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC).timestamp()
 
@@ -115,7 +117,7 @@ def test_a_time_in_an_hour_that_is_left_out_is_after_it() -> None:
         ("@reboot", "@reboot"),
         ("every 5s", "too short"),
         ("every 0m", "too short"),
-        ("every 3 fortnights", "no length of time"),
+        ("every 3 fortnights", "no schedule"),
         ("2026-02-30", "no time that exists"),
         ("9" * 9 + "w", "too short or too long"),
     ],
@@ -126,12 +128,133 @@ def test_what_is_no_schedule_is_refused_with_a_reason(text: str, why: str) -> No
     assert why in refused.value.message and refused.value.hint
 
 
+THURSDAY = datetime(2026, 11, 26, 10, 30, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("texts", "fields"),
+    [
+        (
+            ("every weekday at 8", "weekdays at 8:00", "mon-fri at 8am", "monday to friday at 8", "每个工作日8点"),
+            "0 8 * * 1-5",
+        ),
+        (
+            ("every day at 9am", "daily at 9", "every morning at nine", "每天早上9点", "每天九点", "每早9点"),
+            "0 9 * * *",
+        ),
+        (
+            ("every evening at 8", "each day at 8 in the evening", "daily at 8pm", "每晚8点", "每天晚上八点"),
+            "0 20 * * *",
+        ),
+        (
+            ("every monday at 9:15", "mondays at 9:15", "每周一9点15分", "每星期一上午9:15", "每周一九点一刻"),
+            "15 9 * * 1",
+        ),
+        (("mon, wed and fri at 15:30", "每周一、三、五下午3点半", "每周一三五15:30"), "30 15 * * 1,3,5"),
+        (("sat-sun at 10", "0 10 * * SAT-SUN", "every weekend at 10", "每周末10点"), "0 10 * * 6,0"),
+        (("friday to monday at 7", "0 7 * * FRI-MON", "每周五到周一7点"), "0 7 * * 5,6,0,1"),
+        (("every day at 8 and 20", "每天8点和20点"), "0 8,20 * * *"),
+        (("on the 1st of every month at noon", "monthly on the 1st at 12:00", "每月1号中午12点"), "0 12 1 * *"),
+        (("last day of the month at 18:00", "每月最后一天18点", "每月底18点"), "0 18 L * *"),
+        (("every may 1 at 9", "every year on the 1st of may at 9am", "每年5月1日9点"), "0 9 1 5 *"),
+        (("daily at midnight", "@daily", "every day at 12am", "每天零点"), "0 0 * * *"),
+        (("0 22-2 * * *",), "0 22,23,0,1,2 * * *"),
+        (("0 0 1 NOV-FEB *",), "0 0 1 11,12,1,2 *"),
+        (("0 22-4/2 * * *",), "0 22,0,2,4 * * *"),
+    ],
+)
+def test_words_mean_what_fields_do(texts: tuple[str, ...], fields: str) -> None:
+    meant = following(fields, "Europe/Berlin", "2026-11-26T10:30", 8)
+    assert len(meant) == 8
+    for text in texts:
+        assert following(text, "Europe/Berlin", "2026-11-26T10:30", 8) == meant, text
+
+
+@pytest.mark.parametrize(
+    ("texts", "moment"),
+    [
+        (
+            ("tomorrow 9am", "9am tomorrow", "tomorrow at 9", "tomorrow morning at 9", "明天9点", "明早九点"),
+            "2026-11-27T09:00",
+        ),
+        (("at 9", "9am", "9:00"), "2026-11-27T09:00"),
+        (("tonight at 8", "this evening at 8", "today at 20:00", "今晚8点", "今天20:00"), "2026-11-26T20:00"),
+        (("monday at 9", "next monday at 9", "on monday at 9am", "下周一9点", "周一9点"), "2026-11-30T09:00"),
+        (("thursday at 9", "next thursday at 9"), "2026-12-03T09:00"),
+        (("noon", "at noon", "中午12点", "中午"), "2026-11-26T12:00"),
+        (("may 1 at 9:00", "1st of may 9am", "may 1, 9:00", "5月1日9点"), "2027-05-01T09:00"),
+        (("may 1, 2030 at 9", "1 may 2030 9:00", "2030年5月1日9点"), "2030-05-01T09:00"),
+        (("in 3 days at 9am", "3天后9点"), "2026-11-29T09:00"),
+        (("day after tomorrow at 15:00", "后天下午3点"), "2026-11-28T15:00"),
+        (("in 2 minutes", "in two minutes", "2 minutes from now", "2分钟后", "两分钟以后"), "2026-11-26T10:32"),
+        (("in half an hour", "in 30 minutes", "半小时后"), "2026-11-26T11:00"),
+        (
+            ("1h30m", "in 1 hour 30 minutes", "in an hour and a half", "一个半小时后", "1小时30分钟后"),
+            "2026-11-26T12:00",
+        ),
+        (("in two weeks", "两周后"), "2026-12-10T10:30"),
+    ],
+)
+def test_words_that_mean_one_moment(texts: tuple[str, ...], moment: str) -> None:
+    due = datetime.fromisoformat(moment).replace(tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+    for text in texts:
+        schedule = Schedule.parse(text, "Europe/Berlin", THURSDAY)
+        assert schedule.once and schedule.next_after(THURSDAY) == due, text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("every half hour", 1_800), ("every two hours", 7_200), ("每2小时", 7_200), ("每隔30分钟", 1_800)],
+)
+def test_words_that_mean_an_interval(text: str, seconds: int) -> None:
+    schedule = Schedule.parse(text, "UTC", NOW)
+    assert not schedule.once and schedule.next_after(NOW) == NOW + seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("every weekday", "at what time"),
+        ("tomorrow", "at what time"),
+        ("明天", "at what time"),
+        ("today at 9", "passed"),
+        ("every day at 25", "does not exist"),
+        ("every day at 13pm", "does not exist"),
+        ("every day at 12 at night", "does not exist"),
+        ("每天二十五点", "does not exist"),
+        ("every day at 8:00 and 20:30", "make a job for each"),
+        ("tomorrow at 8 and 9", "make a job for each"),
+        ("every other day at 9", "no schedule"),
+        ("每隔一天", "no schedule"),
+        ("bananas at 9", "no schedule"),
+        ("every 30 seconds", "at least 60 seconds"),
+        ("at " * 100 + "9", "no schedule"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused_with_three_forms_that_work(text: str, why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Schedule.parse(text, "Europe/Berlin", THURSDAY)
+    forms = re.findall("`([^`]+)`", refused.value.hint)
+    assert why in refused.value.message and len(forms) == 3
+    assert all(Schedule.parse(form, "Europe/Berlin", THURSDAY).next_after(THURSDAY) for form in forms)
+
+
+def test_a_phrase_means_the_same_after_it_was_stored() -> None:
+    first, again = (Schedule.parse("tomorrow 9am", "Asia/Tokyo", NOW) for _ in range(2))
+    assert first.next_after(NOW) == again.next_after(NOW + 3_600)
+
+
 @pytest.mark.parametrize("zone", ["Europe/Atlantis", "../../etc/passwd", "/etc/localtime", "", "Europe"])
 def test_a_zone_that_does_not_exist_is_refused(zone: str) -> None:
     with pytest.raises(UsageError, match="no time zone"):
         Schedule.parse("@daily", zone, NOW)
 
 
+def test_random_fields_mean_what_two_judges_say() -> None:
+    assert cron_fields.run(400, seed=11) == []
+
+
 def test_it_says_what_it_means() -> None:
     assert "09:00" in Schedule.parse("0 9 * * 1-5", "Europe/Berlin", NOW).describe()
     assert Schedule.parse("every 2h", "UTC", NOW).describe() == "every 2 h"
+    assert Schedule.parse("every weekday at 8", "UTC", NOW).describe() == "every weekday at 8 (UTC)"

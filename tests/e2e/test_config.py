@@ -163,7 +163,7 @@ async def test_check_says_everything_with_its_line() -> None:
             f"{file}:10: warning: Unknown setting `nonsense`.",
         ):
             assert said in lines, (said, lines)
-        assert any("TERMINAL_ENV is set; nothing here reads it. Use `terminal.backend`" in line for line in lines)
+        assert any("TERMINAL_ENV is set: it goes before config.yaml" in line for line in lines)
         assert any("TERMINAL_ENV of .env is overridden" in line for line in lines)
         assert any("OPENAI_BASE_URL is set" in line for line in lines)
         rows = json.loads((await hermes(home, "config", "check", "--json")).stdout)
@@ -258,3 +258,38 @@ def test_every_key_has_a_default_and_words() -> None:
     for setting in iter_settings():
         assert find_setting(setting.key) == setting
         assert describe_type(setting.typed)
+
+
+async def test_variables_that_stand_for_settings_go_before_the_file_and_are_said() -> None:
+    async with ScriptedServer([Say("Done.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            home.more["HERMES_MODEL"] = "other-model"
+            done = await hermes(home, "-z", "Hello.")
+            assert "HERMES_MODEL=other-model replaces `model.default: mock-model` of config.yaml." in done.stderr
+            assert server.requests[0].json["model"] == "other-model"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("TERMINAL_ENV", "modal", "modal comes later"),
+        ("TERMINAL_ENV", "vm", "no terminal back end"),
+        ("TERMINAL_TIMEOUT", "soon", "TERMINAL_TIMEOUT=soon cannot be used"),
+        ("HERMES_MAX_ITERATIONS", "0", "HERMES_MAX_ITERATIONS=0 cannot be used"),
+        ("HERMES_INFERENCE_PROVIDER", "openruter", "openruter"),
+    ],
+)
+async def test_a_variable_that_cannot_be_is_refused_in_one_line(name: str, value: str, said: str) -> None:
+    async with ScriptedServer([Say("Done.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            home.more[name] = value
+            done = await hermes(home, "-z", "Hello.")
+    assert done.code != 0 and said in done.stderr and "Traceback" not in done.stderr
+    assert server.requests == []
+
+
+async def test_a_variable_of_the_homes_own_file_chooses_where_commands_run() -> None:
+    with TempHome({"terminal": {"backend": "sandbox"}}) as home:
+        (home.hermes / ".env").write_text("TERMINAL_ENV=local\n")
+        done = await hermes(home, "doctor")
+        assert "TERMINAL_ENV=local replaces `terminal.backend: sandbox` of config.yaml." in done.stdout

@@ -94,6 +94,7 @@ async def test_what_was_said_while_it_was_away_is_answered() -> None:
                 await chat.until(lambda: len(chat.shown()) == 2)
     assert said(server, 1) == "are you there?"
     assert len(server.requests[1].messages) > len(server.requests[0].messages)  # the same session went on
+    assert len(server.requests[0].body) <= 12_000 and b"- cronjob: " in server.requests[0].body
 
 
 async def test_a_lost_answer_is_not_sent_twice_where_the_platform_can_tell() -> None:

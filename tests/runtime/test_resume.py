@@ -69,7 +69,7 @@ async def leave(home: TempHome, left: Left) -> str:
     ]
     await store.messages.start_turn(entries[0])
     for entry in entries[1:]:
-        await store.messages.append_entry(entry)
+        await store.messages.append_with_next(entry)
     if left.intents:
         await store.turns.record_intents("turn_1", left.intents, fence=1)
     for result in left.done:
@@ -204,7 +204,7 @@ async def test_who_was_taken_for_dead_can_write_no_more() -> None:
             assert await store.turns.adopt("turn_1") == 2
             entry = TranscriptEntry(session_id=name, epoch=1, turn_id="turn_1", messages=(said("late"),), fence=1)
             for write in (
-                store.messages.append_entry(entry),
+                store.messages.append_with_next(entry),
                 store.turns.record_intents("turn_1", [Intent("c", "terminal", "", False)], fence=1),
                 store.turns.end("turn_1", ExitReason.TEXT_RESPONSE, fence=1),
             ):

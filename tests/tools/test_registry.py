@@ -9,7 +9,7 @@ import pytest
 from hermes.core.errors import ConfigError
 from hermes.core.messages import ToolStatus
 from hermes.tools import toolsets
-from hermes.tools.registry import Toolbox, ToolRegistry
+from hermes.tools.registry import Toolbox, ToolRegistry, read_listing
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, tool
 from hermes.tools.toolsets import Toolset
@@ -150,6 +150,14 @@ def test_schemas_are_the_same_bytes_in_another_process() -> None:
     assert done.stdout == b"".join(schema.parameters for schema in ToolRegistry().select_tools().list_schemas())
 
 
+def test_deferred_tools_are_named_in_a_thousand_bytes() -> None:
+    deferred = [row for row in read_listing().values() if row.deferred]
+    assert all(row.brief for row in deferred) and {"cronjob", "skill_manage"} <= {row.name for row in deferred}
+    assert not any(row.brief for row in read_listing().values() if not row.deferred)
+    lines = "".join(f"\n- {row.name}: {row.brief}" for row in deferred)
+    assert len(lines.encode()) <= 1_000
+
+
 async def test_todo_keeps_a_list(session: Session) -> None:
     assert await session.text("todo") == "The list is empty."
     text = await session.text("todo", todos=[{"content": "a"}, {"content": "b", "status": "in_progress", "id": "x"}])
@@ -164,7 +172,7 @@ async def test_todo_keeps_a_list(session: Session) -> None:
     ):
         result = await session.call("todo", todos=items)
         assert result.status is ToolStatus.ERROR and said in result.text
-    assert len(session.state.todos) == 1
+    assert len(await session.context.todo_list.read_items()) == 1
 
 
 async def test_clarify_asks_the_person(session: Session) -> None:

@@ -38,6 +38,9 @@ class Journal:
     async def record_result(self, result: ToolResultPart) -> None:
         self.lines.append(f"done {result.call_id}")
 
+    async def flush(self) -> None:
+        return
+
 
 class Person:
     """Answers approval questions and questions of the model's from a list."""

@@ -68,7 +68,7 @@ class Writer:
         call = ToolCallPart(call_id="c", name="terminal", arguments="{}")
         said = Message(role=Role.ASSISTANT, parts=(TextPart(text=f"{turn}:said"), call))
         began = time.monotonic()
-        await store.messages.append_entry(entry(said))
+        await store.messages.append_with_next(entry(said))
         self._log("message", f"{turn}:said", began)
         began = time.monotonic()
         await store.turns.record_intents(turn, [Intent("c", "terminal", "{}", False)], fence=1)

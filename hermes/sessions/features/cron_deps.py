@@ -4,8 +4,7 @@ Builds the `cronjob` tool of a session.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,6 @@ from hermes.cron.output import JobOutputs
 from hermes.cron.scripts import JobScripts
 from hermes.cron.tool import CronToolDeps, make_cronjob_tool
 from hermes.i18n.messages import N_
-from hermes.runtime.actor import SessionActor
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.skills import build_catalogue
 from hermes.sessions.open_sessions import is_lock_held
@@ -111,22 +109,14 @@ def find_machine_zone(settings: Settings, environ: Mapping[str, str]) -> str:
     )
 
 
-def build_session_cronjob(
-    base: CronDeps, options: SessionOptions
-) -> tuple[Tool, Callable[[SessionActor, AsyncExitStack], Awaitable[None]]]:
-    """Build the tool for a session with these options; return it with the hook that attends the session."""
-    live: list[SessionActor] = []
-
-    async def attend_session(actor: SessionActor, stack: AsyncExitStack) -> None:
-        live.append(actor)
-        stack.callback(live.clear)
-
+def build_session_cronjob(base: CronDeps, options: SessionOptions, can_ask: Callable[[], bool]) -> Tool:
+    """Build the tool for a session with these options; `can_ask` tells whether somebody is there to be asked."""
     tool_deps = CronToolDeps(
         jobs=build_jobs(base),
         store=base.store.jobs,
         origin=options.origin,
         limit=options.enabled_toolsets,
-        attended=lambda: any(actor.approvals.can_ask for actor in live),
+        attended=can_ask,
         runs=lambda: is_gateway_running(base.home),
     )
-    return make_cronjob_tool(tool_deps), attend_session
+    return make_cronjob_tool(tool_deps)

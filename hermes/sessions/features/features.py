@@ -108,30 +108,29 @@ def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMar
 
 
 def _cron_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
-    """Build the tool for scheduled jobs, in chats of platforms and where its tool set is named.
-
-    Elsewhere it and the two tools that find it are not worth their bytes in every request. The run of a job never has
-    it.
-    """
-    if plan.options.person:
-        return Feature()  # the run of a job works for the owner
-    asked = plan.options.enabled_toolsets if plan.options.enabled_toolsets is not None else deps.settings.toolsets
-    named = any("cronjob" in resolve_toolset(one) for one in asked if one in TOOLSETS or one in ALL_TOOLSETS)
-    usual = plan.options.enabled_toolsets is None and not asked
-    if deps.platform == "cron" or not (named or (usual and plan.options.origin)):
+    """Build the tool for scheduled jobs. Jobs work for the owner, and the run of a job has no such tool."""
+    if plan.options.person or deps.platform == "cron":
         return Feature()
-    from hermes.sessions.features.cron_deps import CronDeps, build_session_cronjob
+    live: list[SessionActor] = []
 
-    base = CronDeps(
-        home=deps.home,
-        settings=deps.settings,
-        process=deps.environ,
-        store=deps.store,
-        redactor=deps.redactor,
-        clock=deps.clock,
-    )
-    tool, attend = build_session_cronjob(base, plan.options)
-    return Feature(tools=(tool,), attending=(attend,))
+    async def attend_session(actor: SessionActor, stack: AsyncExitStack) -> None:
+        live.append(actor)
+        stack.callback(live.clear)
+
+    def build_tools() -> "Sequence[Tool]":
+        from hermes.sessions.features.cron_deps import CronDeps, build_session_cronjob
+
+        base = CronDeps(
+            home=deps.home,
+            settings=deps.settings,
+            process=deps.environ,
+            store=deps.store,
+            redactor=deps.redactor,
+            clock=deps.clock,
+        )
+        return (build_session_cronjob(base, plan.options, lambda: any(one.approvals.can_ask for one in live)),)
+
+    return Feature(tools=list_session_tools(OWNED_TOOLS["cronjob"], build_tools), attending=(attend_session,))
 
 
 def _search_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:

@@ -216,6 +216,8 @@ class SpendMeter:
 
     async def flush(self) -> None:
         """Wait until everything settled is on disk."""
+        if self._pending_writes:
+            self._spending.store.begin_held_writes()
         while self._pending_writes:
             await asyncio.wait({self._pending_writes[0]})
             self._raise_write_error()

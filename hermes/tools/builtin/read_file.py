@@ -77,11 +77,10 @@ def _read_window(file: BinaryIO, first: int, count: int, stamp: FileStamp) -> _W
     while chunk and number + (newlines := chunk.count(b"\n")) < first:
         number += newlines
         chunk = file.read(_CHUNK)
-    start = 0
-    while chunk and number < first:
-        start = chunk.index(b"\n", start) + 1
-        number += 1
-    lines, rest = _collect_lines(file, chunk[start:], count)
+    if chunk and number < first:
+        chunk = chunk.split(b"\n", first - number)[-1]
+        number = first
+    lines, rest = _collect_lines(file, chunk, count)
     if rest is None:
         return _Window(lines, number - 1 + len(lines), size, encoding, stamp)
     after = file.read(_CHUNK) if len(rest) < _CHUNK else b"more"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from hermes.core.errors import ToolError
 from hermes.tools.session import Todo, ToolContext
@@ -33,13 +33,14 @@ async def todo(
     merge: Annotated[bool, "Change items by id and add new ones instead of replacing all."] = False,
 ) -> str:
     """Keep a list of steps for work of three steps or more. Have one in_progress at a time; mark each when done."""
-    state = ctx.state
+    steps = await ctx.todo_list.read_items() if todos is None or merge else []
     if todos is not None:
-        state.todos = _merge_items(state.todos, todos) if merge else _merge_items([], todos)
-    if not state.todos:
+        steps = _merge_items(steps, todos)
+        await ctx.todo_list.replace_items([structs.replace(one, content=ctx.redact(one.content)) for one in steps])
+    if not steps:
         return "The list is empty."
-    done = sum(step.status in ("completed", "cancelled") for step in state.todos)
-    lines = [f"[{_MARKS[step.status]}] {step.id}: {step.content}" for step in state.todos]
+    done = sum(step.status in ("completed", "cancelled") for step in steps)
+    lines = [f"[{_MARKS[step.status]}] {step.id}: {step.content}" for step in steps]
     return "\n".join([*lines, f"{done} of {len(lines)} done"])
 
 
