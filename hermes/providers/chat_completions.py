@@ -283,7 +283,7 @@ class ChatDecoder:
             raise WireError("The provider broke the answer off with the finish reason `error`.", code="error")
         self._finish = finish or self._finish
         self._ended = self._ended or chunk.get("object") == "chat.completion"
-        return deltas + self._settle_content() if self.finished else deltas
+        return deltas + self._settle_content() if self._finish or self._ended else deltas
 
     def _take_usage(self, chunk: d.Table, choice: d.Table) -> None:
         """Take the usage from the chunk, its choice (Moonshot) or `x_groq`; the last report counts."""
@@ -296,7 +296,7 @@ class ChatDecoder:
 
     def _split_content(self, text: str) -> list[StreamDelta]:
         """Take more content, in which an answer may begin with a thought."""
-        if self._tags is None and not self._begun and text:
+        if self._tags is None and not self._begun:
             self._begun = bool(text.strip())
             self._tags = self._create_splitter(text.lstrip())
         if self._tags is None:
@@ -334,11 +334,9 @@ class ChatDecoder:
 
     def _add_content(self, thought: str, text: str) -> list[StreamDelta]:
         deltas: list[StreamDelta] = []
-        shown = self._reasoning.add_piece(thought)
-        if shown:
+        if thought and (shown := self._reasoning.add_piece(thought)):
             deltas.append(ReasoningDelta(text=shown))
-        shown = self._text.add_piece(text)
-        if shown:
+        if text and (shown := self._text.add_piece(text)):
             deltas.append(TextDelta(text=shown))
         return deltas
 
@@ -381,8 +379,10 @@ class ChatDecoder:
         elif isinstance(content, list):
             thought, text = _split_content_chunks(content)
             reasoning += thought
-        deltas = self._add_content(reasoning, "") if reasoning else []
-        self._begun = self._begun or bool(reasoning)
+        deltas: list[StreamDelta] = []
+        if reasoning:
+            self._begun = True
+            deltas += self._add_content(reasoning, "")
         if text:
             deltas += self._split_content(text)
         if "refusal" in delta:
