@@ -15,6 +15,7 @@ from hermes.core.messages import user_message
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
+from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.llm.classify import RequestSize
 from hermes.llm.context_length import find_context_length
@@ -154,10 +155,10 @@ class ModelClient:
         if isinstance(grant, Failure):
             return grant
         outcome: Answer | Failure | None = None
-        whole = {} if lineage.frame.streams else {"accept": "application/json"}
         exchange, began = self._exchange_for(lease), self._clock.now()
         call = exchange.create_call(emit, known_server=state.known_server, before=state.before)
-        call.headers |= whole
+        if not lineage.frame.streams:
+            call.headers["accept"] = "application/json"
         try:
             body = lineage.build_body(final=final, max_tokens=grant.max_tokens, tools=state.tools)
             size = RequestSize(lineage.count_tokens(len(body)), self.endpoint.context_length)
@@ -172,15 +173,19 @@ class ModelClient:
                 state.failed_keys.add(lease.key)
         else:
             self._answered = True
-            lineage.record_count(len(body), outcome.usage.input if outcome.usage else 0)
+            usage = outcome.usage or Usage()
+            lineage.record_count(len(body), usage.input)
             await self._keys.report_success(lease)
-            usage = outcome.usage
-            line = ""
-            if usage and usage.input and state.tools:
-                line = lineage.check_cache_hits(self._watch, usage, at=began, key=lease.key)
-            if line:
-                await emit(Notice(level=Level.WARNING, text=line))
+            # What is asked without the epoch's tools has another beginning.
+            if usage.input and state.tools:
+                await self._warn_of_missing_hits(lineage, usage, emit, at=began, key=lease.key)
         return outcome
+
+    async def _warn_of_missing_hits(self, lineage: Lineage, usage: Usage, emit: Emit, *, at: float, key: str) -> None:
+        """Tell the person when the provider's prompt cache has stopped to help."""
+        line = lineage.check_cache_hits(self._watch, usage, at=at, key=key)
+        if line:
+            await emit(Notice(level=Level.WARNING, text=line))
 
     def _exchange_for(self, lease: KeyLease) -> ProviderExchange:
         """Return the exchange for a key; it is created once for each."""
