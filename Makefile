@@ -8,6 +8,7 @@
 # make resume-race    8 processes resume one session at once, 200 times: one does the work (4 minutes)
 # make file-kills     2,000 kills, stops and time-outs while files are written and searched (20 minutes; COUNT=500 of each)
 # make edits          5,000 edits with small faults (quotes, blanks, indentation, line ends): no other byte changes (COUNT=500 SEED=7)
+# make streams        1,100 answers in the form of every vendor, 50 of them cut and ended at every byte (5 minutes; ONLY=word EVERY=7)
 # make globs          5,000 globs of search_files against ripgrep's own (needs ripgrep; 9 minutes; COUNT=500 SEED=7)
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
@@ -39,7 +40,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test test-fast check compiled matrix faults templates torture resume-race writers file-kills edits globs \
+.PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
   stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
   cron-year cron-fields ends load screens shape lint types contracts deps lock clean
 
@@ -97,6 +98,9 @@ search-oracle: $(VENV)/dev.stamp
 
 templates: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.template_campaign --only "$(ONLY)"
+
+streams: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.streams.campaign --only "$(ONLY)" --every $(or $(EVERY),1)
 
 fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.fuzz analyser --minutes $(or $(MINUTES),30)

@@ -234,7 +234,7 @@ class ExchangeCall:
             pieces, self._pieces = self._pieces, self.decoder.pieces
             self._watch.record_bytes(len(chunk), text, progress=text > 0 or self._pieces > pieces)
         if not self.decoder.ended:
-            await self.decode_events(reader.close())
+            await self._decode_rest(reader.close())
             return
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
@@ -242,6 +242,14 @@ class ExchangeCall:
                     pass
         except (TimeoutError, TransportError):
             return
+
+    async def _decode_rest(self, events: list[ServerEvent]) -> None:
+        """Decode what a stream ended in the middle of; an event that is only half there is no other error."""
+        try:
+            await self.decode_events(events)
+        except WireError as error:
+            if error.code != "not_json":
+                raise
 
     async def decode_events(self, events: list[ServerEvent]) -> int:
         """Decode events and emit their deltas; texts that arrived together are emitted together.

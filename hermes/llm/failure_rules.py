@@ -162,8 +162,9 @@ _WRONG_KEY_CODE = r"invalid_?api_?key|authentication_error|api_key_invalid|unaut
 _WRONG_KEY = r"api.?key.{0,40}(invalid|not valid|incorrect|missing|required)|(invalid|incorrect|no).{0,10}api.?key"
 _OVERLOAD_CODE = r"overloaded|engine_busy|slow_down|unavailable|capacity_exceeded|" + _whole_word_pattern("1305")
 _OVERLOAD = (
-    r"overloaded|no capacity|capacity exceeded|at capacity|server is busy|servers? (are|is) (currently )?busy"
-    r"|high (demand|load|traffic)|temporarily unavailable|service unavailable|loading model|maximum pending requests"
+    r"overloaded|no capacity|capacity (temporarily )?exceeded|at capacity|server is busy"
+    r"|servers? (are|is) (currently )?busy|high (demand|load|traffic)|temporarily unavailable|service unavailable"
+    r"|loading model|maximum pending requests"
 )
 _RATE_LIMIT_CODE = (
     r"rate_?limit|resource_?exhausted|throttling|limit_requests|limit_burst|too_many_requests|usage_limit"

@@ -29,6 +29,7 @@ from hermes.providers import encoding as e
 from hermes.providers.wire import Endpoint, ServerEvent, matches_model
 
 _FALLBACK_MAX_TOKENS = 16_384
+_TEXT_DELTAS = frozenset({"text_delta", "thinking_delta", ""})
 _TO_LAST_BLOCK = len("}]}")
 _LEAST_BUDGET = 1_024
 _FINISH = {
@@ -212,6 +213,11 @@ class _ContentBlock:
         if isinstance(given, dict) and given:
             self.call.add_arguments(d.to_json_text(given))
 
+    @property
+    def is_unbegun_call(self) -> bool:
+        """Return whether this is a call of which no argument has come."""
+        return self.kind == "tool_use" and not self.call.arguments
+
     def to_part(self, *, whole: bool) -> Part | None:
         """Return the block as a stored part; None for what is empty, unknown or cut."""
         text = self.text.join_text()
@@ -223,10 +229,12 @@ class _ContentBlock:
             )
         if self.kind == "redacted_thinking":
             return ReasoningPart(kind=self.kind, opaque=self.data) if self.data else None
-        return self._call_part() if self.kind == "tool_use" and (whole or self.done) else None
+        return self._call_part(whole=whole) if self.kind == "tool_use" else None
 
-    def _call_part(self) -> ToolCallPart | None:
-        if not self.call.name:
+    def _call_part(self, *, whole: bool) -> ToolCallPart | None:
+        # The limit of tokens closes a block, too, and the stop reason that says so may be lost.
+        closed = self.done and (not self.call.arguments or self.call.is_complete)
+        if not self.call.name or not (whole or closed):
             return None
         part = self.call.to_part()
         # A tool without parameters is called without a single argument delta: its block starts with `{}`.
@@ -277,9 +285,9 @@ class AnthropicDecoder:
 
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next event; unknown ones and pings are passed over, as the API asks."""
-        if event.data.strip() == "[DONE]":
+        if self._ended or event.data.strip() == "[DONE]":
             return []
-        data = d.parse_event(event.data)
+        data = d.parse_event(event.data, event.event)
         kind = d.get_event_kind(event, data)
         if kind == "content_block_delta":
             return self._apply_delta(self._find_block(data), d.get_object(data, "delta"))
@@ -306,8 +314,10 @@ class AnthropicDecoder:
     def build_answer(self) -> Answer:
         """Return what has arrived."""
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        parts = _join_parts(blocks, whole=self.finished)
         finish = _FINISH.get(self._stop, FinishReason.UNKNOWN if self._stop else FinishReason.STOP)
+        if finish is FinishReason.LENGTH and blocks and blocks[-1].is_unbegun_call:
+            blocks.pop()
+        parts = _join_parts(blocks, whole=self.finished)
         called = any(isinstance(part, ToolCallPart) for part in parts)
         if not self.finished:
             finish = FinishReason.CUT
@@ -343,10 +353,12 @@ class AnthropicDecoder:
             block.call.add_arguments(d.get_text(delta, "partial_json"))
         elif kind == "signature_delta":
             block.signature += d.get_text(delta, "signature")
-        return self._add_text(block, d.get_text(delta, "text") or d.get_text(delta, "thinking"))
+        elif kind in _TEXT_DELTAS:
+            return self._add_text(block, d.get_text(delta, "text") or d.get_text(delta, "thinking"))
+        return []
 
     def _add_text(self, block: _ContentBlock, text: str) -> list[StreamDelta]:
-        shown = block.text.add_piece(text)
+        shown = block.text.add_piece(text) if block.kind in ("text", "thinking") else ""
         if not shown:
             return []
         return [ReasoningDelta(text=shown) if block.kind == "thinking" else TextDelta(text=shown)]
@@ -358,10 +370,13 @@ class AnthropicDecoder:
     def _read_whole_message(self, message: d.Table) -> list[StreamDelta]:
         deltas: list[StreamDelta] = []
         self._read_message(message)
+        self._stop = d.get_text(message, "stop_reason") or self._stop
+        if self._blocks:  # a stream that ends with all that it has said (MiniMax); usage may still follow
+            self._stop = self._stop or "end_turn"
+            return []
         for index, content in enumerate(d.get_objects(message, "content")):
             deltas += self._start_block({"index": index, "content_block": content})
             self._blocks[index].done = True
-        self._stop = d.get_text(message, "stop_reason")
         self._ended = True
         return deltas
 

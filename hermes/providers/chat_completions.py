@@ -25,6 +25,8 @@ _FINISH = {
     "stop": FinishReason.STOP,
     "end_turn": FinishReason.STOP,
     "eos": FinishReason.STOP,
+    "eos_token": FinishReason.STOP,
+    "complete": FinishReason.STOP,
     "stop_sequence": FinishReason.STOP,
     "tool_calls": FinishReason.TOOL_CALLS,
     "tool_use": FinishReason.TOOL_CALLS,
@@ -35,11 +37,18 @@ _FINISH = {
     "model_context_window_exceeded": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
     "safety": FinishReason.CONTENT_FILTER,
+    "recitation": FinishReason.CONTENT_FILTER,
+    "blocklist": FinishReason.CONTENT_FILTER,
+    "prohibited_content": FinishReason.CONTENT_FILTER,
+    "spii": FinishReason.CONTENT_FILTER,
+    "guardrail_intervened": FinishReason.CONTENT_FILTER,
     "sensitive": FinishReason.CONTENT_FILTER,
     "refusal": FinishReason.CONTENT_FILTER,
     "network_error": FinishReason.CUT,
     "insufficient_system_resource": FinishReason.CUT,
+    "abort": FinishReason.CUT,
 }
+"""By a vendor's word in small letters, without what a colon sets off behind it (Gemini: `content_filter: SAFETY`)."""
 
 
 _OPENED_BY_TEMPLATE = re.compile(r"deepseek[-_]?r1|qwq|[-_:]think(ing)?\b", re.IGNORECASE)
@@ -267,23 +276,34 @@ class ChatDecoder:
 
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next chunk."""
+        if self._ended:
+            return []
         if event.data[:1] != "{" and event.data.strip() == "[DONE]":
             self._ended = True
             return self._settle_content()
-        chunk = d.parse_event(event.data)
+        chunk = d.parse_event(event.data, event.event)
         d.raise_if_error(event.event, chunk)
         self._model = self._model or d.get_text(chunk, "model")
         choice = next(iter(d.get_objects(chunk, "choices")), d.EMPTY)
         if choice.get("error"):
             d.raise_error(choice.get("error"))
         self._take_usage(chunk, choice)
-        deltas = self._apply_delta(d.get_object(choice, "delta") or d.get_object(choice, "message"))
+        deltas = self._apply_delta(d.get_object(choice, "delta") or self._find_unsaid(choice))
         finish = d.get_text(choice, "finish_reason")
-        if finish == "error":
+        if finish in ("error", "ERROR"):
             raise WireError("The provider broke the answer off with the finish reason `error`.", code="error")
         self._finish = finish or self._finish
-        self._ended = self._ended or chunk.get("object") == "chat.completion"
+        self._ended = chunk.get("object") == "chat.completion"
         return deltas + self._settle_content() if self._finish or self._ended else deltas
+
+    def _find_unsaid(self, choice: d.Table) -> d.Table:
+        """Return what of a whole message no delta has brought: some vendors end a stream with all of it (MiniMax)."""
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            return d.EMPTY
+        texts, thoughts = bool(self._text) or self._tags is not None, bool(self._reasoning) or bool(self._details)
+        said = {"content": texts, "refusal": texts, "tool_calls": bool(self._calls)}
+        return {key: value for key, value in message.items() if not said.get(key, thoughts and "reasoning" in key)}
 
     def _take_usage(self, chunk: d.Table, choice: d.Table) -> None:
         """Take the usage from the chunk, its choice (Moonshot) or `x_groq`; the last report counts."""
@@ -326,7 +346,7 @@ class ChatDecoder:
         if tags is None:
             return []
         deltas = self._add_content(*tags.close())
-        whole = self.finished and _FINISH.get(self._finish.lower()) is not FinishReason.LENGTH and not self._calls
+        whole = self.finished and _parse_finish(self._finish) is not FinishReason.LENGTH and not self._calls
         if not tags.is_unclosed or not (whole or tags.is_guessed):
             return deltas
         self._reasoning = d.TextPieces()
@@ -345,7 +365,8 @@ class ChatDecoder:
         self._settle_content()
         text = self._text.join_text()
         calls = d.build_call_parts(self._calls, whole=self.finished)
-        finish = _FINISH.get(self._finish.lower(), FinishReason.UNKNOWN)
+        finish = _parse_finish(self._finish)
+        calls = d.drop_unbegun_call(calls, finish)
         if not self.finished:
             finish = FinishReason.CUT
         elif calls and finish in (FinishReason.STOP, FinishReason.UNKNOWN):
@@ -420,30 +441,36 @@ class ChatDecoder:
     def _apply_call_delta(self, delta: d.Table) -> list[StreamDelta]:
         function = d.get_object(delta, "function")
         name, call_id = d.get_text(function, "name"), d.get_text(delta, "id")
-        call = self._find_call(d.get_index(delta, "index"), call_id, name)
-        call.name = call.name or name
+        given = function.get("arguments")
+        arguments = given if isinstance(given, str) else d.to_json_text(given) if isinstance(given, dict) else ""
+        call = self._find_call(d.get_index(delta, "index"), call_id, name, arguments)
+        if name:
+            call.add_name(name)
         call.call_id = call.call_id or call_id
-        arguments = function.get("arguments")
-        if isinstance(arguments, dict):
-            call.replace_arguments(d.to_json_text(arguments))
-        elif isinstance(arguments, str) and arguments:
+        if isinstance(given, dict):
+            call.replace_arguments(arguments)
+        elif arguments:
             call.add_arguments(arguments)
         if delta.get("extra_content") is not None:
             call.extra["extra_content"] = delta["extra_content"]
         return list(call.announce_start())
 
-    def _find_call(self, index: int | None, call_id: str, name: str) -> d.CallPieces:
+    def _find_call(self, index: int | None, call_id: str, name: str, arguments: str) -> d.CallPieces:
         """Return the call that a delta belongs to.
 
-        By index, unless the delta names another call (vendors that number every call 0 are known); without an
-        index by id; without either a name begins a new call once the last one is whole or has another name.
+        By index, unless the delta names another call (vendors that number every call 0 are known, with ids and
+        without); without an index by id; without either a name begins a new call once the last one is whole or has
+        another name.
         """
         if index is None:
             slot = self._find_unnumbered_call(call_id, name)
         else:
             slot = self._slots.get(index)
-            if slot is not None and name and call_id not in ("", slot.call_id) and slot.call_id:
-                slot = self._find_call_by_id(call_id)
+            if slot is not None and name:
+                if slot.call_id and call_id not in ("", slot.call_id):
+                    slot = self._find_call_by_id(call_id)
+                elif slot.is_followed_by(name, arguments):
+                    slot = None
         if slot is None:
             slot = d.CallPieces(call_id=call_id)
             self._calls.append(slot)
@@ -475,6 +502,10 @@ def _split_content_chunks(chunks: list[object]) -> tuple[str, str]:
         reasoning += d.get_text(chunk, "thinking")
         reasoning += "".join(d.get_text(inner, "text") for inner in d.get_objects(chunk, "thinking"))
     return reasoning, text
+
+
+def _parse_finish(reason: str) -> FinishReason:
+    return _FINISH.get(reason.lower().partition(":")[0], FinishReason.UNKNOWN)
 
 
 def _parse_usage(usage: d.Table) -> Usage:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hermes.core.ids import new_call_id
-from hermes.core.messages import Part, ReasoningPart, TextPart, ToolCallPart
+from hermes.core.messages import FinishReason, Part, ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import CallStarted
 from hermes.core.usage import MAX_CALL_TOKENS, MAX_CALL_USD
 from hermes.i18n.messages import N_
@@ -23,7 +23,9 @@ class SseReader:
     """Takes bytes cut anywhere, returns whole events.
 
     Fields other than `event` and `data` are ignored. An event without data is not dispatched, as the standard says.
-    Raises `WireError` for an event larger than `limit` bytes. Bytes that are not UTF-8 become U+FFFD.
+    Beyond the standard, the field `error` of llama-servers before October 2025 is an error's data, and JSON that stands
+    in no field is data up to the next empty line: so answer servers that do not stream. Raises `WireError` for an event
+    larger than `limit` bytes. Bytes that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
@@ -34,6 +36,8 @@ class SseReader:
         self._skip_lf = False
         self._event = ""
         self._data: list[bytes] = []
+        self._bare = False
+        """Whether the lines are those of JSON without a field."""
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
@@ -104,15 +108,23 @@ class SseReader:
                 events.append(ServerEvent(event=self._event, data=data))
             self._event = ""
             self._data = []
+            self._bare = False
             self._size = 0
             return
         name, _, value = line.partition(b":")
         value = value[1:] if value[:1] == b" " else value
-        if name == b"data":
-            self._data.append(value)
-            self._size += len(value) + 1
-        elif name == b"event":
+        if name == b"event":
             self._event = value.decode("utf-8", "replace")
+            return
+        if name != b"data":
+            if name == b"error":
+                self._event = "error"
+            elif self._bare or (not self._data and line.startswith((b"{", b"[{"))):
+                self._bare, value = True, line
+            else:
+                return
+        self._data.append(value)
+        self._size += len(value) + 1
 
 
 def _parse_whole_lines(chunk: bytes) -> list[ServerEvent] | None:
@@ -132,11 +144,12 @@ _BARE_MEMBERS = 4
 """An answer or one of its events has more members, or none of these names."""
 
 
-def parse_event(data: str) -> Table:
+def parse_event(data: str, name: str = "") -> Table:
     """Parse one event's JSON object, or the first of a list, which is how Google reports an error.
 
     Half of a surrogate pair (an emoji split over two deltas) is legal here and stays a lone surrogate until
-    its other half arrives. Raises `WireError` when the text is not a JSON object.
+    its other half arrives. Raises `WireError` when the text is not a JSON object; plain text of an event with the name
+    `error` is the provider's message.
     """
     try:
         value = msgspec.json.decode(data)
@@ -146,6 +159,8 @@ def parse_event(data: str) -> Table:
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
+            if name == "error" and not data.startswith(("{", "[")):
+                raise WireError(data) from None
             raise WireError(
                 N_("The provider sent an event that is not JSON: {data}", data=repr(data[:2000])), code="not_json"
             ) from None
@@ -209,9 +224,11 @@ def get_object(table: Table, key: str) -> Table:
 
 
 def get_objects(table: Table, key: str) -> list[Table]:
-    """Return the objects in a list member."""
+    """Return the objects in a list member; TGI writes a list of one as that object alone."""
     value = table.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, dict)]
+    return [value] if isinstance(value, dict) else []
 
 
 def to_json_text(value: object) -> str:
@@ -240,7 +257,8 @@ def raise_if_error(kind: str, data: Table) -> None:
     """Raise the `WireError` that an event reports, if it reports one.
 
     It does by its kind, by an `error` member, by calling itself one (vLLM, Mistral), by a `base_resp` that
-    counts no success (MiniMax), or as the bare `message` or `detail` of a gateway.
+    counts no success (MiniMax), by `success: false` (Cloudflare, GLM), or as the bare `message` or `detail` of a
+    gateway.
     """
     if _may_be_error(kind, data):
         _raise_reported_error(kind, data)
@@ -255,8 +273,9 @@ def _may_be_error(kind: str, data: Table) -> bool:
 def _raise_reported_error(kind: str, data: Table) -> None:
     refused = get_count(get_object(data, "base_resp"), "status_code")
     bare = len(data) <= _BARE_MEMBERS and ("detail" in data or bool(get_text(data, "message")))
+    bare = bare or data.get("success") is False
     if refused or kind == "error" or data.get("error") or data.get("object") == "error" or bare:
-        error = data.get("error")
+        error = data.get("error") or next(iter(get_objects(data, "errors")), None)
         raise_error(error if error and not isinstance(error, bool) else dict(data))
 
 
@@ -272,6 +291,16 @@ def is_whole_object(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _is_same_json(text: str, other: str) -> bool:
+    import json
+
+    try:
+        same: bool = json.loads(text) == json.loads(other)
+    except (ValueError, RecursionError):
+        return False
+    return same
 
 
 _BLOCK = 512
@@ -323,6 +352,23 @@ class CallPieces:
         self._arguments: list[str] = []
         self.pieces = 0
         """How many pieces of the arguments have come."""
+
+    def add_name(self, text: str) -> None:
+        """Take a name: whole, a piece of it, or again with what has come."""
+        if text.startswith(self.name):
+            self.name = text
+        elif not self._arguments:
+            self.name += text
+
+    def is_followed_by(self, name: str, arguments: str) -> bool:
+        """Return whether a piece with a name begins another call, though nothing else tells them apart: this one's
+        arguments are whole, and the piece does not just repeat them.
+        """
+        if not self.name or not self.is_complete:
+            return False
+        if name != self.name:
+            return True
+        return arguments.lstrip()[:1] == "{" and not _is_same_json(arguments, self.arguments)
 
     def add_arguments(self, text: str) -> None:
         """Take a piece of the arguments; a whole object that is sent a second time is not taken twice."""
@@ -379,7 +425,8 @@ def build_call_parts(calls: list[CallPieces], *, whole: bool) -> list[ToolCallPa
     parts: list[ToolCallPart] = []
     seen: set[str] = set()
     for call in calls:
-        if not call.name or not (whole or call.done or call.is_complete):
+        closed = call.done and not call.arguments  # one without any; a limit closes a call within its arguments, too
+        if not call.name or not (whole or closed or call.is_complete):
             continue
         part = call.to_part()
         if part.call_id in seen:
@@ -389,6 +436,12 @@ def build_call_parts(calls: list[CallPieces], *, whole: bool) -> list[ToolCallPa
         seen.add(part.call_id)
         parts.append(part)
     return parts
+
+
+def drop_unbegun_call(calls: list[ToolCallPart], finish: FinishReason) -> list[ToolCallPart]:
+    """Return the calls without a last one that an answer ended at, before its arguments: it is not one without any."""
+    ended_early = finish in (FinishReason.LENGTH, FinishReason.CUT)
+    return calls[:-1] if ended_early and calls and not calls[-1].arguments else calls
 
 
 def order_parts(reasoning: list[ReasoningPart], text: str, calls: list[ToolCallPart]) -> tuple[Part, ...]:

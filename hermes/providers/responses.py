@@ -29,6 +29,8 @@ from hermes.providers.wire import Endpoint, ServerEvent, matches_model
 
 _NO_REASON = "The provider ended the answer as failed and gave no reason."
 _FINAL = frozenset({"response.completed", "response.incomplete", "response.done", "response.failed"})
+_UNFINISHED = frozenset({"queued", "in_progress", "cancelled"})
+"""Statuses of a response whose answer is not there, or not whole."""
 _DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta]] = {
     "response.output_text.delta": TextDelta,
     "response.refusal.delta": TextDelta,
@@ -265,9 +267,9 @@ class ResponsesDecoder:
 
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next event; unknown ones are passed over."""
-        if event.data.strip() == "[DONE]":
+        if self._status or event.data.strip() == "[DONE]":
             return []
-        data = d.parse_event(event.data)
+        data = d.parse_event(event.data, event.event)
         kind = d.get_event_kind(event, data)
         shown = _DELTAS.get(kind)
         if shown is not None:
@@ -305,6 +307,9 @@ class ResponsesDecoder:
             finish = FinishReason.CUT
         elif self._status == "incomplete":
             finish = FinishReason.CONTENT_FILTER if self._reason == "content_filter" else FinishReason.LENGTH
+            last = found[-1] if found else None
+            if isinstance(last, ToolCallPart) and not last.arguments:  # the answer ended before they began
+                found.pop()
         endpoint = self._endpoint
         origin = Origin(provider=endpoint.record.name, model=endpoint.model, wire=endpoint.wire)
         message = Message(role=Role.ASSISTANT, parts=tuple(found), finish=finish, origin=origin)
@@ -312,13 +317,23 @@ class ResponsesDecoder:
 
     def _find_item(self, data: d.Table, kind: str) -> _OutputItem:
         """Return the item an event is about, by position, else by id, else the last of its kind."""
-        key: int | str | None = d.get_index(data, "output_index")
-        if key is None:
-            key = d.get_text(data, "item_id") or d.get_text(d.get_object(data, "item"), "id") or kind
-        item = self._items.get(key)
-        if item is None:
-            item = self._items[key] = _OutputItem({"type": kind})
+        index = d.get_index(data, "output_index")
+        item = self._items.get(index) if index is not None else None
+        if item is not None:
+            return item
+        item_id = d.get_text(data, "item_id") or d.get_text(d.get_object(data, "item"), "id")
+        if index is None and (known := self._find_by_id(item_id, kind)) is not None:
+            return known
+        key = index if index is not None else item_id or f"{kind} {len(self._items)}"
+        item = self._items[key] = _OutputItem({"type": kind, "id": item_id})
         return item
+
+    def _find_by_id(self, item_id: str, kind: str) -> _OutputItem | None:
+        """Return the item with that id, else the last one that is open and of the kind where not both have an id."""
+        items = [*reversed(self._items.values())]
+        known = next((item for item in items if item_id and item.call.item_id == item_id), None)
+        opened = (item for item in items if item.whole is None and item.kind == kind)
+        return known or next((item for item in opened if not item_id or not item.call.item_id), None)
 
     def _apply_item_event(self, kind: str, data: d.Table) -> list[StreamDelta]:
         given = d.get_object(data, "item")
@@ -348,6 +363,8 @@ class ResponsesDecoder:
         """Take the final object: its status, its usage, and items that no event has brought."""
         if response.get("status") == "failed" or response.get("type") == "response.failed" or response.get("error"):
             d.raise_error(response.get("error") or _NO_REASON)
+        if response.get("status") in _UNFINISHED:
+            return []
         deltas = self._add_missing_items(d.get_objects(response, "output"))
         self._model = d.get_text(response, "model") or self._model
         usage = d.get_object(response, "usage")
@@ -359,12 +376,15 @@ class ResponsesDecoder:
     def _add_missing_items(self, output: list[d.Table]) -> list[StreamDelta]:
         """Add items of the final object that no event has closed."""
         deltas: list[StreamDelta] = []
-        known = {item.call.item_id for item in self._items.values() if item.call.item_id}
+        unnumbered = [item for key, item in self._items.items() if isinstance(key, str)]
         for index, given in enumerate(output):
-            item = self._items.get(index)
-            if item is None and d.get_text(given, "id") not in known:
+            item_id, kind = d.get_text(given, "id"), d.get_text(given, "type")
+            item = self._items.get(index) or self._find_by_id(item_id, kind)
+            if item is None and not item_id and index < len(unnumbered) and unnumbered[index].kind == kind:
+                item = unnumbered[index]
+            if item is None:
                 item = self._items[index] = _OutputItem(given)
-            if item is not None and item.whole is None:
+            if item.whole is None:
                 deltas += self._finish_item(item, given)
         return deltas
 

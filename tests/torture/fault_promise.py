@@ -155,6 +155,9 @@ class Limits:
 NO_ANSWER = "(The limit of steps for one turn was reached before an answer was written.)"
 
 
+NO_ANSWER = "(The limit of steps for one turn was reached before an answer was written.)"
+
+
 class Promise:
     """What the documents promise, as a machine: fed with what each request meets, it says when and how a turn ends."""
 
