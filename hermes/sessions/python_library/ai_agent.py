@@ -28,6 +28,12 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import history_for_prompt
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.python_library.argument_types import (
+    EMPTY_WHEN_NONE,
+    check_argument_types,
+    check_callbacks,
+    find_working_folder,
+)
 from hermes.sessions.python_library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
 from hermes.sessions.python_library.credential_pool import PoolEntry, parse_credential_pool
 from hermes.sessions.python_library.function_tools import TOOLSET, ProgramTool, make_tools
@@ -131,7 +137,7 @@ class AIAgent(Callbacks, UsualArguments):
     """
     save_trajectories: bool = False
     """Whether every turn is also written as JSON to `trajectories/` in the home."""
-    cwd: str = ""
+    cwd: str | os.PathLike[str] = ""
     """The working folder; empty means that of the process."""
 
     def __post_init__(self) -> None:
@@ -182,6 +188,8 @@ class AIAgent(Callbacks, UsualArguments):
         """
         if not isinstance(user_message, str):
             raise UsageError("user_message must be text.")
+        if not user_message.strip():
+            raise UsageError("user_message is empty.")
         for name, value in others.items():
             if asks_for_something(value):
                 raise UsageError(N_("run_conversation takes no {name}.", name=name), "docs/library.md lists them.")
@@ -329,12 +337,16 @@ class AIAgent(Callbacks, UsualArguments):
     def _build_options(self) -> SessionOptions:
         """Build the options of the App. Raises UsageError for an argument that cannot be used."""
         shared = set(SessionOptions.__struct_fields__) & {spec.name for spec in fields(self)}
-        given = {name: getattr(self, name) for name in shared}
+        arguments = {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        check_argument_types(arguments)
+        check_callbacks({spec.name: arguments[spec.name] for spec in fields(Callbacks)})
+        given = {name: arguments[name] for name in shared}
+        given |= {name: arguments[name] or "" for name in shared.intersection(EMPTY_WHEN_NONE)}
         pool = parse_credential_pool(self.credential_pool)
         effort, reasoning_tokens = parse_reasoning(self.reasoning_config)
         tools = make_tools(self.tools)
         enabled = tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None
-        cwd = self.cwd or os.getcwd()
+        cwd = find_working_folder(self.cwd)
         given |= {
             "max_turns": _check_number("max_iterations", self.max_iterations, least=1),
             "tool_delay": _check_number("tool_delay", self.tool_delay, least=0),
