@@ -106,7 +106,7 @@ def _apply_variables(document: dict[str, object], variables: Mapping[str, str], 
         except ConfigError as error:
             raise ConfigError(
                 N_("{name}={value} cannot be used: {why}", name=name, value=text, why=error.message),
-                error.hint,
+                N_("Change the variable {name}, or unset it.", name=name),
             ) from None
     return structs.replace(loaded, warnings=(*loaded.warnings, *warnings))
 

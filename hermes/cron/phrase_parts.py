@@ -76,18 +76,26 @@ def join_days_and_times(reading: PhraseReading, here: datetime, text: str) -> st
     times = [_resolve_time(one, text) for one in reading.times]
     days = reading.days
     if isinstance(days, RecurringDays):
-        minutes = {one.minute for one in times}
-        if len(minutes) > 1:
-            raise UsageError(
-                N_("{text!r} has times with different minutes; make a job for each.", text=text[:80]), EXAMPLES
-            )
-        if days != DAILY and any(map(_is_after_midnight, reading.times, times)):
-            raise UsageError(
-                N_("{text!r} is after midnight; name the day of that morning: `saturday at 1am`.", text=text[:80]),
-                EXAMPLES,
-            )
-        hours = ",".join(str(hour) for hour in sorted({one.hour for one in times}))
-        return f"{minutes.pop()} {hours} {days.fields}"
+        return _write_fields(days, times, reading, text)
+    return _find_moment(days, times, reading, here, text)
+
+
+def _write_fields(days: RecurringDays, times: Sequence[time], reading: PhraseReading, text: str) -> str:
+    minutes = {one.minute for one in times}
+    if len(minutes) > 1:
+        raise UsageError(
+            N_("{text!r} has times with different minutes; make a job for each.", text=text[:80]), EXAMPLES
+        )
+    if days != DAILY and any(map(_is_after_midnight, reading.times, times)):
+        raise UsageError(
+            N_("{text!r} is after midnight; name the day of that morning: `saturday at 1am`.", text=text[:80]),
+            EXAMPLES,
+        )
+    hours = ",".join(str(hour) for hour in sorted({one.hour for one in times}))
+    return f"{minutes.pop()} {hours} {days.fields}"
+
+
+def _find_moment(days: SingleDay, times: Sequence[time], reading: PhraseReading, here: datetime, text: str) -> datetime:
     if len(times) > 1:
         raise UsageError(N_("{text!r} has several times for one day; make a job for each.", text=text[:80]), EXAMPLES)
     clock = times[0].replace(tzinfo=here.tzinfo)

@@ -275,7 +275,10 @@ async def test_variables_that_stand_for_settings_go_before_the_file_and_are_said
     [
         ("TERMINAL_ENV", "modal", "modal comes later"),
         ("TERMINAL_ENV", "vm", "no terminal back end"),
+        ("TERMINAL_ENV", "vm", "The variable TERMINAL_ENV=vm goes before the file."),
+        ("TERMINAL_ENV", "docker", "The variable TERMINAL_ENV=docker goes before the file."),
         ("TERMINAL_TIMEOUT", "soon", "TERMINAL_TIMEOUT=soon cannot be used"),
+        ("TERMINAL_TIMEOUT", "soon", "Change the variable TERMINAL_TIMEOUT, or unset it."),
         ("HERMES_MAX_ITERATIONS", "0", "HERMES_MAX_ITERATIONS=0 cannot be used"),
         ("HERMES_INFERENCE_PROVIDER", "openruter", "openruter"),
     ],

@@ -345,7 +345,7 @@ class AIAgent(Callbacks, UsualArguments):
         pool = parse_credential_pool(self.credential_pool)
         effort, reasoning_tokens = parse_reasoning(self.reasoning_config)
         tools = make_tools(self.tools)
-        enabled = tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None
+        enabled = None if self.enabled_toolsets is None else (*self.enabled_toolsets, *([TOOLSET] if tools else []))
         cwd = find_working_folder(self.cwd)
         given |= {
             "max_turns": _check_number("max_iterations", self.max_iterations, least=1),
@@ -361,7 +361,7 @@ class AIAgent(Callbacks, UsualArguments):
             "allow": tuple(self.allow),
             "credential_pool": pool.more_keys,
             "key_organisations": pool.organisations,
-            "enabled_toolsets": (*enabled, TOOLSET) if enabled is not None and tools else enabled,
+            "enabled_toolsets": enabled,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
             "fallback_models": parse_fallback_models(self.fallback_model),
             "prefill_messages": tuple(history_for_prompt(self.prefill_messages or ())),
