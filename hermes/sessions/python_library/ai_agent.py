@@ -190,6 +190,9 @@ class AIAgent(Callbacks, UsualArguments):
             raise UsageError("user_message must be text.")
         if not user_message.strip():
             raise UsageError("user_message is empty.")
+        if not isinstance(system_message, str | None):
+            raise UsageError("system_message must be text.")
+        check_callbacks({"stream_callback": stream_callback})
         for name, value in others.items():
             if asks_for_something(value):
                 raise UsageError(N_("run_conversation takes no {name}.", name=name), "docs/library.md lists them.")
@@ -250,9 +253,15 @@ class AIAgent(Callbacks, UsualArguments):
             asyncio.run_coroutine_threadsafe(self._close_app(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
-            loop.close()
             self._loop = self._thread = None
             atexit.unregister(self._at_exit)
+
+    def __del__(self) -> None:
+        """Close an agent that a program has dropped, without waiting for it."""
+        loop: asyncio.AbstractEventLoop | None = getattr(self, "_loop", None)  # none where an argument was refused
+        if loop is not None and loop.is_running():
+            atexit.unregister(self._at_exit)
+            asyncio.run_coroutine_threadsafe(_close_dropped(self._app, loop), loop)
 
     def __enter__(self) -> "AIAgent":
         return self
@@ -380,7 +389,7 @@ class AIAgent(Callbacks, UsualArguments):
                 self._loop = asyncio.new_event_loop()
                 self._at_exit = partial(_close_at_exit, weakref.ref(self))
                 atexit.register(self._at_exit)
-                self._thread = threading.Thread(target=self._loop.run_forever, name="hermes", daemon=True)
+                self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="hermes", daemon=True)
                 self._thread.start()
             loop = self._loop
         future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, loop)
@@ -413,6 +422,22 @@ def _check_number(name: str, value: N | None, *, least: int) -> N | None:
     raise UsageError(
         N_("{name} must be a number from {least} on, not {value}.", name=name, least=least, value=repr(value)[:40])
     )
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+async def _close_dropped(app: App | None, loop: asyncio.AbstractEventLoop) -> None:
+    """Close what an agent had open that nobody holds any more, and end its loop."""
+    try:
+        if app is not None:
+            await app.__aexit__(None, None, None)
+    finally:
+        loop.stop()
 
 
 def _close_at_exit(agent: "weakref.ref[AIAgent]") -> None:
