@@ -71,6 +71,9 @@ def read_chinese_interval(words: str) -> int | None:
     if match is None:
         return None
     length = match[1] if match[1][0].isdigit() or match[1][0] == "半" else f"1{match[1]}"
+    # `每小时30分` is half past every hour.
+    if re.match(r"小时.*\d", match[1]):
+        return None
     # `每隔一天` is every other day and `每隔两天` is read in two ways, so days behind `隔` are left to the other forms.
     return (
         None

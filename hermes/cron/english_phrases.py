@@ -43,7 +43,7 @@ _YEARLY = rf"(?:(?:yearly|annually|{_EVERY} year) on|{_EVERY})"
 _OF_MONTH = rf"(?:day )?(?:of )?(?:{_EVERY}|the|a) month"
 _MONTH_DAY = r"(?:the )?\d{1,2}(?:st|nd|rd|th)?"
 _MONTH_DAYS = rf"(?P<days>{_MONTH_DAY}(?:(?:,? and |, ?){_MONTH_DAY})*)"
-_WEEKDAY_OF_MONTH = rf"(?P<which>first|1st|second|2nd|third|3rd|fourth|4th|last) (?P<weekday>{_WEEKDAY})"
+_WEEKDAY_OF_MONTH = rf"(?P<which>1st|second|2nd|third|3rd|fourth|4th|last) (?P<weekday>{_WEEKDAY})"
 _LENGTH = re.compile(
     r"(?P<count>\d{1,6}(?:\.5)?|an?|half an?|half) ?"
     r"(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)"
@@ -70,7 +70,7 @@ def write_digits(words: str) -> str:
             return str(_NUMBERS.index(match["small"]))
         return str(10 * (_TENS.index(match["tens"]) + 2) + _NUMBERS.index(match["ones"] or "zero"))
 
-    return _NUMBER.sub(convert, words)
+    return re.sub(r"\bfirst\b", "1st", _NUMBER.sub(convert, words))
 
 
 def read_english_delay(words: str) -> int | None:
@@ -81,7 +81,7 @@ def read_english_delay(words: str) -> int | None:
 
 def read_english_interval(words: str) -> int | None:
     """Return the seconds of `every half hour`, `every two hours`, `every 1h30m`; None for anything else."""
-    length = "hour" if words == "hourly" else words.removeprefix("every ")
+    length = "hour" if words == "hourly" else re.sub(r"^(?:every|each) ", "", words)
     if length == words:
         return None
     return _read_length(length if length[:1].isdigit() or length.startswith("half") else f"a {length}")
@@ -204,7 +204,7 @@ def _read_month_day(match: re.Match[str], today: date) -> Days:
 def _read_weekday_of_month(match: re.Match[str], today: date) -> Days:
     """Return the days of `first monday of the month`."""
     number = WEEKDAY_NAMES.index(match["weekday"][:3])
-    places = ("first", "1st", "second", "2nd", "third", "3rd", "fourth", "4th")
+    places = ("", "1st", "second", "2nd", "third", "3rd", "fourth", "4th")
     return RecurringDays(
         f"* * {number}L" if match["which"] == "last" else f"* * {number}#{places.index(match['which']) // 2 + 1}"
     )

@@ -170,7 +170,12 @@ THURSDAY = datetime(2026, 11, 26, 10, 30, tzinfo=ZoneInfo("Europe/Berlin")).time
         (("周六日10点", "weekends at 10"), "0 10 * * 6,0"),
         (("每天早晚8点", "每天早上8点和晚上8点"), "0 8,20 * * *"),
         (
-            ("1st and 15th of every month at 9", "every month on the 1st and 15th at 9", "每月1号和15号9点"),
+            (
+                "1st and 15th of every month at 9",
+                "the first and 15th of the month at 9",
+                "every month on the 1st and 15th at 9",
+                "每月1号和15号9点",
+            ),
             "0 9 1,15 * *",
         ),
         (("15th of each month 9:00",), "0 9 15 * *"),
@@ -233,6 +238,7 @@ def test_words_that_mean_one_moment(texts: tuple[str, ...], moment: str) -> None
     [
         ("every half hour", 1_800),
         ("hourly", 3_600),
+        ("each 2 hours", 7_200),
         ("every forty-five minutes", 2_700),
         ("every two hours", 7_200),
         ("每2小时", 7_200),
@@ -256,6 +262,7 @@ def test_words_that_mean_an_interval(text: str, seconds: int) -> None:
         ("every friday night at 1", "after midnight"),
         ("每周五晚上12点", "after midnight"),
         ("every second monday at 9", "no schedule"),
+        ("每小时30分", "no schedule"),
         ("40th of every month at 9", "day-of-month"),
         ("每天二十五点", "does not exist"),
         ("every day at 8:00 and 20:30", "make a job for each"),
