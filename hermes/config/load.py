@@ -339,7 +339,7 @@ def parse_document(raw: bytes, file: Path) -> dict[str, object]:
         where = N_(", line {line}", line=mark.line + 1) if mark else ""
         raise ConfigError(
             N_("{file}{where}: not valid YAML: {problem}.", file=file, where=where, problem=error.problem),
-            "Fix that line and try again.",
+            "Fix that line (`hermes config edit`), or start without the file: `--ignore-user-config`.",
         ) from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         reason = str(error).splitlines()[0]
