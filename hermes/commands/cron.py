@@ -253,7 +253,10 @@ def _format_job_line(row: Plain) -> str:
     if row.get("wrong"):
         return escape_unseen_characters(f"{row['id']}  {row['name']}  {state}: {to_one_line(str(row['wrong']))}")
     at = row["next_at"]
-    due = tr("next: {when}", when=format_time(float(str(at)))) if at is not None else ""
+    when = format_time(float(str(at))) if at is not None else ""
+    # `monday at 9` is one Monday: a person who means each of them sees it here.
+    is_once = row["means"] == tr("once")
+    due = when and (tr("once: {when}", when=when) if is_once else tr("next: {when}", when=when))
     parts = (row["id"], row["name"], state, f"{row['schedule']} ({row['zone']})", due)
     return escape_unseen_characters("  ".join(str(part) for part in parts if part))
 

@@ -106,7 +106,7 @@ def _apply_variables(document: dict[str, object], variables: Mapping[str, str], 
         except ConfigError as error:
             raise ConfigError(
                 N_("{name}={value} cannot be used: {why}", name=name, value=text, why=error.message),
-                error.hint,
+                N_("Change the variable {name}, or unset it.", name=name),
             ) from None
     return structs.replace(loaded, warnings=(*loaded.warnings, *warnings))
 
@@ -339,7 +339,7 @@ def parse_document(raw: bytes, file: Path) -> dict[str, object]:
         where = N_(", line {line}", line=mark.line + 1) if mark else ""
         raise ConfigError(
             N_("{file}{where}: not valid YAML: {problem}.", file=file, where=where, problem=error.problem),
-            "Fix that line and try again.",
+            "Fix that line (`hermes config edit`), or start without the file: `--ignore-user-config`.",
         ) from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         reason = str(error).splitlines()[0]

@@ -22,7 +22,8 @@ _DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
 _NUMBER = re.compile(r"([一二两三四五六七八九])?十([一二三四五六七八九])?|[零〇一二两三四五六七八九]")
 _PARTS = {
     "凌晨": "early", "清晨": "morning", "早上": "morning", "早晨": "morning", "上午": "morning", "早": "morning",
-    "中午": "noon", "下午": "afternoon", "傍晚": "evening", "晚上": "evening", "夜里": "night", "晚": "evening",
+    "中午": "noon", "下午": "afternoon", "傍晚": "evening", "晚上": "evening", "半夜": "night", "深夜": "night",
+    "夜里": "night", "晚": "evening",
 }  # fmt: skip
 _PART = "|".join(_PARTS)
 _CLOCK = re.compile(
@@ -34,9 +35,23 @@ _SHORT_DAYS = ("今", "明", "每")
 _WEEK = r"(?:周|星期|礼拜)"
 _WEEKDAYS = r"[1-7日天]"
 _LENGTH = re.compile(
-    r"(?P<count>\d{1,6}|半)个?(?P<half>半)?(?P<unit>秒钟?|分钟|分|小时|钟头|天|日|周|星期|礼拜)(?P<more>半)?"
+    r"(?P<count>\d{1,6}|半)个?(?P<half>半)?(?P<unit>秒钟?|分钟|分|刻钟|小时|钟头|天|日|周|星期|礼拜)(?P<more>半)?"
 )
-_UNIT_SECONDS = {"秒": 1, "分": 60, "小": 3_600, "钟": 3_600, "天": 86_400, "日": 86_400, "周": 604_800, "星": 604_800}
+_UNIT_SECONDS = {
+    "秒": 1,
+    "分": 60,
+    "刻": 900,
+    "小": 3_600,
+    "钟": 3_600,
+    "天": 86_400,
+    "日": 86_400,
+    "周": 604_800,
+    "星": 604_800,
+}
+
+
+TRADITIONAL = str.maketrans("個點週後時鐘兩禮號間過", "个点周后时钟两礼号间过")
+"""The signs of schedules that traditional Chinese writes in another way."""
 
 
 def is_chinese(text: str) -> bool:
@@ -56,6 +71,9 @@ def read_chinese_interval(words: str) -> int | None:
     if match is None:
         return None
     length = match[1] if match[1][0].isdigit() or match[1][0] == "半" else f"1{match[1]}"
+    # `每小时30分` is half past every hour.
+    if re.match(r"小时.*\d", match[1]):
+        return None
     # `每隔一天` is every other day and `每隔两天` is read in two ways, so days behind `隔` are left to the other forms.
     return (
         None
@@ -67,12 +85,15 @@ def read_chinese_interval(words: str) -> int | None:
 def read_chinese_phrase(words: str, today: date) -> Iterator[PhraseReading]:
     """Yield each way to read the words as days and times; today's date tells what `明天` is."""
     text = re.sub(r"[\s的在]", "", _to_digits(words))
+    text = re.sub(r"早晚(\d.*)$", r"早上\1和晚上\1", text)
     # A day and an hour may stand side by side as digits (`周1` and `9点`), so a time may begin anywhere.
     for start in range(len(text)):
         times = _read_times(text[start:])
         part, rest = _take_part(text[:start].rstrip(",、"))
+        if text[:start].endswith("、"):  # `周2、4` goes on
+            continue
         days = _read_days(f"{rest}天" if rest in _SHORT_DAYS else rest, today)
-        if times is not None and days is not None:
+        if times is not None and days is not None and not (part and times[0]["part"]):
             yield PhraseReading(days, [_to_words(one, part) for one in times])
     days = _read_days(_take_part(text)[1], today) if text else None
     if days is not None:
@@ -166,6 +187,19 @@ def _read_day_ahead(match: re.Match[str], today: date) -> Days:
     return SingleDay(today + timedelta(days=int(match["ahead"]) if match["ahead"] else named[match[0]]))
 
 
+def _read_weekday_of_month(match: re.Match[str], today: date) -> Days:
+    return RecurringDays(f"* * {_weekday_number(match['day'])}#{match['place']}")
+
+
+def _read_last_weekday_of_month(match: re.Match[str], today: date) -> Days:
+    return RecurringDays(f"* * {_weekday_number(match['day'])}L")
+
+
+def _read_month_days(match: re.Match[str], today: date) -> Days:
+    days = sorted({int(day) for day in re.findall(r"\d+", match["days"])})
+    return RecurringDays(f"{','.join(map(str, days))} * *")
+
+
 def _read_year_day(match: re.Match[str], today: date) -> Days:
     return RecurringDays(f"{int(match['day'])} {int(match['month'])} *")
 
@@ -180,9 +214,12 @@ _DAYS: tuple[tuple[str, Callable[[re.Match[str], date], Days | None]], ...] = (
     (r"(?:每个?)?(?:工作日|上班日)", lambda *_: WORKDAYS),
     (rf"(?:每个?)?(?:周末|双休日)|每{_WEEK}末", lambda *_: WEEKENDS),
     (rf"每个?(?P<days>{_WEEK}{_WEEKDAYS}+(?:[、,和及到至-]{_WEEK}?{_WEEKDAYS}+)*)", _read_weekdays),
+    (rf"(?P<days>{_WEEK}{_WEEKDAYS}(?:[、,和及到至-]{_WEEK}?{_WEEKDAYS}|[日天])+)", _read_weekdays),
+    (r"每个?月第(?P<place>[1-4])个(?:周|星期|礼拜)(?P<day>[1-7日天])", _read_weekday_of_month),
+    (r"每个?月最后(?:1个)?(?:周|星期|礼拜)(?P<day>[1-7日天])", _read_last_weekday_of_month),
     (rf"(?P<which>这个?|本|下)?个?{_WEEK}(?P<day>{_WEEKDAYS})", _read_weekday),
     (r"今天|今日|明天|明日|后天|大后天|(?P<ahead>\d{1,3})天后", _read_day_ahead),
-    (r"每个?月(?P<day>\d{1,2})[号日]", lambda match, _: RecurringDays(f"{int(match['day'])} * *")),
+    (r"每个?月(?P<days>\d{1,2}[号日]?(?:[、,和及]\d{1,2}[号日]?)*)(?<=[号日])", _read_month_days),
     (r"每个?月(?:最后1天|底)", lambda *_: RecurringDays("L * *")),
     (r"每年(?P<month>\d{1,2})月(?P<day>\d{1,2})[号日]", _read_year_day),
     (r"(?:(?P<year>\d{4})年)?(?P<month>\d{1,2})月(?P<day>\d{1,2})[号日]", _read_date),

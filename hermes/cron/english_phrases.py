@@ -37,34 +37,51 @@ _CLOCK = re.compile(
     rf"(?: (?:in the |at )?{_PART})?"
 )
 _SEPARATOR = re.compile(r",? and |, ?")
+_DAY_SEPARATOR = re.compile(r",? and |, ?| ?[/&] ?")
 _EVERY = r"(?:every|each)"
 _YEARLY = rf"(?:(?:yearly|annually|{_EVERY} year) on|{_EVERY})"
 _OF_MONTH = rf"(?:day )?(?:of )?(?:{_EVERY}|the|a) month"
+_MONTH_DAY = r"(?:the )?\d{1,2}(?:st|nd|rd|th)?"
+_MONTH_DAYS = rf"(?P<days>{_MONTH_DAY}(?:(?:,? and |, ?){_MONTH_DAY})*)"
+_WEEKDAY_OF_MONTH = rf"(?P<which>1st|second|2nd|third|3rd|fourth|4th|last) (?P<weekday>{_WEEKDAY})"
 _LENGTH = re.compile(
     r"(?P<count>\d{1,6}(?:\.5)?|an?|half an?|half) ?"
     r"(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)"
     r"(?P<half> and a half)?(?![a-z])"
 )
 _BETWEEN_LENGTHS = re.compile(r",? and |, | ")
-_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_NUMBER = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b")
+_NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_NUMBER = re.compile(
+    rf"\b(?:(?P<tens>{'|'.join(_TENS)})(?:[- ](?P<ones>{'|'.join(_NUMBERS[1:10])}))?"
+    rf"|(?P<small>{'|'.join(_NUMBERS[1:])}))\b"
+)
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def write_digits(words: str) -> str:
-    """Return the words with the numbers up to twelve as digits."""
-    return _NUMBER.sub(lambda match: str(_NUMBERS.index(match[0]) + 1), words)
+    """Return the words with the numbers up to 99 as digits."""
+
+    def convert(match: re.Match[str]) -> str:
+        if match["small"]:
+            return str(_NUMBERS.index(match["small"]))
+        return str(10 * (_TENS.index(match["tens"]) + 2) + _NUMBERS.index(match["ones"] or "zero"))
+
+    return re.sub(r"\bfirst\b", "1st", _NUMBER.sub(convert, words))
 
 
 def read_english_delay(words: str) -> int | None:
-    """Return the seconds of `in half an hour`, `1h30m`, `2 days from now`; None for anything else."""
-    length = re.sub(r"^in | from now$", "", words)
+    """Return the seconds of `in half an hour`, `1h30m`, `5 minutes later`; None for anything else."""
+    length = re.sub(r"^(?:in|after) | (?:from now|later)$", "", words)
     return None if length == words and not words[:1].isdigit() else _read_length(length)
 
 
 def read_english_interval(words: str) -> int | None:
     """Return the seconds of `every half hour`, `every two hours`, `every 1h30m`; None for anything else."""
-    length = words.removeprefix("every ")
+    length = "hour" if words == "hourly" else re.sub(r"^(?:every|each) ", "", words)
     if length == words:
         return None
     return _read_length(length if length[:1].isdigit() or length.startswith("half") else f"a {length}")
@@ -107,7 +124,7 @@ def _read_times(text: str, part: str) -> list[ClockWords] | None:
         if match is None:
             return None
         hour = {"noon": 12, "midnight": 0}.get(match["name"] or "") if match["name"] else int(match["hour"])
-        part_of_day = "" if match["name"] else match["part"] or part
+        part_of_day = "" if match["name"] == "noon" else match["part"] or part
         found.append(
             ClockWords(hour=hour or 0, minute=int(match["minute"] or 0), half=match["half"] or "", part=part_of_day)
         )
@@ -115,13 +132,15 @@ def _read_times(text: str, part: str) -> list[ClockWords] | None:
 
 
 def _take_part(days: str) -> tuple[str, str]:
-    """Return the part of the day that stands in the days, and the days without it."""
+    """Return the part of the day that stands in the days, and the days without it; `monday mornings` come again."""
     if days == "tonight":
         return "night", "today"
-    match = re.fullmatch(rf"(?P<before>.*?) ?(?:in the )?\b{_PART}s?", days)
+    match = re.fullmatch(rf"(?P<before>.*?) ?(?:in the )?\b{_PART}(?P<many>s?)", days)
     if match is None:
         return "", days
     before = match["before"].strip()
+    if match["many"]:
+        before = re.sub(r"^(?:on )?(?:(?:every|each)\b ?)?", "every ", before).strip()
     usual = {"this": "today", "every": "every day", "each": "every day"}
     return match["part"], usual.get(before, before)
 
@@ -145,12 +164,13 @@ def _read_weekdays(words: str, today: date) -> Days | None:
     if match is not None:
         return find_weekday(WEEKDAY_NAMES.index(match[1][:3]), today, after=words.startswith("next"))
     named = rf"{_WEEKDAY}s?(?: ?- ?{_WEEKDAY}s?| (?:to|through) {_WEEKDAY}s?)?"
-    matched = re.fullmatch(rf"(?:{_EVERY} )?({named}(?:(?:,? and |, ?){named})*)", words)
+    before = rf"(?:{_EVERY} |(?:weekly|{_EVERY} week|once a week) on )?"
+    matched = re.fullmatch(rf"{before}({named}(?:(?:{_DAY_SEPARATOR.pattern}){named})*)", words)
     if matched is None:
         return None
     fields = [
         "-".join(str(WEEKDAY_NAMES.index(one[:3])) for one in re.findall(_WEEKDAY, item))
-        for item in _SEPARATOR.split(matched[1])
+        for item in _DAY_SEPARATOR.split(matched[1])
     ]
     return RecurringDays(" ".join(expand_ranges(f"0 0 * * {','.join(fields)}").split()[2:]))
 
@@ -177,7 +197,17 @@ def _month_number(match: re.Match[str]) -> int:
 
 
 def _read_month_day(match: re.Match[str], today: date) -> Days:
-    return RecurringDays(f"{int(match['day'])} * *")
+    days = sorted({int(day) for day in re.findall(r"\d+", match["days"])})
+    return RecurringDays(f"{','.join(map(str, days))} * *")
+
+
+def _read_weekday_of_month(match: re.Match[str], today: date) -> Days:
+    """Return the days of `first monday of the month`."""
+    number = WEEKDAY_NAMES.index(match["weekday"][:3])
+    places = ("", "1st", "second", "2nd", "third", "3rd", "fourth", "4th")
+    return RecurringDays(
+        f"* * {number}L" if match["which"] == "last" else f"* * {number}#{places.index(match['which']) // 2 + 1}"
+    )
 
 
 def _read_year_day(match: re.Match[str], today: date) -> Days:
@@ -188,8 +218,10 @@ _YEAR = r"(?:,? (?P<year>\d{4}))?"
 _DATES: tuple[tuple[str, Callable[[re.Match[str], date], Days | None]], ...] = (
     (r"", lambda _, today: SingleDay(today, later=1)),
     (r"today|tomorrow|day after tomorrow|in (?P<ahead>\d{1,3}) days?", _read_day_ahead),
-    (rf"(?:monthly|{_EVERY} month) on {_DAY}", _read_month_day),
-    (rf"(?:{_EVERY} )?{_DAY} {_OF_MONTH}", _read_month_day),
+    (rf"(?:monthly|{_EVERY} month) on {_MONTH_DAYS}", _read_month_day),
+    (rf"(?:{_EVERY} )?{_MONTH_DAYS} {_OF_MONTH}", _read_month_day),
+    (rf"(?:monthly|{_EVERY} month) on the {_WEEKDAY_OF_MONTH}", _read_weekday_of_month),
+    (rf"(?:{_EVERY} )?{_WEEKDAY_OF_MONTH} (?:of|in) (?:{_EVERY}|the|a) month", _read_weekday_of_month),
     (rf"(?:monthly|{_EVERY} month) on the last day|last {_OF_MONTH}", lambda *_: RecurringDays("L * *")),
     (rf"{_YEARLY} {_MONTH} {_DAY}", _read_year_day),
     (rf"{_YEARLY} {_DAY} (?:of )?{_MONTH}", _read_year_day),

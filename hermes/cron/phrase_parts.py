@@ -39,6 +39,8 @@ class SingleDay(Struct, frozen=True):
 
 
 Days = RecurringDays | SingleDay
+_LATEST_NIGHT_HOUR = 4
+"""The last hour that a night has behind its midnight: `tonight at 1` is on the next day."""
 DAILY = RecurringDays("* * *")
 WORKDAYS = RecurringDays("* * 1-5")
 WEEKENDS = RecurringDays("* * 0,6")
@@ -74,22 +76,42 @@ def join_days_and_times(reading: PhraseReading, here: datetime, text: str) -> st
     times = [_resolve_time(one, text) for one in reading.times]
     days = reading.days
     if isinstance(days, RecurringDays):
-        minutes = {one.minute for one in times}
-        if len(minutes) > 1:
-            raise UsageError(
-                N_("{text!r} has times with different minutes; make a job for each.", text=text[:80]), EXAMPLES
-            )
-        hours = ",".join(str(hour) for hour in sorted({one.hour for one in times}))
-        return f"{minutes.pop()} {hours} {days.fields}"
+        return _write_fields(days, times, reading, text)
+    return _find_moment(days, times, reading, here, text)
+
+
+def _write_fields(days: RecurringDays, times: Sequence[time], reading: PhraseReading, text: str) -> str:
+    minutes = {one.minute for one in times}
+    if len(minutes) > 1:
+        raise UsageError(
+            N_("{text!r} has times with different minutes; make a job for each.", text=text[:80]), EXAMPLES
+        )
+    if days != DAILY and any(map(_is_after_midnight, reading.times, times)):
+        raise UsageError(
+            N_("{text!r} is after midnight; name the day of that morning: `saturday at 1am`.", text=text[:80]),
+            EXAMPLES,
+        )
+    hours = ",".join(str(hour) for hour in sorted({one.hour for one in times}))
+    return f"{minutes.pop()} {hours} {days.fields}"
+
+
+def _find_moment(days: SingleDay, times: Sequence[time], reading: PhraseReading, here: datetime, text: str) -> datetime:
     if len(times) > 1:
         raise UsageError(N_("{text!r} has several times for one day; make a job for each.", text=text[:80]), EXAMPLES)
     clock = times[0].replace(tzinfo=here.tzinfo)
-    moment = datetime.combine(days.day, clock)
+    is_this_night = days.day == here.date() and here.hour <= _LATEST_NIGHT_HOUR
+    ahead = timedelta(days=_is_after_midnight(reading.times[0], times[0]) and not is_this_night)
+    moment = datetime.combine(days.day + ahead, clock)
     if moment <= here and days.later:
         moment = datetime.combine(days.day + timedelta(days=days.later), clock)
     if moment <= here:
         raise UsageError(N_("{text!r} has passed already.", text=text[:80]), EXAMPLES)
     return moment
+
+
+def _is_after_midnight(words: ClockWords, clock: time) -> bool:
+    """Return whether a time of a night is on the day behind the one that the night is named for."""
+    return words.part in ("evening", "night") and clock.hour <= _LATEST_NIGHT_HOUR
 
 
 def _resolve_time(words: ClockWords, text: str) -> time:
@@ -100,7 +122,7 @@ def _resolve_time(words: ClockWords, text: str) -> time:
 
 
 def _resolve_hour(words: ClockWords) -> int | None:
-    """Return the hour on the clock of 24; None where it cannot be, or nobody can tell (`12 in the night`)."""
+    """Return the hour on the clock of 24; None where it cannot be."""
     hour = words.hour
     if words.half:
         return hour % 12 + 12 * (words.half == "p") if 1 <= hour <= 12 else None
@@ -112,7 +134,7 @@ def _resolve_hour(words: ClockWords) -> int | None:
         case "early":
             return hour % 12 if hour <= 12 else None
         case "evening" | "night":
-            return None if hour == 12 else hour + 12 if 5 <= hour < 12 else hour
+            return 0 if hour == 12 else hour + 12 if _LATEST_NIGHT_HOUR < hour < 12 else hour
     return hour
 
 

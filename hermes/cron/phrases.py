@@ -9,6 +9,7 @@ from datetime import datetime
 
 from hermes.core.errors import UsageError
 from hermes.cron.chinese_phrases import (
+    TRADITIONAL,
     is_chinese,
     read_chinese_delay,
     read_chinese_interval,
@@ -61,4 +62,6 @@ def read_interval(text: str) -> int | None:
 
 def _normalize_words(text: str) -> str:
     """Return the text in small letters of one width, with digits and single blanks, and without a mark at its end."""
-    return write_digits(" ".join(unicodedata.normalize("NFKC", text).lower().split()).rstrip(".。!"))
+    return write_digits(
+        " ".join(unicodedata.normalize("NFKC", text).lower().split()).rstrip(".。!").translate(TRADITIONAL)
+    )

@@ -42,7 +42,8 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?")
 _MAX_CLOCK_CHANGE = timedelta(hours=3)
 """No zone moves its clock by more than this, and none twice within as long."""
 _LOOK_AHEAD = timedelta(hours=12)
-_FIELD = re.compile(r"[\d*]")
+_FIELDS = re.compile(r"[\d*][\d*,/-]* [\d*,/-]+ [\d*?,/LWlw-]+(?: \S+){2,3}$")
+"""Five or six fields of cron: the first three have no words, so that `24 dec at 6 pm` is none."""
 
 
 class Schedule:
@@ -66,7 +67,7 @@ class Schedule:
             return _OnceSchedule(words, round(now) + _parse_length(words, least=1))
         if _ISO.fullmatch(words):
             return _OnceSchedule(words, _parse_moment(words, where))
-        if words.startswith("@") or (len(words.split()) in (5, 6) and _FIELD.match(words)):
+        if words.startswith("@") or _FIELDS.match(words):
             return _WallClockSchedule(words, where, zone, _parse_fields(words))
         return _parse_words(words, where, zone, now)
 
@@ -141,7 +142,7 @@ class _WallClockSchedule(Schedule):
         return self._find_near_change(instant, wall)
 
     def describe(self) -> str:
-        if not _FIELD.match(self.text) and not self.text.startswith("@"):
+        if not _FIELDS.match(self.text) and not self.text.startswith("@"):
             return tr("{when} ({zone})", when=self.text, zone=self._name)
         from cronsim.explain import Expression
 

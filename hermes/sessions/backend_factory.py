@@ -56,12 +56,12 @@ class BackendFactory:
         if terminal.backend in PLANNED_BACKENDS:
             raise ConfigError(
                 N_("The terminal back end {backend} comes later.", backend=terminal.backend),
-                N_("Set terminal.backend to one of: {BACKENDS}.", BACKENDS=", ".join(BACKENDS)),
+                self._advise(N_("Set terminal.backend to one of: {BACKENDS}.", BACKENDS=", ".join(BACKENDS))),
             )
         if terminal.backend not in BACKENDS:
             raise ConfigError(
                 N_("There is no terminal back end {backend}.", backend=repr(terminal.backend)),
-                N_("Set terminal.backend to one of: {BACKENDS}.", BACKENDS=", ".join(BACKENDS)),
+                self._advise(N_("Set terminal.backend to one of: {BACKENDS}.", BACKENDS=", ".join(BACKENDS))),
             )
         if terminal.backend == "ssh":
             return BackendHandle.from_backend(self._create_ssh(places, lock)), ""
@@ -104,13 +104,20 @@ class BackendFactory:
         )
         return SshBackend(self._environ, place, places, held_handles=(lock,), supervisors=self._get_supervisors())
 
+    def _advise(self, advice: str) -> str:
+        """Return the advice, and where the kind of back end comes from when no file says so."""
+        named = self._environ.get("TERMINAL_ENV", "").strip()
+        if named != self._settings.terminal.backend:
+            return advice
+        return N_("{advice} The variable TERMINAL_ENV={named} goes before the file.", advice=advice, named=named)
+
     def _create_docker(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.execution.docker import DockerBackend, DockerOptions
 
         given = self._settings.terminal.docker
         if not given.image:
             raise ConfigError(
-                "Commands are to run in a container, and no image is named.", "Set terminal.docker.image."
+                "Commands are to run in a container, and no image is named.", self._advise("Set terminal.docker.image.")
             )
         network = {"False": "off", "True": "on"}.get(str(given.network), str(given.network))
         if network not in ("off", "on"):

@@ -281,9 +281,11 @@ def _select_tools(
     toolbox.servers = servers
     _apply_toolset_limit(toolbox, registry, options.toolset_limit, has_servers=bool(servers))
     if asked and not toolbox.size and not options.person:
-        left = "is left" if registry.select_tools(ours).size else "exists in this version"
+        known, sets = bool(registry.select_tools(ours).size), ", ".join(asked)
         raise ConfigError(
-            N_("No tool of the set(s) {named} {left}.", named=", ".join(asked), left=left),
+            N_("No tool of the set(s) {named} is left.", named=sets)
+            if known
+            else N_("No tool of the set(s) {named} exists in this version.", named=sets),
             registry.describe_toolsets(),
         )
     absent = filter(toolsets.ABSENT_TOOLSETS.__contains__, named)

@@ -277,13 +277,15 @@ class ToolRegistry:
     def describe_toolsets(self) -> str:
         """Return a sentence that lists the toolsets, those of the platforms left out."""
         names = sorted({*self.load_toolsets()})
-        return f"Sets are: {', '.join(name for name in names if not name.startswith(('hermes-', 'tools')))}."
+        shown = ", ".join(name for name in names if not name.startswith(("hermes-", "tools")))
+        return N_("Sets are: {names}.", names=shown)
 
     def _suggest_toolset(self, name: str) -> str:
         import difflib
 
         near = difflib.get_close_matches(name, self.load_toolsets(), n=1)
-        return (f"Did you mean {near[0]!r}? " if near else "") + self.describe_toolsets()
+        sets = self.describe_toolsets()
+        return N_("Did you mean {name}? {sets}", name=repr(near[0]), sets=sets) if near else sets
 
     def _find_module(self, name: str) -> str | None:
         """Return the built-in file that holds a tool: of that name, else the longest that the name begins with."""

@@ -70,6 +70,14 @@ async def test_a_preview_changes_nothing_and_asks_nobody() -> None:
         check_prefixes(here.server.requests)
 
 
+async def test_a_preview_says_where_compressing_would_do_nothing() -> None:
+    async with chat(ScriptedModel(lambda _: Say("ok"))) as here:
+        for word in ("one", "two", "three"):
+            await here.say(word)
+        assert "nothing would be done" in await here.desk.type_line("/compress here 1 --preview")
+        assert not any(isinstance(one, EpochBegan) for one in here.events)
+
+
 async def test_where_nothing_is_older_nothing_changes_and_a_line_says_so() -> None:
     async with chat(ScriptedModel(answer)) as here:
         await talk(here, 1)

@@ -31,3 +31,9 @@ async def test_what_it_does_not_know_it_says(line: str, error: type[Exception]) 
     async with chat([]) as here:
         with pytest.raises(error):
             await here.desk.type_line(line)
+
+
+async def test_what_comes_once_is_told_from_what_comes_again() -> None:
+    async with chat([]) as here:
+        assert "  once: " in await here.desk.type_line('/cron add "monday at 9" tea')
+        assert "  next: " in await here.desk.type_line('/cron add "mondays at 9" coffee')

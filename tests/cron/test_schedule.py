@@ -158,6 +158,29 @@ THURSDAY = datetime(2026, 11, 26, 10, 30, tzinfo=ZoneInfo("Europe/Berlin")).time
         (("last day of the month at 18:00", "每月最后一天18点", "每月底18点"), "0 18 L * *"),
         (("every may 1 at 9", "every year on the 1st of may at 9am", "每年5月1日9点"), "0 9 1 5 *"),
         (("daily at midnight", "@daily", "every day at 12am", "每天零点"), "0 0 * * *"),
+        (("every night at 12", "every day at 12 at night", "每晚12点", "每天半夜12点"), "0 0 * * *"),
+        (
+            ("monday mornings at 9", "weekly on monday at 9", "every week on monday at 9", "on monday mornings at 9"),
+            "0 9 * * 1",
+        ),
+        (("mornings at 8", "in the mornings at 8", "8 in the morning every day"), "0 8 * * *"),
+        (("monday and friday evenings at 7", "mon/fri at 7pm", "mon & fri at 19:00"), "0 19 * * 1,5"),
+        (("周一至周五9点", "每週一到週五早上9點"), "0 9 * * 1-5"),
+        (("周二、四9点", "周二和周四9点"), "0 9 * * 2,4"),
+        (("周六日10点", "weekends at 10"), "0 10 * * 6,0"),
+        (("每天早晚8点", "每天早上8点和晚上8点"), "0 8,20 * * *"),
+        (
+            (
+                "1st and 15th of every month at 9",
+                "the first and 15th of the month at 9",
+                "every month on the 1st and 15th at 9",
+                "每月1号和15号9点",
+            ),
+            "0 9 1,15 * *",
+        ),
+        (("15th of each month 9:00",), "0 9 15 * *"),
+        (("first monday of the month at 9", "monthly on the first monday at 9", "每月第一个周一9点"), "0 9 * * 1#1"),
+        (("last friday of every month at 5pm", "每月最后一个周五下午5点"), "0 17 * * 5L"),
         (("0 22-2 * * *",), "0 22,23,0,1,2 * * *"),
         (("0 0 1 NOV-FEB *",), "0 0 1 11,12,1,2 *"),
         (("0 22-4/2 * * *",), "0 22,0,2,4 * * *"),
@@ -193,6 +216,14 @@ def test_words_mean_what_fields_do(texts: tuple[str, ...], fields: str) -> None:
             "2026-11-26T12:00",
         ),
         (("in two weeks", "两周后"), "2026-12-10T10:30"),
+        (("tonight at midnight", "tonight at 12", "今晚12点"), "2026-11-27T00:00"),
+        (("tonight at 1", "今晚1点"), "2026-11-27T01:00"),
+        (("tomorrow night at 1", "friday night at 1am", "明晚1点"), "2026-11-28T01:00"),
+        (("24 dec at 6 pm", "24 december at 18:00"), "2026-12-24T18:00"),
+        (("in fifteen minutes", "15 minutes later", "after 15 minutes", "一刻钟后"), "2026-11-26T10:45"),
+        (("in twenty-five minutes", "二十五分钟后"), "2026-11-26T10:55"),
+        (("1 hour 30 minutes from now", "1 hour 30 minutes later"), "2026-11-26T12:00"),
+        (("1個小時後", "in one hour"), "2026-11-26T11:30"),
     ],
 )
 def test_words_that_mean_one_moment(texts: tuple[str, ...], moment: str) -> None:
@@ -204,7 +235,15 @@ def test_words_that_mean_one_moment(texts: tuple[str, ...], moment: str) -> None
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("every half hour", 1_800), ("every two hours", 7_200), ("每2小时", 7_200), ("每隔30分钟", 1_800)],
+    [
+        ("every half hour", 1_800),
+        ("hourly", 3_600),
+        ("each 2 hours", 7_200),
+        ("every forty-five minutes", 2_700),
+        ("every two hours", 7_200),
+        ("每2小时", 7_200),
+        ("每隔30分钟", 1_800),
+    ],
 )
 def test_words_that_mean_an_interval(text: str, seconds: int) -> None:
     schedule = Schedule.parse(text, "UTC", NOW)
@@ -220,7 +259,11 @@ def test_words_that_mean_an_interval(text: str, seconds: int) -> None:
         ("today at 9", "passed"),
         ("every day at 25", "does not exist"),
         ("every day at 13pm", "does not exist"),
-        ("every day at 12 at night", "does not exist"),
+        ("every friday night at 1", "after midnight"),
+        ("每周五晚上12点", "after midnight"),
+        ("every second monday at 9", "no schedule"),
+        ("每小时30分", "no schedule"),
+        ("40th of every month at 9", "day-of-month"),
         ("每天二十五点", "does not exist"),
         ("every day at 8:00 and 20:30", "make a job for each"),
         ("tomorrow at 8 and 9", "make a job for each"),
@@ -237,6 +280,11 @@ def test_words_that_mean_nothing_are_refused_with_three_forms_that_work(text: st
     forms = re.findall("`([^`]+)`", refused.value.hint)
     assert why in refused.value.message and len(forms) == 3
     assert all(Schedule.parse(form, "Europe/Berlin", THURSDAY).next_after(THURSDAY) for form in forms)
+
+
+def test_after_midnight_the_night_is_the_one_that_goes_on() -> None:
+    now = datetime(2026, 11, 27, 0, 30, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+    assert Schedule.parse("tonight at 1", "Europe/Berlin", now).next_after(now) == now + 1_800
 
 
 def test_a_phrase_means_the_same_after_it_was_stored() -> None:

@@ -210,3 +210,11 @@ async def test_a_tool_set_without_tools_among_others_is_told() -> None:
         assert (done.code, done.stdout) == (0, "ok\n")
         assert done.stderr == "hermes: The tool set tts holds no tools in this version.\n"
         assert len(server.requests[0].tools) == 4
+
+
+async def test_a_refused_tool_set_is_told_in_whole_chinese_sentences() -> None:
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url) as home:
+            home.more["HERMES_LANGUAGE"] = "zh"
+            done = await run_hermes(home, "-z", "x", "-t", "browser")
+    assert done.stderr.startswith("hermes: 工具集 browser 在这个版本中没有工具。工具集有：clarify, coding, ")

@@ -270,12 +270,25 @@ async def test_variables_that_stand_for_settings_go_before_the_file_and_are_said
             assert server.requests[0].json["model"] == "other-model"
 
 
+async def test_a_broken_file_is_refused_with_two_ways_on_that_work() -> None:
+    async with ScriptedServer([Say("Done.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.hermes / "config.yaml").write_text("model: [oops\n")
+            done = await hermes(home, "-z", "Hello.")
+            assert done.code == 78 and "`hermes config edit`" in done.stderr and "`--ignore-user-config`" in done.stderr
+            given = ("--base-url", server.url, "--model", "m")
+            assert (await hermes(home, "--ignore-user-config", "-z", "Hello.", *given)).stdout == "Done.\n"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
         ("TERMINAL_ENV", "modal", "modal comes later"),
         ("TERMINAL_ENV", "vm", "no terminal back end"),
+        ("TERMINAL_ENV", "vm", "The variable TERMINAL_ENV=vm goes before the file."),
+        ("TERMINAL_ENV", "docker", "The variable TERMINAL_ENV=docker goes before the file."),
         ("TERMINAL_TIMEOUT", "soon", "TERMINAL_TIMEOUT=soon cannot be used"),
+        ("TERMINAL_TIMEOUT", "soon", "Change the variable TERMINAL_TIMEOUT, or unset it."),
         ("HERMES_MAX_ITERATIONS", "0", "HERMES_MAX_ITERATIONS=0 cannot be used"),
         ("HERMES_INFERENCE_PROVIDER", "openruter", "openruter"),
     ],

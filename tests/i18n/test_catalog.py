@@ -2,6 +2,8 @@
 
 import gc
 import importlib.util
+import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+CATALOGUE = Path(__file__).resolve().parents[2] / "hermes" / "i18n" / "words" / "zh"
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "words.py"
 
 
@@ -31,6 +34,19 @@ def test_the_catalogue_is_complete_and_nothing_is_said_past_it(words: ModuleType
         gc.enable()
     assert len(found.texts) > 2_000
     assert words.problems(found) == []
+
+
+def test_a_translation_names_the_same_options_and_brackets() -> None:
+    told = {
+        english: chinese
+        for file in CATALOGUE.glob("*.json")
+        for english, chinese in json.loads(file.read_text()).items()
+    }
+    options = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+    for english, chinese in told.items():
+        assert set(options.findall(english)) == set(options.findall(chinese)), english
+        if english.startswith("["):
+            assert english.count("[") == chinese.count("["), english
 
 
 def test_the_scan_sees_what_is_wrong(words: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

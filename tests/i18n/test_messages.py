@@ -165,4 +165,4 @@ def test_a_title_in_the_middle_of_a_sentence_has_a_small_article() -> None:
     assert localize_inside(here) == "the server at 127.0.0.1:8000"
     assert localize_inside("Theta Labs") == "Theta Labs" and localize_inside("OpenRouter") == "OpenRouter"
     set_language(CHINESE)
-    assert localize_inside(here) == "127.0.0.1:8000 处的服务器"
+    assert localize_inside(here) == "服务器 127.0.0.1:8000"

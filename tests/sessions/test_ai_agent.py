@@ -1,6 +1,7 @@
 """`AIAgent`, the synchronous face: options, results, callbacks, interrupts, histories."""
 
 import asyncio
+import gc
 import inspect
 import json
 import threading
@@ -191,3 +192,24 @@ def test_a_list_of_keys_is_a_pool(home: TempHome) -> None:
         AIAgent(credential_pool="one")
     with pytest.raises(HermesError, match="api_key"):
         AIAgent(credential_pool=[{"key": "one"}])
+
+
+def test_an_agent_that_is_dropped_ends_its_threads(home: TempHome, capfd: pytest.CaptureFixture[str]) -> None:
+    before = set(threading.enumerate())
+    with Served([Say("x")]) as server:
+        served = set(threading.enumerate())
+        assert make_agent(server, home).chat("one") == "x"
+        gc.collect()
+        for left in set(threading.enumerate()) - served:
+            left.join(10)
+            assert not left.is_alive()
+    assert set(threading.enumerate()) <= before
+    assert "Task was destroyed" not in capfd.readouterr().err
+
+
+def test_arguments_of_a_turn_are_checked_before_it_begins(home: TempHome) -> None:
+    with Served([]) as server, make_agent(server, home) as made:
+        for given in ({"system_message": 3}, {"stream_callback": "print"}):
+            with pytest.raises(HermesError, match="must be"):
+                made.run_conversation("x", **given)  # type: ignore[arg-type]
+        assert server.requests == []

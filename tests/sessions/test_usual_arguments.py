@@ -296,3 +296,54 @@ def test_callbacks_hear_arguments_results_words_between_and_notices(home: TempHo
     assert ("tool_start", "a", "weigh", arguments) in heard and ("interim_assistant", "first I count") in heard
     assert any(one[:4] == ("tool_complete", "a", "weigh", arguments) and "12" in one[4] for one in heard)  # type: ignore[index]
     assert any(one[:2] == ("notice", "warning") and "AGENTS.md is not used" in one[2] for one in heard)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"allow": "ls *"}, "allow cannot be used"),
+        ({"enabled_toolsets": "web"}, "enabled_toolsets cannot be used"),
+        ({"disabled_toolsets": "web"}, "disabled_toolsets cannot be used"),
+        ({"temperature": "hot"}, "temperature cannot be used"),
+        ({"max_tokens": -1}, "max_tokens cannot be used"),
+        ({"context_length": "big"}, "context_length cannot be used"),
+        ({"ephemeral_system_prompt": 3}, "ephemeral_system_prompt cannot be used"),
+        ({"service_tier": 3}, "service_tier cannot be used"),
+        ({"provider_sort": "fastest"}, "provider_sort cannot be used"),
+        ({"provider_data_collection": "maybe"}, "provider_data_collection cannot be used"),
+        ({"skip_memory": "yes"}, "skip_memory cannot be used"),
+        ({"api_key": 42}, "api_key cannot be used"),
+        ({"fallback_model": 42}, "fallback_model cannot be used"),
+        ({"credential_pool": 42}, "credential_pool must be a list"),
+        ({"cwd": "/nowhere/at/all"}, "not a folder"),
+        ({"step_callback": "print"}, "step_callback must be a function"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_before_anything_opens(
+    home: TempHome, given: dict[str, object], why: str
+) -> None:
+    with Served([]) as server, pytest.raises(UsageError, match=why):
+        make_agent(server, home, **given)
+    assert list(home.hermes.iterdir()) == []
+
+
+def test_an_async_callback_is_refused_since_nobody_would_wait_for_it(home: TempHome) -> None:
+    async def show(text: str) -> None:
+        raise AssertionError(text)
+
+    with Served([]) as server, pytest.raises(UsageError, match="async"):
+        make_agent(server, home, stream_delta_callback=show)
+
+
+def test_texts_may_be_none_lists_tuples_and_the_folder_a_path(home: TempHome) -> None:
+    usual = {"ephemeral_system_prompt": None, "session_id": None, "provider": "custom", "allow": ("ls *",)}
+    usual |= {"enabled_toolsets": {"file"}, "temperature": 1, "max_tokens": 100, "cwd": Path(home.cwd)}
+    with Served([Say("x")]) as server, make_agent(server, home, **usual) as agent:
+        assert agent.chat("hi") == "x"
+
+
+def test_an_empty_message_is_refused_and_no_model_is_asked(home: TempHome) -> None:
+    with Served([]) as server, make_agent(server, home) as agent:
+        with pytest.raises(UsageError, match="empty"):
+            agent.chat("  ")
+        assert server.requests == []

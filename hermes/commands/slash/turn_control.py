@@ -141,11 +141,13 @@ def parse_compress_wish(text: str) -> tuple[CompactionWish, bool]:
     if found is None or (found["focus"] is not None and not found["topic"]):
         raise UsageError(
             N_("/compress takes `here N`, `focus TOPIC`, `--preview`, `--undo`, or nothing."),
-            N_("/compress here 2 focus the login page"),
+            N_("For instance: `/compress here 2 focus the login page`."),
         )
     turns = None if found["here"] is None else int(found["turns"] or 1)
     if turns == 0:
-        raise UsageError(N_("/compress here takes a number of turns from 1 on."), N_("/compress here 2"))
+        raise UsageError(
+            N_("/compress here takes a number of turns from 1 on."), N_("For instance: `/compress here 2`.")
+        )
     topic = " ".join((found["topic"] or "").split())
     return CompactionWish(kept_turns=turns, topic=topic), "--preview" in text.split()
 
@@ -161,6 +163,9 @@ async def _preview_compression(call: CommandCall, wish: CompactionWish) -> None:
         return
     if isinstance(found, NoCompaction):
         call.context.tell(localize(found.reason))
+        return
+    if found.after >= found.before:
+        call.context.tell(tr("This would not make it shorter, so nothing would be done."))
         return
     sizes = {"before": f"{found.before:,}", "after": f"{found.after:,}"}
     if found.cleared:

@@ -28,6 +28,12 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import history_for_prompt
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.python_library.argument_types import (
+    EMPTY_WHEN_NONE,
+    check_argument_types,
+    check_callbacks,
+    find_working_folder,
+)
 from hermes.sessions.python_library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
 from hermes.sessions.python_library.credential_pool import PoolEntry, parse_credential_pool
 from hermes.sessions.python_library.function_tools import TOOLSET, ProgramTool, make_tools
@@ -131,7 +137,7 @@ class AIAgent(Callbacks, UsualArguments):
     """
     save_trajectories: bool = False
     """Whether every turn is also written as JSON to `trajectories/` in the home."""
-    cwd: str = ""
+    cwd: str | os.PathLike[str] = ""
     """The working folder; empty means that of the process."""
 
     def __post_init__(self) -> None:
@@ -182,6 +188,11 @@ class AIAgent(Callbacks, UsualArguments):
         """
         if not isinstance(user_message, str):
             raise UsageError("user_message must be text.")
+        if not user_message.strip():
+            raise UsageError("user_message is empty.")
+        if not isinstance(system_message, str | None):
+            raise UsageError("system_message must be text.")
+        check_callbacks({"stream_callback": stream_callback})
         for name, value in others.items():
             if asks_for_something(value):
                 raise UsageError(N_("run_conversation takes no {name}.", name=name), "docs/library.md lists them.")
@@ -242,9 +253,15 @@ class AIAgent(Callbacks, UsualArguments):
             asyncio.run_coroutine_threadsafe(self._close_app(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
-            loop.close()
             self._loop = self._thread = None
             atexit.unregister(self._at_exit)
+
+    def __del__(self) -> None:
+        """Close an agent that a program has dropped, without waiting for it."""
+        loop: asyncio.AbstractEventLoop | None = getattr(self, "_loop", None)  # none where an argument was refused
+        if loop is not None and loop.is_running():
+            atexit.unregister(self._at_exit)
+            asyncio.run_coroutine_threadsafe(_close_dropped(self._app, loop), loop)
 
     def __enter__(self) -> "AIAgent":
         return self
@@ -329,12 +346,16 @@ class AIAgent(Callbacks, UsualArguments):
     def _build_options(self) -> SessionOptions:
         """Build the options of the App. Raises UsageError for an argument that cannot be used."""
         shared = set(SessionOptions.__struct_fields__) & {spec.name for spec in fields(self)}
-        given = {name: getattr(self, name) for name in shared}
+        arguments = {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        check_argument_types(arguments)
+        check_callbacks({spec.name: arguments[spec.name] for spec in fields(Callbacks)})
+        given = {name: arguments[name] for name in shared}
+        given |= {name: arguments[name] or "" for name in shared.intersection(EMPTY_WHEN_NONE)}
         pool = parse_credential_pool(self.credential_pool)
         effort, reasoning_tokens = parse_reasoning(self.reasoning_config)
         tools = make_tools(self.tools)
-        enabled = tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None
-        cwd = self.cwd or os.getcwd()
+        enabled = None if self.enabled_toolsets is None else (*self.enabled_toolsets, *([TOOLSET] if tools else []))
+        cwd = find_working_folder(self.cwd)
         given |= {
             "max_turns": _check_number("max_iterations", self.max_iterations, least=1),
             "tool_delay": _check_number("tool_delay", self.tool_delay, least=0),
@@ -349,7 +370,7 @@ class AIAgent(Callbacks, UsualArguments):
             "allow": tuple(self.allow),
             "credential_pool": pool.more_keys,
             "key_organisations": pool.organisations,
-            "enabled_toolsets": (*enabled, TOOLSET) if enabled is not None and tools else enabled,
+            "enabled_toolsets": enabled,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
             "fallback_models": parse_fallback_models(self.fallback_model),
             "prefill_messages": tuple(history_for_prompt(self.prefill_messages or ())),
@@ -368,7 +389,7 @@ class AIAgent(Callbacks, UsualArguments):
                 self._loop = asyncio.new_event_loop()
                 self._at_exit = partial(_close_at_exit, weakref.ref(self))
                 atexit.register(self._at_exit)
-                self._thread = threading.Thread(target=self._loop.run_forever, name="hermes", daemon=True)
+                self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="hermes", daemon=True)
                 self._thread.start()
             loop = self._loop
         future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, loop)
@@ -401,6 +422,22 @@ def _check_number(name: str, value: N | None, *, least: int) -> N | None:
     raise UsageError(
         N_("{name} must be a number from {least} on, not {value}.", name=name, least=least, value=repr(value)[:40])
     )
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+async def _close_dropped(app: App | None, loop: asyncio.AbstractEventLoop) -> None:
+    """Close what an agent had open that nobody holds any more, and end its loop."""
+    try:
+        if app is not None:
+            await app.__aexit__(None, None, None)
+    finally:
+        loop.stop()
 
 
 def _close_at_exit(agent: "weakref.ref[AIAgent]") -> None:

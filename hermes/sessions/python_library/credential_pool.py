@@ -1,6 +1,6 @@
 """Reads a program's `credential_pool`: keys, or mappings that also name the organisation that pays for a key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hermes.core.errors import UsageError
 from hermes.core.secret import KeyHolder
@@ -20,7 +20,7 @@ def parse_credential_pool(pool: Sequence[PoolEntry] | None) -> CredentialPool:
     """Parse a pool. Raises UsageError, never with a key in it."""
     if pool is None:
         return CredentialPool()
-    if isinstance(pool, str | Mapping):
+    if isinstance(pool, str | Mapping) or not isinstance(pool, Iterable):
         raise UsageError("credential_pool must be a list of keys.")
     entries = [_parse_entry(entry) for entry in pool]
     return CredentialPool(tuple(key for key, _ in entries), tuple(name for _, name in entries))

@@ -129,7 +129,7 @@ def parse_fallback_models(
     """Parse the fallback models that a program names. Raises UsageError for what names none."""
     if not given:
         return ()
-    named: list[object] = [given] if isinstance(given, str | Mapping) else list(given)
+    named: list[object] = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     named = [{"model": one} if isinstance(one, str) else one for one in named]
     try:
         return msgspec.convert(named, tuple[ModelReference, ...])
