@@ -66,7 +66,7 @@ def build_chat_parser(program: str) -> CommandParser:
         "--share-home", action="store_true", help="agree that this home is shared with another program"
     )
     root_parser.add_argument(
-        "--ignore-user-config", action="store_true", help="use the defaults in place of config.yaml; keys of .env stay"
+        "--ignore-user-config", action="store_true", help="use no more of config.yaml than the model that it names"
     )
     root_parser.add_argument(
         "--ignore-rules", action="store_true", help="leave out context files (AGENTS.md), SOUL.md and memory"

@@ -71,15 +71,33 @@ class _CachedDocument(msgspec.Struct):
 
 
 def load_settings(home: HermesHome, *, ignored: bool = False) -> LoadedSettings:
-    """Return the settings of this home; defaults where there is no file, and with `ignored` whatever it holds.
+    """Return the settings of this home; defaults where there is no file. With `ignored` the file only says which model
+    answers, if it can be read.
 
     Variables that stand for settings go before the file. Raises ConfigError that names the file and line, or the
     variable.
     """
-    document = {} if ignored else read_document(home)
+    document = _read_model_alone(home) if ignored else read_document(home)
     loaded = settings_from_document(document, home.config_file)
     variables = select_setting_variables(merge_dotenv(home.setting_variables, home.env_file))
     return _apply_variables(document, variables, home.config_file) if variables else loaded
+
+
+_CHOSEN_MODEL = ("default", "provider", "base_url", "api_key", "api_mode", "context_length", "ca_bundle")
+"""The settings of `model` that say which one it is."""
+
+
+def _read_model_alone(home: HermesHome) -> dict[str, object]:
+    """Return a document with the model that the file names, and nothing else; an empty one for a file with faults."""
+    try:
+        model = select_known_keys(read_document(home)).get("model")
+        if not isinstance(model, dict):
+            return {}
+        document: dict[str, object] = {"model": {key: model[key] for key in _CHOSEN_MODEL if key in model}}
+        settings_from_document(document, home.config_file)
+    except ConfigError:
+        return {}
+    return document
 
 
 def _apply_variables(document: dict[str, object], variables: Mapping[str, str], file: Path) -> LoadedSettings:

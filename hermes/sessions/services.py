@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 
 _IGNORED = N_("config.yaml is not read, so the rules and caps in it do not hold.")
+_MODEL_ALONE = N_("Of config.yaml only the model is used: the rules and caps in it do not hold.")
 
 
 class Services:
@@ -62,7 +63,9 @@ class Services:
         self.clock = clock
         self.settings = loaded.settings
         self._unused_keys = loaded.unused
-        self.notices: list[str] = [*loaded.warnings, *((_IGNORED,) if options.ignore_config else ())]
+        named = loaded.settings.model.default or loaded.settings.model.provider or loaded.settings.model.base_url
+        ignored = (_MODEL_ALONE if named else _IGNORED,) if options.ignore_config else ()
+        self.notices: list[str] = [*loaded.warnings, *ignored]
         """Lines for the user that were learned while opening, and while opening sessions."""
         self.environ = merge_dotenv(process_environ, home.env_file)
         self.redactor = (

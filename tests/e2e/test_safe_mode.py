@@ -58,6 +58,16 @@ async def test_what_each_option_leaves_out() -> None:
             assert b"session_search" not in server.requests[-1].body
 
 
+async def test_a_safe_start_asks_the_model_that_is_set_up() -> None:
+    async with ScriptedServer(ScriptedModel(lambda _: Say("fine"))) as server:
+        with TempHome.for_server(server.url, more_config={"toolsets": ["todo"]}) as home:
+            done = await run_hermes(home, "-z", "hi", "--safe-mode")
+            assert (done.code, done.stdout) == (0, "fine\n")
+            assert "Of config.yaml only the model is used" in done.stderr
+            assert server.requests[0].json["model"] == "mock-model"
+            assert "terminal" in server.requests[0].tool_names
+
+
 @NEEDED
 async def test_the_full_chat_starts_on_a_broken_config() -> None:
     async with ScriptedServer([Say("Hello from safety.")]) as server:
