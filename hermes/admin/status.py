@@ -198,7 +198,7 @@ async def _model_status(environ: Mapping[str, str], home: HermesHome, settings: 
     whole = merge_dotenv(environ, home.env_file)
     row: Plain = {"model": "", "provider": "", "base_url": "", "reached": None, "seconds": None, "wrong": ""}
     try:
-        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
+        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home, settings)
         if is_embedded(choice, whole):
             return row | {"model": "smollm2-135m-instruct", "provider": "local", "reached": True}
         endpoint = resolve_endpoint(choice, whole)

@@ -47,7 +47,7 @@ async def find_context_length(endpoint: Endpoint, transport: HttpTransport) -> i
     if not probe:
         return None
     length = _length_from_list(await _fetch_json(endpoint, transport, "GET", f"{base}/models"), endpoint.model)
-    if length is None and endpoint.record.name in ("custom", "lmstudio"):
+    if length is None and probe == "any":
         length = _length_from_props(await _fetch_json(endpoint, transport, "GET", f"{root}/props"))
         model = quote(endpoint.model, safe="/")
         length = length or _find_length(await _fetch_json(endpoint, transport, "GET", f"{root}/api/v0/models/{model}"))

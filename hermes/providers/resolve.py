@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -47,6 +48,20 @@ class ModelChoice(KeyHolder, frozen=True):
     """Whether earlier reasoning is sent back: `on`, `off` or a field of chat messages; empty: as the record says."""
     stored: tuple[str, ...] = ()
     """Providers that the home holds keys for, beside the environment's."""
+    named: "NamedProviderChooser | None" = None
+    """Chooses among the providers that the settings name; None where they name none."""
+    prefix_decides: bool = False
+    """Whether the model was named without a provider for this run, so that a named provider before it goes first."""
+
+
+class NamedProviderChooser(Protocol):
+    """Knows the providers that the settings name."""
+
+    def choose_provider(
+        self, choice: ModelChoice, environ: Mapping[str, str]
+    ) -> tuple[ModelChoice, ProviderRecord | None]:
+        """Return the provider that a choice means, or None, and the choice with what the settings say of it."""
+        ...
 
 
 def is_configured(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
@@ -62,7 +77,11 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
     begins with, if its key is there; else the first of `records.KEY_VARIABLES` with a key. The API format is the one
     that is named; else what the address says; else the provider's. Raises `ConfigError`, never with a key in it.
     """
-    found = _add_request_members(_choose_provider(choice, environ), choice.request_members)
+    named = None
+    if choice.named is not None:
+        choice, named = choice.named.choose_provider(choice, environ)
+    found = named or _choose_provider(choice, environ)
+    found = _add_request_members(found, choice.request_members)
     base_url = _resolve_base_url(choice, found, environ)
     if found.name == "custom":
         found = structs.replace(found, title=N_("The server at {format_host}", format_host=_format_host(base_url)))
@@ -77,6 +96,7 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
         wire=wire,
         context_length=choice.context_length or find_known_length(found, model),
         reasoning_replay=choice.reasoning_replay,
+        key_given=bool(choice.api_key),
         cache_ttl=choice.cache_ttl if matches_model(model, found.quirks.cache_marks) and wire != "responses" else "",
     )
 
@@ -189,7 +209,7 @@ def _resolve_base_url(choice: ModelChoice, found: ProviderRecord, environ: Mappi
 def _choose_wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> str:
     if choice.api_mode:
         return resolve_wire_name(choice.api_mode)
-    if choice.base_url or found.name == "custom":
+    if choice.base_url or not found.wire or found.name == "custom":
         host, path = _split_address(base_url)[0], urlsplit(base_url).path.rstrip("/")
         if host == "api.anthropic.com" or path.endswith("/anthropic"):
             return "anthropic_messages"
@@ -197,7 +217,7 @@ def _choose_wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> s
             return "responses"
         if found.wire == "responses" and HOSTS.get(host) != found.name:
             return "chat_completions"
-    return found.wire
+    return found.wire or "chat_completions"
 
 
 def _choose_replay(wanted: str, found: ProviderRecord) -> ProviderRecord:

@@ -16,7 +16,7 @@ from hermes.i18n.messages import N_
 from hermes.util.renamed import renamed_names
 
 
-class Quirks(Struct, frozen=True, kw_only=True):
+class Quirks(KeyHolder, frozen=True, kw_only=True):
     """How a vendor's wire differs from its family, as data. The defaults are the family's own ways."""
 
     reasoning_replay: bool = False
@@ -61,7 +61,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Models (by name, or by a prefix that ends in `*`) whose prompts are cached up to marks (`cache_control`).
     On the chat wire their texts are sent as lists of blocks, marked or not."""
     probe: str = ""
-    """How the server tells a context length: `models`, `props` (llama.cpp), `show` (Ollama), or empty: it does not."""
+    """How the server tells a context length: `models`, `props` (llama.cpp), `show` (Ollama), `any` (which
+    of them is tried out), or empty: it does not."""
 
 
 def matches_model(model: str, patterns: Iterable[str]) -> bool:
@@ -76,6 +77,7 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     title: str
     base_url: str
     wire: str = "chat_completions"
+    """The API format; empty where the address decides, as for providers that the settings name."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key, in order of preference; empty when no key is needed."""
     address_keys: tuple[str, ...] = ()
@@ -113,6 +115,8 @@ class Endpoint(KeyHolder, frozen=True, kw_only=True):
     api_key: str
     wire: str
     context_length: int | None = None
+    key_given: bool = False
+    """Whether the key was named together with the model, so that no other key of the provider replaces it."""
     cache_ttl: str = ""
     """How long marked prompts are kept: `5m` or `1h`; empty where no marks are sent."""
     reasoning_replay: str = ""

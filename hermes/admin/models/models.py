@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from hermes.admin.config import change_settings, locate_writable_home
 from hermes.admin.home_services import open_existing_store
+from hermes.config.auth_file import read_entries
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
@@ -29,9 +30,15 @@ from hermes.llm.context_length import find_context_length
 from hermes.llm.exchange import Meter, Unmetered, find_price
 from hermes.llm.lineage import Lineage
 from hermes.providers.records import KEY_VARIABLES, load_record
-from hermes.providers.resolve import ModelChoice, list_environment_keys, resolve_endpoint
+from hermes.providers.resolve import ModelChoice, find_known_length, list_environment_keys, resolve_endpoint
 from hermes.providers.wire import Endpoint, load_wire
-from hermes.sessions.model.credentials import Credentials, with_pool_key, with_stored_providers
+from hermes.sessions.model.credentials import (
+    Credentials,
+    list_named_providers,
+    load_known_record,
+    with_pool_key,
+    with_stored_providers,
+)
 from hermes.sessions.model.model_route import ModelConnection, choose_model, is_embedded, open_model
 from hermes.sessions.model.spending import ProcessBudget, configured_prices
 from hermes.sessions.options import SessionOptions
@@ -92,7 +99,7 @@ def find_keys(environ: Mapping[str, str]) -> list[FoundKey]:
     except OSError:
         dotenv = {}
     whole = merge_dotenv(environ, home.env_file)
-    stored = with_stored_providers(ModelChoice(), home).stored
+    stored = tuple(read_entries(home))
     found: list[FoundKey] = []
     for name in KEY_VARIABLES:
         known = load_record(name)
@@ -111,7 +118,7 @@ async def describe_current_model(environ: Mapping[str, str], *, ask: bool = Fals
     With `ask` its server is asked for an unknown context window. Raises ConfigError when the settings lead to no model.
     """
     home, settings, whole = _load_home(environ)
-    choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
+    choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home, settings)
     if is_embedded(choice, whole):
         why = tr("config.yaml") if settings.model.provider else tr("nothing is configured")
         return {
@@ -151,10 +158,13 @@ async def list_model_names(environ: Mapping[str, str], selection: ModelSelection
     """
     async with _open_selection(environ, structs.replace(selection, model=selection.model or "-")) as (model, _):
         where = model.endpoint.record.title
+        own = _list_named_models(environ, model.endpoint)
         try:
             async with asyncio.timeout(LIST_SECONDS):
                 status, body = await _request_model_list(model)
         except (TransportError, TimeoutError) as error:
+            if own:
+                return own
             why = error.message if isinstance(error, TransportError) else N_("no answer in time.")
             raise ConfigError(
                 N_(
@@ -164,7 +174,24 @@ async def list_model_names(environ: Mapping[str, str], selection: ModelSelection
                 ),
                 N_("Is it running, and is the address right?"),
             ) from None
-    return _parse_model_list(body, status, where)
+    try:
+        listed = _parse_model_list(body, status, where)
+    except ConfigError:
+        if own and status not in (401, 403):
+            return own
+        raise
+    names = {one.name for one in listed}
+    return sorted([*listed, *(one for one in own if one.name not in names)], key=lambda one: one.name.lower())
+
+
+def _list_named_models(environ: Mapping[str, str], endpoint: Endpoint) -> list[ListedModel]:
+    """Return the models that the settings name for this provider."""
+    home, settings, _ = _load_home(environ)
+    record = endpoint.record
+    named = list_named_providers(home, settings)
+    found = next((one for one in named if one.record.name == record.name), None)
+    names = found.models if found is not None else ()
+    return [ListedModel(name, find_known_length(record, name)) for name in sorted(names, key=str.lower)]
 
 
 async def _request_model_list(model: ModelConnection) -> tuple[int, bytes]:
@@ -221,32 +248,46 @@ def save_selection(environ: Mapping[str, str], selection: ModelSelection) -> lis
     another model, the old model's window. Raises ConfigError, UsageError.
     """
     home = locate_writable_home(environ)
-    settings = load_settings(home).settings.model
+    settings = load_settings(home).settings
     if selection.provider.lower() != "local":
-        resolve_selection(environ, selection)
-    changes, removed = _config_changes(settings, selection)
+        record = resolve_selection(environ, selection)
+        own = [one.record.name for one in list_named_providers(home, settings)]
+        if selection.model and not selection.base_url and record.record.name in own:
+            selection = structs.replace(selection, model=record.model, provider=record.record.name)
+    if selection.provider:
+        name = load_known_record(selection.provider, home, settings).name
+        selection = structs.replace(selection, provider=name)
+    before = settings.model.provider
+    before = load_known_record(before, home, settings).name if before else ""
+    changes, removed = _config_changes(settings.model, selection, before)
     if changes or removed:
         change_settings(home, changes, removed)
     return [".".join(path) for path in (*changes, *removed)]
 
 
 def _config_changes(
-    settings: ModelSettings, selection: ModelSelection
+    settings: ModelSettings, selection: ModelSelection, before: str
 ) -> tuple[dict[tuple[str, ...], object], list[tuple[str, ...]]]:
-    """Return the keys that a choice writes and the keys that it removes."""
+    """Return the keys that a choice writes and the keys that it removes; `before` is the provider up to now."""
     named = {
         "default": selection.model,
-        "provider": load_record(selection.provider).name if selection.provider else "",
+        "provider": selection.provider,
         "base_url": selection.base_url,
         "api_key": selection.api_key,
     }
     fresh = {name: value for name, value in named.items() if value and value != getattr(settings, name)}
     gone: tuple[str, ...] = ("context_length",) if "default" in fresh else ()
-    if _is_other_server(settings, selection):
+    if _is_other_server(settings, selection, before):
         gone = _SERVER_SPECIFIC_KEYS
     changed = [name for name in gone if getattr(settings, name) != getattr(_DEFAULTS, name)]
     removed: list[tuple[str, ...]] = [("model", name) for name in changed if name not in fresh]
     return {("model", name): value for name, value in fresh.items()}, removed
+
+
+def _is_other_server(settings: ModelSettings, selection: ModelSelection, before: str) -> bool:
+    """Return whether a choice leads to another server than the settings do."""
+    moved = selection.provider not in ("", before)
+    return moved or bool(selection.base_url and selection.base_url != settings.base_url)
 
 
 def explain_failure(failure: Failure, endpoint: Endpoint) -> tuple[str, str]:
@@ -309,7 +350,7 @@ def _model_choice(environ: Mapping[str, str], settings: Settings, selection: Mod
     chosen = settings.model
     if selection.model not in ("", chosen.default):
         chosen = structs.replace(chosen, context_length=None)
-    return with_stored_providers(choose_model(chosen, options), home)
+    return with_stored_providers(choose_model(chosen, options), home, settings)
 
 
 @asynccontextmanager
@@ -381,13 +422,6 @@ def _format_cost(usage: Usage | None, price: Price | None) -> str:
     return format_amount(compute_cost(usage, price))
 
 
-def _is_other_server(settings: ModelSettings, selection: ModelSelection) -> bool:
-    """Return whether a choice leads to another server than the settings do."""
-    provider = load_record(selection.provider).name if selection.provider else settings.provider
-    named = load_record(settings.provider).name if settings.provider else ""
-    return provider != named or bool(selection.base_url and selection.base_url != settings.base_url)
-
-
 def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mapping[str, str]) -> Plain:
     """Name the settings that select the provider, the model and the key."""
     file = "config.yaml"
@@ -403,6 +437,8 @@ def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mappi
     key = (
         f"{file} (model.api_key)"
         if settings.api_key
+        else f"{file} (providers.{endpoint.record.name})"
+        if endpoint.key_given
         else by_key or (tr("kept in auth.json") if endpoint.api_key else tr("none needed"))
     )
     model = f"{file} (model.default)" if settings.default else tr("the provider's own choice")

@@ -33,6 +33,7 @@ def run(arguments: list[str]) -> int:
     """Show, choose or list."""
     parser = _build_parser()
     args = parser.parse_arguments(arguments)
+    _read_action(parser, args)
     if args.listing is not None and args.name:
         parser.error("--list takes a provider, not a model")
     try:
@@ -50,7 +51,7 @@ def _build_parser() -> CommandParser:
         description="Show the model that answers, or choose another. Without arguments on a terminal it asks.",
         epilog="example: hermes model qwen3:8b --provider ollama --test",
     )
-    made.add_argument("name", nargs="?", default="", help="the model, as its provider writes it")
+    made.add_argument("words", nargs="*", metavar="NAME", help="the model; or `list [PROVIDER]`, or `test [NAME]`")
     made.add_argument("--provider", default="", metavar="P", help="its provider, such as openrouter or ollama")
     made.add_argument("--base-url", default="", metavar="U", help="where the provider is")
     made.add_argument("--test", action="store_true", help="make one small call first; nothing is kept when it fails")
@@ -61,11 +62,27 @@ def _build_parser() -> CommandParser:
     return made
 
 
+def _read_action(parser: CommandParser, args: argparse.Namespace) -> None:
+    """Read the words: a model's name, or what is to be done and to whom."""
+    action, rest = (args.words[0], args.words[1:]) if args.words[:1] in (["list"], ["test"]) else ("", args.words)
+    if len(rest) > 1:
+        parser.error("give one name")
+    args.name = rest[0] if rest else ""
+    args.only_test = action == "test"
+    if action == "list" and args.listing is None:
+        args.listing, args.name = args.name, ""
+
+
 async def _run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if args.listing is not None:
         where = ModelSelection(provider=args.listing or args.provider, base_url=args.base_url)
         return _print_models(await list_model_names(environ, where), as_json=args.as_json)
     wanted = ModelSelection(model=args.name, provider=args.provider, base_url=args.base_url)
+    if args.only_test:
+        result = await probe_model(environ, wanted)
+        if args.as_json and not result.problem:
+            print(json.dumps(to_plain(result), ensure_ascii=False))
+        return _report_test(result, as_json=args.as_json)
     if wanted == ModelSelection():
         asked = is_interactive() and not args.as_json
         shown = await describe_current_model(environ, ask=True)
