@@ -9,7 +9,7 @@ import msgspec
 from hermes.core.encoding import to_json
 from hermes.core.errors import TransportError
 from hermes.core.protocols import HttpTimeouts, HttpTransport
-from hermes.providers.wire import Endpoint, load_wire
+from hermes.providers.wire import Endpoint, build_request_headers
 
 _TIMEOUTS = HttpTimeouts(connect=3.0, read=5.0)
 _MAX_BODY = 16 * 1024 * 1024
@@ -56,9 +56,10 @@ async def find_context_length(endpoint: Endpoint, transport: HttpTransport) -> i
 
 async def _fetch_json(endpoint: Endpoint, transport: HttpTransport, method: str, url: str, body: bytes = b"") -> object:
     """Return the JSON that the address answers, or None."""
-    headers = load_wire(endpoint.wire).build_headers(endpoint) | {"accept": "application/json"}
     answer = bytearray()
     try:
+        headers = await build_request_headers(endpoint, transport, method, url, body)
+        headers |= {"accept": "application/json"}
         async with transport.open(method, url, headers=headers, body=body, timeouts=_TIMEOUTS) as stream:
             if stream.status != 200:
                 return None

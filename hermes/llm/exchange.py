@@ -29,7 +29,15 @@ from hermes.llm.classify import (
 )
 from hermes.llm.lineage import Lineage
 from hermes.providers.decoding import SseReader
-from hermes.providers.wire import AnswerDecoder, Endpoint, ServerEvent, WireError, load_wire
+from hermes.providers.wire import (
+    AnswerDecoder,
+    Endpoint,
+    ServerEvent,
+    WireError,
+    build_request_headers,
+    build_url,
+    load_wire,
+)
 from hermes.util.clock import Clock
 
 Emit = Callable[[Event], Awaitable[None]]
@@ -56,7 +64,7 @@ class ProviderExchange:
         self._clock = clock
         self._timeouts = timeouts
         self._wire = load_wire(endpoint.wire)
-        self._url = endpoint.base_url.rstrip("/") + self._wire.path
+        self._url = build_url(endpoint.base_url, self._wire.path)
         self._headers = self._wire.build_headers(endpoint)
 
     def create_call(self, emit: Emit) -> "ExchangeCall":
@@ -71,9 +79,12 @@ class ProviderExchange:
 
         `size` helps to tell a request that is too long from one that is refused or cut for another reason.
         """
+        headers = self._headers
         try:
+            if self.endpoint.signer is not None:
+                headers = await build_request_headers(self.endpoint, self._transport, "POST", self._url, body)
             async with self._transport.open(
-                "POST", self._url, headers=self._headers, body=body, timeouts=self._timeouts
+                "POST", self._url, headers=headers, body=body, timeouts=self._timeouts
             ) as stream:
                 if stream.status >= 300:
                     return await self._read_refusal(stream, size)

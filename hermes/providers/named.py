@@ -25,7 +25,7 @@ from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
-from hermes.providers.records import ALIASES, list_provider_names, load_record
+from hermes.providers.records import ALIASES, find_host_owner, list_provider_names, load_record
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import ProviderRecord, Quirks, resolve_wire_name
 
@@ -159,9 +159,14 @@ def _build_provider(entry: ProviderEntry, file: Path) -> NamedProvider:
 
 
 def _create_record(entry: ProviderEntry) -> ProviderRecord:
-    """Return a record like that of `custom`, without the variables of other servers."""
+    """Return a record like that of who owns the host, else of `custom`, without the variables of other servers."""
     given = entry.given
     variable = given.key_env or given.api_key_env
+    host = _REFERENCE.sub("variable", pick_address(given)).partition("://")[2].partition("/")[0].partition(":")[0]
+    owner = find_host_owner(host.lower())
+    if owner:
+        own = structs.replace(load_record(owner), name=entry.name, title=given.name.strip() or entry.name)
+        return _change_record(own, given)
     return ProviderRecord(
         name=entry.name,
         title=given.name.strip() or entry.name,

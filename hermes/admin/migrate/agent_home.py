@@ -29,7 +29,6 @@ from hermes.admin.migrate.foreign_home import (
 )
 from hermes.config.environment import parse_dotenv
 from hermes.config.load import parse_document, select_known_keys
-from hermes.config.provider_entries import normalize_provider_name
 from hermes.config.settings import Settings
 from hermes.config.validation import find_type_faults
 from hermes.core.encoding import Plain
@@ -282,21 +281,10 @@ def _convert_servers(servers: object) -> dict[tuple[str, ...], object]:
     }
 
 
-def _list_own_providers(found: Mapping[tuple[str, ...], object]) -> set[str]:
-    """Return the names of the providers that the settings bring along."""
-    mapped, listed = found.get(("providers",)), found.get(("custom_providers",))
-    names = [str(name) for name in mapped] if isinstance(mapped, dict) else []
-    for one in listed if isinstance(listed, list) else ():
-        names += [str(one.get("name"))] if isinstance(one, dict) else []
-    return {normalize_provider_name(name) for name in names}
-
-
 def _drop_unknown_provider(found: dict[tuple[str, ...], object], skipped: list[SkippedItem]) -> None:
     """Remove the whole model when its provider is unknown here."""
     named = str(found.get(("model", "provider")) or "")
     if not named or ALIASES.get(named.lower(), named.lower()) in list_provider_names():
-        return
-    if normalize_provider_name(named) in _list_own_providers(found):
         return
     model = to_one_line(str(found.get(("model", "default")) or named), 80)
     skipped.append(SkippedItem(tr("the model {name}", name=model), tr("its provider is not known here")))

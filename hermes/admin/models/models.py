@@ -31,7 +31,7 @@ from hermes.llm.exchange import Meter, Unmetered, find_price
 from hermes.llm.lineage import Lineage
 from hermes.providers.records import KEY_VARIABLES, load_record
 from hermes.providers.resolve import ModelChoice, find_known_length, list_environment_keys, resolve_endpoint
-from hermes.providers.wire import Endpoint, load_wire
+from hermes.providers.wire import Endpoint, build_request_headers, build_url, load_wire
 from hermes.sessions.model.credentials import (
     Credentials,
     list_named_providers,
@@ -198,11 +198,13 @@ async def _request_model_list(model: ModelConnection) -> tuple[int, bytes]:
     """Request the list of models from a server; return the status and the body."""
     endpoint = model.endpoint
     base = endpoint.base_url.rstrip("/")
-    base = f"{base}/v1" if endpoint.wire == "anthropic_messages" and not base.endswith("/v1") else base
-    headers = load_wire(endpoint.wire).build_headers(endpoint) | {"accept": "application/json"}
+    versioned = endpoint.wire != "anthropic_messages" or base.endswith("/v1")
+    url = build_url(base, "/models" if versioned else "/v1/models")
+    headers = await build_request_headers(endpoint, model.transport, "GET", url)
+    headers |= {"accept": "application/json"}
     timeouts = HttpTimeouts(connect=5.0, read=LIST_SECONDS)
     body = bytearray()
-    async with model.transport.open("GET", f"{base}/models", headers=headers, body=b"", timeouts=timeouts) as stream:
+    async with model.transport.open("GET", url, headers=headers, body=b"", timeouts=timeouts) as stream:
         async for chunk in stream.chunks():
             body += chunk
             if len(body) > _MAX_LIST_BYTES:
