@@ -13,14 +13,6 @@ from hermes.providers.wire import Endpoint, build_request_headers
 
 _TIMEOUTS = HttpTimeouts(connect=3.0, read=5.0)
 _MAX_BODY = 16 * 1024 * 1024
-_LENGTH_KEYS = (
-    "context_length",
-    "loaded_context_length",
-    "max_model_len",
-    "context_window",
-    "max_context_length",
-    "n_ctx",
-)
 
 
 async def find_context_length(endpoint: Endpoint, transport: HttpTransport) -> int | None:
@@ -68,20 +60,16 @@ async def _fetch_json(endpoint: Endpoint, transport: HttpTransport, method: str,
                 if len(answer) > _MAX_BODY:
                     return None
         value: object = msgspec.json.decode(answer)
-    except (TransportError, msgspec.DecodeError):
+    except (TransportError, msgspec.DecodeError, RecursionError):
         return None
     return value
 
 
 def _find_length(value: object) -> int | None:
     """Return the first window that an object names."""
-    if not isinstance(value, dict):
-        return None
-    for key in _LENGTH_KEYS:
-        found = value.get(key)
-        if isinstance(found, int) and not isinstance(found, bool) and found > 0:
-            return found
-    return None
+    from hermes.providers.model_facts import read_window
+
+    return read_window(value)
 
 
 def _length_from_list(value: object, model: str) -> int | None:

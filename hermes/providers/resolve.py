@@ -51,8 +51,18 @@ class ModelChoice(KeyHolder, frozen=True):
     """Providers that the home holds keys for, beside the environment's."""
     named: "NamedProviderChooser | None" = None
     """Chooses among the providers that the settings name; None where they name none."""
+    refreshed: "RecordRefresher | None" = None
+    """Knows the windows and prices that were taken over from a list; None where none were."""
     prefix_decides: bool = False
     """Whether the model was named without a provider for this run, so that a named provider before it goes first."""
+
+
+class RecordRefresher(Protocol):
+    """Knows windows and prices that were taken over from a list."""
+
+    def refresh_record(self, record: ProviderRecord) -> ProviderRecord:
+        """Return the record with them in the place of its own."""
+        ...
 
 
 class NamedProviderChooser(Protocol):
@@ -78,10 +88,7 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
     begins with, if its key is there; else the first of `records.KEY_VARIABLES` with a key. The API format is the one
     that is named; else what the address says; else the provider's. Raises `ConfigError`, never with a key in it.
     """
-    named = None
-    if choice.named is not None:
-        choice, named = choice.named.choose_provider(choice, environ)
-    found = named or _choose_provider(choice, environ)
+    choice, found = _find_record(choice, environ)
     found = _add_request_members(found, choice.request_members)
     base_url = _resolve_base_url(choice, found, environ)
     if found.name == "custom":
@@ -108,6 +115,16 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
         signer=signer,
         cache_ttl=choice.cache_ttl if matches_model(model, found.quirks.cache_marks) and wire != "responses" else "",
     )
+
+
+def _find_record(choice: ModelChoice, environ: Mapping[str, str]) -> tuple[ModelChoice, ProviderRecord]:
+    """Return the record, and the choice with what the settings say of a provider that they name."""
+    if choice.named is not None:
+        choice, named = choice.named.choose_provider(choice, environ)
+        if named is not None:
+            return choice, named
+    found = _choose_provider(choice, environ)
+    return choice, found if choice.refreshed is None else choice.refreshed.refresh_record(found)
 
 
 def _add_request_members(found: ProviderRecord, members: bytes) -> ProviderRecord:

@@ -29,6 +29,7 @@ from hermes.llm.client import ModelClient
 from hermes.llm.context_length import find_context_length
 from hermes.llm.exchange import Meter, Unmetered, find_price
 from hermes.llm.lineage import Lineage
+from hermes.providers.model_facts import ModelFacts, read_own_row
 from hermes.providers.records import KEY_VARIABLES, load_record
 from hermes.providers.resolve import ModelChoice, find_known_length, list_environment_keys, resolve_endpoint
 from hermes.providers.wire import Endpoint, build_request_headers, build_url, load_wire
@@ -67,10 +68,12 @@ class ModelSelection(KeyHolder, frozen=True, kw_only=True):
 
 
 class ListedModel(Struct, frozen=True):
-    """A model that a server names, with its context window where the server says so."""
+    """A model that a server names, with its window, and its prices in dollars a million tokens, where it says them."""
 
     name: str
     context_length: int | None = None
+    input: float | None = None
+    output: float | None = None
 
 
 class ModelTestResult(Struct, frozen=True):
@@ -157,31 +160,61 @@ async def list_model_names(environ: Mapping[str, str], selection: ModelSelection
     Takes at most `LIST_SECONDS`. Raises ConfigError with a message that says what to do.
     """
     async with _open_selection(environ, structs.replace(selection, model=selection.model or "-")) as (model, _):
-        where = model.endpoint.record.title
         own = _list_named_models(environ, model.endpoint)
         try:
-            async with asyncio.timeout(LIST_SECONDS):
-                status, body = await _request_model_list(model)
-        except (TransportError, TimeoutError) as error:
-            if own:
+            rows = await _request_rows(model)
+        except _NoListError as error:
+            if own and not error.refused:
                 return own
-            why = error.message if isinstance(error, TransportError) else N_("no answer in time.")
-            raise ConfigError(
-                N_(
-                    "{server} cannot be asked for its models: {why}",
-                    server=where,
-                    why=to_one_line(strip_control_characters(why), 200),
-                ),
-                N_("Is it running, and is the address right?"),
-            ) from None
+            raise
+    found = {one.name: one for row in rows[:_MAX_MODELS] if (one := _parse_model(row)) is not None}
+    found |= {one.name: one for one in own if one.name not in found}
+    return [found[name] for name in sorted(found, key=str.lower)]
+
+
+async def request_model_rows(environ: Mapping[str, str], selection: ModelSelection) -> list[object]:
+    """Return the rows of a provider's own list as they are. Raises ConfigError as `list_model_names` does."""
+    async with _open_selection(environ, structs.replace(selection, model=selection.model or "-")) as (model, _):
+        return await _request_rows(model)
+
+
+class _NoListError(ConfigError):
+    """A server has no list for us."""
+
+    refused = False
+    """Whether it does not accept the key."""
+
+
+async def _request_rows(model: ModelConnection) -> list[object]:
+    where = model.endpoint.record.title
     try:
-        listed = _parse_model_list(body, status, where)
-    except ConfigError:
-        if own and status not in (401, 403):
-            return own
-        raise
-    names = {one.name for one in listed}
-    return sorted([*listed, *(one for one in own if one.name not in names)], key=lambda one: one.name.lower())
+        async with asyncio.timeout(LIST_SECONDS):
+            status, body = await _request_model_list(model)
+    except (TransportError, TimeoutError) as error:
+        why = error.message if isinstance(error, TransportError) else N_("no answer in time.")
+        raise _NoListError(
+            N_(
+                "{server} cannot be asked for its models: {why}",
+                server=where,
+                why=to_one_line(strip_control_characters(why), 200),
+            ),
+            N_("Is it running, and is the address right?"),
+        ) from None
+    if status in (401, 403):
+        refused = _NoListError(N_("{server} does not accept the key.", server=where), N_("Check the key."))
+        refused.refused = True
+        raise refused
+    try:
+        value: object = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        value = None
+    rows = value.get("data", value.get("models")) if isinstance(value, dict) else value
+    if status != 200 or not isinstance(rows, list):
+        raise _NoListError(
+            N_("{server} does not say which models it has ({status}).", server=where, status=status),
+            N_("Type the model's name."),
+        )
+    return rows
 
 
 def _list_named_models(environ: Mapping[str, str], endpoint: Endpoint) -> list[ListedModel]:
@@ -368,30 +401,14 @@ async def _open_selection(
         yield structs.replace(model, endpoint=endpoint), credentials
 
 
-def _parse_model_list(body: bytes, status: int, where: str) -> list[ListedModel]:
-    if status in (401, 403):
-        raise ConfigError(N_("{server} does not accept the key.", server=where), N_("Check the key."))
-    try:
-        value: object = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        value = None
-    rows = value.get("data", value.get("models")) if isinstance(value, dict) else value
-    if status != 200 or not isinstance(rows, list):
-        raise ConfigError(
-            N_("{server} does not say which models it has ({status}).", server=where, status=status),
-            N_("Type the model's name."),
-        )
-    found = {one.name: one for row in rows[:_MAX_MODELS] if (one := _parse_model(row)) is not None}
-    return [found[name] for name in sorted(found, key=str.lower)]
-
-
 def _parse_model(row: object) -> ListedModel | None:
     name = (row.get("id") or row.get("name")) if isinstance(row, dict) else None
     if not isinstance(row, dict) or not isinstance(name, str) or not name:
         return None
-    window = row.get("context_length")
+    _, facts = read_own_row({**row, "id": "-"}) or ("", ModelFacts())
     name = to_one_line(strip_control_characters(name), 200).removeprefix("models/")
-    return ListedModel(name, window if isinstance(window, int) and window > 0 else None)
+    price = facts.price
+    return ListedModel(name, facts.context_length, price.input if price else None, price.output if price else None)
 
 
 def _test_lineage(endpoint: Endpoint) -> Lineage:

@@ -137,7 +137,7 @@ def read_account(environ: Mapping[str, str]) -> ServiceAccount | None:
             N_("{file} cannot be read: {strerror}.", file=file, strerror=error.strerror),
             "Check GOOGLE_APPLICATION_CREDENTIALS.",
         ) from None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         account = ServiceAccount()
     if account.type != "service_account" or not account.client_email or not account.key:
         raise ConfigError(
@@ -221,7 +221,7 @@ def _read_answer(status: int, body: bytes, email: str) -> _TokenAnswer:
     """Return an answer that holds a token. Raises `TransportError` for any other."""
     try:
         answer = msgspec.json.decode(body, type=_TokenAnswer)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         answer = _TokenAnswer()
     if status == 200 and is_valid_key(answer.access_token) and answer.expires_in > 0:
         return answer

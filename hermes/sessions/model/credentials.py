@@ -22,6 +22,7 @@ from hermes.providers.wire import Endpoint, ProviderRecord
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
+    from hermes.providers.model_facts import ModelFile
     from hermes.providers.named import NamedProvider
 
 
@@ -174,13 +175,23 @@ def with_stored_providers(choice: ModelChoice, home: HermesHome, settings: Setti
 
     Raises ConfigError for a broken `auth.json`, and for an entry of the settings that cannot be used.
     """
-    choice = structs.replace(choice, stored=tuple(read_entries(home)))
+    choice = structs.replace(choice, stored=tuple(read_entries(home)), refreshed=_read_model_file(home))
     named = list_named_providers(home, settings)
     if not named:
         return choice
     from hermes.providers.named import NamedProviders
 
     return structs.replace(choice, named=NamedProviders(named))
+
+
+def _read_model_file(home: HermesHome) -> "ModelFile | None":
+    try:
+        raw = home.models_file.read_bytes()
+    except OSError:
+        return None
+    from hermes.providers.model_facts import parse_model_file
+
+    return parse_model_file(raw, str(home.models_file))
 
 
 def list_named_providers(home: HermesHome, settings: Settings) -> "tuple[NamedProvider, ...]":
