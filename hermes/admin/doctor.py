@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.admin.backup import find_newest_backup
+from hermes.admin.models.refresh import read_model_file
 from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
@@ -144,6 +145,7 @@ async def _check_settings(home: HermesHome, fix: bool) -> DoctorCheck:
     try:
         loaded = load_settings(home)
         named = list_named_providers(home, loaded.settings)
+        read_model_file(home)
     except HermesError as error:
         return DoctorCheck(name="settings", state=PROBLEM, said=error.message, advice=error.hint)
     if loaded.warnings:

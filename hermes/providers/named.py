@@ -55,13 +55,16 @@ class NamedProviders(KeyHolder, frozen=True):
         """Return the provider that a choice means, or None, and the choice with what its entry says."""
         choice, found = _split_choice(choice, self.providers)
         if found is None:
+            if choice.provider and choice.provider.lower() != "auto":
+                find_record(choice.provider, self.providers)  # whose error knows the names of both
             return choice, None
         record = found.record
         place = f"providers.{record.name}"
         fields = {name: _fill_variables(value, environ, place) for name, value in found.headers.items()}
         quirks = structs.replace(record.quirks, extra_headers={**record.quirks.extra_headers, **fields})
         base_url = _fill_variables(record.base_url, environ, place)
-        choice = structs.replace(choice, provider=record.name, api_key=choice.api_key or found.api_key)
+        key = choice.api_key or _fill_variables(found.api_key, environ, place)
+        choice = structs.replace(choice, provider=record.name, api_key=key)
         return choice, structs.replace(record, base_url=base_url, quirks=quirks)
 
 

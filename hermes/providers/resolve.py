@@ -53,6 +53,8 @@ class ModelChoice(KeyHolder, frozen=True):
     """Chooses among the providers that the settings name; None where they name none."""
     refreshed: "RecordRefresher | None" = None
     """Knows the windows and prices that were taken over from a list; None where none were."""
+    spare_model: str = ""
+    """The model where neither `model` nor the provider names one."""
     prefix_decides: bool = False
     """Whether the model was named without a provider for this run, so that a named provider before it goes first."""
 
@@ -271,7 +273,7 @@ def _strip_version(base_url: str) -> str:
 
 def _resolve_model(choice: ModelChoice, found: ProviderRecord) -> str:
     """Return the model's name as this provider knows it: without the prefix that only names the provider."""
-    model = choice.model.strip() or found.default_model
+    model = next(filter(None, (choice.model.strip(), found.default_model, choice.spare_model.strip())), "")
     if not model:
         raise ConfigError(
             N_("No model is named for {title}.", title=found.title), "Set `model.default` or give `-m MODEL`."
@@ -312,7 +314,7 @@ def _resolve_key(
     if not key:
         if not required or found.name in choice.stored or is_loopback(_split_address(base_url)[0]):
             return ""
-        names = " or ".join(found.key_variables)
+        names = " or ".join((*found.key_variables, *found.credential_variables))
         raise ConfigError(
             N_("No API key for {title}.", title=found.title),
             N_("Set {names}, or `model.api_key`. `hermes auth add {name}` keeps one.", names=names, name=found.name),

@@ -85,6 +85,8 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     """The module of `providers/clouds` that knows the addresses here and signs requests."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key, in order of preference; empty when no key is needed."""
+    credential_variables: tuple[str, ...] = ()
+    """Variables with which requests can be signed where there is no key."""
     address_keys: tuple[str, ...] = ()
     """Variables whose key belongs to the address in `base_url_variable` and is sent to no other."""
     key_required: bool = True

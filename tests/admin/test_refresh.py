@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from hermes.admin.doctor import check_home
 from hermes.admin.models.refresh import count_days, plan_refresh, save_refresh
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
@@ -44,7 +45,7 @@ def resolve(home: TempHome, model: str = "gpt-9", provider: str = "openai") -> E
 
 
 async def refresh(home: TempHome, url: str, *words: str) -> ProgramResult:
-    return await run_hermes(home, "model", "refresh", "--from", f"{url}/api.json", *words)
+    return await run_hermes(home, "model", "refresh", "--from", f"{url}/api.json", "openai", *words)
 
 
 @pytest.mark.slow
@@ -164,6 +165,8 @@ async def test_a_damaged_file_is_one_line_and_can_be_replaced(text: str) -> None
             with pytest.raises(ConfigError, match="damaged, or of a later version") as caught:
                 resolve(home)
             assert "hermes model refresh" in caught.value.hint
+            checks = {one.name: one for one in await check_home(home.environ)}
+            assert (checks["settings"].state, checks["settings"].said) == ("problem", caught.value.message)
             save_refresh(home.environ, await plan_refresh(home.environ, ["openai"], url=server.url))
             assert resolve(home).context_length == 2_000_000
 

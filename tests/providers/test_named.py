@@ -15,6 +15,7 @@ from hermes.providers.named import NamedProviders, build_named_providers
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import Endpoint
 from hermes.sessions.model.credentials import list_named_providers
+from hermes.sessions.secrets import iterate_secrets
 from hermes.testing.home import TempHome
 from hermes.testing.script import Fail, Say
 from hermes.testing.server import ScriptedServer
@@ -158,7 +159,9 @@ def test_unknown_keys_and_variables_are_told() -> None:
     assert "AGNES_CODE" in caught.value.hint
     with pytest.raises(ConfigError) as near:
         resolve({"providers": {"agnes": AGNES}}, ModelChoice("m", "agnees"), {})
-    assert "agnees" in near.value.message
+    assert "agnees" in near.value.message and "'agnes'" in near.value.hint
+    with pytest.raises(ConfigError, match=r"`providers\.agnes` names the variable GONE"):
+        resolve({"providers": {"agnes": {**AGNES, "api_key": "${GONE}"}}}, ModelChoice("m", "agnes"))
 
 
 def test_settings_show_the_variable_and_not_the_key() -> None:
@@ -201,6 +204,43 @@ async def test_the_whole_program_takes_the_name_everywhere() -> None:
     assert "agnes, bad" in doctor.stdout
     assert checked.code == 0, checked.stdout
     assert "agnes" in keys.stdout and KEY not in keys.stdout
+
+
+def test_the_redactor_knows_every_key_of_a_provider() -> None:
+    other, third = "o" * 20, "t" * 20
+    entries = {
+        "agnes": AGNES,
+        "b": {
+            "base_url": "http://b.example",
+            "api_key": other,
+            "headers": {"X-Api-Key": "${B_CODE}", "X-Title": "Hermes"},
+        },
+    }
+    with TempHome({"providers": entries}, more={"AGNES_CODE": KEY, "B_CODE": third}) as home:
+        found = HermesHome(home.hermes)
+        secrets = dict(iterate_secrets(home.environ, found, load_settings(found).settings))
+    assert {KEY, other, third} <= set(secrets.values()) and "Hermes" not in secrets.values()
+
+
+@pytest.mark.slow
+async def test_the_key_that_stands_with_it_goes_before_its_variable_and_its_model_before_the_configured_one() -> None:
+    async with ScriptedServer([Say("one"), Say("two")], api_key=KEY) as server:
+        agnes = {
+            "base_url": server.url,
+            "api_key": "${RIGHT}",
+            "key_env": "WRONG",
+            "model": "big",
+            "context_length": 9_000,
+        }
+        config = {"model": {"default": "x", "provider": "groq"}, "providers": {"agnes": agnes}}
+        more = {"RIGHT": KEY, "WRONG": "w" * 30}
+        with TempHome({**config, "terminal": {"backend": "local"}}, more=more) as home:
+            asked = await run_hermes(home, "--provider", "agnes", "-z", "hi")
+            added = await run_hermes(home, "cron", "add", "every 1d", "say hi", "--name", "j", "--model", "agnes/small")
+            ran = await run_hermes(home, "cron", "run", "j")
+    assert asked.stdout.strip() == "one", asked.stderr
+    assert added.code == ran.code == 0, (added, ran)
+    assert [request.json["model"] for request in server.requests] == ["big", "small"]
 
 
 async def test_a_session_switches_to_a_named_provider_and_stays_there() -> None:

@@ -32,7 +32,7 @@ from hermes.util.text import escape_unseen_characters
 def run(arguments: list[str]) -> int:
     """Show, choose or list."""
     parser = _build_parser()
-    args = parser.parse_arguments(arguments)
+    args = parser.parse_arguments(arguments, mixed=True)
     _read_action(parser, args)
     if args.listing is not None and args.name:
         parser.error("--list takes a provider, not a model")

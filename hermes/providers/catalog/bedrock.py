@@ -14,6 +14,7 @@ RECORD = ProviderRecord(
     cloud="bedrock",
     wires=dict.fromkeys(_CLAUDE, "anthropic_messages"),
     key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+    credential_variables=("AWS_ACCESS_KEY_ID",),
     quirks=Quirks(
         vendor_names=True,
         tool_choice_none=False,

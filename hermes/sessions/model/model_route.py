@@ -94,9 +94,10 @@ def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoic
     A provider or an address given for this run does not inherit the key, address and API format of the configured one.
     """
     elsewhere = bool(options.base_url) or options.provider not in ("", settings.provider)
-    base = ModelSettings(default=settings.default) if elsewhere else settings
+    base = ModelSettings() if elsewhere else settings
     return ModelChoice(
         model=options.model or base.default,
+        spare_model=settings.default,
         provider=options.provider or base.provider,
         base_url=options.base_url or base.base_url,
         api_key=options.api_key or ("" if options.credential_pool else base.api_key),

@@ -8,6 +8,7 @@ import pytest
 from anthropic import AsyncAnthropicBedrockMantle
 
 from hermes.core.errors import ConfigError
+from hermes.llm.classify import failure_from_response
 from hermes.providers.clouds.aws_signature import AwsCredentials, SigningScope, sign_request
 from hermes.providers.clouds.bedrock import find_credentials
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
@@ -114,6 +115,17 @@ def test_the_access_key_of_a_profile(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(ConfigError, match="which is not there"):
         find_credentials({**environ, "AWS_PROFILE": "gone"})
+
+
+def test_no_error_shows_the_access_key_of_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "credentials").write_text(
+        f"[default]\naws_access_key_id = A\naws_secret_access_key = {SECRET}\naws_session_token = own-session-token\n"
+    )
+    environ = {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"), "AWS_REGION": "us-east-1"}
+    endpoint = resolve_endpoint(ModelChoice("m", "bedrock"), environ)
+    failure = failure_from_response(403, {}, f"bad {SECRET} own-session-token".encode(), endpoint, 0.0)
+    assert "bad" in failure.message and SECRET not in failure.message and "own-session-token" not in failure.message
+    assert SECRET not in repr(endpoint)
 
 
 @pytest.mark.parametrize(

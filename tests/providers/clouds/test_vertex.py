@@ -199,6 +199,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=said):
             resolve_endpoint(ModelChoice("m", "vertex"), environ)
+    with pytest.raises(ConfigError) as caught:
+        resolve_endpoint(ModelChoice("m", "vertex"), {"GOOGLE_CLOUD_PROJECT": "p"})
+    assert "VERTEX_ACCESS_TOKEN" in caught.value.hint and "GOOGLE_APPLICATION_CREDENTIALS" in caught.value.hint
     with pytest.raises(ConfigError, match="chat_completions"):
         resolve_endpoint(ModelChoice("m", "vertex", api_mode="responses"), {"VERTEX_ACCESS_TOKEN": "t" * 30})
 
