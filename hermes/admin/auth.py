@@ -22,8 +22,8 @@ from hermes.llm.key_sources import split_command
 from hermes.plugins import suggest_name
 from hermes.providers.records import ALIASES, KEY_VARIABLES, is_valid_key, list_provider_names, load_record
 from hermes.providers.resolve import ModelChoice, is_own_address, resolve_endpoint
-from hermes.providers.wire import Endpoint
-from hermes.sessions.model.credentials import Credentials, pool_name, with_stored_providers
+from hermes.providers.wire import Endpoint, ProviderRecord
+from hermes.sessions.model.credentials import Credentials, list_named_providers, pool_name, with_stored_providers
 from hermes.sessions.model.model_route import choose_model
 from hermes.sessions.options import SessionOptions
 from hermes.util.clock import SystemClock
@@ -52,12 +52,13 @@ class KeyAdmin:
         self._home = home
         self._environ = merge_dotenv(environ, home.env_file)
         self._settings: Settings = load_settings(home).settings
+        self._named = list_named_providers(home, self._settings)
         self._ledger = ledger
         self._credentials = Credentials(home, environ, self._settings, SystemClock(), ledger)
 
     async def list_keys(self) -> list[Plain]:
         """List every key by provider, with its source and state."""
-        choice = with_stored_providers(choose_model(self._settings.model, SessionOptions()), self._home)
+        choice = with_stored_providers(choose_model(self._settings.model, SessionOptions()), self._home, self._settings)
         endpoint = self._configured_endpoint(choice)
         rows: list[Plain] = []
         for name in self._pool_names(endpoint):
@@ -125,6 +126,9 @@ class KeyAdmin:
 
         A server of the user's own is `custom:HOST` or `custom:HOST:PORT`.
         """
+        own = self._named_record(given)
+        if own is not None:
+            return own.name
         name, _, server = given.strip().lower().partition(":")
         name = ALIASES.get(name, name)
         if name not in list_provider_names():
@@ -147,6 +151,15 @@ class KeyAdmin:
             )
         return f"custom:{server}"
 
+    def _named_record(self, name: str) -> ProviderRecord | None:
+        """Return the record of a provider that the settings name, or None."""
+        if not self._named:
+            return None
+        from hermes.providers.named import find_named
+
+        found = find_named(name, self._named)
+        return found.record if found is not None else None
+
     def _configured_endpoint(self, choice: ModelChoice) -> Endpoint | None:
         """Return the endpoint that the settings lead to, or None when they lead nowhere."""
         try:
@@ -158,10 +171,11 @@ class KeyAdmin:
         """Return the names of all pools that may have a key, first those used when no provider is named."""
         used = [pool_name(endpoint)] if endpoint is not None else []
         named = [name for name in list_provider_names() if name not in ("custom", "local")]
-        return list(dict.fromkeys([*used, *KEY_VARIABLES, *named, *read_entries(self._home)]))
+        own = [one.record.name for one in self._named]
+        return list(dict.fromkeys([*used, *KEY_VARIABLES, *own, *named, *read_entries(self._home)]))
 
     async def _provider_rows(self, name: str, choice: ModelChoice, endpoint: Endpoint | None) -> list[Plain]:
-        found = load_record(name.partition(":")[0])
+        found = self._named_record(name) or load_record(name.partition(":")[0])
         here = endpoint is not None and pool_name(endpoint) == name
         own = is_own_address(choice, self._environ) if here else found.name != "custom"
         slots = self._credentials.list_slots(name, found, own_address=own, variables=here or found.name != "custom")

@@ -274,7 +274,7 @@ def _open_regular(path: str, flags: int) -> int:
 
 DATABASE = "hermes.db"
 KEY_FILES = (".env", "auth.json")
-_SMALL_ENTRIES = ("config.yaml", *KEY_FILES, "trust.json", "SOUL.md", "memories", "memory")
+_SMALL_ENTRIES = ("config.yaml", *KEY_FILES, "trust.json", "models.json", "SOUL.md", "memories", "memory")
 _LARGE_ENTRIES = ("skills", "spill", "trajectories")
 BACKED_UP = (DATABASE, *_SMALL_ENTRIES, *_LARGE_ENTRIES)
 """The entries of a home that a backup holds. The search index is rebuilt from the database; all else is

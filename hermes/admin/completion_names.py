@@ -4,10 +4,14 @@ What cannot be read yields no name; nothing is created, asked of a server, or ch
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hermes.config.home import list_profiles, locate_base_folder, locate_home
 from hermes.core.errors import HermesError
+
+if TYPE_CHECKING:
+    from hermes.providers.named import NamedProvider
 
 MAX_CANDIDATES = 50
 _SAFE = re.compile(r"[\w./:@+~-]{1,128}", re.ASCII)
@@ -54,6 +58,8 @@ def _model_names(environ: Mapping[str, str], prefix: str) -> Names:
             yield name, ""
     except HermesError:
         pass  # what is wrong with the settings is no matter of completion
+    for one in _list_named(environ):
+        yield from ((f"{one.record.name}/{model}", one.record.title) for model in one.models)
     for name, provider in _query_rows(
         environ, "SELECT DISTINCT model, provider FROM sessions WHERE model <> '' LIMIT 200"
     ):
@@ -67,10 +73,23 @@ def _profile_names(environ: Mapping[str, str], prefix: str) -> Names:
 
 
 def _provider_names(environ: Mapping[str, str], prefix: str) -> Names:
-    del environ, prefix
+    del prefix
     from hermes.providers.records import list_provider_names
 
     yield from ((name, "") for name in list_provider_names())
+    yield from ((one.record.name, one.record.title) for one in _list_named(environ) if one.is_new)
+
+
+def _list_named(environ: Mapping[str, str]) -> "Sequence[NamedProvider]":
+    """Return the providers that the settings name; none when they are not right."""
+    from hermes.config.load import load_settings
+    from hermes.sessions.model.credentials import list_named_providers
+
+    home = locate_home(environ)
+    try:
+        return list_named_providers(home, load_settings(home).settings)
+    except HermesError:
+        return ()
 
 
 def _skill_names(environ: Mapping[str, str], prefix: str) -> Names:

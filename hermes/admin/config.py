@@ -193,14 +193,14 @@ def _find_faults(document: dict[str, object], file: Path) -> list[SettingsFault]
         settings = settings_from_document(document, file).settings
     except ConfigError as error:
         return [SettingsFault(_key_in_message(str(error).removeprefix(f"{file}: ")), str(error))]
-    return list(_find_unknown_names(settings))
+    return list(_find_unknown_names(settings, HermesHome(file.parent)))
 
 
-def _find_unknown_names(settings: Settings) -> Iterator[SettingsFault]:
+def _find_unknown_names(settings: Settings, home: HermesHome) -> Iterator[SettingsFault]:
     """Yield a fault for each name in the settings that refers to nothing."""
-    from hermes.providers.records import load_record
     from hermes.providers.wire import resolve_wire_name
     from hermes.sessions.backend_factory import BACKENDS
+    from hermes.sessions.model.credentials import list_named_providers, load_known_record
     from hermes.sessions.options import SessionOptions
     from hermes.sessions.session_tools import build_policy
 
@@ -217,8 +217,10 @@ def _find_unknown_names(settings: Settings) -> Iterator[SettingsFault]:
             "terminal.backend", tr("`{key}` must be one of: {names}.", key="terminal.backend", names=known)
         )
     provider, mode = settings.model.provider, settings.model.api_mode
-    if provider and provider.lower() != "auto":
-        yield from fault_from("model.provider", lambda: load_record(provider))
+    named = list(fault_from("providers", lambda: list_named_providers(home, settings)))
+    yield from named
+    if provider and provider.lower() != "auto" and not named:
+        yield from fault_from("model.provider", lambda: load_known_record(provider, home, settings))
     if mode:
         yield from fault_from("model.api_mode", lambda: resolve_wire_name(mode))
     for switch, names in (("toolsets", settings.toolsets), ("disabled_toolsets", settings.disabled_toolsets)):
@@ -240,7 +242,7 @@ def _find_model_problem(
     settings = settings_from_document(document, home.config_file).settings
     whole = merge_dotenv(environ, home.env_file)
     try:
-        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
+        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home, settings)
         if not is_embedded(choice, whole):
             resolve_endpoint(choice, whole)
     except ConfigError as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.admin.backup import find_newest_backup
+from hermes.admin.models.refresh import read_model_file
 from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
@@ -25,11 +26,13 @@ from hermes.core.errors import HermesError
 from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.formats import format_number
 from hermes.i18n.messages import N_, tr_plural
+from hermes.sessions.model.credentials import list_named_providers
 from hermes.sessions.open_sessions import is_lock_held, list_lock_files
 from hermes.store.database_copy import check_database, list_session_ids, require_usable_database
 from hermes.store.search.index import count_unindexed
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
+from hermes.util.localizable import join_localizable
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 _LARGE_DATABASE_BYTES = 200_000_000
@@ -141,6 +144,8 @@ async def _check_settings(home: HermesHome, fix: bool) -> DoctorCheck:
     del fix
     try:
         loaded = load_settings(home)
+        named = list_named_providers(home, loaded.settings)
+        read_model_file(home)
     except HermesError as error:
         return DoctorCheck(name="settings", state=PROBLEM, said=error.message, advice=error.hint)
     if loaded.warnings:
@@ -153,6 +158,9 @@ async def _check_settings(home: HermesHome, fix: bool) -> DoctorCheck:
     said = (
         N_("config.yaml is understood.") if home.config_file.exists() else N_("There is no config.yaml; defaults hold.")
     )
+    if named:
+        names = ", ".join(one.record.name for one in named)
+        said = join_localizable(" ", (said, N_("Providers in it: {names}.", names=names)))
     return DoctorCheck(name="settings", state=OK, said=said)
 
 

@@ -26,6 +26,7 @@ from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_, get_language
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import resolve_endpoint
+from hermes.providers.wire import build_url
 from hermes.safety.paths import Places, is_or_below
 from hermes.sessions.backend_factory import BackendFactory, resolve_places
 from hermes.sessions.model.credentials import with_stored_providers
@@ -198,7 +199,7 @@ async def _model_status(environ: Mapping[str, str], home: HermesHome, settings: 
     whole = merge_dotenv(environ, home.env_file)
     row: Plain = {"model": "", "provider": "", "base_url": "", "reached": None, "seconds": None, "wrong": ""}
     try:
-        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
+        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home, settings)
         if is_embedded(choice, whole):
             return row | {"model": "smollm2-135m-instruct", "provider": "local", "reached": True}
         endpoint = resolve_endpoint(choice, whole)
@@ -215,7 +216,7 @@ async def _probe_server(environ: Mapping[str, str], base_url: str, ca_file: str)
     try:
         transport = create_http_transport(environ, ca_file=ca_file)
         try:
-            url = f"{base_url.rstrip('/')}/models"
+            url = build_url(base_url, "/models")
             async with (
                 asyncio.timeout(REACH_SECONDS),
                 transport.open("GET", url, headers={}, body=b"", timeouts=timeouts) as stream,

@@ -127,9 +127,11 @@ class CommandParser(argparse.ArgumentParser):
     stray_word_hint = ""
     """Text that the error for a word that no argument takes adds."""
 
-    def parse_arguments(self, arguments: list[str]) -> argparse.Namespace:
-        """Parse everything. A word or option that is left over is an error."""
-        args, rest = self.parse_known(arguments)
+    def parse_arguments(self, arguments: list[str], *, mixed: bool = False) -> argparse.Namespace:
+        """Parse everything. A word or option that is left over is an error. With `mixed` options may stand between
+        words.
+        """
+        args, rest = self.parse_known(arguments, mixed=mixed)
         if rest:
             self._reject_unknown(rest)
         return args

@@ -165,9 +165,12 @@ def _small_window_question(found: "ModelFit") -> str:
 async def list_providers(call: CommandCall) -> Sequence[MenuOption]:
     """List the providers with a key, and the one that answers."""
     from hermes.admin.models.models import find_keys
+    from hermes.sessions.model.credentials import list_named_providers
 
     endpoint = call.context.actor.conversation.client.endpoint
     found = {endpoint.record.name: MenuOption(endpoint.record.name, endpoint.record.title)}
+    for one in list_named_providers(call.context.app.services.home, call.context.app.services.settings):
+        found.setdefault(one.record.name, MenuOption(one.record.name, f"{one.record.title} · config.yaml"))
     for key in find_keys(call.context.app.services.environ):
         found.setdefault(key.provider, MenuOption(key.provider, f"{key.title} · {key.place}"))
     return list(found.values())
@@ -195,9 +198,10 @@ async def choose_provider(call: CommandCall) -> None:
         if taken is None:
             return
         name = names[taken]
-    from hermes.providers.records import load_record
+    from hermes.sessions.model.credentials import load_known_record
 
-    name = load_record(name).name
+    services = call.context.app.services
+    name = load_known_record(name, services.home, services.settings).name
     picked = await _pick_model(call, name)
     if picked is not None:
         await _switch_model(call, session_choices(call), picked, name, save_globally=False)

@@ -137,6 +137,8 @@ class HermesHome:
         self.env_file = root / ".env"
         self.auth_file = root / "auth.json"
         self.trust_file = root / "trust.json"
+        self.models_file = root / "models.json"
+        """Windows and prices that were taken over from a list."""
         self.identity_file = root / "SOUL.md"
         self.memories = root / "memories"
         self.people = root / "people"

@@ -48,7 +48,7 @@ _COMPRESSION_RANGES: dict[str, tuple[float, float]] = {
 }
 """The ranges of numeric settings of `compression`."""
 _VARIABLE = re.compile(r"\$\{?\w+\}?")
-_KEY_NAME = re.compile(r"key|token|secret|passw|pwd|credential|authorization|cookie", re.IGNORECASE)
+_KEY_NAME = re.compile(r"key(?!_env)|token|secret|passw|pwd|credential|authorization|cookie", re.IGNORECASE)
 _KEY_IN_TEXT = re.compile(
     r"://[^/\s]*@|[?&][\w.-]*(?:key|token|secret|sig|pass)[\w.-]*=|"
     r"(?<![A-Za-z0-9])(?:sk|pk|gh[opusr]|xox[a-z])[-_]\S{12}",
@@ -148,6 +148,10 @@ def settings_from_document(document: dict[str, object], file: Path) -> LoadedSet
         raise ConfigError(
             N_("{where}: {message}", where=where, message=first.message), N_("Fix that line and try again.")
         ) from None
+    if settings.providers or settings.custom_providers:
+        from hermes.config.provider_entries import check_provider_entries
+
+        warnings += check_provider_entries(settings, document, file)
     _check_numbers(settings, file)
     _check_strategies(settings, file)
     _check_reasoning_replay(settings.model.reasoning_replay, file)

@@ -87,6 +87,62 @@ class ModelReference(KeyHolder, frozen=True):
     """Tokens that fit the model's window."""
 
 
+class ProviderModelSettings(Struct, frozen=True):
+    """What is known of one model of a provider of your own."""
+
+    id: str = ""
+    """The model's name, where models are a list."""
+    name: str = ""
+    """The same as `id`."""
+    context_length: int | None = None
+    """Tokens that fit its window."""
+
+
+class ProviderSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
+    """A provider of your own, or what is different about one of the catalogue (`providers:`, `custom_providers:`)."""
+
+    name: str = ""
+    """Its name: needed in the list `custom_providers`; in `providers` the key is, and this is what people are shown."""
+    base_url: str = ""
+    """Where it is; may hold `${VARIABLE}`. Only one that bears the name of a provider of the catalogue needs none."""
+    api: str = ""
+    """The same as `base_url`."""
+    url: str = ""
+    """The same as `base_url`."""
+    api_key: str = ""
+    """The key, or `${VARIABLE}`."""
+    key_env: str = ""
+    """The variable that holds the key."""
+    api_key_env: str = ""
+    """The same as `key_env`."""
+    api_mode: str = ""
+    """`chat_completions`, `responses` or `anthropic_messages`; empty: found from the address."""
+    transport: str = ""
+    """The same as `api_mode`."""
+    model: str = ""
+    """The model that is used where none is named."""
+    default_model: str = ""
+    """The same as `model`."""
+    models: Mapping[str, ProviderModelSettings | None] | tuple[ProviderModelSettings | str, ...] = ()
+    """Its models, as a list of names or by name, each with its `context_length` if wanted."""
+    context_length: int | None = None
+    """Tokens that fit the window of its models."""
+    headers: Mapping[str, str] = {}
+    """Header fields of each request to it; a value may hold `${VARIABLE}`."""
+    extra_headers: Mapping[str, str] = {}
+    """The same as `headers`."""
+    extra_body: Mapping[str, object] = {}
+    """Members that are added to each request."""
+    strict_roles: bool | None = None
+    """Whether requests keep to the order of roles that chat templates demand."""
+    reasoning_field: str = ""
+    """The field of a chat message that carries reasoning."""
+    max_tokens_field: str = ""
+    """The field of a request that limits the answer's tokens."""
+    stream_usage: bool | None = None
+    """Whether the server may be asked for the tokens of an answer that comes as a stream."""
+
+
 class AgentSettings(Struct, frozen=True):
     """How a turn runs (`agent:`)."""
 
@@ -508,6 +564,10 @@ class Settings(Struct, frozen=True):
     """The whole of `config.yaml` that this version acts on."""
 
     model: ModelSettings = ModelSettings()
+    providers: Mapping[str, ProviderSettings] = {}
+    """Providers of your own by name, and what is different about those of the catalogue."""
+    custom_providers: tuple[ProviderSettings, ...] = ()
+    """The same as a list, each with its `name`; the older way."""
     agent: AgentSettings = AgentSettings()
     personalities: Mapping[str, str] = {}
     """Descriptions of how the agent is to be, by name."""

@@ -314,11 +314,21 @@ def _find_nodes(root: "Node | None", path: Sequence[str]) -> "list[tuple[Node, N
     for name in path:
         pairs = node.value if node is not None and _is_mapping(node) else ()
         pair = next(((key, value) for key, value in reversed(pairs) if key.value == name), None)
+        pair = pair or _find_item(node, name)
         if pair is None:
             break
         found.append(pair)
         node = pair[1]
     return found
+
+
+def _find_item(node: "Node | None", step: str) -> "tuple[Node, Node] | None":
+    """Return the item of a list that a step such as `0` names, in the place of both key and value."""
+    number = step.strip("[]")
+    if not number.isdecimal() or getattr(node, "id", "") != "sequence" or node is None:
+        return None
+    items = node.value
+    return (items[int(number)], items[int(number)]) if int(number) < len(items) else None
 
 
 def _is_mapping(node: "Node") -> bool:

@@ -3,7 +3,9 @@
 from msgspec import Struct
 
 _MASK = "[key]"
-_KEY_FIELDS = frozenset({"key", "api_key", "more_keys", "credential_pool", "env", "environ", "headers"})
+_KEY_FIELDS = frozenset(
+    {"key", "api_key", "more_keys", "credential_pool", "env", "environ", "headers", "extra_headers"}
+)
 
 
 class KeyHolder(Struct, frozen=True):

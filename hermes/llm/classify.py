@@ -187,15 +187,22 @@ def redact_key(text: str, endpoint: Endpoint) -> str:
     """Return the text without the key of the call, should a server repeat it in whatever form, and without
     what looks like a key.
     """
-    return _key_redactor(endpoint.api_key if _has_real_key(endpoint) else "")(text)
+    held = endpoint.signer.list_secrets() if endpoint.signer is not None else ()
+    return _key_redactor((endpoint.api_key, *held) if _has_real_key(endpoint) else held)(text)
 
 
 @lru_cache(maxsize=64)
-def _key_redactor(key: str) -> Callable[[str], str]:
+def _key_redactor(keys: tuple[str, ...]) -> Callable[[str], str]:
     from hermes.safety.secrets.redactor import Redactor
 
-    redact = Redactor({"key": key}).redact
-    return lambda text: redact(text.replace(key, "[key]") if key else text)
+    redact = Redactor({f"key{number or ''}": key for number, key in enumerate(keys)}).redact
+
+    def redact_keys(text: str) -> str:
+        for key in keys:
+            text = text.replace(key, "[key]")
+        return redact(text)
+
+    return redact_keys
 
 
 def _has_real_key(endpoint: Endpoint) -> bool:

@@ -9,18 +9,10 @@ import msgspec
 from hermes.core.encoding import to_json
 from hermes.core.errors import TransportError
 from hermes.core.protocols import HttpTimeouts, HttpTransport
-from hermes.providers.wire import Endpoint, load_wire
+from hermes.providers.wire import Endpoint, build_request_headers
 
 _TIMEOUTS = HttpTimeouts(connect=3.0, read=5.0)
 _MAX_BODY = 16 * 1024 * 1024
-_LENGTH_KEYS = (
-    "context_length",
-    "loaded_context_length",
-    "max_model_len",
-    "context_window",
-    "max_context_length",
-    "n_ctx",
-)
 
 
 async def find_context_length(endpoint: Endpoint, transport: HttpTransport) -> int | None:
@@ -47,7 +39,7 @@ async def find_context_length(endpoint: Endpoint, transport: HttpTransport) -> i
     if not probe:
         return None
     length = _length_from_list(await _fetch_json(endpoint, transport, "GET", f"{base}/models"), endpoint.model)
-    if length is None and endpoint.record.name in ("custom", "lmstudio"):
+    if length is None and probe == "any":
         length = _length_from_props(await _fetch_json(endpoint, transport, "GET", f"{root}/props"))
         model = quote(endpoint.model, safe="/")
         length = length or _find_length(await _fetch_json(endpoint, transport, "GET", f"{root}/api/v0/models/{model}"))
@@ -56,9 +48,10 @@ async def find_context_length(endpoint: Endpoint, transport: HttpTransport) -> i
 
 async def _fetch_json(endpoint: Endpoint, transport: HttpTransport, method: str, url: str, body: bytes = b"") -> object:
     """Return the JSON that the address answers, or None."""
-    headers = load_wire(endpoint.wire).build_headers(endpoint) | {"accept": "application/json"}
     answer = bytearray()
     try:
+        headers = await build_request_headers(endpoint, transport, method, url, body)
+        headers |= {"accept": "application/json"}
         async with transport.open(method, url, headers=headers, body=body, timeouts=_TIMEOUTS) as stream:
             if stream.status != 200:
                 return None
@@ -67,20 +60,16 @@ async def _fetch_json(endpoint: Endpoint, transport: HttpTransport, method: str,
                 if len(answer) > _MAX_BODY:
                     return None
         value: object = msgspec.json.decode(answer)
-    except (TransportError, msgspec.DecodeError):
+    except (TransportError, msgspec.DecodeError, RecursionError):
         return None
     return value
 
 
 def _find_length(value: object) -> int | None:
     """Return the first window that an object names."""
-    if not isinstance(value, dict):
-        return None
-    for key in _LENGTH_KEYS:
-        found = value.get(key)
-        if isinstance(found, int) and not isinstance(found, bool) and found > 0:
-            return found
-    return None
+    from hermes.providers.model_facts import read_window
+
+    return read_window(value)
 
 
 def _length_from_list(value: object, model: str) -> int | None:

@@ -32,7 +32,15 @@ from hermes.llm.classify import (
 from hermes.llm.continuation import ContinuationJoiner
 from hermes.llm.lineage import Lineage
 from hermes.providers.decoding import SseReader
-from hermes.providers.wire import AnswerDecoder, Endpoint, ServerEvent, WireError, load_wire
+from hermes.providers.wire import (
+    AnswerDecoder,
+    Endpoint,
+    ServerEvent,
+    WireError,
+    build_request_headers,
+    build_url,
+    load_wire,
+)
 from hermes.util.clock import Clock
 
 Emit = Callable[[Event], Awaitable[None]]
@@ -59,7 +67,7 @@ class ProviderExchange:
         self._clock = clock
         self._timeouts = timeouts
         self._wire = load_wire(endpoint.wire)
-        self._url = endpoint.base_url.rstrip("/") + self._wire.path
+        self._url = build_url(endpoint.base_url, self._wire.path)
         self._headers = self._wire.build_headers(endpoint)
 
     def create_call(self, emit: Emit, *, known_server: bool = False, before: str = "") -> "ExchangeCall":
@@ -84,9 +92,12 @@ class ProviderExchange:
         return await call.join_outcome(await self._read_answer(body, call, size))
 
     async def _read_answer(self, body: bytes, call: "ExchangeCall", size: RequestSize) -> Answer | Failure:
+        headers = self._headers
         try:
+            if self.endpoint.signer is not None:
+                headers = await build_request_headers(self.endpoint, self._transport, "POST", self._url, body)
             async with self._transport.open(
-                "POST", self._url, headers=self._headers | call.headers, body=body, timeouts=self._timeouts
+                "POST", self._url, headers=headers | call.headers, body=body, timeouts=self._timeouts
             ) as stream:
                 if stream.status >= 300:
                     return await self._read_refusal(stream, call, size)

@@ -18,11 +18,17 @@ from hermes.providers.wire import ProviderRecord
 
 ALIASES = {
     "alibaba": "qwen",
+    "amazon-bedrock": "bedrock",
+    "aws": "bedrock",
+    "aws-bedrock": "bedrock",
+    "azure-foundry": "azure",
+    "azure-openai": "azure",
     "claude": "anthropic",
     "dashscope": "qwen",
     "fireworks-ai": "fireworks",
     "google": "gemini",
     "google-ai-studio": "gemini",
+    "google-vertex": "vertex",
     "grok": "xai",
     "kimi-coding": "kimi",
     "llama-cpp": "llamacpp",
@@ -35,6 +41,8 @@ ALIASES = {
     "nousresearch": "nous",
     "openai-codex": "openai",
     "togetherai": "together",
+    "vertex-ai": "vertex",
+    "vertexai": "vertex",
     "x-ai": "xai",
     "z-ai": "glm",
     "z.ai": "glm",
@@ -67,6 +75,19 @@ HOSTS = {
     "openrouter.ai": "openrouter",
 }
 """The provider that owns a host. The same as in the records, here so that none has to be imported to find out."""
+
+_CLOUD_HOSTS = (
+    (re.compile(r"[\w-]+\.(?:openai|services\.ai|cognitiveservices)\.azure\.com"), "azure"),
+    (re.compile(r"bedrock-(?:runtime|runtime-fips|mantle)\.[\w-]+\.(?:amazonaws\.com(?:\.cn)?|api\.aws)"), "bedrock"),
+    (re.compile(r"(?:[\w-]+-)?aiplatform\.googleapis\.com"), "vertex"),
+)
+"""The same for clouds, whose hosts have the name of a region or of a resource in them."""
+
+
+def find_host_owner(host: str) -> str:
+    """Return the provider that owns a host; empty where none does."""
+    return HOSTS.get(host) or next((name for pattern, name in _CLOUD_HOSTS if pattern.fullmatch(host)), "")
+
 
 LOCAL_PORTS = {1234: "lmstudio", 8000: "vllm", 8080: "llamacpp", 11434: "ollama"}
 """The server that usually listens on a port of this machine."""

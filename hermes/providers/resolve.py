@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,12 +18,13 @@ from hermes.providers.records import (
     HOSTS,
     KEY_VARIABLES,
     LOCAL_PORTS,
+    find_host_owner,
     is_valid_key,
     list_provider_names,
     list_variable_keys,
     load_record,
 )
-from hermes.providers.wire import Endpoint, ProviderRecord, matches_model, resolve_wire_name
+from hermes.providers.wire import Endpoint, ProviderRecord, load_cloud, matches_model, resolve_wire_name
 from hermes.util.text import redact_url
 
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
@@ -49,6 +51,32 @@ class ModelChoice(KeyHolder, frozen=True):
     """Whether earlier reasoning is sent back: `on`, `off` or a field of chat messages; empty: as the record says."""
     stored: tuple[str, ...] = ()
     """Providers that the home holds keys for, beside the environment's."""
+    named: "NamedProviderChooser | None" = None
+    """Chooses among the providers that the settings name; None where they name none."""
+    refreshed: "RecordRefresher | None" = None
+    """Knows the windows and prices that were taken over from a list; None where none were."""
+    spare_model: str = ""
+    """The model where neither `model` nor the provider names one."""
+    prefix_decides: bool = False
+    """Whether the model was named without a provider for this run, so that a named provider before it goes first."""
+
+
+class RecordRefresher(Protocol):
+    """Knows windows and prices that were taken over from a list."""
+
+    def refresh_record(self, record: ProviderRecord) -> ProviderRecord:
+        """Return the record with them in the place of its own."""
+        ...
+
+
+class NamedProviderChooser(Protocol):
+    """Knows the providers that the settings name."""
+
+    def choose_provider(
+        self, choice: ModelChoice, environ: Mapping[str, str]
+    ) -> tuple[ModelChoice, ProviderRecord | None]:
+        """Return the provider that a choice means, or None, and the choice with what the settings say of it."""
+        ...
 
 
 def is_configured(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
@@ -64,23 +92,43 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
     begins with, if its key is there; else the first of `records.KEY_VARIABLES` with a key. The API format is the one
     that is named; else what the address says; else the provider's. Raises `ConfigError`, never with a key in it.
     """
-    found = _add_request_members(_choose_provider(choice, environ), choice.request_members)
+    choice, found = _find_record(choice, environ)
+    found = _add_request_members(found, choice.request_members)
     base_url = _resolve_base_url(choice, found, environ)
     if found.name == "custom":
         found = structs.replace(found, title=N_("The server at {format_host}", format_host=_format_host(base_url)))
     found = _choose_replay(choice.reasoning_replay, found)
-    wire = _choose_wire(choice, found, base_url)
     model = _resolve_model(choice, found)
+    wire = _choose_wire(choice, found, base_url, model)
+    signer = None
+    if found.cloud:
+        cloud = load_cloud(found.cloud)
+        base_url = cloud.resolve_address(base_url, model, wire, environ)
+        signer = cloud.create_signer(base_url, environ)
     return Endpoint(
         record=found,
         model=model,
         base_url=_strip_version(base_url) if wire == "anthropic_messages" else base_url,
-        api_key=_resolve_key(choice, found, base_url, environ),
+        api_key=_resolve_key(
+            choice, found, base_url, environ, required=found.key_required and not (signer and signer.has_credentials)
+        ),
         wire=wire,
         context_length=choice.context_length or find_known_length(found, model),
         reasoning_replay=choice.reasoning_replay,
+        key_given=bool(choice.api_key),
+        signer=signer,
         cache_ttl=choice.cache_ttl if matches_model(model, found.quirks.cache_marks) and wire != "responses" else "",
     )
+
+
+def _find_record(choice: ModelChoice, environ: Mapping[str, str]) -> tuple[ModelChoice, ProviderRecord]:
+    """Return the record, and the choice with what the settings say of a provider that they name."""
+    if choice.named is not None:
+        choice, named = choice.named.choose_provider(choice, environ)
+        if named is not None:
+            return choice, named
+    found = _choose_provider(choice, environ)
+    return choice, found if choice.refreshed is None else choice.refreshed.refresh_record(found)
 
 
 def _add_request_members(found: ProviderRecord, members: bytes) -> ProviderRecord:
@@ -127,7 +175,7 @@ def _choose_provider(choice: ModelChoice, environ: Mapping[str, str]) -> Provide
 def _provider_by_address(base_url: str) -> ProviderRecord:
     """Return the provider whose host the address has; loopback servers are told apart by their usual port."""
     host, port = _split_address(base_url)
-    name = LOCAL_PORTS.get(port or 80) if is_loopback(host) else HOSTS.get(host)
+    name = LOCAL_PORTS.get(port or 80) if is_loopback(host) else find_host_owner(host)
     return load_record(name or "custom")
 
 
@@ -181,17 +229,19 @@ def _resolve_base_url(choice: ModelChoice, found: ProviderRecord, environ: Mappi
     variable = environ.get(found.base_url_variable, "").strip() if found.base_url_variable else ""
     base_url = (choice.base_url or variable or found.base_url).strip().rstrip("/")
     if not base_url:
-        if found.name == "local":
+        if found.name == "local" or found.cloud:
             return ""
         raise ConfigError(N_("The provider `{name}` needs an address.", name=found.name), "Set `model.base_url`.")
     _split_address(base_url)
     return base_url
 
 
-def _choose_wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> str:
+def _choose_wire(choice: ModelChoice, found: ProviderRecord, base_url: str, model: str) -> str:
     if choice.api_mode:
         return resolve_wire_name(choice.api_mode)
-    if choice.base_url or found.name == "custom":
+    if found.cloud:
+        return _choose_cloud_wire(found, base_url, model)
+    if choice.base_url or not found.wire or found.name == "custom":
         host, path = _split_address(base_url)[0], urlsplit(base_url).path.rstrip("/")
         if host == "api.anthropic.com" or path.endswith("/anthropic"):
             return "anthropic_messages"
@@ -199,7 +249,13 @@ def _choose_wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> s
             return "responses"
         if found.wire == "responses" and HOSTS.get(host) != found.name:
             return "chat_completions"
-    return found.wire
+    return found.wire or "chat_completions"
+
+
+def _choose_cloud_wire(found: ProviderRecord, base_url: str, model: str) -> str:
+    if base_url.rstrip("/").endswith("/anthropic"):
+        return "anthropic_messages"
+    return next((wire for pattern, wire in found.wires.items() if matches_model(model, (pattern,))), found.wire)
 
 
 def _choose_replay(wanted: str, found: ProviderRecord) -> ProviderRecord:
@@ -219,7 +275,7 @@ def _strip_version(base_url: str) -> str:
 
 def _resolve_model(choice: ModelChoice, found: ProviderRecord) -> str:
     """Return the model's name as this provider knows it: without the prefix that only names the provider."""
-    model = choice.model.strip() or found.default_model
+    model = next(filter(None, (choice.model.strip(), found.default_model, choice.spare_model.strip())), "")
     if not model:
         raise ConfigError(
             N_("No model is named for {title}.", title=found.title), "Set `model.default` or give `-m MODEL`."
@@ -250,15 +306,17 @@ def is_own_address(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
     return not choice.base_url or choice.base_url.strip().rstrip("/") == _read_base_url_variable(environ).rstrip("/")
 
 
-def _resolve_key(choice: ModelChoice, found: ProviderRecord, base_url: str, environ: Mapping[str, str]) -> str:
+def _resolve_key(
+    choice: ModelChoice, found: ProviderRecord, base_url: str, environ: Mapping[str, str], *, required: bool
+) -> str:
     """Return the key, or the first of several; empty where none is needed or the home holds it."""
     given = next((key for key in (choice.api_key.strip(), *choice.more_keys) if key), "")
     own = list_environment_keys(found, environ, own_address=is_own_address(choice, environ))
     key = _resolve_reference(given, environ) if given else next((key for _, key in own), "")
     if not key:
-        if not found.key_required or found.name in choice.stored or is_loopback(_split_address(base_url)[0]):
+        if not required or found.name in choice.stored or is_loopback(_split_address(base_url)[0]):
             return ""
-        names = " or ".join(found.key_variables)
+        names = " or ".join((*found.key_variables, *found.credential_variables))
         raise ConfigError(
             N_("No API key for {title}.", title=found.title),
             N_("Set {names}, or `model.api_key`. `hermes auth add {name}` keeps one.", names=names, name=found.name),

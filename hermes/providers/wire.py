@@ -9,6 +9,7 @@ from msgspec import Struct
 from hermes.core.errors import ConfigError, HermesError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
+from hermes.core.protocols import HttpTransport
 from hermes.core.secret import KeyHolder
 from hermes.core.stream import Answer, StreamDelta
 from hermes.core.usage import Price
@@ -16,7 +17,7 @@ from hermes.i18n.messages import N_
 from hermes.util.renamed import renamed_names
 
 
-class Quirks(Struct, frozen=True, kw_only=True):
+class Quirks(KeyHolder, frozen=True, kw_only=True):
     """How a vendor's wire differs from its family, as data. The defaults are the family's own ways."""
 
     reasoning_replay: bool = False
@@ -61,7 +62,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Models (by name, or by a prefix that ends in `*`) whose prompts are cached up to marks (`cache_control`).
     On the chat wire their texts are sent as lists of blocks, marked or not."""
     probe: str = ""
-    """How the server tells a context length: `models`, `props` (llama.cpp), `show` (Ollama), or empty: it does not."""
+    """How the server tells a context length: `models`, `props` (llama.cpp), `show` (Ollama), `any` (which
+    of them is tried out), or empty: it does not."""
 
 
 def matches_model(model: str, patterns: Iterable[str]) -> bool:
@@ -76,8 +78,15 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     title: str
     base_url: str
     wire: str = "chat_completions"
+    """The API format; empty where the address decides, as for providers that the settings name."""
+    wires: Mapping[str, str] = {}
+    """The API format of models that have another one, by name or by a prefix that ends in `*`."""
+    cloud: str = ""
+    """The module of `providers/clouds` that knows the addresses here and signs requests."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key, in order of preference; empty when no key is needed."""
+    credential_variables: tuple[str, ...] = ()
+    """Variables with which requests can be signed where there is no key."""
     address_keys: tuple[str, ...] = ()
     """Variables whose key belongs to the address in `base_url_variable` and is sent to no other."""
     key_required: bool = True
@@ -104,6 +113,45 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     notes: str = ""
 
 
+class UnsignedRequest(KeyHolder, frozen=True):
+    """A request before it is signed, with the header fields of its API format."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+class RequestSigner(Protocol):
+    """Signs requests to a cloud. Its `repr` shows no key."""
+
+    has_credentials: bool
+    """Whether it can sign without a key of its provider."""
+
+    async def sign_request(self, request: UnsignedRequest, key: str, transport: HttpTransport) -> dict[str, str]:
+        """Return the header fields to send; `key` is the provider's key, where there is one.
+
+        Raises `TransportError` when the credentials cannot be used, or cannot be renewed.
+        """
+        ...
+
+    def list_secrets(self) -> tuple[str, ...]:
+        """Return what no error may show."""
+        ...
+
+
+class Cloud(Protocol):
+    """Knows the addresses of a cloud's models, and where its credentials are."""
+
+    def resolve_address(self, base_url: str, model: str, wire: str, environ: Mapping[str, str]) -> str:
+        """Return the address; `base_url` is what was named, or empty. Raises ConfigError for what is missing."""
+        ...
+
+    def create_signer(self, base_url: str, environ: Mapping[str, str]) -> RequestSigner:
+        """Return what signs requests to the address. Raises ConfigError for credentials that cannot be read."""
+        ...
+
+
 class Endpoint(KeyHolder, frozen=True, kw_only=True):
     """A record resolved for use: the model, its address and its key. `context_length` is None when it is unknown."""
 
@@ -113,8 +161,12 @@ class Endpoint(KeyHolder, frozen=True, kw_only=True):
     api_key: str
     wire: str
     context_length: int | None = None
+    key_given: bool = False
+    """Whether the key was named together with the model, so that no other key of the provider replaces it."""
     cache_ttl: str = ""
     """How long marked prompts are kept: `5m` or `1h`; empty where no marks are sent."""
+    signer: RequestSigner | None = None
+    """Signs the requests, where the provider is a cloud."""
     reasoning_replay: str = ""
     """The setting that `record` was changed by, for the epoch's frame; empty: the record stands as it is."""
 
@@ -226,6 +278,28 @@ class WireFormat(Protocol):
     def create_decoder(self, endpoint: Endpoint) -> AnswerDecoder:
         """Create a decoder for one answer."""
         ...
+
+
+def build_url(base_url: str, path: str) -> str:
+    """Return the address of a path below a base address, whose query stays at the end."""
+    base, mark, query = base_url.partition("?")
+    return f"{base.rstrip('/')}{path}{mark}{query}"
+
+
+async def build_request_headers(
+    endpoint: Endpoint, transport: HttpTransport, method: str, url: str, body: bytes = b""
+) -> dict[str, str]:
+    """Return the header fields of a request, signed where the endpoint wants it. Raises `TransportError`."""
+    headers = load_wire(endpoint.wire).build_headers(endpoint)
+    if endpoint.signer is None:
+        return headers
+    return await endpoint.signer.sign_request(UnsignedRequest(method, url, headers, body), endpoint.api_key, transport)
+
+
+def load_cloud(name: str) -> Cloud:
+    """Return the cloud of that name."""
+    found: Cloud = import_module(f"hermes.providers.clouds.{name}").CLOUD
+    return found
 
 
 __getattr__ = renamed_names(__name__)

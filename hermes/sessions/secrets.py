@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from msgspec import Struct
 
 from hermes.config.auth_file import read_entries
-from hermes.config.environment import parse_dotenv
+from hermes.config.environment import merge_dotenv, parse_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
@@ -18,6 +18,7 @@ from hermes.safety.environment import is_secret_variable
 from hermes.safety.secrets.redactor import Redactor
 
 _KEY_FIELDS = ("key", "api_key", "more_keys")
+_REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _LIST_SEPARATOR = re.compile(r"[\s,;]+")
 _KEY_PARAMETER = re.compile(r"key|token|secret|passw|pwd|sig|auth|credential", re.IGNORECASE)
 _DOTENV_LIMIT = 1 << 20
@@ -65,6 +66,8 @@ def iterate_secrets(
                 yield f"auth.{provider}.{row.id}", row.key
     if settings is not None:
         yield from _secrets_in_settings("config", settings)
+        if settings.providers or settings.custom_providers:
+            yield from _secrets_in_providers(settings, merge_dotenv(environ, home.env_file))
 
 
 def secrets_in_url(name: str, text: str) -> Iterator[tuple[str, str]]:
@@ -99,6 +102,17 @@ def _secrets_in_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, s
 def _is_existing_path(value: str) -> bool:
     """Return whether the value is the path of a file, which is no secret itself."""
     return value.startswith(("/", "~/", "./", "../")) and os.path.exists(os.path.expanduser(value))
+
+
+def _secrets_in_providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the values of the variables that providers of the settings name for their keys, whatever their names."""
+    for given in (*settings.providers.values(), *settings.custom_providers):
+        fields = {**given.headers, **given.extra_headers}
+        secret = [(name, text) for name, text in fields.items() if _KEY_PARAMETER.search(name)]
+        yield from ((f"config.providers.{name}", text.rpartition(" ")[2]) for name, text in secret)
+        texts = [given.api_key, *(text for _, text in secret)]
+        names = [given.key_env, given.api_key_env, *(name for text in texts for name in _REFERENCE.findall(text))]
+        yield from ((name, environ[name]) for name in names if environ.get(name))
 
 
 def _secrets_in_settings(name: str, value: object) -> Iterator[tuple[str, str]]:

@@ -256,6 +256,7 @@ class Services:
         """A model about to be opened."""
         caching = self.settings.prompt_caching
         choice = structs.replace(
-            with_stored_providers(choice, self.home), cache_ttl=caching.cache_ttl if caching.enabled else ""
+            with_stored_providers(choice, self.home, self.settings),
+            cache_ttl=caching.cache_ttl if caching.enabled else "",
         )
         return open_model(choice, self.environ, ca_file=self.settings.model.ca_bundle)

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from hermes.admin.config import change_settings, locate_writable_home
 from hermes.admin.home_services import open_existing_store
+from hermes.config.auth_file import read_entries
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
@@ -28,10 +29,17 @@ from hermes.llm.client import ModelClient, RetryLimits
 from hermes.llm.context_length import find_context_length
 from hermes.llm.exchange import Meter, Unmetered, find_price
 from hermes.llm.lineage import Lineage
+from hermes.providers.model_facts import ModelFacts, read_own_row
 from hermes.providers.records import KEY_VARIABLES, load_record
-from hermes.providers.resolve import ModelChoice, list_environment_keys, resolve_endpoint
-from hermes.providers.wire import Endpoint, load_wire
-from hermes.sessions.model.credentials import Credentials, with_pool_key, with_stored_providers
+from hermes.providers.resolve import ModelChoice, find_known_length, list_environment_keys, resolve_endpoint
+from hermes.providers.wire import Endpoint, build_request_headers, build_url, load_wire
+from hermes.sessions.model.credentials import (
+    Credentials,
+    list_named_providers,
+    load_known_record,
+    with_pool_key,
+    with_stored_providers,
+)
 from hermes.sessions.model.model_route import ModelConnection, choose_model, is_embedded, open_model
 from hermes.sessions.model.spending import ProcessBudget, configured_prices
 from hermes.sessions.options import SessionOptions
@@ -60,10 +68,12 @@ class ModelSelection(KeyHolder, frozen=True, kw_only=True):
 
 
 class ListedModel(Struct, frozen=True):
-    """A model that a server names, with its context window where the server says so."""
+    """A model that a server names, with its window, and its prices in dollars a million tokens, where it says them."""
 
     name: str
     context_length: int | None = None
+    input: float | None = None
+    output: float | None = None
 
 
 class ModelTestResult(Struct, frozen=True):
@@ -92,7 +102,7 @@ def find_keys(environ: Mapping[str, str]) -> list[FoundKey]:
     except OSError:
         dotenv = {}
     whole = merge_dotenv(environ, home.env_file)
-    stored = with_stored_providers(ModelChoice(), home).stored
+    stored = tuple(read_entries(home))
     found: list[FoundKey] = []
     for name in KEY_VARIABLES:
         known = load_record(name)
@@ -111,7 +121,7 @@ async def describe_current_model(environ: Mapping[str, str], *, ask: bool = Fals
     With `ask` its server is asked for an unknown context window. Raises ConfigError when the settings lead to no model.
     """
     home, settings, whole = _load_home(environ)
-    choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
+    choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home, settings)
     if is_embedded(choice, whole):
         why = tr("config.yaml") if settings.model.provider else tr("nothing is configured")
         return {
@@ -150,32 +160,84 @@ async def list_model_names(environ: Mapping[str, str], selection: ModelSelection
     Takes at most `LIST_SECONDS`. Raises ConfigError with a message that says what to do.
     """
     async with _open_selection(environ, structs.replace(selection, model=selection.model or "-")) as (model, _):
-        where = model.endpoint.record.title
+        own = _list_named_models(environ, model.endpoint)
         try:
-            async with asyncio.timeout(LIST_SECONDS):
-                status, body = await _request_model_list(model)
-        except (TransportError, TimeoutError) as error:
-            why = error.message if isinstance(error, TransportError) else N_("no answer in time.")
-            raise ConfigError(
-                N_(
-                    "{server} cannot be asked for its models: {why}",
-                    server=where,
-                    why=to_one_line(strip_control_characters(why), 200),
-                ),
-                N_("Is it running, and is the address right?"),
-            ) from None
-    return _parse_model_list(body, status, where)
+            rows = await _request_rows(model)
+        except _NoListError as error:
+            if own and not error.refused:
+                return own
+            raise
+    found = {one.name: one for row in rows[:_MAX_MODELS] if (one := _parse_model(row)) is not None}
+    found |= {one.name: one for one in own if one.name not in found}
+    return [found[name] for name in sorted(found, key=str.lower)]
+
+
+async def request_model_rows(environ: Mapping[str, str], selection: ModelSelection) -> list[object]:
+    """Return the rows of a provider's own list as they are. Raises ConfigError as `list_model_names` does."""
+    async with _open_selection(environ, structs.replace(selection, model=selection.model or "-")) as (model, _):
+        return await _request_rows(model)
+
+
+class _NoListError(ConfigError):
+    """A server has no list for us."""
+
+    refused = False
+    """Whether it does not accept the key."""
+
+
+async def _request_rows(model: ModelConnection) -> list[object]:
+    where = model.endpoint.record.title
+    try:
+        async with asyncio.timeout(LIST_SECONDS):
+            status, body = await _request_model_list(model)
+    except (TransportError, TimeoutError) as error:
+        why = error.message if isinstance(error, TransportError) else N_("no answer in time.")
+        raise _NoListError(
+            N_(
+                "{server} cannot be asked for its models: {why}",
+                server=where,
+                why=to_one_line(strip_control_characters(why), 200),
+            ),
+            N_("Is it running, and is the address right?"),
+        ) from None
+    if status in (401, 403):
+        refused = _NoListError(N_("{server} does not accept the key.", server=where), N_("Check the key."))
+        refused.refused = True
+        raise refused
+    try:
+        value: object = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        value = None
+    rows = value.get("data", value.get("models")) if isinstance(value, dict) else value
+    if status != 200 or not isinstance(rows, list):
+        raise _NoListError(
+            N_("{server} does not say which models it has ({status}).", server=where, status=status),
+            N_("Type the model's name."),
+        )
+    return rows
+
+
+def _list_named_models(environ: Mapping[str, str], endpoint: Endpoint) -> list[ListedModel]:
+    """Return the models that the settings name for this provider."""
+    home, settings, _ = _load_home(environ)
+    record = endpoint.record
+    named = list_named_providers(home, settings)
+    found = next((one for one in named if one.record.name == record.name), None)
+    names = found.models if found is not None else ()
+    return [ListedModel(name, find_known_length(record, name)) for name in sorted(names, key=str.lower)]
 
 
 async def _request_model_list(model: ModelConnection) -> tuple[int, bytes]:
     """Request the list of models from a server; return the status and the body."""
     endpoint = model.endpoint
     base = endpoint.base_url.rstrip("/")
-    base = f"{base}/v1" if endpoint.wire == "anthropic_messages" and not base.endswith("/v1") else base
-    headers = load_wire(endpoint.wire).build_headers(endpoint) | {"accept": "application/json"}
+    versioned = endpoint.wire != "anthropic_messages" or base.endswith("/v1")
+    url = build_url(base, "/models" if versioned else "/v1/models")
+    headers = await build_request_headers(endpoint, model.transport, "GET", url)
+    headers |= {"accept": "application/json"}
     timeouts = HttpTimeouts(connect=5.0, read=LIST_SECONDS)
     body = bytearray()
-    async with model.transport.open("GET", f"{base}/models", headers=headers, body=b"", timeouts=timeouts) as stream:
+    async with model.transport.open("GET", url, headers=headers, body=b"", timeouts=timeouts) as stream:
         async for chunk in stream.chunks():
             body += chunk
             if len(body) > _MAX_LIST_BYTES:
@@ -223,32 +285,46 @@ def save_selection(environ: Mapping[str, str], selection: ModelSelection) -> lis
     another model, the old model's window. Raises ConfigError, UsageError.
     """
     home = locate_writable_home(environ)
-    settings = load_settings(home).settings.model
+    settings = load_settings(home).settings
     if selection.provider.lower() != "local":
-        resolve_selection(environ, selection)
-    changes, removed = _config_changes(settings, selection)
+        record = resolve_selection(environ, selection)
+        own = [one.record.name for one in list_named_providers(home, settings)]
+        if selection.model and not selection.base_url and record.record.name in own:
+            selection = structs.replace(selection, model=record.model, provider=record.record.name)
+    if selection.provider:
+        name = load_known_record(selection.provider, home, settings).name
+        selection = structs.replace(selection, provider=name)
+    before = settings.model.provider
+    before = load_known_record(before, home, settings).name if before else ""
+    changes, removed = _config_changes(settings.model, selection, before)
     if changes or removed:
         change_settings(home, changes, removed)
     return [".".join(path) for path in (*changes, *removed)]
 
 
 def _config_changes(
-    settings: ModelSettings, selection: ModelSelection
+    settings: ModelSettings, selection: ModelSelection, before: str
 ) -> tuple[dict[tuple[str, ...], object], list[tuple[str, ...]]]:
-    """Return the keys that a choice writes and the keys that it removes."""
+    """Return the keys that a choice writes and the keys that it removes; `before` is the provider up to now."""
     named = {
         "default": selection.model,
-        "provider": load_record(selection.provider).name if selection.provider else "",
+        "provider": selection.provider,
         "base_url": selection.base_url,
         "api_key": selection.api_key,
     }
     fresh = {name: value for name, value in named.items() if value and value != getattr(settings, name)}
     gone: tuple[str, ...] = ("context_length",) if "default" in fresh else ()
-    if _is_other_server(settings, selection):
+    if _is_other_server(settings, selection, before):
         gone = _SERVER_SPECIFIC_KEYS
     changed = [name for name in gone if getattr(settings, name) != getattr(_DEFAULTS, name)]
     removed: list[tuple[str, ...]] = [("model", name) for name in changed if name not in fresh]
     return {("model", name): value for name, value in fresh.items()}, removed
+
+
+def _is_other_server(settings: ModelSettings, selection: ModelSelection, before: str) -> bool:
+    """Return whether a choice leads to another server than the settings do."""
+    moved = selection.provider not in ("", before)
+    return moved or bool(selection.base_url and selection.base_url != settings.base_url)
 
 
 def explain_failure(failure: Failure, endpoint: Endpoint) -> tuple[str, str]:
@@ -311,7 +387,7 @@ def _model_choice(environ: Mapping[str, str], settings: Settings, selection: Mod
     chosen = settings.model
     if selection.model not in ("", chosen.default):
         chosen = structs.replace(chosen, context_length=None)
-    return with_stored_providers(choose_model(chosen, options), home)
+    return with_stored_providers(choose_model(chosen, options), home, settings)
 
 
 @asynccontextmanager
@@ -327,30 +403,14 @@ async def _open_selection(
         yield structs.replace(model, endpoint=endpoint), credentials
 
 
-def _parse_model_list(body: bytes, status: int, where: str) -> list[ListedModel]:
-    if status in (401, 403):
-        raise ConfigError(N_("{server} does not accept the key.", server=where), N_("Check the key."))
-    try:
-        value: object = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        value = None
-    rows = value.get("data", value.get("models")) if isinstance(value, dict) else value
-    if status != 200 or not isinstance(rows, list):
-        raise ConfigError(
-            N_("{server} does not say which models it has ({status}).", server=where, status=status),
-            N_("Type the model's name."),
-        )
-    found = {one.name: one for row in rows[:_MAX_MODELS] if (one := _parse_model(row)) is not None}
-    return [found[name] for name in sorted(found, key=str.lower)]
-
-
 def _parse_model(row: object) -> ListedModel | None:
     name = (row.get("id") or row.get("name")) if isinstance(row, dict) else None
     if not isinstance(row, dict) or not isinstance(name, str) or not name:
         return None
-    window = row.get("context_length")
+    _, facts = read_own_row({**row, "id": "-"}) or ("", ModelFacts())
     name = to_one_line(strip_control_characters(name), 200).removeprefix("models/")
-    return ListedModel(name, window if isinstance(window, int) and window > 0 else None)
+    price = facts.price
+    return ListedModel(name, facts.context_length, price.input if price else None, price.output if price else None)
 
 
 def _test_lineage(endpoint: Endpoint) -> Lineage:
@@ -383,13 +443,6 @@ def _format_cost(usage: Usage | None, price: Price | None) -> str:
     return format_amount(compute_cost(usage, price))
 
 
-def _is_other_server(settings: ModelSettings, selection: ModelSelection) -> bool:
-    """Return whether a choice leads to another server than the settings do."""
-    provider = load_record(selection.provider).name if selection.provider else settings.provider
-    named = load_record(settings.provider).name if settings.provider else ""
-    return provider != named or bool(selection.base_url and selection.base_url != settings.base_url)
-
-
 def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mapping[str, str]) -> Plain:
     """Name the settings that select the provider, the model and the key."""
     file = "config.yaml"
@@ -405,6 +458,8 @@ def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mappi
     key = (
         f"{file} (model.api_key)"
         if settings.api_key
+        else f"{file} (providers.{endpoint.record.name})"
+        if endpoint.key_given
         else by_key or (tr("kept in auth.json") if endpoint.api_key else tr("none needed"))
     )
     model = f"{file} (model.default)" if settings.default else tr("the provider's own choice")

@@ -17,8 +17,8 @@ from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
-from hermes.providers.records import load_record
 from hermes.providers.resolve import ModelChoice
+from hermes.sessions.model.credentials import list_named_providers, load_known_record
 from hermes.sessions.options import SessionOptions
 from hermes.tools.toolsets import MCP_TOOLSET
 
@@ -71,11 +71,19 @@ class OverrideEditor:
         from hermes.sessions.model.model_route import choose_model
 
         if provider:
-            named = SessionOptions(provider=load_record(provider).name, model=model)
+            services = self._services
+            record = load_known_record(provider, services.home, services.settings)
+            named = SessionOptions(provider=record.name, model=model)
             return structs.replace(choose_model(self._services.settings.model, named), model=model)
         if model == DEFAULT_CHOICE:
             return self._services.model.choice
-        return structs.replace(self.current, model=model, context_length=None)
+        current, services = self.current, self._services
+        own = list_named_providers(services.home, services.settings)
+        if own:
+            from hermes.providers.named import pin_named_provider
+
+            current = pin_named_provider(current, own)
+        return structs.replace(current, model=model, context_length=None, prefix_decides=True)
 
     async def open_model(self, choice: ModelChoice) -> ModelFit:
         """Open a model and measure whether the conversation fits it. Raises ConfigError when it cannot be used."""

@@ -63,13 +63,13 @@ class ProviderOption(Struct, frozen=True):
 
 
 def list_providers() -> list[ProviderOption]:
-    """List all providers that are reached over the network with a key, by title."""
+    """List all providers that need a key and nothing else, by title."""
     found = [load_record(name) for name in list_provider_names()]
     return sorted(
         (
             ProviderOption(one.name, one.title, next(iter(one.key_variables), ""), one.key_required)
             for one in found
-            if one.key_required
+            if one.key_required and not one.cloud
         ),
         key=lambda one: one.title.lower(),
     )

@@ -32,7 +32,8 @@ from hermes.util.text import escape_unseen_characters
 def run(arguments: list[str]) -> int:
     """Show, choose or list."""
     parser = _build_parser()
-    args = parser.parse_arguments(arguments)
+    args = parser.parse_arguments(arguments, mixed=True)
+    _read_action(parser, args)
     if args.listing is not None and args.name:
         parser.error("--list takes a provider, not a model")
     try:
@@ -50,33 +51,82 @@ def _build_parser() -> CommandParser:
         description="Show the model that answers, or choose another. Without arguments on a terminal it asks.",
         epilog="example: hermes model qwen3:8b --provider ollama --test",
     )
-    made.add_argument("name", nargs="?", default="", help="the model, as its provider writes it")
+    made.add_argument(
+        "words",
+        nargs="*",
+        metavar="NAME",
+        help="the model; or `list [PROVIDER]`, `test [NAME]`, `refresh [PROVIDER ...]`",
+    )
     made.add_argument("--provider", default="", metavar="P", help="its provider, such as openrouter or ollama")
     made.add_argument("--base-url", default="", metavar="U", help="where the provider is")
     made.add_argument("--test", action="store_true", help="make one small call first; nothing is kept when it fails")
     made.add_argument(
         "--list", nargs="?", const="", default=None, dest="listing", metavar="PROVIDER", help="the models there are"
     )
+    made.add_argument(
+        "--from", default="", dest="source", metavar="U", help="where `refresh` reads, instead of models.dev"
+    )
+    made.add_argument("--own", action="store_true", help="`refresh` asks the providers for their own lists")
+    made.add_argument("--yes", action="store_true", help="keep what `refresh` found without asking")
     made.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
     return made
 
 
+_ACTIONS = ("list", "test", "refresh")
+"""Words that stand for no model."""
+
+
+def _read_action(parser: CommandParser, args: argparse.Namespace) -> None:
+    """Read the words: a model's name, or what is to be done and to whom."""
+    args.action = args.words[0] if args.words and args.words[0] in _ACTIONS else ""
+    args.rest = args.words[1:] if args.action else args.words
+    refreshing = args.action == "refresh"
+    if not refreshing and any((args.source, args.own, args.yes)):
+        parser.error("--from, --own and --yes belong to `hermes model refresh`")
+    if not refreshing and len(args.rest) > 1:
+        parser.error("give one name")
+    if args.source and args.own:
+        parser.error("give --from or --own, not both")
+    args.name = next(iter(args.rest), "")
+    if args.action == "list" and args.listing is None:
+        args.listing, args.name = args.name, ""
+
+
 async def _run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    if args.action == "refresh":
+        from hermes.cli.commands.model_refresh import refresh_models
+
+        return await refresh_models(environ, args)
     if args.listing is not None:
+        from hermes.cli.commands.model_refresh import tell_model_file
+
+        tell_model_file(environ)
         where = ModelSelection(provider=args.listing or args.provider, base_url=args.base_url)
         return _print_models(await list_model_names(environ, where), as_json=args.as_json)
     wanted = ModelSelection(model=args.name, provider=args.provider, base_url=args.base_url)
+    if args.action == "test":
+        return await _test_only(environ, wanted, as_json=args.as_json)
     if wanted == ModelSelection():
-        asked = is_interactive() and not args.as_json
-        shown = await describe_current_model(environ, ask=True)
-        print(json.dumps(shown, ensure_ascii=False) if args.as_json else "\n".join(format_current_model(shown)))
-        if args.test:
-            result = await probe_model(environ, wanted)
-            return _report_test(result, as_json=args.as_json)
-        return await _choose_interactively(environ, shown) if asked else 0
+        return await _show_current(environ, args)
     if not wanted.model:
         wanted = await _complete_choice(environ, wanted)
     return await _save_choice(environ, wanted, args)
+
+
+async def _test_only(environ: Mapping[str, str], wanted: ModelSelection, *, as_json: bool) -> int:
+    result = await probe_model(environ, wanted)
+    if as_json and not result.problem:
+        print(json.dumps(to_plain(result), ensure_ascii=False))
+    return _report_test(result, as_json=as_json)
+
+
+async def _show_current(environ: Mapping[str, str], args: argparse.Namespace) -> int:
+    asked = is_interactive() and not args.as_json
+    shown = await describe_current_model(environ, ask=True)
+    print(json.dumps(shown, ensure_ascii=False) if args.as_json else "\n".join(format_current_model(shown)))
+    if args.test:
+        return _report_test(await probe_model(environ, ModelSelection()), as_json=args.as_json)
+    return await _choose_interactively(environ, shown) if asked else 0
 
 
 async def _save_choice(environ: Mapping[str, str], wanted: ModelSelection, args: argparse.Namespace) -> int:
@@ -184,11 +234,9 @@ def _print_models(found: list[ListedModel], *, as_json: bool) -> int:
         print(json.dumps(to_plain(found), ensure_ascii=False))
         return 0
     for one in found:
-        print(
-            escape_unseen_characters(
-                f"{one.name:<48} {format_number(one.context_length) if one.context_length else ''}".rstrip()
-            )
-        )
+        window = format_number(one.context_length) if one.context_length else ""
+        price = f"${one.input:g}/{one.output:g}" if one.input is not None and one.output is not None else ""
+        print(escape_unseen_characters(f"{one.name:<48} {window:>10} {price}".rstrip()))
     if not found:
         print(tr("It names no models."))
     return 0

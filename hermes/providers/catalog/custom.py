@@ -10,7 +10,7 @@ RECORD = ProviderRecord(
     key_variables=("CUSTOM_API_KEY",),
     address_keys=("OPENAI_API_KEY",),
     key_required=False,
-    quirks=Quirks(vendor_names=True, probe="models", think_tags=True),
+    quirks=Quirks(vendor_names=True, probe="any", think_tags=True),
     tested=True,
     notes="Run against llama-server on all three wires. `model.base_url` says where. OPENAI_API_KEY goes with "
     "OPENAI_BASE_URL; for another server say so: `model.api_key: ${OPENAI_API_KEY}`.",

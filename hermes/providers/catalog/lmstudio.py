@@ -10,7 +10,7 @@ RECORD = ProviderRecord(
     base_url_variable="LM_BASE_URL",
     key_variables=("LM_API_KEY",),
     key_required=False,
-    quirks=Quirks(vendor_names=True, probe="models", strict_roles=True, think_tags=True),
+    quirks=Quirks(vendor_names=True, probe="any", strict_roles=True, think_tags=True),
     prices={"*": FREE},
     notes="GET /api/v0/models tells loaded_context_length (lmstudio.ai/docs, REST API).",
 )

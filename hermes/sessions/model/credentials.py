@@ -1,6 +1,7 @@
 """The API keys of each endpoint: given ones, those of the environment, and those of the home's `auth.json`."""
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -15,10 +16,14 @@ from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.key_pool import KeyPool, KeySlot, ProviderKeys, SingleKey
 from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, KeySource, LiteralKeySource, VariableKeySource
-from hermes.providers.records import is_valid_key
+from hermes.providers.records import is_valid_key, load_record
 from hermes.providers.resolve import ModelChoice, is_own_address, list_environment_keys
 from hermes.providers.wire import Endpoint, ProviderRecord
 from hermes.util.clock import Clock
+
+if TYPE_CHECKING:
+    from hermes.providers.model_facts import ModelFile
+    from hermes.providers.named import NamedProvider
 
 
 class Credentials:
@@ -45,7 +50,8 @@ class Credentials:
 
     def keys_for_endpoint(self, endpoint: Endpoint, choice: ModelChoice) -> ProviderKeys:
         """Return the keys of an endpoint that was resolved from this choice. Raises ConfigError for a bad entry."""
-        given = tuple(dict.fromkeys(key for key in (choice.api_key and endpoint.api_key, *choice.more_keys) if key))
+        own = endpoint.api_key if endpoint.key_given else ""
+        given = tuple(dict.fromkeys(key for key in (own, *choice.more_keys) if key))
         place = (pool_name(endpoint), endpoint.base_url, given)
         found = self._pools.get(place)
         if found is None:
@@ -171,11 +177,47 @@ def pool_name(endpoint: Endpoint) -> str:
     return f"custom:{urlsplit(endpoint.base_url).netloc.rpartition('@')[2].lower()}"
 
 
-def with_stored_providers(choice: ModelChoice, home: HermesHome) -> ModelChoice:
-    """Return the choice with the providers that the home holds keys for. Raises
-    ConfigError for a broken `auth.json`.
+def with_stored_providers(choice: ModelChoice, home: HermesHome, settings: Settings) -> ModelChoice:
+    """Return the choice with the providers that the home holds keys for, and those that the settings name.
+
+    Raises ConfigError for a broken `auth.json`, and for an entry of the settings that cannot be used.
     """
-    return structs.replace(choice, stored=tuple(read_entries(home)))
+    choice = structs.replace(choice, stored=tuple(read_entries(home)), refreshed=_read_model_file(home))
+    named = list_named_providers(home, settings)
+    if not named:
+        return choice
+    from hermes.providers.named import NamedProviders
+
+    return structs.replace(choice, named=NamedProviders(named))
+
+
+def _read_model_file(home: HermesHome) -> "ModelFile | None":
+    try:
+        raw = home.models_file.read_bytes()
+    except OSError:
+        return None
+    from hermes.providers.model_facts import parse_model_file
+
+    return parse_model_file(raw, str(home.models_file))
+
+
+def list_named_providers(home: HermesHome, settings: Settings) -> "tuple[NamedProvider, ...]":
+    """Return the providers that the settings name. Raises ConfigError for an entry that cannot be used."""
+    if not settings.providers and not settings.custom_providers:
+        return ()
+    from hermes.providers.named import build_named_providers
+
+    return build_named_providers(settings, home.config_file)
+
+
+def load_known_record(name: str, home: HermesHome, settings: Settings) -> ProviderRecord:
+    """Return the record of a provider that the settings name, else of the catalogue. Raises ConfigError."""
+    named = list_named_providers(home, settings)
+    if not named:
+        return load_record(name)
+    from hermes.providers.named import find_record
+
+    return find_record(name, named)
 
 
 async def with_pool_key(endpoint: Endpoint, keys: ProviderKeys) -> Endpoint:

@@ -94,9 +94,10 @@ def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoic
     A provider or an address given for this run does not inherit the key, address and API format of the configured one.
     """
     elsewhere = bool(options.base_url) or options.provider not in ("", settings.provider)
-    base = ModelSettings(default=settings.default) if elsewhere else settings
+    base = ModelSettings() if elsewhere else settings
     return ModelChoice(
         model=options.model or base.default,
+        spare_model=settings.default,
         provider=options.provider or base.provider,
         base_url=options.base_url or base.base_url,
         api_key=options.api_key or ("" if options.credential_pool else base.api_key),
@@ -106,15 +107,19 @@ def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoic
         context_length=options.context_length or base.context_length,
         request_members=options.request_members,
         reasoning_replay="" if base.reasoning_replay == "auto" else base.reasoning_replay,
+        prefix_decides=_names_model_only(options),
     )
+
+
+def _names_model_only(options: SessionOptions) -> bool:
+    return bool(options.model) and not (options.provider or options.base_url)
 
 
 def is_nothing_configured(options: SessionOptions, environ: Mapping[str, str]) -> bool:
     """Return whether neither the command line, nor the settings, nor any key says which model to use."""
     home = locate_home(environ)
-    choice = with_stored_providers(
-        choose_model(load_settings(home, ignored=options.ignore_config).settings.model, options), home
-    )
+    settings = load_settings(home, ignored=options.ignore_config).settings
+    choice = with_stored_providers(choose_model(settings.model, options), home, settings)
     return not is_configured(choice, merge_dotenv(environ, home.env_file))
 
 
