@@ -85,15 +85,19 @@ def load_settings(home: HermesHome, *, ignored: bool = False) -> LoadedSettings:
 
 _CHOSEN_MODEL = ("default", "provider", "base_url", "api_key", "api_mode", "context_length", "ca_bundle")
 """The settings of `model` that say which one it is."""
+_CHOSEN_SERVERS = ("providers", "custom_providers", "vertex")
+"""The sections that say where a named model is."""
 
 
 def _read_model_alone(home: HermesHome) -> dict[str, object]:
-    """Return a document with the model that the file names, and nothing else; an empty one for a file with faults."""
+    """Return a document with the model that the file names and where it is; an empty one for a file with faults."""
     try:
-        model = select_known_keys(read_document(home)).get("model")
+        whole = select_known_keys(read_document(home))
+        model = whole.get("model")
         if not isinstance(model, dict):
             return {}
         document: dict[str, object] = {"model": {key: model[key] for key in _CHOSEN_MODEL if key in model}}
+        document |= {name: whole[name] for name in _CHOSEN_SERVERS if name in whole}
         settings_from_document(document, home.config_file)
     except ConfigError:
         return {}

@@ -68,6 +68,17 @@ async def test_a_safe_start_asks_the_model_that_is_set_up() -> None:
             assert "terminal" in server.requests[0].tool_names
 
 
+async def test_a_safe_start_knows_the_servers_that_a_person_named() -> None:
+    async with ScriptedServer(ScriptedModel(lambda _: Say("fine"))) as server:
+        with TempHome() as home:
+            named = {"my-box": {"base_url": server.url, "api_key": "-"}}
+            config = {"model": {"provider": "my-box", "default": "own-model"}, "providers": named}
+            (home.hermes / "config.yaml").write_text(json.dumps(config))
+            done = await run_hermes(home, "-z", "hi", "--safe-mode")
+            assert (done.code, done.stdout) == (0, "fine\n"), done.stderr
+            assert server.requests[0].json["model"] == "own-model"
+
+
 @NEEDED
 async def test_the_full_chat_starts_on_a_broken_config() -> None:
     async with ScriptedServer([Say("Hello from safety.")]) as server:
