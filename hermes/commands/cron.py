@@ -57,7 +57,12 @@ _JOB = argument("job", help="its name, or the beginning of its id")
 _JOB_OPTIONS = (
     argument("--name", help="its name"),
     argument("--zone", help="its time zone, such as Europe/Berlin"),
-    argument("--deliver", action="append", metavar="TARGET", help="local, all, or PLATFORM:CHAT[:THREAD] (repeatable)"),
+    argument(
+        "--deliver",
+        action="append",
+        metavar="TARGET",
+        help="home, local, all, or PLATFORM[:CHAT[:THREAD]] (repeatable)",
+    ),
     argument("--skill", action="append", dest="skills", metavar="NAME", help="a skill to tell it first (repeatable)"),
     argument("--model", help="the model that answers"),
     argument("--provider", help="who serves it"),

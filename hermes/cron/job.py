@@ -13,7 +13,7 @@ from hermes.cron.schedule import Schedule
 from hermes.i18n.messages import N_
 from hermes.store.jobs import JobRow
 
-LOCAL, ORIGIN, ALL = "local", "origin", "all"
+LOCAL, ORIGIN, HOME, ALL = "local", "origin", "home", "all"
 """Targets that are no chat of a platform."""
 _LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import HermesError, ToolError
 from hermes.cron.job import CatchUp, CronJob, Overlap, parse_job
-from hermes.cron.jobs import CronJobs, JobAuthor, JobRequest, parse_job_request
+from hermes.cron.jobs import CronJobs, JobAuthor, JobRequest, list_delivery_targets, parse_job_request
 from hermes.cron.schedule import parse_zone
 from hermes.i18n.messages import N_
 from hermes.safety.injection import find_injections
@@ -51,7 +51,7 @@ class CronCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = ""
     repeat: Annotated[int | None, Meta(description="How many runs in all.")] = None
     deliver: Annotated[
-        str, Meta(description="origin (this chat), local, all, or PLATFORM:CHAT[:THREAD]; several by commas.")
+        str, Meta(description="origin (this chat), home, local, all, or PLATFORM[:CHAT[:THREAD]]; several by commas.")
     ] = ""
     skills: Annotated[tuple[str, ...], Meta(description="Skills to load first.")] = ()
     model: str = ""
@@ -80,6 +80,10 @@ class CronToolDeps(Struct, frozen=True, kw_only=True):
     """Returns whether a process runs jobs now."""
 
 
+_UNTOLD = (
+    " Note: what comes of it is only kept as a file in cron/output; it is sent to nobody. To reach the person, "
+    "give a chat in deliver as PLATFORM:CHAT; else tell the person."
+)
 _IDLE = " Note: jobs run while `hermes gateway` runs, and it does not run now; tell the person."
 
 
@@ -125,11 +129,9 @@ async def _apply_action(deps: CronToolDeps, ctx: ToolContext, call: CronCall) ->
     author = JobAuthor(by="model", sources=ctx.state.taint.list_sources(), origin=deps.origin)
     match call.action:
         case "create":
-            return (
-                f"Made. "
-                f"{_format_job(await jobs.create_job(_build_request(deps, ctx, call), author))}"
-                f"{'' if deps.runs() else _IDLE}"
-            )
+            made = await jobs.create_job(_build_request(deps, ctx, call), author)
+            untold = "" if list_delivery_targets(made.spec) else _UNTOLD
+            return f"Made. {_format_job(made)}{untold}{'' if deps.runs() else _IDLE}"
         case "update":
             return f"Changed. {_format_job(await jobs.edit_job(name, _build_request(deps, ctx, call), author))}"
         case "pause":

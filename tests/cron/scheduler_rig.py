@@ -21,7 +21,7 @@ from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
 from hermes.util.process_identity import identify_this_process
 
-PLATFORMS = ("telegram", "matrix")
+HOMES = {"telegram": "900", "matrix": ""}
 
 
 class NotingRunner:
@@ -148,7 +148,7 @@ async def rigged(home: Path, start: float) -> AsyncIterator[Rig]:
             clock=clock,
             scripts=scripts,
             outputs=outputs,
-            platforms=PLATFORMS,
+            homes=HOMES,
             get_machine_zone=lambda: "UTC",
             check_toolsets=unchecked,
             check_skills=unchecked,

@@ -136,6 +136,17 @@ async def test_the_tool_makes_a_job_where_somebody_is_there() -> None:
         assert "cronjob" not in names and "tool_search" in names
 
 
+async def test_a_job_that_reaches_nobody_is_called_so() -> None:
+    async with ScriptedServer([Say(calls=(MAKE,)), Say("Made.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, _options(home)) as app:
+                actor = await app.open_session()
+                actor.approvals.can_ask = True
+                await actor.post(InboundMessage(text="every day, say hello", cwd=str(home.cwd)))
+        (result,) = server.requests[1].results.values()
+        assert "to local Note: what comes of it is only kept as a file" in result
+
+
 async def test_a_job_has_no_more_than_the_session_that_makes_it() -> None:
     more = {**MAKE_ARGUMENTS, "enabled_toolsets": ["web"]}
     elsewhere = {**MAKE_ARGUMENTS, "workdir": "/"}

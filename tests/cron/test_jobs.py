@@ -42,6 +42,7 @@ def script(rig: Rig, name: str, text: str, mode: int = 0o700) -> Path:
         ({"prompt": "x", "deliver": ("smoke:signals",)}, "No platform 'smoke'"),
         ({"prompt": "x", "deliver": ("telegramm:7",)}, "Did you mean 'telegram'"),
         ({"prompt": "x", "deliver": ("somewhere",)}, "no target"),
+        ({"prompt": "x", "deliver": ("matrix",)}, "matrix has no home chat"),
         ({"prompt": "x", "deliver": ("origin",)}, "not made in one"),
         ({"prompt": "x", "name": "a/b"}, "cannot be a job's name"),
         ({"prompt": "x", "repeat": 0}, "repeat is out of range"),
@@ -89,6 +90,16 @@ async def test_a_done_job_begins_anew_by_a_new_schedule(rig: Rig) -> None:
     await rig.clock.advance(600)
     await rig.ticked()
     assert len(rig.runner.ran) == 2
+
+
+async def test_a_job_without_another_place_goes_to_the_home_chat(rig: Rig) -> None:
+    job = await rig.jobs.create_job(JobRequest(schedule="0 9 * * *", zone="UTC", prompt="Say hello."))
+    assert job.spec.deliver == ("home",)
+    named = JobRequest(schedule="0 9 * * *", zone="UTC", prompt="Say hello.", deliver=("telegram", "local"))
+    assert (await rig.jobs.create_job(named)).spec.deliver == ("telegram", "local")
+    await rig.clock.advance(60)
+    await rig.ticked()
+    assert sorted(target for target, _ in rig.courier.texts) == ["home", "telegram"]
 
 
 async def test_what_a_model_makes_goes_to_its_chat_and_keeps_its_sources(rig: Rig) -> None:
