@@ -319,7 +319,6 @@ class AIAgent(Callbacks, UsualArguments):
                 app.services.store, self.session_id, messages, now=time.time(), cwd=options.cwd, person=options.person
             )
             self.session_id, messages, self._branched_from = chosen.session_id, [*chosen.history], chosen.branched_from
-            """The session to continue, or the id of a new one; empty starts a fresh session."""
         try:
             self._actor = await app.open_session(
                 self.session_id or None,
@@ -331,7 +330,6 @@ class AIAgent(Callbacks, UsualArguments):
         finally:
             self._tell_notices(app)
         self.session_id = self._actor.session_id
-        """The session to continue, or the id of a new one; empty starts a fresh session."""
         self._actor.approvals.can_ask = self.approval_callback is not None
 
     def _tell_notices(self, app: App) -> None:
