@@ -341,7 +341,7 @@ class Lineage:
 
     @property
     def shrinks_pictures(self) -> bool:
-        """Return whether pictures are made smaller when they join: that takes seconds, and is not for the event loop."""
+        """Return whether pictures are made smaller when they join, which takes seconds: not for the event loop."""
         return not _PICTURE_REWRITES.isdisjoint(self.frame.rewrites)
 
     def prepare_pictures(self, message: Message) -> None:
