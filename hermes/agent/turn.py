@@ -3,6 +3,7 @@
 The number of model calls that a turn may make.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
@@ -170,6 +171,8 @@ class TurnState(Struct):
         Secrets are redacted here, before anybody gets the message.
         """
         message = self.redact_message(message)
+        if self.lineage.shrinks_pictures and any(message.images()):
+            await asyncio.to_thread(self.lineage.prepare_pictures, message)
         self.lineage.append_messages((message,))
         self.taint.add_message(message)
         self.messages.append(message)

@@ -61,6 +61,8 @@ _FOREIGN_SERVER_KEYS = frozenset(
 """Keys of MCP servers that guides for such agents mention and this version does not act on."""
 
 
+_OF_PROVIDER = frozenset({"api_key", "base_url", "api_mode", "context_length"})
+"""Keys of `model:` that belong to its provider."""
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -122,6 +124,8 @@ def _apply_variables(document: dict[str, object], variables: Mapping[str, str], 
                     known=known,
                 )
             )
+        if key == "model.provider" and known != value:
+            document = _drop_address(document)
         document = set_by_path(document, key, value)
         try:
             loaded = settings_from_document(document, file)
@@ -131,6 +135,14 @@ def _apply_variables(document: dict[str, object], variables: Mapping[str, str], 
                 N_("Change the variable {name}, or unset it.", name=name),
             ) from None
     return structs.replace(loaded, warnings=(*loaded.warnings, *warnings))
+
+
+def _drop_address(document: dict[str, object]) -> dict[str, object]:
+    """Return the document without what belongs to the provider that it names: no other one is sent its key."""
+    held = document.get("model")
+    if not isinstance(held, dict):
+        return document
+    return {**document, "model": {name: value for name, value in held.items() if name not in _OF_PROVIDER}}
 
 
 def settings_from_document(document: dict[str, object], file: Path) -> LoadedSettings:

@@ -18,6 +18,8 @@ _TELLING_WEIGHT = 8
 _MIN_DISTINCT = 4
 _FRAGMENT_LETTERS = 3
 _SLACK = 400
+_JUDGED_LENGTH = 1_000
+"""Characters of repeated words by which they are judged."""
 _WIDE = 0x2E80
 """From this code point on a character is worth as much as a short word."""
 
@@ -31,6 +33,11 @@ class ContinuationJoiner:
         self._decided = not before.strip()
         self._dropped = 0
         self._separator = ""
+        self._place = 0
+        """Where in the text before all that is held stands, as far as it does."""
+        self._compared = 0
+        """The longest overlap that was looked for: what comes later is compared once, however small its pieces."""
+        self._searched = 0
 
     def feed(self, text: str) -> str:
         """Take the next piece; return what may be shown now."""
@@ -68,21 +75,33 @@ class ContinuationJoiner:
         held, before = self._held, self._before
         fresh = held.lstrip()
         lead = len(held) - len(fresh)
-        if not is_end and (not fresh or (len(fresh) < len(before) and fresh in before)):
+        if not is_end and self._may_be_repetition(fresh, lead):
             return ""
-        overlap = find_overlap(before, fresh)
+        overlap = find_overlap(before, fresh, self._compared)
+        self._compared = len(fresh)
         if overlap:
             return self._decide(lead + overlap)
         if _is_restart(before, fresh):
             return self._release_restart(fresh, lead, is_end=is_end)
         return self._decide(0)
 
+    def _may_be_repetition(self, fresh: str, lead: int) -> bool:
+        """Return whether all that has come is blank, or stands in the text before."""
+        if not fresh:
+            return lead < _SLACK
+        if len(fresh) >= len(self._before) or self._place < 0:
+            return False
+        if not self._before.startswith(fresh, self._place):
+            self._place = self._before.find(fresh, self._place + 1)
+        return self._place >= 0
+
     def _release_restart(self, fresh: str, lead: int, *, is_end: bool) -> str:
         """Return what is new in an answer that began again, once it has come to where it broke off."""
         before = self._before
         if is_end and before.startswith(fresh):
             return self._decide(lead + len(fresh))
-        end = _find_caught_up(before, fresh)
+        end = _find_caught_up(before, fresh, self._searched)
+        self._searched = self._searched if end else max(0, len(fresh) - _ANCHOR_LENGTH)
         if end and (is_end or end < len(fresh)):
             return self._decide(lead + end)
         if not is_end and len(fresh) <= 2 * len(before) + _SLACK:
@@ -97,9 +116,14 @@ class ContinuationJoiner:
         return self._held[dropped:]
 
 
-def find_overlap(before: str, fresh: str) -> int:
-    """Return how many characters at the beginning of `fresh` repeat the end of `before`; 0 where that is by chance."""
-    for length in range(min(len(before), len(fresh)), 0, -1):
+def find_overlap(before: str, fresh: str, compared: int = 0) -> int:
+    """Return how many characters at the beginning of `fresh`, more than `compared`, repeat the end of `before`; 0 where
+    that is by chance.
+    """
+    beginning = fresh[:_ANCHOR_LENGTH]
+    for length in range(min(len(before), len(fresh)), compared, -1):
+        if not before.startswith(beginning[:length], len(before) - length):
+            continue
         if before.endswith(fresh[:length]) and _is_repetition(before, fresh, length):
             return length
     return 0
@@ -110,8 +134,9 @@ def _is_repetition(before: str, fresh: str, length: int) -> bool:
     words = fresh[:length]
     if before.endswith(words * 2):
         return False
-    marks = {character for character in words if not character.isspace()}
-    weight = sum(3 if ord(character) >= _WIDE else 1 for character in words)
+    judged = words[:_JUDGED_LENGTH]
+    marks = {character for character in judged if not character.isspace()}
+    weight = sum(3 if ord(character) >= _WIDE else 1 for character in judged)
     if weight >= _TELLING_WEIGHT and len(marks) >= _MIN_DISTINCT:
         return True
     # The last word, whole or in part, written from its beginning: nothing else would join without a space.
@@ -123,10 +148,13 @@ def _is_restart(before: str, fresh: str) -> bool:
     return len(before) >= _RESTART_LENGTH and fresh.startswith(before.lstrip()[:_RESTART_LENGTH])
 
 
-def _find_caught_up(before: str, fresh: str) -> int:
-    """Return where in an answer that began again the text after `before` begins; 0 when it has not come to it."""
+def _find_caught_up(before: str, fresh: str, searched: int) -> int:
+    """Return where in an answer that began again the text after `before` begins; 0 when it has not come to it.
+
+    What begins before `searched` was looked at already.
+    """
     anchor = before.rstrip()[-_ANCHOR_LENGTH:]
-    place = fresh.find(anchor, max(0, len(before) // 2 - _ANCHOR_LENGTH))
+    place = fresh.find(anchor, max(0, len(before) // 2 - _ANCHOR_LENGTH, searched))
     if place < 0:
         return 0
     end = place + len(anchor)

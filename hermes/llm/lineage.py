@@ -339,6 +339,15 @@ class Lineage:
             for one in self._arranger.arrange_message(sent):
                 self._append_encoded(one)
 
+    @property
+    def shrinks_pictures(self) -> bool:
+        """Return whether pictures are made smaller when they join, which takes seconds: not for the event loop."""
+        return not _PICTURE_REWRITES.isdisjoint(self.frame.rewrites)
+
+    def prepare_pictures(self, message: Message) -> None:
+        """Make the pictures of a message smaller, so that it joins at once afterwards."""
+        rewrite_message(message, self.frame.rewrites, carried=False)
+
     def _append_encoded(self, sent: Message) -> None:
         """Encode a message as it is sent, and append it."""
         buffer = self._messages

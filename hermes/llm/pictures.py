@@ -8,7 +8,9 @@ picture gives the same bytes. Pillow (extra `media`) does the work; without it o
 import base64
 import io
 import re
+import struct
 import warnings
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
@@ -42,8 +44,12 @@ PICTURE_STEPS: dict[Rewrite, PictureLimit] = dict(zip(PICTURE_REWRITES, _LIMITS,
 
 TOO_LARGE_NOTE = "[A picture stood here ({media_type}); it was too large to send.]"
 
-_MAX_PIXELS = 100_000_000
-"""Pixels of the largest picture that is decoded: 300 MB of memory."""
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+"""What is decoded, whatever a picture is said to be: what vendors take. Of others some start programs (Ghostscript)."""
+_MAX_PIXELS = 40_000_000
+"""Pixels of the largest picture that is decoded; a JPEG's when it is decoded at an eighth, a quarter or half of its
+size. One takes 700 MB of memory, and a few seconds.
+"""
 _SHRINK = 0.7
 _MIN_SIDE = 16
 _JPEG_QUALITY = 85
@@ -108,6 +114,13 @@ def _keeps_said_limits(step: Rewrite, complaint: str) -> bool:
     return limit.pixels <= min(pixels, default=limit.pixels) and limit.bytes <= min(sizes, default=limit.bytes)
 
 
+_DAMAGED = (
+    *(OSError, ValueError, ArithmeticError, SyntaxError, EOFError, LookupError, TypeError, AttributeError),
+    *(RuntimeError, AssertionError, MemoryError, struct.error, zlib.error),
+)
+"""What Pillow raises for what is no picture, or a damaged one."""
+
+
 @lru_cache(maxsize=16)
 def _shrink_data(data: str, limit: PictureLimit) -> tuple[str, str] | None:
     """Return the media type (empty: unchanged) and base64 data of a picture within the limit; None when it cannot be
@@ -117,27 +130,26 @@ def _shrink_data(data: str, limit: PictureLimit) -> tuple[str, str] | None:
         from PIL import Image
     except ImportError:
         return None
-    # Its own limit only warns, and on the terminal: ours holds below.
+    # Its own limit only warns, like what is wrong with a file, and on the terminal: ours holds below.
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     try:
         raw = base64.b64decode(data, validate=True)
-        with Image.open(io.BytesIO(raw)) as picture:
-            if picture.width * picture.height > _MAX_PIXELS:
-                return None
+        with Image.open(io.BytesIO(raw), formats=_FORMATS) as picture:
             fits = max(picture.size) <= limit.pixels and len(data) <= limit.bytes
             if fits and getattr(picture, "n_frames", 1) == 1:
                 return "", data
-            return _encode_within(picture, limit)
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, Image.DecompressionBombError):
-        return None  # what is no picture makes Pillow raise any of these
+            scale = min(1.0, limit.pixels / max(picture.size))
+            picture.draft("RGB", (int(picture.width * scale), int(picture.height * scale)))
+            return _encode_within(picture, limit) if picture.width * picture.height <= _MAX_PIXELS else None
+    except (*_DAMAGED, Image.DecompressionBombError):
+        return None
 
 
 def _encode_within(picture: "Image.Image", limit: PictureLimit) -> tuple[str, str] | None:
     """Return the first frame, upright, in the largest form that is within the limit."""
     from PIL import Image, ImageOps
 
-    scale = min(1.0, limit.pixels / max(picture.size))
-    picture.draft("RGB", (int(picture.width * scale), int(picture.height * scale)))
     whole = ImageOps.exif_transpose(picture)
     see_through = whole.mode in ("RGBA", "LA", "PA") or "transparency" in whole.info
     whole = whole.convert("RGBA" if see_through else "RGB")

@@ -5,6 +5,7 @@ behind a tool's, an empty answer, a request that ends in an answer. How a messag
 epoch's rewrites and on what the buffer ends with, so a restored epoch sends the same bytes.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 
 from msgspec import structs
@@ -23,6 +24,7 @@ from hermes.core.messages import (
     ToolStatus,
     program_message,
 )
+from hermes.util.text import to_one_line
 
 ROLE_REWRITES = frozenset(
     {Rewrite.MERGED_ROLES, Rewrite.SINGLE_CALLS, Rewrite.BARE_CALLS, Rewrite.TOLD_CALLS, Rewrite.NO_SYSTEM_ROLE}
@@ -148,7 +150,8 @@ def _label_images(message: Message) -> Iterator[Part]:
     """Yield the pictures of results, each behind a line that says whose it is."""
     for result in message.tool_results():
         for image in result.images:
-            yield TextPart(text=f"[picture from the result of {result.name}]", provenance=PROGRAM)
+            said = f"[picture from the result of {to_one_line(result.name, 80)}]"
+            yield TextPart(text=said, provenance=PROGRAM)
             yield image
     yield from (part for part in message.parts if isinstance(part, ImagePart))
 
@@ -161,11 +164,17 @@ def _tell_calls(message: Message) -> Message:
 
 
 def _tell_results(message: Message) -> Message:
-    """Return a batch of results as a user's message: each told in words, then what joins them."""
+    """Return a batch of results as a user's message: each told in words, then what joins them.
+
+    Around each stands a mark that its text cannot hold, since it is made of the text: nothing in a file or on a page
+    passes for the end of the result and the person's words behind it.
+    """
     told: list[Part] = []
     for result in message.tool_results():
         how = "" if result.status is ToolStatus.OK else f" ({result.status.value})"
-        text = f"[Result of {result.name}{how}]\n{result.text or _NO_OUTPUT}"
+        said = result.text or _NO_OUTPUT
+        mark = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        text = f"[Result {mark} of {to_one_line(result.name, 80)}{how}]\n{said}\n[End of result {mark}]"
         told += [TextPart(text=text, provenance=PROGRAM), *result.images]
     told += [part for part in message.parts if not isinstance(part, ToolResultPart)]
     return structs.replace(message, role=Role.USER, parts=tuple(told))

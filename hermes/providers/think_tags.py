@@ -29,6 +29,8 @@ _CLOSERS: Mapping[str, tuple[str, ...]] = {
 _OPENERS = tuple(sorted(_CLOSERS, key=len, reverse=True))
 _ONE_LINE = 40
 """Characters: a shorter thought on the line that goes on behind it is a sentence about tags."""
+_MOST_BLANKS = 1_000
+"""Blanks that an answer may begin with before a tag."""
 _SENTENCE = re.compile(r"[,.;:)]| [a-z]")
 
 
@@ -53,6 +55,8 @@ class ThinkTagSplitter:
         """What has come and is not given out yet."""
         self._raw: list[str] = []
         """All content up to the text, for a thought that turns out to be the answer."""
+        self._thought_end = 0
+        """Characters of the content up to the end of the thought."""
         self.is_taken_back = False
         """Whether what was given out as a thought is text, and was given out again as that."""
 
@@ -111,7 +115,8 @@ class ThinkTagSplitter:
         if begun.startswith(_HARMONY_FINAL):
             self._rest = begun.removeprefix(_HARMONY_FINAL)
             return _State.TEXT
-        if any(tag.startswith(begun) for tag in (*_OPENERS, _HARMONY_FINAL)):
+        is_open = len(self._rest) - len(begun) < _MOST_BLANKS
+        if is_open and any(tag.startswith(begun) for tag in (*_OPENERS, _HARMONY_FINAL)):
             return _State.BEGINNING
         return _State.THOUGHT if self._opened else _State.TEXT
 
@@ -122,6 +127,7 @@ class ThinkTagSplitter:
         if found:
             at, tag = min(found)
             self._rest, self._state = rest[at + len(tag) :], _State.CLOSED
+            self._thought_end = sum(map(len, self._raw)) - len(self._rest)
             return rest[:at]
         held = max(_count_held(rest, tag) for tag in self._closers)
         self._rest = rest[len(rest) - held :]
@@ -140,16 +146,14 @@ class ThinkTagSplitter:
         text = self._rest.lstrip()
         if text:
             self._state, self._rest = _State.TEXT, ""
+        else:
+            self._rest = self._rest[:2]  # by these it is told that no sentence goes on
         return text
 
     def _is_sentence(self) -> bool:
-        before = self.raw[: len(self.raw) - len(self._rest)]
-        return (
-            not self._opened
-            and "\n" not in before.strip()
-            and len(before) < _ONE_LINE
-            and bool(_SENTENCE.match(self._rest))
-        )
+        if self._opened or self._thought_end >= _ONE_LINE or not _SENTENCE.match(self._rest):
+            return False
+        return "\n" not in self.raw[: self._thought_end].strip()
 
 
 def _count_held(text: str, tag: str) -> int:

@@ -7,6 +7,7 @@ Most turns need none of them: what is sent is the lineage's own buffer. As value
 take five times their text, packed a fifth of it.
 """
 
+import asyncio
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import overload
@@ -180,7 +181,10 @@ async def open_conversation(
     rows = await store.messages.read(session_id)
     lost, own = await _adopt_lost_turn(store, session_id, rows)
     lineage = Lineage(frame, client.endpoint)
-    _extend_lineage(lineage, rows, number)
+    if lineage.shrinks_pictures:
+        await asyncio.to_thread(_extend_lineage, lineage, rows, number)
+    else:
+        _extend_lineage(lineage, rows, number)
     conversation = LiveConversation(
         session_id=session_id,
         epoch=number,

@@ -45,7 +45,7 @@ class TurnLog:
 
     def write_line(self, text: str) -> None:
         """Write a line to the home's log, and to the logger for programs that listen there."""
-        line = self._redact(text)
+        line = "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in self._redact(text))
         _LOG.info("%s", line)
         now = self._clock.now()
         at = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))},{int(now % 1 * 1000):03d}"

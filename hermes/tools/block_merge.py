@@ -24,6 +24,10 @@ _MAX_PAIRS = 2_500
 """The most pairs of lines that are compared for which became which; of more, those at the same place are paired, as
 where there are as many as before.
 """
+_MAX_ALIGNED = 1_000_000
+"""The most pairs of lines, or of words of a line, that are compared for what is the same in two texts. Of more only the
+beginning and the end are the same, and the middle is written as the change has it.
+"""
 _LEAST_ALIKE = 0.34
 """The share of common words from which on a line is taken for a changed form of another one."""
 
@@ -67,7 +71,8 @@ def find_kept_lines(old: Sequence[str], new: Sequence[str]) -> list[LinePair]:
     start = count_shared(old, new)
     end = min(count_shared(old[::-1], new[::-1]), shortest - start)
     middle = (old[start : len(old) - end], new[start : len(new) - end])
-    blocks = difflib.SequenceMatcher(None, *middle, autojunk=False).get_matching_blocks()
+    is_short = len(middle[0]) * len(middle[1]) <= _MAX_ALIGNED
+    blocks = difflib.SequenceMatcher(None, *middle, autojunk=False).get_matching_blocks() if is_short else ()
     kept = [(at, at) for at in range(start)]
     kept += [(start + a + at, start + b + at) for a, b, size in blocks for at in range(size)]
     kept += [(len(old) - at, len(new) - at) for at in range(end, 0, -1)]
@@ -197,6 +202,8 @@ def _merge_line(there: str, old: str, new: str, indentation: Indentation) -> str
 def _merge_body(there: str, old: str, new: str) -> str:
     units = list(_align_units(old, there))
     before, after = _TOKENS.findall(old), _TOKENS.findall(new)
+    if len(before) * len(after) > _MAX_ALIGNED:
+        return new
     starts = [0]
     for token in before:
         starts.append(starts[-1] + len(token))

@@ -18,7 +18,11 @@ _MAX_REPAIRED = 200_000
 _MAX_DEPTH = 3
 """How often arguments may be wrapped, in a fence or a string."""
 _FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
-_STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
+"""A string, to the end where it has none: it is looked at once, whatever stands in it."""
+_STRING = re.compile(r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'""", re.DOTALL)
+_UNLIKE_JSON = re.compile(r'\w"|"\s*"')
+"""Strings side by side, and strings with letters before them: Python reads something else there than what was meant."""
 _PLAIN_ESCAPES = re.compile(r"""(?:[^\\]|\\[\\'"nrt])*""")
 """Text whose escapes mean the same in JSON and in Python."""
 _CHANNEL_MARK = re.compile(r"<\|.*", re.DOTALL)
@@ -84,7 +88,9 @@ def _read_literal(text: str) -> str | None:
         found = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
-    return _encode_object(found) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or _UNLIKE_JSON.search(_STRING.sub('"', text)):
+        return None
+    return _encode_object(found)
 
 
 def _is_plain(value: object) -> bool:

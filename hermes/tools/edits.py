@@ -18,6 +18,14 @@ from hermes.tools.patch_text import Hunk
 
 _HINT_LINES = 20_000
 _MAX_LISTED = 10
+_MAX_PLACES = 1_000
+"""The most places of a text that are counted."""
+_MAX_COMPARED = 5_000_000
+"""The most lines that are compared for where a block is."""
+_MAX_SEARCHED = 200_000_000
+"""The most lines that are searched for the hunks of one patch; a minute would hardly do for more."""
+_INEXACT_COST = 40
+"""How many lines could be searched in the time in which one is that is compared with small differences."""
 
 Fold = Callable[[str], str]
 
@@ -66,6 +74,8 @@ def _find_places(have: Sequence[str], wanted: Sequence[str], start: int) -> tupl
     while (at := _find_next(have, wanted, at)) >= 0:
         places.append(at)
         at += 1
+        if len(places) * len(wanted) > _MAX_COMPARED:
+            raise ToolError("That text is in the file too many times. Give another part of it. Nothing was changed.")
     return tuple(places)
 
 
@@ -142,10 +152,13 @@ def _replace_at(text: str, at: int, old: str, new: str) -> str:
 def _is_same_everywhere(text: str, old: str, new: str, changed: str) -> bool:
     """Return whether it makes no difference which of the places, which overlap, is replaced."""
     at = text.find(old)
-    while (at := text.find(old, at + 1)) >= 0:
+    for _ in range(_MAX_LISTED):
+        at = text.find(old, at + 1)
+        if at < 0:
+            return True
         if _replace_at(text, at, old, new) != changed:
             return False
-    return True
+    return False
 
 
 def _fit_line_ends(new: str, text: str, at: int) -> str:
@@ -207,6 +220,7 @@ class _PatchedLines:
         self._path = display_path
         self._is_written = [False] * len(self.lines)
         self._cursor = 0
+        self._searched = 0
 
     def apply_hunk(self, hunk: Hunk, number: int) -> None:
         """Apply a hunk below the one before, or above where it can only be there. Raises `ToolError`."""
@@ -233,7 +247,7 @@ class _PatchedLines:
         failure = _HunkError("")
         for cursor, least in ((self._cursor, 0), (0, self._cursor), (0, 0)):
             try:
-                return self._locate_hunk(hunk, max(self._skip_context(hunk, cursor), least))
+                return self._locate_hunk(hunk, max(self._skip_context(hunk, cursor), least), number)
             except _HunkError as error:
                 failure = error
                 if not failure.is_missing:
@@ -242,15 +256,22 @@ class _PatchedLines:
         why = f"Hunk {number} of {self._path} {failure.why}. Nothing was changed. {hint}"
         raise ToolError(why.strip(), quotes=bool(hint))
 
-    def _locate_hunk(self, hunk: Hunk, cursor: int) -> BlockMatch:
+    def _count_search(self, lines: int, number: int) -> None:
+        """Count lines that are searched. Raises `ToolError` when they are too many for one patch."""
+        self._searched += lines
+        if self._searched > _MAX_SEARCHED:
+            why = f"The patch has too many hunks for {self._path}, which is long. Nothing was changed. "
+            raise ToolError(f"{why}Send it in parts, the first up to hunk {max(1, number // 2)}.")
+
+    def _locate_hunk(self, hunk: Hunk, cursor: int, number: int) -> BlockMatch:
         """Return the one place of a hunk from a line on. Raises `_HunkError`."""
+        self._count_search(len(self.lines), number)
         if not hunk.old:
             end = len(self.lines) - (self.lines[-1] == "")
             return BlockMatch((cursor if hunk.below else end,))
-        found = self._find_at_end(hunk, cursor) if hunk.at_end else find_block(self.lines, hunk.old, cursor)
-        if not found.starts and hunk.below:
-            # The line under '@@' may itself be part of the hunk.
-            found = find_block(self.lines, hunk.old, max(0, cursor - 1))
+        found = self._find_hunk(hunk, cursor)
+        if found.difference or not found.starts:
+            self._count_search(_INEXACT_COST * len(self.lines), number)
         if not found.starts:
             raise _HunkError("has no place in the file")
         alike = sorted({*found.starts, *found.lookalikes})
@@ -263,6 +284,14 @@ class _PatchedLines:
                 is_missing=False,
             )
         return BlockMatch(found.starts[:1], found.difference)
+
+    def _find_hunk(self, hunk: Hunk, cursor: int) -> BlockMatch:
+        """Return every place of a hunk from a line on."""
+        found = self._find_at_end(hunk, cursor) if hunk.at_end else find_block(self.lines, hunk.old, cursor)
+        if found.starts or not hunk.below:
+            return found
+        # The line under '@@' may itself be part of the hunk.
+        return find_block(self.lines, hunk.old, max(0, cursor - 1))
 
     def _find_at_end(self, hunk: Hunk, cursor: int) -> BlockMatch:
         """Return the place of a hunk at the end of the file where it fits there in any way, else every place."""
@@ -309,7 +338,7 @@ def _find_line_numbers(text: str, part: str) -> list[int]:
     line = 1
     done = 0
     at = text.find(part)
-    while at >= 0:
+    while at >= 0 and len(numbers) < _MAX_PLACES:
         line += text.count("\n", done, at)
         numbers.append(line)
         done = at
@@ -336,8 +365,9 @@ def _list_numbers(places: Sequence[int]) -> str:
 
 
 def _format_ambiguity(numbers: Sequence[int], display_path: str) -> str:
+    count = f"at least {len(numbers)}" if len(numbers) == _MAX_PLACES else str(len(numbers))
     return (
-        f"That text is in {display_path} {len(numbers)} times (lines {_list_numbers([one - 1 for one in numbers])}). "
+        f"That text is in {display_path} {count} times (lines {_list_numbers([one - 1 for one in numbers])}). "
         "Nothing was changed. Give more of the lines around it, or set replace_all."
     )
 

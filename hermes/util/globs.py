@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 _MAX_DOUBLE_STARS = 3
 _MAX_PATTERN = 1_000
+_MAX_TEXT = 10_000
+"""Characters of the longest text of globs."""
 _MAX_CHOICES = 256
 _MAX_BRACES = 20
 _MAGIC = re.compile(r"[*?\[{!/]")
@@ -39,6 +41,8 @@ class PathGlobs:
     """
 
     def __init__(self, text: str) -> None:
+        if len(text) > _MAX_TEXT:
+            raise GlobError("it is too long")
         self._rules = [_read_rule(glob) for glob in split_globs(text) if not glob.startswith("#")]
         self._wanted = [rule for rule in self._rules if not rule.is_negated]
         self._is_plain = len(self._wanted) == len(self._rules)
@@ -61,10 +65,13 @@ class PathGlobs:
 
     def _is_left_out(self, folder: str) -> bool:
         """Return whether a folder, or one that it is in, is left out with all that is below."""
-        found = self._left_out.get(folder)
-        if found is None:
-            fitting = next((rule.is_negated for rule in reversed(self._rules) if rule.is_match(folder)), False)
-            found = self._left_out[folder] = fitting or self._is_left_out(folder.rpartition("/")[0])
+        unknown: list[str] = []
+        while (found := self._left_out.get(folder)) is None:
+            unknown.append(folder)
+            folder = folder.rpartition("/")[0]
+        for one in reversed(unknown):
+            fitting = next((rule.is_negated for rule in reversed(self._rules) if rule.is_match(one)), False)
+            found = self._left_out[one] = fitting or found
         return found
 
 

@@ -306,3 +306,9 @@ def test_it_says_what_it_means() -> None:
     assert "09:00" in Schedule.parse("0 9 * * 1-5", "Europe/Berlin", NOW).describe()
     assert Schedule.parse("every 2h", "UTC", NOW).describe() == "every 2 h"
     assert Schedule.parse("every weekday at 8", "UTC", NOW).describe() == "every weekday at 8 (UTC)"
+
+
+@pytest.mark.parametrize("day", ["tues", "thurs", "weds", "周1"])
+def test_a_list_of_days_that_is_no_phrase_is_refused_in_no_more_than_moments(day: str) -> None:
+    with pytest.raises(UsageError):
+        Schedule.parse(",".join([day] * 23) + ",x", "UTC", NOW)

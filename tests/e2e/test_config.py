@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from hermes.admin.config import get_setting, set_setting, unset_setting
+from hermes.config.home import HermesHome
 from hermes.config.keys import iter_settings
+from hermes.config.load import load_settings
 from hermes.core.errors import UsageError
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
@@ -307,3 +309,15 @@ async def test_a_variable_of_the_homes_own_file_chooses_where_commands_run() -> 
         (home.hermes / ".env").write_text("TERMINAL_ENV=local\n")
         done = await hermes(home, "doctor")
         assert "TERMINAL_ENV=local replaces `terminal.backend: sandbox` of config.yaml." in done.stdout
+
+
+@pytest.mark.parametrize(("chosen", "is_kept"), [("openrouter", False), ("anthropic", True)])
+async def test_a_provider_that_a_variable_names_is_not_sent_the_key_of_the_configured_one(
+    chosen: str, is_kept: bool
+) -> None:
+    model = {"provider": "anthropic", "api_key": "k" * 20, "base_url": "http://127.0.0.1:1", "default": "m"}
+    with TempHome({"model": model}) as home:
+        variables = {"HERMES_INFERENCE_PROVIDER": chosen}
+        found = load_settings(HermesHome(home.hermes, setting_variables=variables)).settings.model
+    assert (found.provider, found.default) == (chosen, "m")
+    assert (bool(found.api_key), bool(found.base_url)) == (is_kept, is_kept)

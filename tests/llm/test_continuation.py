@@ -65,3 +65,17 @@ def test_of_a_continuation_that_breaks_before_it_is_clear_what_is_new_nothing_is
     joiner = ContinuationJoiner(LONG)
     assert joiner.feed("The capital of") == ""
     assert joiner.trim_message(Message(Role.ASSISTANT, (TextPart("The capital of"),))).parts == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "fresh"),
+    [
+        (" ".join(map(str, range(12_000))), " ".join(map(str, range(10))) + " and other words" * 6_000),
+        (" ".join(map(str, range(12_000))), " ".join(map(str, range(13_000)))),
+        ("ab" * 10_000, "ab" * 9_000 + "c" * 30_000),
+        ("a word", " " * 200_000),
+    ],
+    ids=["other words", "the same words", "few letters", "blanks"],
+)
+def test_a_long_answer_in_small_pieces_is_compared_in_no_more_than_moments(before: str, fresh: str) -> None:
+    assert fresh.endswith(join(before, fresh, 1).removeprefix("\n\n"))

@@ -8,6 +8,7 @@ import pytest
 from hermes.core.messages import FinishReason
 from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
+from hermes.providers.think_tags import ThinkTagSplitter
 from hermes.providers.wire import ServerEvent, load_wire
 
 SPLIT = [
@@ -109,3 +110,19 @@ def test_a_server_that_tells_thoughts_apart_is_believed() -> None:
     decoder.feed(ServerEvent("", json.dumps(body)))
     answer = decoder.build_answer().message
     assert (answer.reasoning, answer.text) == ("hm", "<think>x</think> is\nhow")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "thought", "text"),
+    [
+        ([" "] * 300_000 + ["<think>hm</think>Yes."], "", " " * 300_000 + "<think>hm</think>Yes."),
+        (["<think>", *"ab" * 100_000, "</think>", *"\n" * 100_000, "Yes."], "ab" * 100_000, "Yes."),
+    ],
+    ids=["blanks before", "blanks behind"],
+)
+def test_an_answer_in_very_many_pieces_is_split_in_no_more_than_moments(
+    pieces: list[str], thought: str, text: str
+) -> None:
+    splitter = ThinkTagSplitter()
+    split = [splitter.feed(piece) for piece in pieces] + [splitter.close()]
+    assert "".join(one for one, _ in split) == thought and "".join(one for _, one in split) == text

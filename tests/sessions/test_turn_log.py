@@ -11,10 +11,11 @@ from hermes.core.events import Event, Notice, TurnEnded
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.turn_log import FILE_NAME, MAX_BYTES, OLD_FILE_NAME
+from hermes.sessions.turn_log import FILE_NAME, MAX_BYTES, OLD_FILE_NAME, TurnLog
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from hermes.util.clock import SystemClock
 from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import home_for, running
 from tests.vendors.ntfy import Fake
@@ -110,3 +111,9 @@ async def test_the_log_is_bounded_private_and_no_reason_to_fail(caplog: pytest.L
                 file.mkdir()
                 assert (await actor.post(InboundMessage(text="four"))).text == "hello"
     assert caplog.text.count("turn exit: reason=text_response") == 4
+
+
+def test_what_a_terminal_would_obey_is_spelled_out(tmp_path: Path) -> None:
+    log = TurnLog(tmp_path, lambda text: text, SystemClock())
+    log.write_line("model=a\x1b]0;x\x07b\u202ec 模型")
+    assert (tmp_path / "hermes.log").read_text().endswith("model=a\\x1b]0;x\\x07b\\x202ec 模型\n")

@@ -83,3 +83,15 @@ def test_what_is_whole_cut_off_or_unclear_stays(raw: str) -> None:
 )
 def test_a_wrapper_is_the_call_in_it(name: str, arguments: str, meant: tuple[str, str] | None) -> None:
     assert unwrap_call(name, arguments) == meant
+
+
+@pytest.mark.parametrize("end", ["", "\\", '"'])
+def test_a_string_without_an_end_is_looked_at_once(end: str) -> None:
+    assert repair_arguments('{"' + '\\"' * 99_000 + end) is None
+
+
+@pytest.mark.parametrize(
+    "raw", ["{'command': 'echo it''s'}", "{'a': 'x' \"y\"}", "{'a': 'x'\n'y'}", "{'a': r'\\n'}", "{'a': '''x'''}"]
+)
+def test_what_python_alone_would_join_or_read_in_another_way_stays_as_it_was(raw: str) -> None:
+    assert repair_arguments(raw) is None

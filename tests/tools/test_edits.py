@@ -289,3 +289,31 @@ async def test_what_is_missing_is_said(session: Session) -> None:
     ):
         result = await session.call("patch", **arguments)
         assert result.status is ToolStatus.ERROR and said in result.text
+
+
+@pytest.mark.parametrize(
+    ("there", "old", "new", "changed"),
+    [
+        ("x" + "  a  b" * 50_000, "x" + " a b" * 50_000, "x" + " a c" * 50_000, "x" + " a c" * 50_000),
+        ("a" * 200_000, "a" * 100_000, "b", None),
+        ("a" * 200_000, "a" * 100_001, "a" * 100_002, None),
+        ("a\n" * 100_000, "a \n" * 5_000, "b\n" * 5_000, None),
+    ],
+    ids=["words", "places", "overlaps", "lines"],
+)
+def test_an_edit_of_very_many_parts_is_made_or_refused_in_no_more_than_moments(
+    there: str, old: str, new: str, changed: str | None
+) -> None:
+    if changed is not None:
+        assert edits.replace_text(there, old, new, everywhere=False, display_path="f")[0] == changed
+        return
+    with pytest.raises(ToolError, match="times"):
+        edits.replace_text(there, old, new, everywhere=old.endswith("\n"), display_path="f")
+
+
+@pytest.mark.parametrize("blanks", [" ", "  "])
+def test_a_patch_of_very_many_hunks_is_refused_before_it_takes_minutes(blanks: str) -> None:
+    text = "\n".join(f"line {number}" for number in range(50_000))
+    hunks = [patch_text.Hunk((f"line{blanks}{number}",), ("x",)) for number in range(10_000)]
+    with pytest.raises(ToolError, match="Send it in parts"):
+        edits.apply_hunks(text, hunks, "f")

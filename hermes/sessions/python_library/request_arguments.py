@@ -29,8 +29,16 @@ _OWN_ARGUMENTS = {
     "instructions": "system_message",
 }
 """Members of a request that have an argument of their own."""
-_OURS = ("messages", "input", "stream", "stream_options", "store", "include", "tool_choice", "extra_headers")
-"""Members of a request that Hermes itself decides about."""
+_OURS = frozenset(
+    {
+        *("messages", "input", "prompt", "previous_response_id", "conversation", "context_management"),
+        *("stream", "stream_options", "store", "background", "include", "n", "extra_headers", "extra_body"),
+        *("tool_choice", "functions", "function_call", "mcp_servers"),
+    }
+)
+"""Members of a request that Hermes itself decides about: what is said, how it is answered, and what can be called.
+Permissions, caps and the record of the conversation rely on them.
+"""
 
 
 class RequestArguments(Protocol):
@@ -96,12 +104,20 @@ def _parse_overrides(given: object) -> dict[str, object]:
         raise UsageError("request_overrides must be a dict.")
     body = overrides.get("extra_body")
     members = {name: value for name, value in overrides.items() if name != "extra_body"}
-    members |= body if isinstance(body, Mapping) else {}
+    if not isinstance(body or {}, Mapping):
+        raise UsageError("request_overrides must be a dict.")
+    members |= body or {}
     for name in members:
-        if name in _OWN_ARGUMENTS or name in _OURS:
-            instead = N_("Use {name}.", name=_OWN_ARGUMENTS[name]) if name in _OWN_ARGUMENTS else _DECIDED
-            raise UsageError(N_("request_overrides takes no {name}.", name=name), instead)
+        _require_free_member(name)
     return members
+
+
+def _require_free_member(name: object) -> None:
+    """Raise UsageError for a member that has an argument of its own, or that Hermes decides about."""
+    plain = name.strip().lower() if isinstance(name, str) else ""  # servers written in Go ignore the case of names
+    if plain in _OWN_ARGUMENTS or plain in _OURS or not plain:
+        instead = N_("Use {name}.", name=_OWN_ARGUMENTS[plain]) if plain in _OWN_ARGUMENTS else _DECIDED
+        raise UsageError(N_("request_overrides takes no {name}.", name=name), instead)
 
 
 def resolve_trust(given: bool | str | Sequence[str], cwd: str) -> tuple[str, ...]:
