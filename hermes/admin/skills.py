@@ -146,7 +146,8 @@ class SkillAdmin:
 
     async def _check_known(self, names: Sequence[str]) -> None:
         known = {skill.name for skill in await asyncio.to_thread(self.skills.catalog.list_all)}
-        if unknown := next((name for name in names if name not in known), ""):
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
             raise NotFoundError(
                 N_("There is no skill {name}.", name=repr(unknown[:80])),
                 suggest_name(unknown[:100], known) or "`hermes skills list` shows them.",

@@ -87,7 +87,7 @@ def load_settings(home: HermesHome, *, ignored: bool = False) -> LoadedSettings:
 
 _CHOSEN_MODEL = ("default", "provider", "base_url", "api_key", "api_mode", "context_length", "ca_bundle")
 """The settings of `model` that say which one it is."""
-_CHOSEN_SERVERS = ("providers", "custom_providers", "vertex")
+_CHOSEN_SERVERS = ("providers", "custom_providers")
 """The sections that say where a named model is."""
 
 

@@ -56,7 +56,7 @@ def _check_target(text: str, homes: Mapping[str, str], *, origin: str) -> str:
 
 def _check_place(text: str, homes: Mapping[str, str]) -> str:
     match = _PLACE.fullmatch(text)
-    if match is None or (match[2] is None and match[1] not in homes):
+    if match is None:
         raise UsageError(
             N_("{text!r} is no target.", text=text[:80]),
             N_("Targets are `local`, `origin`, `home`, `all`, PLATFORM and PLATFORM:CHAT or PLATFORM:CHAT:THREAD."),

@@ -44,6 +44,8 @@ def test_what_cannot_be_switched_is_said_on_one_line_and_changes_nothing() -> No
         put(home.hermes / "skills", "water-plants")
         config = home.hermes / "config.yaml"
         config.write_text(CONFIG)
+        done = run_command_line(home, "skills", "disable", "")
+        assert done.code == 1 and "There is no skill ''" in done.stderr
         done = run_command_line(home, "skills", "disable", "water-plant")
         assert (done.code, done.stderr) == (
             1,
