@@ -61,6 +61,9 @@ _FOREIGN_SERVER_KEYS = frozenset(
 """Keys of MCP servers that guides for such agents mention and this version does not act on."""
 
 
+_NAMES = frozenset({"model.default", "model.provider", "terminal.backend"})
+"""Settings that are names, also where they are digits alone."""
+_MAX_DIGITS = 18
 _OF_PROVIDER = frozenset({"api_key", "base_url", "api_mode", "context_length"})
 """Keys of `model:` that belong to its provider."""
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -112,7 +115,8 @@ def _apply_variables(document: dict[str, object], variables: Mapping[str, str], 
 
     warnings = []
     for name, text in variables.items():
-        key, value = SETTING_VARIABLES[name], int(text) if text.isdecimal() else text
+        key = SETTING_VARIABLES[name]
+        value = int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS and key not in _NAMES else text
         known = get_by_path(document, key)
         if known is not None and known != value:
             warnings.append(

@@ -111,9 +111,17 @@ def _encode_object(value: dict[str, object]) -> str | None:
 
 def list_name_forms(name: str) -> Iterator[str]:
     """Yield what a tool's name can be when marks of the model's template, a namespace or a number hang on it."""
-    plain = _NUMBER.sub("", _TAG.sub("", _CHANNEL_MARK.sub("", name).strip()))
-    yield plain
-    yield _SEGMENT.split(plain)[-1]
+    yield _strip_marks(name)
+    yield split_name(name)[-1]
+
+
+def split_name(name: str) -> list[str]:
+    """Return the parts of a name with namespaces: the last one names the tool, if no other one does."""
+    return _SEGMENT.split(_strip_marks(name))
+
+
+def _strip_marks(name: str) -> str:
+    return _NUMBER.sub("", _TAG.sub("", _CHANNEL_MARK.sub("", name).strip()))
 
 
 def unwrap_call(name: str, arguments: str) -> tuple[str, str] | None:

@@ -41,8 +41,10 @@ def repair_name(name: str, names: Collection[str]) -> str | None:
     wanted = _fold_name(name)
     if not wanted or len(name) > 100:
         return None
-    from hermes.tools.call_repair import list_name_forms  # rare: most calls name a tool
+    from hermes.tools.call_repair import list_name_forms, split_name  # rare: most calls name a tool
 
+    if wanted not in folded and len({*map(_fold_name, split_name(name))} & folded.keys()) > 1:
+        return None  # `read_file.terminal` could mean either
     for plain in map(_fold_name, (name, *list_name_forms(name))):
         for form in (plain, plain.removeprefix("functions"), *_strip_suffixes(plain), plain.removeprefix("tool")):
             if form in folded:

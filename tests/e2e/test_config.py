@@ -291,6 +291,7 @@ async def test_a_broken_file_is_refused_with_two_ways_on_that_work() -> None:
         ("TERMINAL_ENV", "docker", "The variable TERMINAL_ENV=docker goes before the file."),
         ("TERMINAL_TIMEOUT", "soon", "TERMINAL_TIMEOUT=soon cannot be used"),
         ("TERMINAL_TIMEOUT", "soon", "Change the variable TERMINAL_TIMEOUT, or unset it."),
+        ("TERMINAL_TIMEOUT", "9" * 5_000, "cannot be used"),
         ("HERMES_MAX_ITERATIONS", "0", "HERMES_MAX_ITERATIONS=0 cannot be used"),
         ("HERMES_INFERENCE_PROVIDER", "openruter", "openruter"),
     ],
@@ -321,3 +322,9 @@ async def test_a_provider_that_a_variable_names_is_not_sent_the_key_of_the_confi
         found = load_settings(HermesHome(home.hermes, setting_variables=variables)).settings.model
     assert (found.provider, found.default) == (chosen, "m")
     assert (bool(found.api_key), bool(found.base_url)) == (is_kept, is_kept)
+
+
+async def test_a_model_may_be_called_by_a_number() -> None:
+    with TempHome({"model": "m"}) as home:
+        found = load_settings(HermesHome(home.hermes, setting_variables={"HERMES_MODEL": "123"})).settings.model
+    assert found.default == "123"

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hermes.tools.call_repair import repair_arguments, unwrap_call
+from hermes.tools.registry import repair_name
 
 OBJECT = {"path": "a", "lines": [1, 2]}
 
@@ -95,3 +96,15 @@ def test_a_string_without_an_end_is_looked_at_once(end: str) -> None:
 )
 def test_what_python_alone_would_join_or_read_in_another_way_stays_as_it_was(raw: str) -> None:
     assert repair_arguments(raw) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["read_file.terminal", "terminal:read_file", "<tool>terminal/read_file", "todo.patch:0"]
+)
+def test_a_name_of_two_tools_means_none_of_them(name: str) -> None:
+    assert repair_name(name, ["terminal", "read_file", "todo", "patch"]) is None
+
+
+@pytest.mark.parametrize("name", ["functions.terminal:0", "terminal.terminal", "ns/terminal", "terminal<|channel|>x"])
+def test_a_name_of_one_tool_with_a_namespace_means_it(name: str) -> None:
+    assert repair_name(name, ["terminal", "read_file", "todo", "patch"]) == "terminal"
