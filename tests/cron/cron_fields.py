@@ -87,7 +87,8 @@ def find_difference(text: str, meant: list[set[int]]) -> str:
     while len(found) < FOLLOWING and (due := schedule.next_after(at)) is not None:
         found.append(datetime.fromtimestamp(due, UTC))
         at = due
-    if found[: len(walked)] != walked or (len(walked) < FOLLOWING and len(found) > len(walked)):
+    end = BEGIN.replace(hour=0, minute=0) + timedelta(days=MOST_DAYS)  # what comes later, cronsim judges alone
+    if [one for one in found if one < end] != walked:
         return f"{text}: {found} in place of {walked}"
     try:
         judge = CronSim(text, BEGIN)
