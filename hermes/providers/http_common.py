@@ -94,6 +94,10 @@ _LOCAL_WAIT = 0.5
 """Seconds between tries to reach a server on this machine that refuses connections."""
 
 
+_MAX_LABEL = 63
+"""Characters of a part of a host's name (RFC 1035, section 2.3.4)."""
+
+
 class HttpTarget(Struct, frozen=True):
     """A parsed http or https address. `host` is as a resolver wants it, `authority` as a Host field does."""
 
@@ -109,12 +113,19 @@ class HttpTarget(Struct, frozen=True):
         return self.scheme == "https"
 
 
+def _encode_host(host: str) -> str:
+    """Return a host's name as resolvers want it. Raises UnicodeError for one that cannot be a name."""
+    if host.isascii() and all(0 < len(label) <= _MAX_LABEL for label in host.removesuffix(".").split(".")):
+        return host  # the codec would return the same, and takes a millisecond to import
+    return host.encode("idna").decode()
+
+
 @lru_cache(maxsize=64)
 def parse_target(url: str) -> HttpTarget:
     """Parse an address. Raises `TransportError` when it is not one that can be requested."""
     try:
         parts = urlsplit(url.strip())
-        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        host, port = _encode_host(parts.hostname or ""), parts.port
     except (ValueError, UnicodeError):
         host, port, parts = "", None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:

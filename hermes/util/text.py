@@ -73,7 +73,7 @@ def to_one_line(text: str, limit: int = 120) -> str:
 
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_DIRECTION = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 
 IGNORABLES = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
@@ -93,7 +93,7 @@ def strip_control_characters(text: str) -> str:
 
 def strip_terminal_controls(text: str) -> str:
     """Remove what a terminal would obey, direction characters too: for prose and for text that goes on to programs."""
-    return change_text(text, lambda plain: _DIRECTION.sub("", _strip_control(plain)))
+    return change_text(text, lambda plain: re.sub(_DIRECTION, "", _strip_control(plain)))
 
 
 def _strip_control(text: str) -> str:
@@ -110,7 +110,8 @@ def redact_url(url: str) -> str:
     return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
 
 
-_HIDDEN = re.compile(
+# Patterns of other characters than ASCII's are texts: most processes never use them, and compiling them takes time.
+_HIDDEN = (
     "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
     "\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uff01-\uff5e\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -131,7 +132,7 @@ def escape_confusable_characters(text: str) -> str:
 
 def _escape_confusable(text: str) -> str:
     if text.isascii():
-        return _HIDDEN.sub(_escape_match, text) if _HIDDEN.search(text) else text
+        return _CONTROL.sub(_escape_match, text) if _CONTROL.search(text) else text
     from unicodedata import category
 
     parts: list[str] = []
@@ -141,7 +142,7 @@ def _escape_confusable(text: str) -> str:
         stacked = stacked + 1 if kind in _MARKS else 0
         seen = one in "\t\n" or (kind not in _UNSEEN_KINDS and one not in _BLANKS and stacked <= _MAX_STACKED_MARKS)
         parts.append(one if seen else _escape_character(one))
-    return _HIDDEN.sub(_escape_match, "".join(parts))
+    return re.sub(_HIDDEN, _escape_match, "".join(parts))
 
 
 _LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -165,15 +166,15 @@ def _escape_character(one: str) -> str:
     return f"\\u{{{ord(one):x}}}"
 
 
-_UNSEEN = re.compile(
+_UNSEEN = (
     f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202f\u205f\u2800\ud800-\udfff"
     f"\U00013430-\U0001345f\U00016fe4\U0001d159{IGNORABLES}]"
 )
 _JOINERS = frozenset("\u200c\u200d")
-_SELECTORS = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_SELECTORS = "[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 _KEYCAPS = frozenset("0123456789#*")
 _SYMBOLS = "\xa9\xae\u2010-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
-_JOINED = re.compile(f"[\u0600-\u109f\u1700-\u1cff\ua800-\uabff\ufb50-\ufdff\U00010800-\U00011fff{_SYMBOLS}]")
+_JOINED = f"[\u0600-\u109f\u1700-\u1cff\ua800-\uabff\ufb50-\ufdff\U00010800-\U00011fff{_SYMBOLS}]"
 """Letters of scripts that are written joined or stacked, and emoji; elsewhere a joiner changes nothing that is seen."""
 _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _VARIED = (
@@ -181,9 +182,7 @@ _VARIED = (
     f"|[{_HAN}][\U000e0100-\U000e01ef]"
 )
 """A character and a selector by which Unicode defines a variant of it: emoji, other symbols, letters of few scripts."""
-_FLAG_OR_UNSEEN = re.compile(
-    f"\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{{2,6}}\U000e007f|{_UNSEEN.pattern}"
-)
+_FLAG_OR_UNSEEN = f"\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{{2,6}}\U000e007f|{_UNSEEN}"
 """An unseen character, or as a whole the flag of a part of a country, whose letters are tags behind a black flag."""
 
 
@@ -195,9 +194,9 @@ def escape_unseen_characters(text: str) -> str:
 
 
 def _escape_unseen(text: str) -> str:
-    if not _UNSEEN.search(text):
-        return text
-    return _FLAG_OR_UNSEEN.sub(_escape_misplaced, text)
+    if text.isascii():
+        return _CONTROL.sub(_escape_match, text) if _CONTROL.search(text) else text
+    return re.sub(_FLAG_OR_UNSEEN, _escape_misplaced, text) if re.search(_UNSEEN, text) else text
 
 
 def _escape_misplaced(match: re.Match[str]) -> str:
@@ -209,11 +208,11 @@ def is_in_place(text: str, at: int) -> bool:
     """Return whether an unseen character joins two letters or signs, or selects the form of the one before it."""
     before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]
     if text[at] in _JOINERS:
-        if before and _SELECTORS.match(before):
+        if before and re.match(_SELECTORS, before):
             before = text[max(at - 2, 0) : at - 1]
-        return all(_JOINED.match(one) and not _UNSEEN.match(one) for one in (before, after))
-    if _SELECTORS.match(text, at):
-        return before in _KEYCAPS or (re.match(_VARIED, before + text[at]) is not None and not _UNSEEN.match(before))
+        return all(re.match(_JOINED, one) and not re.match(_UNSEEN, one) for one in (before, after))
+    if re.match(_SELECTORS, text[at]):
+        return before in _KEYCAPS or bool(re.match(_VARIED, before + text[at]) and not re.match(_UNSEEN, before))
     return False
 
 

@@ -18,7 +18,7 @@ from hermes.safety.secrets.placeholders import (
 )
 from hermes.util.text import find_each
 
-_SAFE_REST = re.compile(
+_SAFE_REST = (
     r"^(?:s?_?(?:count|length|len|hash|hashed|digest|id|ids|type|name|names|file|filename|path|dir|limit|size|expir\w*|"
     r"ttl|policy|field|fields|header|prefix|suffix|version|url|uri|endpoint|min\w*|max\w*|reset|required|strength|"
     r"rounds|index|status|format|usage|used|budget|hint|label|algorithm|alg|store|provider|class|column|pattern|regex|"
@@ -26,9 +26,9 @@ _SAFE_REST = re.compile(
     r"schema|arn|ref|refs|reference|var|env|source|prompt|validator|rules|scope|scopes|created|updated|at|by|on|off|"
     r"thumbprint|fingerprint|checksum|present|enabled|disabled|lifetime|duration|rate|rotation|count_\w+))$"
     r"|^(?:izer|ize|board|word|frame|stone|note|pad|noise|ring|enger|age|ion|ive|port|ed|ing|es\b|or|ors|ored|entic|"
-    r"ority|ur|ry|ret|its|ible)",
-    re.IGNORECASE,
+    r"ority|ur|ry|ret|its|ible)"
 )
+"""The rest of a name that makes it harmless. It is compiled when a name has a rest: most texts hold none."""
 
 
 _SAFE_WORDS = """
@@ -99,7 +99,7 @@ def name_weight(word: str, left: str, rest: str) -> int:
     """
     anchor = word.lower()
     rest = _PASSWORD_WORD.sub("pass", anchor + rest)[len(anchor) :]  # `_hash` in `password_hash`
-    if _has_safe_word(left) or (rest not in _ENDINGS and _SAFE_REST.match(rest)):
+    if _has_safe_word(left) or (rest not in _ENDINGS and re.match(_SAFE_REST, rest, re.IGNORECASE)):
         return 0
     if anchor != "token" and rest not in _ENDINGS and rest[:1].islower():
         return 0  # small letters after it make another word of it
@@ -218,28 +218,26 @@ _PIPED_PASSWORD = re.compile(
     r"(?:echo|printf)\s+(?:-\w+\s+)?(?:['\"]([^'\"\n]{4,200})['\"]|([^\s'\"|]{4,200}))\s*\|\s*(?:\S+\s+)?(?:sudo|docker|su|passwd|kinit|gpg|openssl|cryptsetup|podman|helm|az|oc|gh|op)\b"
 )
 _PASSWORD_OPTIONS = {
-    word: re.compile(rf"{how}[\"']?([^\s\"'|;]{{4,200}})", re.IGNORECASE)
-    for word, how in (
-        (b"sshpass", r"sshpass\s+-p\s{0,3}"),
-        (b"mysql", r"mysql[a-z]{0,8}\b[^\n|;]{0,80}?\s-p"),
-        (b"redis-cli", r"redis-cli\b[^\n|;]{0,80}?\s-a\s+"),
-        (b"curl", r"curl\b[^\n|;]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{0,60}:"),
-        (b"wget", r"wget\b[^\n|;]{0,200}?\s--user[ =]?[\"']?[^\s:\"']{0,60}:"),
-        (b"identified", r"identified\s+(?:with\s+\w+\s+)?by\s+"),
-        (b"ldap", r"ldap\w+\b[^\n|;]{0,80}?\s-w\s+"),
-        (b"htpasswd", r"htpasswd\s+-\w{0,6}b\w{0,6}\s+\S{1,80}\s+\S{1,40}\s+"),
-        (b" login", r" login\b[^\n|;]{0,80}?\s-p\s+"),
-        (b"smbclient", r"smbclient\b[^\n|;]{0,80}?\s-U\s+[^\s%]{1,40}%"),
-        (b"pass:", r"pass:"),
-        (b"chpasswd", r"chpasswd\s{0,2}<<<\s{0,2}[\"']?[^\s:]{1,40}:"),
-        (b"zip -p", r"zip\s+-P\s+"),
-        (b"net user", r"net\s+user\s+\S{1,40}\s+"),
-        (b"mongo", r"mongo\w{0,8}\b[^\n|;]{0,80}?\s-p\s+"),
-        (b"sqlcmd", r"sqlcmd\b[^\n|;]{0,80}?\s-P\s+"),
-        (b"requirepass", r"requirepass\s+"),
-        (b"masterauth", r"masterauth\s+"),
-    )
+    b"sshpass": r"sshpass\s+-p\s{0,3}",
+    b"mysql": r"mysql[a-z]{0,8}\b[^\n|;]{0,80}?\s-p",
+    b"redis-cli": r"redis-cli\b[^\n|;]{0,80}?\s-a\s+",
+    b"curl": r"curl\b[^\n|;]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{0,60}:",
+    b"wget": r"wget\b[^\n|;]{0,200}?\s--user[ =]?[\"']?[^\s:\"']{0,60}:",
+    b"identified": r"identified\s+(?:with\s+\w+\s+)?by\s+",
+    b"ldap": r"ldap\w+\b[^\n|;]{0,80}?\s-w\s+",
+    b"htpasswd": r"htpasswd\s+-\w{0,6}b\w{0,6}\s+\S{1,80}\s+\S{1,40}\s+",
+    b" login": r" login\b[^\n|;]{0,80}?\s-p\s+",
+    b"smbclient": r"smbclient\b[^\n|;]{0,80}?\s-U\s+[^\s%]{1,40}%",
+    b"pass:": r"pass:",
+    b"chpasswd": r"chpasswd\s{0,2}<<<\s{0,2}[\"']?[^\s:]{1,40}:",
+    b"zip -p": r"zip\s+-P\s+",
+    b"net user": r"net\s+user\s+\S{1,40}\s+",
+    b"mongo": r"mongo\w{0,8}\b[^\n|;]{0,80}?\s-p\s+",
+    b"sqlcmd": r"sqlcmd\b[^\n|;]{0,80}?\s-P\s+",
+    b"requirepass": r"requirepass\s+",
+    b"masterauth": r"masterauth\s+",
 }
+"""What comes before a password, by a word of it; compiled when the word is seen, since most texts have none."""
 _REST = re.compile(r"[^\s\"'`,;<>&]{0,8000}")
 _LONG_VALUE = 240
 _WORDS = (b"_pat", b"-pat", b"bindpw", b"jwt", b"session", b"cookie", b"mnemonic", b"webhook")
@@ -271,7 +269,7 @@ def find_assignments(text: str, data: bytes) -> list[Span]:
         found += _find_piped_passwords(text)
     if any(sign in lower for sign in (b" -", b"identified", b"pass")):
         for word in filter(lower.__contains__, _PASSWORD_OPTIONS):
-            found += _find_option_passwords(text, lower, word, _PASSWORD_OPTIONS[word])
+            found += _find_option_passwords(text, lower, word)
     return found
 
 
@@ -325,8 +323,9 @@ def _find_around_anchor(text: str, lower: bytes, anchor: bytes) -> Iterator[Span
             done = match.end()
 
 
-def _find_option_passwords(text: str, lower: bytes, word: bytes, pattern: re.Pattern[str]) -> Iterator[Span]:
+def _find_option_passwords(text: str, lower: bytes, word: bytes) -> Iterator[Span]:
     """Yield passwords among the options of a program."""
+    pattern = re.compile(rf"{_PASSWORD_OPTIONS[word]}[\"']?([^\s\"'|;]{{4,200}})", re.IGNORECASE)
     done = 0
     for at in find_each(lower, word):
         match = pattern.match(text, at) if at >= done else None

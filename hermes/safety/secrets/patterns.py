@@ -318,11 +318,11 @@ _PUTTY = re.compile(r"Private-Lines: \d{1,4}\s+([A-Za-z0-9+/=\s]{40,20000})")
 _USER_INFO = re.compile(
     r"[^\s/@:\"'<>`?#]{0,100}:([^\s/\"'<>`]{1,200})@(?=[\w\[.$-])|([^\s/@:\"'<>`?#]{16,200})@(?=[\w\[])"
 )
-_QUERY = re.compile(
+_QUERY = (
     r"[?&;#](?:[\w.-]{0,40}(?:token|secret|passw(?:or)?d|signature|api_?key|apikey|credential)|sig|key|auth|pwd|pass|"
-    r"jwt|code_verifier|hapikey|subscription-key|access_key|assertion)=([^&\s\"'<>#;`]{6,2000})",
-    re.IGNORECASE,
+    r"jwt|code_verifier|hapikey|subscription-key|access_key|assertion)=([^&\s\"'<>#;`]{6,2000})"
 )
+"""A token in the query of a URL; compiled with the first URL."""
 _WEBHOOK_URL = re.compile(
     r"(?:discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{10,24}/|hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
     r"|webhook\.office\.com/webhookb2/|outlook\.office\.com/webhook/|hooks\.zapier\.com/hooks/catch/\d+/|"
@@ -484,7 +484,7 @@ def _find_private_keys(text: str) -> Iterator[Span]:
 def _find_url_secrets(text: str) -> Iterator[Span]:
     """Yield passwords and tokens in URLs."""
     yield from _find_url_passwords(text)
-    for match in _QUERY.finditer(text):
+    for match in re.finditer(_QUERY, text, re.IGNORECASE):
         if not is_common_password(match[1]) and not is_placeholder(match[1]) and _is_token(match[1]):
             yield *match.span(1), "url-token"
     if any(word in text for word in _WEBHOOK_WORDS):
