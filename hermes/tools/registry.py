@@ -27,9 +27,6 @@ from hermes.tools.session import FoundTool
 from hermes.tools.tool import Tool
 from hermes.tools.toolsets import Toolset
 
-"""The most calls of a tool that one batch may hold; the others are refused, to be sent again later."""
-
-
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
