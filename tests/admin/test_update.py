@@ -211,6 +211,7 @@ def test_what_nobody_knows_is_said() -> None:
         updater.check_for_update()
 
 
+@pytest.mark.needs("git")
 async def test_the_verb_changes_nothing_without_a_yes() -> None:
     assert detect_installation().python == sys.executable
     with TempHome({}) as home:

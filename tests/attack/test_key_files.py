@@ -315,6 +315,7 @@ async def test_a_key_in_a_folder_that_nobody_may_list_stays_hidden() -> None:
         assert WORDS not in said
 
 
+@pytest.mark.needs("setpriv")
 @pytest.mark.skipif(os.geteuid() != 0, reason="the test before is run itself")
 def test_an_ordinary_user_s_key_in_a_folder_that_nobody_may_list_stays_hidden() -> None:
     name = "test_a_key_in_a_folder_that_nobody_may_list_stays_hidden"

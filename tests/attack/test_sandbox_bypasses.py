@@ -124,6 +124,7 @@ async def test_an_opened_folder_does_not_open_start_files_in_it(start: str) -> N
         assert not path.exists()
 
 
+@pytest.mark.needs("git")
 async def test_hooks_in_an_opened_folder_stay() -> None:
     async with scene(trusted=True) as one:
         one.open_tmp()
@@ -322,6 +323,7 @@ LEAVES = (
 )
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("command", LEAVES)
 async def test_what_reaches_another_host_asks(command: str) -> None:
     async with scene("local", trusted=True) as one:

@@ -3,9 +3,12 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from hermes.execution.git_programs import find_config_file
 
 
+@pytest.mark.needs("git")
 def test_the_nearest_repository_in_the_workspace_counts(tmp_path: Path) -> None:
     work, inner = tmp_path / "work", tmp_path / "work/src/inner"
     inner.mkdir(parents=True)
