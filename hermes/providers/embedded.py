@@ -1,20 +1,24 @@
-"""The embedded model: a llama.cpp server inside this process, reached over a private unix socket.
+"""The embedded model: a llama.cpp server in a process of its own, reached over a private unix socket.
 
 It exists so that everything can be tried before there is a key. It is a model of 135 million parameters with a window
 of 8,192 tokens: it knows no tools and is often wrong, and the program says so before its first answer.
 """
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.json import decode
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
 
@@ -56,53 +60,46 @@ async def serve_embedded_model() -> AsyncIterator[EmbeddedModel]:
         )
     with tempfile.TemporaryDirectory(prefix="hermes-") as folder:
         served = EmbeddedModel(socket=str(Path(folder) / "model.sock"), key=secrets.token_urlsafe(24))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "hermes.providers.embedded_server"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in the terminal stops an answer, not the model
+        )
         try:
-            async with asyncio.timeout(LOAD_SECONDS):
-                server = await asyncio.to_thread(_start_server, file, served)
-        except TimeoutError:
-            raise ConfigError("The embedded model did not load within a minute.", "Configure another model.") from None
-        except ImportError as error:
-            # The package of llama.cpp brings everything but the runtime of OpenMP, which small systems lack.
-            library = str(error).partition(":")[0]
-            raise ConfigError(
-                N_("The embedded model needs {library}, which cannot be loaded.", library=library),
-                "Install that library (libgomp1 on Debian and Ubuntu), or set a model up: hermes setup.",
-            ) from None
-        except (RuntimeError, OSError) as error:
-            raise ConfigError(
-                N_("The embedded model cannot be loaded: {error}.", error=error), "Configure another model."
-            ) from None
-        try:
+            await _load_model(process, file, served)
             yield served
         finally:
-            await asyncio.to_thread(server.close_server)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
-class _ServerHandle:
-    """Holds the library's server object; letting go of it ends its thread."""
+async def _load_model(process: asyncio.subprocess.Process, file: Path, served: EmbeddedModel) -> None:
+    """Tell the process what to serve, and wait until it does. Raises ConfigError when it cannot."""
+    from hermes.providers.embedded_server import EmbeddedServerOrder, EmbeddedServerReply
 
-    def __init__(self, server: object) -> None:
-        self._server: object | None = server
-
-    def close_server(self) -> None:
-        self._server = None
-
-
-def _start_server(file: Path, served: EmbeddedModel) -> _ServerHandle:
-    import xllamacpp
-
-    params = xllamacpp.CommonParams()
-    params.model.path = str(file)
-    params.hostnames = [served.socket]
-    params.api_keys = [served.key]
-    params.n_ctx = CONTEXT_LENGTH
-    params.n_parallel = 1
-    # One thread: two threads of this library wait for each other by spinning, and lose to any other load.
-    params.cpuparams.n_threads = 1
-    params.cpuparams_batch.n_threads = 1
-    params.warmup = False
-    params.use_jinja = True
-    params.ui = False
-    params.endpoint_slots = False
-    params.verbosity = 0
-    return _ServerHandle(xllamacpp.Server(params))
+    assert process.stdin is not None and process.stdout is not None
+    order = EmbeddedServerOrder(str(file), served.socket, served.key, CONTEXT_LENGTH)
+    try:
+        async with asyncio.timeout(LOAD_SECONDS):
+            with contextlib.suppress(ConnectionError):  # it has ended already
+                process.stdin.write(to_json(order) + b"\n")
+                await process.stdin.drain()
+            said = await process.stdout.readline()
+    except TimeoutError:
+        raise ConfigError("The embedded model did not load within a minute.", "Configure another model.") from None
+    if not said:
+        error = N_("its process ended with {code}", code=await process.wait())
+        raise ConfigError(N_("The embedded model cannot be loaded: {error}.", error=error), "Configure another model.")
+    reply = decode(said, type=EmbeddedServerReply)
+    if reply.missing:
+        raise ConfigError(
+            N_("The embedded model needs {library}, which cannot be loaded.", library=reply.missing),
+            "Install that library (libgomp1 on Debian and Ubuntu), or set a model up: hermes setup.",
+        )
+    if reply.error:
+        raise ConfigError(
+            N_("The embedded model cannot be loaded: {error}.", error=reply.error), "Configure another model."
+        )

@@ -388,7 +388,8 @@ def test_rules_with_stars_between_names_have_a_limit(tmp_path: Path, work: Path)
     (work / ".gitignore").write_text("".join(f"**/x/**/x/**/x{number}\n" for number in range(1990)))
     (work / ("x/" * 95)).mkdir(parents=True)
     began = time.process_time()
-    assert look(tmp_path).whole and time.process_time() - began < 2
+    # What is limited is work, not the clock of a busy machine.
+    assert look(tmp_path, bounds=ScanLimits(seconds=600)).whole and time.process_time() - began < 2
 
 
 def test_many_losses_are_looked_for_in_many_files_without_copies_fast(tmp_path: Path, work: Path) -> None:
