@@ -47,6 +47,10 @@ async def finish_calls(
     state.batch = CallBatch(tuple(call for call in checked.run if call.call_id not in known))
     await deps.executor.run(state.batch, deps.context, deps.journal, deps.publish)
     results = state.known_results()
+    if state.batch.has_handed_over:
+        state.answer = [message.text]
+        await _wait_for_caller(results, deps, state)
+        return
     state.refused += sum(result.status is ToolStatus.REFUSED for result in results.values())
     invalid = all(result.status is ToolStatus.INVALID for result in results.values())
     state.invalid_rounds = state.invalid_rounds + 1 if invalid else 0
@@ -65,6 +69,29 @@ async def finish_calls(
     await state.append_message(build_batch_message(calls, results, joining), emit)
     if state.invalid_rounds > MAX_INVALID_ROUNDS:
         state.end_turn(ExitReason.INVALID_CALLS, "The model kept sending calls that cannot be run. Try another model.")
+
+
+async def _wait_for_caller(results: Mapping[str, ToolResultPart], deps: TurnDeps, state: TurnState) -> None:
+    """End the turn with the calls that the program that asked runs; what ran here is kept until it sends the rest."""
+    await deps.journal.keep_results(tuple(results.values()))
+    state.refused += sum(result.status is ToolStatus.REFUSED for result in results.values())
+    state.end_turn(ExitReason.CALLER_TOOLS)
+
+
+def build_late_results(
+    calls: Sequence[ToolCallPart], known: Mapping[str, ToolResultPart], sent: Mapping[str, ToolResultPart]
+) -> Message:
+    """Return the message that completes a batch whose turn has ended with open calls.
+
+    `known` are the results of what ran here, `sent` those of the program. A call that neither has gets a result that
+    says so, since a transcript is never sent with an open call.
+    """
+    missing = [
+        ToolResultPart(call_id=call.call_id, name=call.name, text=prompts.NO_CALLER_RESULT, status=ToolStatus.UNCERTAIN)
+        for call in calls
+        if call.call_id not in known and call.call_id not in sent
+    ]
+    return build_batch_message(calls, {**sent, **known, **{one.call_id: one for one in missing}}, ())
 
 
 def _is_free(call: ToolCallPart, deps: TurnDeps) -> bool:

@@ -34,7 +34,10 @@ async def run_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded:
         deps.meter.begin_turn(state.turn_id)
         await emit(state.opening)
         if state.resumed is None:
-            await state.append_message(state.user, emit)
+            if state.late_results is not None:
+                await state.append_message(state.late_results, emit)
+            if state.user.parts:
+                await state.append_message(state.user, emit)
         else:
             from hermes.agent.resume import resume_turn
 
@@ -94,7 +97,7 @@ async def _close_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded
     note = prompts.STOPPED if interrupted else prompts.ENDED_EARLY.format(reason=state.error or reason.value)
     if reason in (ExitReason.PRIOR_CONTENT, ExitReason.TEXT_RESPONSE):
         note = prompts.ANSWERED_BEFORE
-    last = state.messages[-1] if state.messages else None
+    last = state.messages[-1] if state.messages and reason is not ExitReason.CALLER_TOOLS else None
     for message in build_closing_messages(last, state.known_results(), note):
         await state.append_message(message, emit)
     ended = TurnEnded(

@@ -92,13 +92,21 @@ class TurnEpochs(Protocol):
         ...
 
 
+class TurnJournal(EffectJournal, Protocol):
+    """The journal of the effects of a session's turns."""
+
+    async def keep_results(self, results: Sequence[ToolResultPart]) -> None:
+        """Keep the results of a turn that ends before its batch is complete, for the turn that completes it."""
+        ...
+
+
 class TurnDeps(Struct, frozen=True):
     """The dependencies of a turn; the same for all turns of a session."""
 
     toolbox: Toolbox
     executor: Executor
     context: ToolContext
-    journal: EffectJournal
+    journal: TurnJournal
     clock: Clock
     epochs: TurnEpochs
     meter: Meter
@@ -129,6 +137,7 @@ class TurnState(Struct):
     turn_id: str
     session_id: str
     user: Message
+    """The person's message; without parts when the turn only completes a batch of calls."""
     lineage: Lineage
     model: ModelClient
     budget: TurnBudget
@@ -160,6 +169,8 @@ class TurnState(Struct):
     """The calls of the last assistant message while their results are not in the transcript yet."""
     answered_results: dict[str, ToolResultPart] = field(default_factory=dict)
     """Results of that message's calls that were answered without being run, by call id."""
+    late_results: Message | None = None
+    """Completes the calls with which the turn before has ended; it comes before the person's message."""
     answer: list[str] = field(default_factory=list)
     """The final answer, in the pieces it came in."""
     exit_reason: ExitReason | None = None

@@ -14,9 +14,8 @@ import binascii
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -28,7 +27,7 @@ from hermes.mcp.definitions import McpToolDefinition
 from hermes.mcp.rpc import McpRpcError
 from hermes.mcp.server import McpServer
 from hermes.safety.shell.findings import CommandFinding, Verdict
-from hermes.tools.schema import Arguments, ArgumentsError, describe_json_error, join_surrogates
+from hermes.tools.schema import Arguments, ExternalParameters
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, Tool, ToolOutput
 from hermes.util.atomic_write import write_atomic
@@ -235,7 +234,6 @@ def _is_same_value(text: str, structured: bytes) -> bool:
         return False
 
 
-_Returned = TypeVar("_Returned")
 _MAX_ARGUMENTS = 1_000
 """The most characters of arguments that a question shows."""
 _MAX_DESCRIPTION = 200
@@ -267,7 +265,7 @@ def make_mcp_tool(server: McpServer, definition: McpToolDefinition, known_tools:
         name=definition.name,
         toolset=mcp_toolset_name(name),
         description=f"[MCP server {name}] {definition.description}".rstrip(),
-        parameters=ExternalParameters(definition),
+        parameters=ExternalParameters(definition.schema, definition.required, "tool_search shows the parameters."),
         function=call_tool,
         parallel=Parallel.SAFE if definition.reads_only else Parallel.SERIAL,
         repeatable=definition.reads_only,
@@ -277,39 +275,6 @@ def make_mcp_tool(server: McpServer, definition: McpToolDefinition, known_tools:
         doubts=find_doubts,
         origin=Provenance(Source.MCP, _description_source(name)),
     )
-
-
-class ExternalParameters:
-    """Parameters that an external schema describes. Its author checks them; here only missing ones are reported."""
-
-    def __init__(self, definition: McpToolDefinition) -> None:
-        self._schema = definition.schema
-        self._required = definition.required
-
-    def schema(self) -> bytes:
-        """Return the schema as it was sent."""
-        return self._schema
-
-    def decode(self, raw: str) -> dict[str, object]:
-        """Decode the arguments in a call's JSON text. Raises `ArgumentsError`."""
-        text = raw if raw.strip() else "{}"
-        try:
-            found = msgspec.json.decode(text)
-        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
-            joined = join_surrogates(text)
-            if joined is None:
-                raise ArgumentsError(describe_json_error(error)) from None
-            return self.decode(joined)
-        if not isinstance(found, dict):
-            raise ArgumentsError("The arguments must be one JSON object.")
-        missing = [name for name in self._required if name not in found]
-        if missing:
-            raise ArgumentsError(f"Missing: {', '.join(missing[:8])}. tool_search shows the parameters.")
-        return found
-
-    def call(self, function: Callable[..., _Returned], context: object, arguments: Arguments) -> _Returned:
-        """Call the function with all arguments as one mapping."""
-        return function(context, arguments)
 
 
 def _find_new_tool(server: McpServer, definition: McpToolDefinition, known_tools: KnownMcpTools) -> CommandFinding:

@@ -17,13 +17,12 @@ from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import PROGRAM, Message, Provenance, Role, Source, TextPart
 from hermes.i18n.messages import N_
-from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, McpToolDefinition
-from hermes.mcp.tools import ExternalParameters
+from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA
 from hermes.memory.files import EntryChange
 from hermes.memory.provider import MemoryProvider, RecalledText, TurnStart
 from hermes.safety.fencing import fence_untrusted_text, reveal_hidden_text, show_control_characters
 from hermes.tools.registry import ToolRegistry
-from hermes.tools.schema import Arguments
+from hermes.tools.schema import Arguments, ExternalParameters
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import provenance_from_sources
 from hermes.tools.tool import Tool, ToolOutput
@@ -351,17 +350,7 @@ def _build_tool(memory: GuardedMemoryProvider, schema: ToolSchema, shape: _Schem
         name=name,
         toolset="memory",
         description=f"[Memory {memory.name}] {description}",
-        parameters=ExternalParameters(
-            McpToolDefinition(
-                sent_name=name,
-                name=name,
-                description=description,
-                schema=schema.parameters,
-                required=tuple(shape.required),
-                reads_only=False,
-                digest="",
-            )
-        ),
+        parameters=ExternalParameters(schema.parameters, shape.required),
         function=call_tool,
         keeps=lambda _: N_("something in the memory {name}", name=memory.name),
         shown=lambda arguments: reveal_hidden_text(to_json(dict(arguments)).decode()).text,

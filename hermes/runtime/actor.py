@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from hermes.agent.calls import build_late_results
 from hermes.agent.loop import run_turn
 from hermes.agent.loop_detection import LoopDetector, LoopLimits
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
@@ -19,11 +20,12 @@ from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.runtime.approvals import SessionApprovals
 from hermes.runtime.compression import BeforeCompress
-from hermes.runtime.conversation import LiveConversation
+from hermes.runtime.conversation import LiveConversation, list_open_calls
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import AttachmentCollector, InboundMessage, QueuedMessage, SessionMailbox, build_turn_note
 from hermes.runtime.recorder import Redact, Subscriber, TurnRecorder
 from hermes.store.records import InboxRow
+from hermes.store.turns import KeptResults
 from hermes.util.cancellation import wait_for_task
 from hermes.util.text import clean_surrogates, to_one_line
 
@@ -220,6 +222,8 @@ class SessionActor:
         """
         if self.busy or len(self._mailbox) or self.conversation.lost_turn is not None:
             raise BusyError("A turn runs or waits.", "Try again when it has ended.")
+        if self.conversation.open_calls:
+            raise BusyError("The session waits for results from the program that uses it.", "Send a message first.")
         if self._failure is not None:
             raise self._failure
         self._working = True
@@ -341,17 +345,26 @@ class SessionActor:
     async def _answer_message(self, queued: QueuedMessage) -> None:
         """Answer one queued message by one turn."""
         self._working = True
+        kept = KeptResults()
 
         async def prepare_state() -> TurnState:
+            nonlocal kept
             await self.epochs.return_to_first_model(self._recorder.emit)
             if queued.letter_id:
                 self._recorder.take_inbox_rows((queued.letter_id,))
             attached_parts = await self.attachments.collect_parts(queued.inbound)
             now = self._deps.clock.now()
             user = _make_user_message(self.conversation, queued.inbound, [*attached_parts, *self._deps.steering()], now)
-            return _make_turn_state(self._parts, self.conversation, new_turn_id(), user)
+            state = _make_turn_state(self._parts, self.conversation, new_turn_id(), user)
+            if calls := self.conversation.open_calls:
+                kept = await self._recorder.read_kept_results()
+                known, sent = ({one.call_id: one for one in those} for those in (kept.results, queued.inbound.results))
+                state.late_results = build_late_results(calls, known, sent)
+            return state
 
         await self._run_and_settle(prepare_state(), queued)
+        if kept.turn_id:
+            self._recorder.clear_kept_results(kept)
 
     async def _run_and_settle(self, preparation: Coroutine[object, object, TurnState], queued: QueuedMessage) -> None:
         """Run a turn, and tell everybody who waits for it how it ended."""
@@ -396,6 +409,8 @@ class SessionActor:
         if not ends:
             self._recorder.publish(result)
         self.conversation.messages.extend(state.messages)
+        if state.messages:
+            self.conversation.open_calls = list_open_calls(state.messages)
         await _run_end_hooks(self, state, result, self._deps.context.redact)
         return result
 
@@ -467,6 +482,8 @@ def _make_user_message(
 ) -> Message:
     """Return the person's message, with date, time and folder added where they have changed."""
     more: list[ImagePart | TextPart] = [*inbound.images, *inbound.quoted, *joining]
+    if inbound.results and not inbound.text and not more:
+        return Message(role=Role.USER, parts=())
     if conversation.frame.tools:
         note = build_turn_note(now, cwd=inbound.cwd, last_told=conversation.last_told, last_cwd=conversation.last_cwd)
         if note is not None:

@@ -19,7 +19,7 @@ from hermes.agent import prompts
 from hermes.agent.turn import ResumedTurn
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message, Part, Role, Source, TextPart, ToolResultPart, ToolStatus
+from hermes.core.messages import Message, Part, Role, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
@@ -109,6 +109,8 @@ class LiveConversation(Struct):
     last_told: float | None = None
     """When the model was last told date and time, in seconds since the epoch."""
     last_cwd: str | None = None
+    open_calls: tuple[ToolCallPart, ...] = ()
+    """The batch of calls with which the transcript ends: the program that asked runs some of them."""
     epoch_bytes: dict[int, int] = field(default_factory=dict)
     """By epoch that this process began: the bytes of the conversation that were sent without a prompt cache."""
 
@@ -123,11 +125,23 @@ def _has_other_parameters(stored: EpochFrame, wanted: EpochFrame) -> bool:
     return stored.sampling != wanted.sampling or (stored.streams and not wanted.streams)
 
 
-def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame, callable_tools: Collection[str] = ()) -> str:
+class CallableTools(Struct, frozen=True):
+    """The names of the tools that can be called."""
+
+    names: Collection[str] = ()
+    """All of them, those that are found by a search included."""
+    callers: Collection[str] = ()
+    """Those that the program that asks has described and runs: their descriptions count, too."""
+
+
+NO_TOOLS = CallableTools()
+
+
+def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame, callable_tools: CallableTools = NO_TOOLS) -> str:
     """Return why `stored` cannot be continued as `wanted`; empty when it can.
 
     Tools are compared by name: what a newer program would say of the same tool is not worth the cached prefix, nor is
-    that it finds one of them by a search. `callable_tools` are all that can be called, those that are found included.
+    that it finds one of them by a search.
     """
     if not stored.provider:
         return "what was stored could not be read"
@@ -146,11 +160,14 @@ def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame, callable_tools: 
     return ""
 
 
-def _has_same_tools(stored: EpochFrame, wanted: EpochFrame, callable_tools: Collection[str]) -> bool:
+def _has_same_tools(stored: EpochFrame, wanted: EpochFrame, callable_tools: CallableTools) -> bool:
     """Return whether the frames name the same tools, or differ only by tools that are found by a search since."""
     before, now = [tool.name for tool in stored.tools], [tool.name for tool in wanted.tools]
+    if before == now:
+        described = {tool.name: tool for tool in stored.tools}
+        return all(described[tool.name] == tool for tool in wanted.tools if tool.name in callable_tools.callers)
     moved = {*before} - {*now}
-    return before == now or (bool(moved) and moved <= {*callable_tools} and {*now} - {*before} <= {*BRIDGE_TOOLS})
+    return bool(moved) and moved <= {*callable_tools.names} and {*now} - {*before} <= {*BRIDGE_TOOLS}
 
 
 async def open_conversation(
@@ -160,7 +177,7 @@ async def open_conversation(
     wanted: EpochFrame,
     client: ModelClient,
     system: str | None = None,
-    callable_tools: Collection[str] = (),
+    callable_tools: CallableTools = NO_TOOLS,
 ) -> LiveConversation:
     """Restore the session's epoch, or begin one with the frame `wanted`.
 
@@ -194,10 +211,17 @@ async def open_conversation(
         client=client,
         messages=PackedTranscript(row.message for row in rows[:own]),
         lost_turn=lost,
+        open_calls=list_open_calls([row.message for row in rows[-1:]]) if lost is None else (),
         epoch_bytes={number: lineage.message_bytes} if reason else {},
     )
     restore_note_times(conversation, [(row.created_at, row.message) for row in rows])
     return conversation
+
+
+def list_open_calls(messages: Sequence[Message]) -> tuple[ToolCallPart, ...]:
+    """Return the calls that a transcript ends with; empty where it does not."""
+    last = messages[-1] if messages else None
+    return tuple(last.tool_calls()) if last is not None and last.role is Role.ASSISTANT else ()
 
 
 def _extend_lineage(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int) -> None:
@@ -210,7 +234,7 @@ def _extend_lineage(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int)
         lineage.append_messages((row.message,), carried=row.epoch < epoch)
 
 
-def _find_epoch_end(stored: EpochFrame, wanted: EpochFrame, system: str | None, callable_tools: Collection[str]) -> str:
+def _find_epoch_end(stored: EpochFrame, wanted: EpochFrame, system: str | None, callable_tools: CallableTools) -> str:
     """Return the named reason that ends the stored epoch; empty when it goes on."""
     reason = find_frame_mismatch(stored, wanted, callable_tools)
     if not reason and system is not None and system != stored.system:

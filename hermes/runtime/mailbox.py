@@ -13,7 +13,7 @@ from msgspec import Struct
 from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError
 from hermes.core.events import TurnEnded
-from hermes.core.messages import PROGRAM, ImagePart, TextPart
+from hermes.core.messages import PROGRAM, ImagePart, TextPart, ToolResultPart
 from hermes.i18n.messages import N_
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 from hermes.util.cancellation import wait_for_task
@@ -30,6 +30,8 @@ class InboundMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str = ""
     quoted: tuple[TextPart, ...] = ()
     """Attached parts that are not the person's own words, each with its provenance."""
+    results: tuple[ToolResultPart, ...] = ()
+    """What a program has got from the calls with which the turn before has ended."""
 
     def encode(self) -> bytes:
         """Encode the message for the store's inbox."""

@@ -38,7 +38,7 @@ from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.safety.secrets.redactor import RedactingStream, Redactor
 from hermes.store.messages import TranscriptEntry
 from hermes.store.store import Store
-from hermes.store.turns import TurnOwner
+from hermes.store.turns import KeptResults, TurnOwner
 from hermes.util.text import to_one_line
 
 Redact = Callable[[str], str]
@@ -281,6 +281,19 @@ class TurnRecorder:
         """Record the result of a call, with what is written next; `flush` waits for it."""
         if not self._sealed:
             self._unwritten.append(self._store.turns.record_result(self._turn_id, result, fence=self._fence))
+
+    async def keep_results(self, results: Sequence[ToolResultPart]) -> None:
+        """Keep the results of a turn that ends before its batch is complete, for the turn that completes it."""
+        await self.flush()
+        await self._store.turns.keep_results(self._turn_id, results, fence=self._fence)
+
+    async def read_kept_results(self) -> KeptResults:
+        """Return the results of the turn before, where it has ended with calls of its caller's."""
+        return await self._store.turns.read_kept_results(self._session_id)
+
+    def clear_kept_results(self, kept: KeptResults) -> None:
+        """Forget kept results, which stand in the transcript by now."""
+        self._unwritten.append(self._store.turns.clear_kept_results(kept.turn_id))
 
     async def _store_turn_start(self, started: TurnStarted, event: MessageAppended) -> None:
         """Store the turn and its first message, all or nothing, and show that it has begun."""

@@ -203,6 +203,10 @@ class App:
             raise NotFoundError(N_("The session {session_id} is not open in this process.", session_id=session_id))
         return self._live[session_id][0]
 
+    def find_live_session(self, session_id: str) -> "LiveSession | None":
+        """Return a live session with all its parts; None for one that is not live in this process."""
+        return self._live[session_id][0] if session_id in self._live else None
+
     @property
     def background_work(self) -> "BackgroundWork":
         """The background work: goals, and sessions beside the current one."""

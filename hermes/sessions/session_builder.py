@@ -29,7 +29,7 @@ from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import ActorParts, SessionActor
 from hermes.runtime.approvals import SessionApprovals
 from hermes.runtime.compression import CompressionDeps
-from hermes.runtime.conversation import LiveConversation, open_conversation
+from hermes.runtime.conversation import CallableTools, LiveConversation, list_open_calls, open_conversation
 from hermes.runtime.epochs import ModelCandidate, SessionEpochs
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage, SessionMailbox
 from hermes.runtime.recorder import TurnRecorder
@@ -46,6 +46,7 @@ from hermes.store.store import Store
 from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
+from hermes.tools.registry import Toolbox
 from hermes.tools.session import StoredTodoList, ToolContext
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class SessionBuilder:
             choice = choose_model(services.settings.model, plan.options)
             if choice != services.model.choice:
                 await route.set_first_model(await services.open_model_choice(choice))
-        conversation = await self._open_conversation(await route.candidate(0), [one.name for one in tools.toolbox])
+        conversation = await self._open_conversation(await route.candidate(0), tools.toolbox)
         self._conversations.append(conversation)
         recorder = TurnRecorder(
             services.store,
@@ -441,7 +442,7 @@ class SessionBuilder:
         )
         return open_engine(services.settings.context.engine, setup)
 
-    async def _open_conversation(self, first: ModelCandidate, tool_names: Sequence[str]) -> LiveConversation:
+    async def _open_conversation(self, first: ModelCandidate, tools: Toolbox) -> LiveConversation:
         """Open the session's conversation, with the given history when it has none of its own."""
         plan, store = self._plan, self._services.store
         conversation = await open_conversation(
@@ -450,11 +451,14 @@ class SessionBuilder:
             wanted=first.frame,
             client=first.client,
             system=plan.system,
-            callable_tools=tool_names,
+            callable_tools=CallableTools(
+                [one.name for one in tools], [one.name for one in tools if one.runs_at_caller]
+            ),
         )
         if plan.history and not conversation.messages and conversation.lost_turn is None:
             await store.messages.append(plan.session_id, conversation.epoch, None, plan.history)
             conversation.messages.extend(plan.history)
+            conversation.open_calls = list_open_calls(plan.history)
             conversation.lineage.append_messages(plan.history)
         return conversation
 

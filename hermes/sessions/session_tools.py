@@ -272,6 +272,8 @@ def _select_tools(
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
     servers = _select_servers(settings, asked, disabled)
     registry = ToolRegistry()
+    callers = [one for one in extra_tools if one.runs_at_caller]
+    extra_tools = [one for one in extra_tools if not one.runs_at_caller]
     for one in extra_tools:
         registry.register(one)
     named = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
@@ -280,6 +282,9 @@ def _select_tools(
     toolbox = registry.select_tools(ours, without, expect_deferred=bool(servers))
     toolbox.servers = servers
     _apply_toolset_limit(toolbox, registry, options.toolset_limit, has_servers=bool(servers))
+    if callers:  # where two have a name, the program means its own
+        names = {one.name for one in callers}
+        toolbox.replace_tools([*(one for one in toolbox if one.name not in names), *callers])
     if asked and not toolbox.size and not options.person:
         known, sets = bool(registry.select_tools(ours).size), ", ".join(asked)
         raise ConfigError(

@@ -106,6 +106,21 @@ def insert_intents(tx: Transaction, turn_id: str, intents: Sequence[Intent], *, 
     )
 
 
+class KeptResults(msgspec.Struct, frozen=True):
+    """The results of a turn that has ended with calls of its caller's; without a turn there is none."""
+
+    turn_id: str = ""
+    results: tuple[ToolResultPart, ...] = ()
+
+
+def clear_results(tx: Transaction, turn_id: str) -> None:
+    """Clear the arguments and results of a turn's finished effects, which stand in the transcript."""
+    tx.execute(
+        "UPDATE effects SET arguments = '', result = NULL WHERE turn_id = ? AND state = ?",
+        (turn_id, EffectState.DONE),
+    )
+
+
 class TurnRepository(Repository):
     """Turns and their effects."""
 
@@ -151,7 +166,7 @@ class TurnRepository(Repository):
         fence: int = 0,
     ) -> None:
         """Store a turn's named end, once, and clear the arguments and results of its finished effects, which stand in
-        the transcript.
+        the transcript; those of a turn that waits for its caller's results stay.
 
         Raises `NotFoundError` when the turn is not running. With a `fence`, here and below, raises `StoreError` when
         another process has taken over the turn.
@@ -174,10 +189,8 @@ class TurnRepository(Repository):
         )
         if tx.changes() == 0:
             raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
-        tx.execute(
-            "UPDATE effects SET arguments = '', result = NULL WHERE turn_id = ? AND state = ?",
-            (turn_id, EffectState.DONE),
-        )
+        if reason is not ExitReason.CALLER_TOOLS:  # else the results do not stand in the transcript yet
+            clear_results(tx, turn_id)
 
     @reads
     def list_open(self, tx: Transaction, session_id: str) -> list[TurnRow]:
@@ -209,6 +222,39 @@ class TurnRepository(Repository):
             raise NotFoundError(
                 N_("Turn {turn_id} has no open call {call_id}.", turn_id=turn_id, call_id=result.call_id)
             )
+
+    @writes
+    def keep_results(self, tx: Transaction, turn_id: str, results: Sequence[ToolResultPart], *, fence: int = 0) -> None:
+        """Keep the results of calls that had no intent, such as refused ones; those of others are recorded already."""
+        if fence:
+            require_owner(tx, TurnOwner(turn_id, fence))
+        session = tx.execute("SELECT session_id FROM turns WHERE id = ?", (turn_id,)).get
+        last = tx.execute("SELECT max(id) FROM messages WHERE session_id = ?", (session,)).get
+        for one in results:
+            body = to_json(msgspec.structs.replace(one, text=clean_surrogates(one.text)))
+            tx.execute(
+                "INSERT INTO effects"
+                " (turn_id, call_id, tool, arguments, repeatable, state, intended_at, done_at, message_id, result)"
+                " SELECT ?1, ?2, ?3, '', 0, ?4, ?5, ?5, ?6, ?7"
+                " WHERE NOT EXISTS (SELECT 1 FROM effects WHERE turn_id = ?1 AND call_id = ?2 AND message_id = ?6)",
+                (turn_id, one.call_id, one.name, EffectState.DONE, tx.now, last, body),
+            )
+
+    @reads
+    def read_kept_results(self, tx: Transaction, session_id: str) -> KeptResults:
+        """Return the results of the session's last batch, where its turn has ended with calls of its caller's."""
+        found = tx.execute(
+            "SELECT id, reason FROM turns WHERE session_id = ? ORDER BY started_at DESC, rowid DESC LIMIT 1",
+            (session_id,),
+        ).fetchone()
+        if found is None or found[1] != ExitReason.CALLER_TOOLS:
+            return KeptResults()
+        last = tx.execute("SELECT max(id) FROM messages WHERE session_id = ?", (session_id,)).get
+        rows = tx.execute(f"{_SELECT_EFFECT} WHERE turn_id = ? AND message_id = ? ORDER BY id", (found[0], last))
+        effects = [_to_effect_row(row) for row in rows]
+        return KeptResults(str(found[0]), tuple(one.result for one in effects if one.result is not None))
+
+    clear_kept_results = queues(as_method(clear_results))
 
     @reads
     def list_effects(self, tx: Transaction, turn_id: str) -> list[EffectRow]:

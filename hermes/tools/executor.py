@@ -112,6 +112,7 @@ class CallBatch:
         self.calls = tuple(calls)
         self._results: dict[int, ToolResultPart] = {}
         self._started: set[int] = set()
+        self._handed_over: set[int] = set()
         self.characters = 0
         self.failed_ids: set[str] = set()
         """Ids of the calls that ran something which reports a failure of its own."""
@@ -121,6 +122,15 @@ class CallBatch:
     def mark_started(self, index: int) -> None:
         """Note that a call has begun to have its effect."""
         self._started.add(index)
+
+    def hand_over(self, index: int) -> None:
+        """Note that the program that asks runs this call."""
+        self._handed_over.add(index)
+
+    @property
+    def has_handed_over(self) -> bool:
+        """Whether the program that asks runs calls of this batch: they have no result here."""
+        return bool(self._handed_over)
 
     def set_result(self, index: int, result: ToolResultPart) -> None:
         """Store a call's result."""
@@ -132,8 +142,12 @@ class CallBatch:
         return self._results.get(index)
 
     def collect_results(self) -> tuple[ToolResultPart, ...]:
-        """Return one result for each call, in call order; a call without one was interrupted."""
-        return tuple(self._results.get(index) or self._build_interrupted(index) for index in range(len(self.calls)))
+        """Return one result for each call that runs here, in call order; a call without one was interrupted."""
+        return tuple(
+            self._results.get(index) or self._build_interrupted(index)
+            for index in range(len(self.calls))
+            if index not in self._handed_over
+        )
 
     def _build_interrupted(self, index: int) -> ToolResultPart:
         call = self.calls[index]
@@ -195,7 +209,7 @@ class Executor:
     async def run(
         self, batch: CallBatch, context: ToolContext, journal: EffectJournal, emit: Emit
     ) -> tuple[ToolResultPart, ...]:
-        """Run the batch and return one result for each call, in call order.
+        """Run the batch and return one result for each call that runs here, in call order.
 
         What a tool raises becomes its result. Raises what `journal` raises; when cancelled, running tools are
         cancelled and awaited first, and the batch's results are complete all the same.
@@ -247,11 +261,14 @@ class _BatchRun:
         self._send_event(escape_fields(event))
 
     async def prepare_call(self, index: int, call: ToolCallPart, reviewer: CallReviewer | None) -> _PreparedCall | None:
-        """Resolve, validate and gate one call; return None when it already has its result."""
+        """Resolve, validate and gate one call; return None when it already has its result, or runs elsewhere."""
         try:
             tool, arguments, raw = await self._resolve_when_ready(call)
         except _UnusableCallError as why:
             await self._close_call(index, call, call.name, str(why), ToolStatus.INVALID)
+            return None
+        if tool.runs_at_caller:
+            self._batch.hand_over(index)
             return None
 
         def decide() -> PermissionDecision:

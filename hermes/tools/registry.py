@@ -155,6 +155,7 @@ class ListedTool:
     """A tool that is known by its row; `load` gives the tool itself."""
 
     origin: Provenance | None = None
+    runs_at_caller = False
 
     def __init__(self, row: ToolListing, load: Callable[[], Tool]) -> None:
         self.name = row.name

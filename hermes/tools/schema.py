@@ -1,7 +1,7 @@
 """A tool's parameters: a JSON Schema made from a function's signature, and a decoder that says how to fix a call."""
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -238,6 +238,40 @@ def _strip_noise(schema: Mapping[str, object]) -> dict[str, object]:
     return {
         name: value for name, value in schema.items() if name not in _DROPPED_KEYS and value not in _NOISE.get(name, ())
     }
+
+
+class ExternalParameters:
+    """Parameters that a schema from elsewhere describes; its author checks them, and here missing ones are reported."""
+
+    def __init__(self, schema: bytes, required: Sequence[str], hint: str = "") -> None:
+        self._schema = schema
+        self._required = tuple(required)
+        self._hint = hint
+
+    def schema(self) -> bytes:
+        """Return the schema as it was sent."""
+        return self._schema
+
+    def decode(self, raw: str) -> dict[str, object]:
+        """Decode the arguments in a call's JSON text. Raises `ArgumentsError`."""
+        text = raw if raw.strip() else "{}"
+        try:
+            found = msgspec.json.decode(text)
+        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
+            joined = join_surrogates(text)
+            if joined is None:
+                raise ArgumentsError(describe_json_error(error)) from None
+            return self.decode(joined)
+        if not isinstance(found, dict):
+            raise ArgumentsError("The arguments must be one JSON object.")
+        missing = [name for name in self._required if name not in found]
+        if missing:
+            raise ArgumentsError(f"Missing: {', '.join(missing[:8])}. {self._hint}".rstrip())
+        return found
+
+    def call(self, function: Callable[..., T], context: object, arguments: Arguments) -> T:
+        """Call the function with all arguments as one mapping."""
+        return function(context, arguments)
 
 
 def _decode_nested(value: object) -> object:

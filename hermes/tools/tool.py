@@ -121,6 +121,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """Whether a batch of nothing but such calls costs the turn no step."""
     polls: bool = False
     """Whether calling it again with the same result is its normal use, as with waiting for a process."""
+    runs_at_caller: bool = False
+    """Whether the program that asks runs it: a call is checked and handed over, and the turn ends with it."""
     housekeeping: bool = False
     """Whether it only keeps the agent's own data in order, so that an answer given beside it is the answer."""
     summary: Callable[[Arguments], str] = lambda _: ""

@@ -220,9 +220,14 @@ def _complete_batch(messages: list[Message]) -> None:
         messages.append(Message(role=Role.TOOL, parts=parts))
 
 
-def history_for_prompt(history: Sequence[Mapping[str, object]]) -> list[Message]:
-    """Convert dicts like `from_openai`, and end with an assistant message so that a user message may follow."""
+def history_for_prompt(history: Sequence[Mapping[str, object]], *, keeps_open_calls: bool = False) -> list[Message]:
+    """Convert dicts like `from_openai`, and end with an assistant message so that a user message may follow.
+
+    With `keeps_open_calls` the calls that the history ends with stay open: their results come with the next message.
+    """
     messages = from_openai(history)
+    if keeps_open_calls and len(messages) > 1 and messages[-1].role is Role.TOOL:
+        messages.pop()
     if messages and messages[-1].role is not Role.ASSISTANT:
         messages.append(program_message(Role.ASSISTANT, "(No answer was kept here.)"))
     return messages

@@ -156,7 +156,7 @@ async def test_what_tools_do_is_told_where_it_is_asked_for() -> None:
     ("change", "param"),
     [
         ({"n": 2}, "n"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tools": [{"type": "custom", "name": "f"}]}, "tools[0]"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"stop": ["x"]}, "stop"),

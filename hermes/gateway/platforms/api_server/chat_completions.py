@@ -10,6 +10,7 @@ from msgspec import Struct
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted, TurnEnded
+from hermes.core.messages import ToolCallPart
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.deps import ApiDeps
@@ -30,6 +31,7 @@ from hermes.gateway.platforms.api_server.session_lookup import (
     ParsedConversation,
     SessionExtras,
 )
+from hermes.gateway.platforms.api_server.tools import add_tool_choice, parse_tools
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.runtime.actor import SessionActor
 
@@ -108,8 +110,10 @@ class ChatCompletionsHandler:
         if failure is not None:
             raise failure
         text = turn.make_text_filter().filter_whole(ended.text)
-        await mark_session(self._deps, session, parsed.parsed, text)
+        await mark_session(self._deps, session, parsed.parsed, text, turn.open_calls)
         message: dict[str, object] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+        if turn.open_calls:
+            message |= {"content": text or None, "tool_calls": [format_call(call) for call in turn.open_calls]}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(ended)}
         body = {
             "id": _new_completion_id(),
@@ -157,8 +161,9 @@ class ChatCompletionsHandler:
         failure = turn_failure(ended) if not turn_stream.text else None
         if failure is not None:
             return encode_error(failure) + DONE
-        await mark_session(self._deps, session, parsed.parsed, turn_stream.text)
-        return encoder.encode_end(finish_reason(ended), ended.usage) + DONE
+        calls = turn_stream.turn.open_calls
+        await mark_session(self._deps, session, parsed.parsed, turn_stream.text, calls)
+        return encoder.encode_calls(calls) + encoder.encode_end(finish_reason(ended), ended.usage) + DONE
 
     async def _find_session(self, parsed: ParsedChatRequest) -> ApiSession:
         rooms = self._deps.sessions
@@ -171,6 +176,8 @@ class ChatCompletionsHandler:
         _check_supported(asked)
         model = self._deps.sessions.resolve_model(asked.model)
         said, files = parse_conversation(asked.messages)
+        tools = parse_tools(asked.tools, asked.tool_choice)
+        said = add_tool_choice(said, tools, asked.tool_choice)
         named = request.headers.get(SESSION_HEADER) or (asked.metadata or {}).get("session_id") or ""
         if not named and not said.before:
             named = asked.user or ""
@@ -178,7 +185,7 @@ class ChatCompletionsHandler:
             caller=caller,
             parsed=said,
             files=files,
-            extras=SessionExtras(said.system, model),
+            extras=SessionExtras(said.system, model, tools),
             model=asked.model or DEFAULT_MODEL_NAMES[0],
             name=str(named),
             stream=bool(asked.stream),
@@ -209,6 +216,11 @@ class ChatChunkEncoder:
         """Return a chunk with another event, in a field of Hermes' own."""
         return self._head + b',"choices":[],"hermes":' + to_json(event) + b"}\n\n"
 
+    def encode_calls(self, calls: Sequence[ToolCallPart]) -> bytes:
+        """Return a chunk with the calls that the caller is to run; empty without any."""
+        listed = [{"index": index, **format_call(call)} for index, call in enumerate(calls)]
+        return self._encode_chunk(to_json({"tool_calls": listed})) if listed else b""
+
     def encode_end(self, finish: str, usage: Usage) -> bytes:
         """Return the last chunk, and one with the usage where it was asked for."""
         last = self._encode_chunk(b"{}", finish)
@@ -236,6 +248,7 @@ async def begin_turn(
 ) -> ApiTurn:
     """Post the request's message to its session; nobody is there to answer questions. Raises HermesError."""
     message = await deps.build_message(session.caller, parsed, files)
+    await deps.sessions.offer_tools(session)
 
     async def post_message(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
         await deps.sessions.bind_name(session, actor)
@@ -245,16 +258,26 @@ async def begin_turn(
     return await deps.turns.begin_turn(session.request, post_message)
 
 
-async def mark_session(deps: ApiDeps, session: ApiSession, parsed: ParsedConversation, text: str) -> None:
+def format_call(call: ToolCallPart) -> dict[str, object]:
+    """Return a call that the caller is to run, as OpenAI's clients expect it."""
+    function = {"name": call.name, "arguments": call.arguments or "{}"}
+    return {"id": call.call_id, "type": "function", "function": function}
+
+
+async def mark_session(
+    deps: ApiDeps, session: ApiSession, parsed: ParsedConversation, text: str, calls: Sequence[ToolCallPart] = ()
+) -> None:
     """Store the hash of the session's state now, for programs that send the whole conversation each time."""
     if session.found_by_history:
         store = deps.app.services.store
-        await store.api.mark_session(session.caller.owner, session.name, mark=parsed.mark_after_answer(text))
+        await store.api.mark_session(session.caller.owner, session.name, mark=parsed.mark_after_answer(text, calls))
 
 
 def finish_reason(ended: TurnEnded) -> str:
     """Return OpenAI's `finish_reason` of a turn."""
     match ended.reason:
+        case ExitReason.CALLER_TOOLS:
+            return "tool_calls"
         case ExitReason.TRUNCATED | ExitReason.BUDGET_EXHAUSTED | ExitReason.GUARDRAIL_HALT | ExitReason.PARTIAL_STREAM:
             return "length"
         case _:
@@ -278,12 +301,7 @@ def _check_supported(asked: ChatRequest) -> None:
     check_supported(
         (
             ("n", (asked.n or 1) != 1, "One answer is given; `n` must be 1."),
-            (
-                "tools",
-                bool(asked.tools or asked.functions),
-                "Hermes has tools of its own and runs none of the caller's.",
-            ),
-            ("tool_choice", asked.tool_choice not in (None, "auto", "none"), "The agent chooses its tools by itself."),
+            ("functions", bool(asked.functions), "Functions are taken as `tools`."),
             ("response_format", shape != "text", "Answers are text; no other format can be promised."),
             ("logprobs", bool(asked.logprobs), "An agent's answer has no log probabilities."),
             ("modalities", asked.modalities not in (None, [], ["text"]), "Answers are text."),

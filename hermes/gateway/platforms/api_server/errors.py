@@ -95,7 +95,9 @@ def to_api_error(error: HermesError) -> ApiRequestError:
 
 def turn_failure(ended: TurnEnded) -> ApiRequestError | None:
     """Return why a turn has no answer; None when it has one, even a partial one."""
-    if ended.reason.is_completed or (ended.text and ended.reason is not ExitReason.SPEND_LIMIT):
+    if ended.reason is ExitReason.CALLER_TOOLS or ended.reason.is_completed:
+        return None
+    if ended.text and ended.reason is not ExitReason.SPEND_LIMIT:
         return None
     status, code = _TURN_ERRORS.get(ended.reason, (500, ended.reason.value))
     said = ended.error or f"The turn ended without an answer ({ended.reason.value})."

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.core.messages import ImagePart, Message, TextPart
+from hermes.core.messages import ImagePart, Message, Role, TextPart, ToolResultPart
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.session_lookup import ParsedConversation
 from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.caller_tools import make_caller_result
 from hermes.sessions.formats.openai_format import from_openai, history_for_prompt
 from hermes.sessions.untrusted_text import program_note
 from hermes.util.text import clean_surrogates
@@ -52,34 +53,73 @@ def parse_conversation(messages: Sequence[object], system: str = "") -> tuple[Pa
     read = [_parse_message(one, f"messages[{number}]") for number, one in enumerate(messages)]
     instructions = [_join_texts(message["content"]) for message, _ in read if message["role"] in _INSTRUCTIONS]
     spoken = [one for one in read if one[0]["role"] not in _INSTRUCTIONS]
-    now, before, sent = _split_conversation(spoken)
-    if not now or not now[0].parts:
-        raise ApiRequestError(400, "The last message must be the user's, and hold something.", param="messages")
-    return ParsedConversation("\n\n".join(filter(None, [system, *instructions])), tuple(before), now[0]), sent
+    now, results, before, sent = _split_conversation(spoken)
+    if not results and (not now or not now[0].parts):
+        said = "The last message must be the user's, and hold something, or hold the result of an open call."
+        raise ApiRequestError(400, said, param="messages")
+    message = now[0] if now else Message(role=Role.USER, parts=())
+    return ParsedConversation("\n\n".join(filter(None, [system, *instructions])), tuple(before), message, results), sent
 
 
 def parse_input(given: str | list[object], instructions: str | None) -> tuple[ParsedConversation, list[UploadedFile]]:
     """Parse the `input` of a request, where a text is the user's message, with its instructions. Raises
     ApiRequestError.
     """
-    messages = given if isinstance(given, list) else [{"role": "user", "content": given}]
+    messages = _join_items(given) if isinstance(given, list) else [{"role": "user", "content": given}]
     return parse_conversation(messages, instructions or "")
+
+
+def _join_items(items: Sequence[object]) -> list[object]:
+    """Return the items of a Responses request as messages: calls join the assistant's message before them."""
+    messages: list[object] = []
+    for item in items:
+        kind = item.get("type", "message") if isinstance(item, Mapping) else "message"
+        if not isinstance(item, Mapping) or kind == "message":
+            messages.append(item)
+        elif kind == "function_call":
+            function = {"name": item.get("name"), "arguments": item.get("arguments")}
+            call = {"id": item.get("call_id"), "type": "function", "function": function}
+            last = messages[-1] if messages else None
+            if isinstance(last, dict) and last.get("role") == "assistant":
+                messages[-1] = {**last, "tool_calls": [*last.get("tool_calls", ()), call]}
+            else:
+                messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        elif kind == "function_call_output":
+            messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
+        elif kind != "reasoning":  # that of other models, which nobody here can use
+            raise ApiRequestError(400, f"Items of the kind {str(kind)[:40]!r} are not taken.", param="input")
+    return messages
 
 
 def _split_conversation(
     messages: Sequence[tuple[Plain, list[UploadedFile]]],
-) -> tuple[list[Message], list[Message], list[UploadedFile]]:
-    """Return the new messages, the earlier ones, and the files of the new ones."""
+) -> tuple[list[Message], tuple[ToolResultPart, ...], list[Message], list[UploadedFile]]:
+    """Return the new messages, the results of open calls, the earlier messages, and the files of the new ones."""
     begin = _new_messages_start([message for message, _ in messages])
+    answered = _results_start([message for message, _ in messages[:begin]])
     now = from_openai([message for message, _ in messages[begin:]])
-    before = history_for_prompt([message for message, _ in messages[:begin]])
-    return now, before, [file for _, files in messages[begin:] for file in files]
+    before = history_for_prompt([message for message, _ in messages[:answered]], keeps_open_calls=answered < begin)
+    open_ids = {call.call_id for call in before[-1].tool_calls()} if before else None
+    results = {
+        message["tool_call_id"]: make_caller_result(str(message["tool_call_id"]), _join_texts(message["content"]))
+        for message, _ in messages[answered:begin]
+        if open_ids is None or message.get("tool_call_id") in open_ids
+    }
+    return now, tuple(results.values()), before, [file for _, files in messages[begin:] for file in files]
 
 
 def _new_messages_start(messages: Sequence[Plain]) -> int:
     """Return the index of the first new message: the one after the last that is not the user's."""
     begin = len(messages)
     while begin and messages[begin - 1]["role"] == "user":
+        begin -= 1
+    return begin
+
+
+def _results_start(messages: Sequence[Plain]) -> int:
+    """Return the index of the first of the results that these messages end with; their number where there is none."""
+    begin = len(messages)
+    while begin and messages[begin - 1]["role"] == "tool":
         begin -= 1
     return begin
 
@@ -91,7 +131,9 @@ async def build_inbound(
     texts = [part.text for part in parsed.now.parts if isinstance(part, TextPart)]
     images = tuple(part for part in parsed.now.parts if isinstance(part, ImagePart))
     notes = [program_note(f"[A file came along, saved as {await _save_file(file, folder)}.]") for file in files]
-    return InboundMessage(text="\n\n".join(texts), images=images, cwd=cwd, quoted=tuple(notes))
+    return InboundMessage(
+        text="\n\n".join(texts), images=images, cwd=cwd, quoted=(*notes, *parsed.notes), results=parsed.results
+    )
 
 
 def _parse_message(given: object, where: str) -> tuple[dict[str, object], list[UploadedFile]]:

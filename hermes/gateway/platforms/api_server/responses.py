@@ -15,6 +15,7 @@ from hermes.core.api import StoredResponse
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.events import Refused, ToolEnded, ToolStarted, TurnEnded
+from hermes.core.messages import ToolCallPart
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begin_turn, mark_session
@@ -35,6 +36,7 @@ from hermes.gateway.platforms.api_server.session_lookup import (
     ParsedConversation,
     SessionExtras,
 )
+from hermes.gateway.platforms.api_server.tools import add_tool_choice, parse_tools
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.util.cancellation import cancel_tasks
 
@@ -64,6 +66,7 @@ def build_response(
     text: str = "",
     item_id: str = "",
     ended: TurnEnded | None = None,
+    calls: Sequence[ToolCallPart] = (),
     error: ApiRequestError | None = None,
 ) -> JsonBody:
     """Build a whole response object."""
@@ -79,7 +82,10 @@ def build_response(
         "max_output_tokens": None,
         "metadata": info.metadata,
         "model": info.model,
-        "output": [build_message_item(item_id, text, _ITEM_STATES.get(status, "in_progress"))] if text else [],
+        "output": [
+            *([build_message_item(item_id, text, _ITEM_STATES.get(status, "in_progress"))] if text else []),
+            *map(build_call_item, calls),
+        ],
         "parallel_tool_calls": True,
         "previous_response_id": info.previous or None,
         "reasoning": {"effort": None, "summary": None},
@@ -100,7 +106,7 @@ def response_status(ended: TurnEnded) -> str:
     """Return the status of a response that has an answer."""
     if ended.reason is ExitReason.INTERRUPTED:
         return "cancelled"
-    return "completed" if ended.reason.is_completed else "incomplete"
+    return "completed" if ended.reason is ExitReason.CALLER_TOOLS or ended.reason.is_completed else "incomplete"
 
 
 def build_message_item(item_id: str, text: str, status: str) -> JsonBody:
@@ -111,6 +117,18 @@ def build_message_item(item_id: str, text: str, status: str) -> JsonBody:
         "role": "assistant",
         "status": status,
         "content": [build_text_part(text)] if text else [],
+    }
+
+
+def build_call_item(call: ToolCallPart, *, begun: bool = False) -> JsonBody:
+    """Build the output item of a call that the caller is to run; with `begun` as it is before its arguments."""
+    return {
+        "id": f"fc_{call.call_id}",
+        "type": "function_call",
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": "" if begun else call.arguments or "{}",
+        "status": "in_progress" if begun else "completed",
     }
 
 
@@ -159,6 +177,16 @@ class ResponseEventEncoder:
         done += self._encode_event("response.content_part.done", {**self._position, "part": build_text_part(text)})
         item = build_message_item(self._item_id, text, status)
         return done + self._encode_event("response.output_item.done", {"output_index": 0, "item": item})
+
+    def encode_call(self, call: ToolCallPart, index: int) -> bytes:
+        """Return the events of a call that the caller is to run; `index` is its place in the output."""
+        item, place = build_call_item(call), {"output_index": index}
+        about = {**place, "item_id": item["id"]}
+        begun = self._encode_event("response.output_item.added", {**place, "item": build_call_item(call, begun=True)})
+        begun += self._encode_event("response.function_call_arguments.delta", {**about, "delta": item["arguments"]})
+        done = {**about, "name": call.name, "arguments": item["arguments"]}
+        begun += self._encode_event("response.function_call_arguments.done", done)
+        return begun + self._encode_event("response.output_item.done", {**place, "item": item})
 
     def encode_other(self, kind: str, body: JsonBody) -> bytes:
         """Return an event of Hermes' own."""
@@ -318,7 +346,9 @@ class ResponseRoutes:
         if failure is not None:
             raise failure
         text = work.turn.make_text_filter().filter_whole(ended.text)
-        body = build_response(about, response_status(ended), text=text, item_id=work.item_id, ended=ended)
+        body = build_response(
+            about, response_status(ended), text=text, item_id=work.item_id, ended=ended, calls=work.turn.open_calls
+        )
         await self._store_response(work, body, response_status(ended))
         return body
 
@@ -359,13 +389,17 @@ class ResponseRoutes:
                 "response.failed", build_response(about, "failed", ended=ended, error=failure)
             )
         state = response_status(ended)
-        body = build_response(about, state, text=turn_stream.text, item_id=work.item_id, ended=ended)
+        body = build_response(
+            about, state, text=turn_stream.text, item_id=work.item_id, ended=ended, calls=work.turn.open_calls
+        )
         await self._store_response(work, body, state)
         last = (
             events.encode_end(turn_stream.text, "completed" if state == "completed" else "incomplete")
             if turn_stream.text
             else b""
         )
+        for index, call in enumerate(work.turn.open_calls, 1 if turn_stream.text else 0):
+            last += events.encode_call(call, index)
         return last + events.encode_response(
             "response.completed" if state == "completed" else "response.incomplete", body
         )
@@ -374,7 +408,7 @@ class ResponseRoutes:
         """Store the response, and note its session's state after it."""
         order = work.request
         if not order.info.store:
-            await mark_session(self._deps, order.session, order.parsed, _response_text(body))
+            await mark_session(self._deps, order.session, order.parsed, _response_text(body), work.turn.open_calls)
             return
         stored = StoredResponse(
             id=order.info.id,
@@ -385,19 +419,22 @@ class ResponseRoutes:
         )
         await self._store.api.store_response(order.caller.owner, stored)
         if state != "in_progress":
-            mark = order.parsed.mark_after_answer(_response_text(body)) if order.session.found_by_history else None
+            text = _response_text(body)
+            mark = (
+                order.parsed.mark_after_answer(text, work.turn.open_calls) if order.session.found_by_history else None
+            )
             await self._store.api.mark_session(order.caller.owner, order.session.name, mark=mark, answer=order.info.id)
 
     async def _parse_request(
         self, request: web.Request, caller: ApiCaller, asked: ResponseRequest
     ) -> ParsedResponseRequest:
         model = self._deps.sessions.resolve_model(asked.model)
-        for item in asked.input if isinstance(asked.input, list) else ():
-            _check_item(item)
         said, files = parse_input(asked.input, asked.instructions)
+        tools = parse_tools(asked.tools, asked.tool_choice)
+        said = add_tool_choice(said, tools, asked.tool_choice)
         about = _make_info(asked, int(self._deps.current_time()))
         name = request.headers.get(SESSION_HEADER) or _named_session(asked)
-        room = await self._find_session(caller, about, name, said, SessionExtras(said.system, model))
+        room = await self._find_session(caller, about, name, said, SessionExtras(said.system, model, tools))
         events = request.headers.get(EVENTS_HEADER) == "1"
         return ParsedResponseRequest(
             caller=caller, parsed=said, files=files, info=about, session=room, with_events=events
@@ -472,7 +509,7 @@ def _response_text(body: JsonBody) -> str:
     return "".join(
         str(part["text"])
         for item in msgspec.convert(body["output"], list[dict[str, object]])
-        for part in msgspec.convert(item["content"], list[dict[str, object]])
+        for part in msgspec.convert(item.get("content", []), list[dict[str, object]])
     )
 
 
@@ -496,19 +533,7 @@ def _named_session(asked: ResponseRequest) -> str:
     return str(named or (asked.metadata or {}).get("session_id") or "")
 
 
-def _check_item(given: object) -> None:
-    """Raise ApiRequestError for an item of the input that is no message; items without a type are messages."""
-    if isinstance(given, dict) and given.get("type", "message") != "message":
-        raise ApiRequestError(400, f"Items of the kind {str(given['type'])[:40]!r} are not taken.", param="input")
-
-
 def _check_supported(asked: ResponseRequest) -> None:
     """Raise ApiRequestError for options that would otherwise be ignored silently."""
     shape = (asked.text or {}).get("format")
-    check_supported(
-        (
-            ("tools", bool(asked.tools), "Hermes has tools of its own and runs none of the caller's."),
-            ("tool_choice", asked.tool_choice not in (None, "auto", "none"), "The agent chooses its tools by itself."),
-            ("text", isinstance(shape, dict) and shape.get("type", "text") != "text", "Answers are text."),
-        )
-    )
+    check_supported((("text", isinstance(shape, dict) and shape.get("type", "text") != "text", "Answers are text."),))

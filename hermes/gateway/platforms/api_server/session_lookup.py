@@ -13,12 +13,13 @@ from msgspec import Struct, structs
 from hermes.admin.people.identity import PersonIdentity, PersonResolver
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.core.ids import new_session_id
-from hermes.core.messages import ImagePart, Message, Role, TextPart
+from hermes.core.messages import ImagePart, Message, Role, TextPart, ToolCallPart, ToolResultPart
 from hermes.gateway.people import build_session_options, find_working_folder
 from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller
 from hermes.runtime.actor import SessionActor
+from hermes.sessions.caller_tools import CallerTool, has_same_tools
 
 _NAME = re.compile(r"[\w.:@+=/ -]{1,128}", re.ASCII)
 DEFAULT_MODEL_NAMES = ("hermes", "hermes-agent")
@@ -40,6 +41,8 @@ class SessionExtras(Struct, frozen=True):
 
     system: str = ""
     model: str = ""
+    tools: tuple[CallerTool, ...] = ()
+    """The caller's own tools, which it runs itself."""
 
 
 NO_EXTRAS = SessionExtras()
@@ -51,15 +54,24 @@ class ParsedConversation(Struct, frozen=True):
     system: str
     before: tuple[Message, ...]
     now: Message
+    """The person's message; without parts where there are only results."""
+    results: tuple[ToolResultPart, ...] = ()
+    """What the caller has got from the calls that the last of the earlier messages holds."""
+    notes: tuple[TextPart, ...] = ()
+    """What Hermes adds to the person's message."""
 
     def history_mark(self) -> bytes:
         """Return the hash of the earlier messages; empty where there are none."""
         return hash_messages(self.system, self.before) if self.before else b""
 
-    def mark_after_answer(self, answer: str) -> bytes:
-        """Return the hash of the conversation with this answer."""
-        spoken = Message(role=Role.ASSISTANT, parts=(TextPart(text=answer),))
-        return hash_messages(self.system, (*self.before, self.now, spoken))
+    def mark_after_answer(self, answer: str, calls: Sequence[ToolCallPart] = ()) -> bytes:
+        """Return the hash of the conversation with this answer: its text, and the calls that the caller is to run."""
+        spoken = Message(role=Role.ASSISTANT, parts=(*((TextPart(text=answer),) if answer else ()), *calls))
+        now = (self.now,) if self.now.parts else ()
+        return hash_messages(self.system, (*self.before, *self._list_results(), *now, spoken))
+
+    def _list_results(self) -> tuple[Message, ...]:
+        return (Message(role=Role.TOOL, parts=self.results),) if self.results else ()
 
 
 def hash_messages(system: str, messages: Sequence[Message]) -> bytes:
@@ -79,6 +91,10 @@ def hash_messages(system: str, messages: Sequence[Message]) -> bytes:
                 add_field(b"t", part.text)
             elif isinstance(part, ImagePart):
                 add_field(b"i", part.url or part.data)
+            elif isinstance(part, ToolCallPart):
+                add_field(b"c", part.call_id)
+            elif isinstance(part, ToolResultPart):
+                add_field(b"r", part.call_id)
     return digest.digest()
 
 
@@ -151,6 +167,18 @@ class ApiSessions:
                 await self.bind_name(room, actor)
             return room
 
+    async def offer_tools(self, session: ApiSession) -> None:
+        """Let a session that is in memory with other tools of its caller be opened again, with those of this request.
+
+        Raises ApiRequestError while it runs a turn.
+        """
+        live = self._app.find_live_session(session.request.session_id)
+        if live is None or has_same_tools(live.options.extra_tools, session.request.options.extra_tools):
+            return
+        if live.actor.busy:
+            raise ApiRequestError(409, "The session runs a turn with other tools.", code="conflict")
+        await self._gateway.drop_session(session.request.session_id)
+
     async def bind_name(self, session: ApiSession, actor: SessionActor) -> None:
         """Store the name of a fresh session, now that it exists."""
         if session.request.create:
@@ -189,6 +217,8 @@ class ApiSessions:
             wishes=ChannelSettings(model=extras.model, prompt=extras.system),
             platform=self._platform,
         )
+        if extras.tools:
+            options = structs.replace(options, extra_tools=(*options.extra_tools, *extras.tools))
         wish = SessionRequest(session_id=session_id, options=options, create=create, history=tuple(history))
         return ApiSession(caller=caller, name=name, request=wish)
 

@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from msgspec import structs
 
 from hermes.core.errors import HermesError, StoreError
-from hermes.core.events import Event, ToolStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.events import Event, MessageAppended, ToolEnded, ToolStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.messages import Role, ToolCallPart
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.gateway.platform import GatewayFacade, SessionRequest
@@ -40,6 +41,8 @@ class ApiTurn:
         self._items: deque[Event] = deque()
         self._changed = asyncio.Event()
         self._stopped = False
+        self._caller_tools = {one.name for one in app.live_session(actor).options.extra_tools if one.runs_at_caller}
+        self._calls: dict[str, ToolCallPart] = {}
         self._unsubscribe = actor.subscribe(self._on_event)
         ended.add_done_callback(self._on_ended)
 
@@ -66,6 +69,17 @@ class ApiTurn:
         # A limit of ours has ended it: asking again meets the same one, so its reason is the answer.
         return structs.replace(ended, text=ended.error) if ended.reason in _LIMITS and not ended.text else ended
 
+    @property
+    def open_calls(self) -> tuple[ToolCallPart, ...]:
+        """The calls that the caller is to run: the turn has ended with them."""
+        return tuple(self._calls.values())
+
+    def _note_calls(self, event: Event) -> None:
+        if isinstance(event, MessageAppended) and event.message.role is Role.ASSISTANT:
+            self._calls = {one.call_id: one for one in event.message.tool_calls() if one.name in self._caller_tools}
+        elif isinstance(event, ToolEnded):  # one that could not be handed over
+            self._calls.pop(event.call_id, None)
+
     def stop(self) -> None:
         """Stop the turn: now where it runs, else as soon as it does."""
         self._stopped = True
@@ -84,6 +98,8 @@ class ApiTurn:
             self.actor.approvals.can_ask = self._can_ask
             if self._stopped:
                 self.actor.stop()
+        if self._caller_tools:
+            self._note_calls(event)
         last = self._items[-1] if self._items else None
         if isinstance(event, TextDelta) and isinstance(last, TextDelta):
             self._items[-1] = TextDelta(last.text + event.text)
