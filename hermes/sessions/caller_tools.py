@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.messages import Provenance, Source, ToolResultPart
@@ -64,11 +66,10 @@ def has_same_tools(some: Sequence[KnownTool], others: Sequence[KnownTool]) -> bo
     return shown == other
 
 
-def make_caller_result(call_id: str, text: str) -> ToolResultPart:
-    """Return what a program has got from a call. Nobody here has seen where it comes from: it is untrusted content."""
+def mark_untrusted(result: ToolResultPart) -> ToolResultPart:
+    """Return what a program has got from a call as untrusted content: nobody here has seen where it comes from."""
     provenance = Provenance(source=Source.OTHER, label="the program's tools")
-    fenced = fence_untrusted_text(clean_surrogates(text), provenance)
-    return ToolResultPart(call_id=call_id, name="", text=fenced, provenance=provenance)
+    return structs.replace(result, text=fence_untrusted_text(result.text, provenance), provenance=provenance)
 
 
 async def _run_elsewhere(_context: ToolContext, _arguments: Arguments) -> str:

@@ -290,3 +290,19 @@ async def test_what_may_not_be_done_meanwhile_is_refused() -> None:
         entry = next(iter(it.gateway.pool.live_sessions))
         with pytest.raises(Exception, match="waits for results"):
             await entry.actor.compress()
+
+
+async def test_results_may_be_trusted_by_a_setting() -> None:
+    async with api([Say(calls=(OSLO,)), Say("Done.")], trust_tool_results=True) as it:
+        first = await complete(it, [ASKED])
+        await complete(it, [ASKED, *answered(first, "-3 C")])
+        entry = next(iter(it.gateway.pool.live_sessions))
+        assert not it.gateway.app.live_session(entry.actor).tools.context.state.taint.list_sources()
+        assert it.model.requests[1].messages[-1]["content"] == "-3 C"
+
+
+async def test_a_result_without_its_call_is_refused_by_name() -> None:
+    async with api([]) as it:
+        messages = [ASKED, {"role": "tool", "content": "x"}]
+        status, said = await it.ask("POST", "/v1/chat/completions", {"model": "hermes", "messages": messages})
+        assert (status, said["error"]["param"]) == (400, "messages[1].tool_call_id")

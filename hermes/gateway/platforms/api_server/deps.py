@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.core.chats import AuditEntry
 from hermes.gateway.people import Quotas
@@ -16,6 +16,7 @@ from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, Pars
 from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
+from hermes.sessions.caller_tools import mark_untrusted
 
 
 class ApiDeps(Struct, frozen=True, kw_only=True):
@@ -54,6 +55,8 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
         """Build the session's message from a request, with its files saved where the caller's tools can read them."""
         cwd = self.sessions.working_folder(caller.person)
         folder = self.media if caller.person.is_owner else Path(cwd) / "received"
+        if not self.options.trust_tool_results:
+            parsed = structs.replace(parsed, results=tuple(map(mark_untrusted, parsed.results)))
         return await build_inbound(parsed, files, folder, cwd)
 
     async def write_audit(self, caller: ApiCaller, what: str, detail: str) -> None:

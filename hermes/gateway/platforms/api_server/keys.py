@@ -76,6 +76,10 @@ class ApiOptions(PlatformOptions, KeyHolder, frozen=True, kw_only=True):
     """Connections at once at most."""
     turns: Annotated[int, Meta(ge=1)] = 1_024
     """Turns of one key at once at most; more are told to come again later."""
+    trust_tool_results: bool = False
+    """Whether what programs send as results of their own tools counts as their users' own text, and not as untrusted
+    content.
+    """
     open_metrics: bool = False
     """Whether `/metrics` is given without a key to programs on this machine; only where `host` is loopback."""
 

@@ -15,7 +15,6 @@ from hermes.core.messages import ImagePart, Message, Role, TextPart, ToolResultP
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.session_lookup import ParsedConversation
 from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.caller_tools import make_caller_result
 from hermes.sessions.formats.openai_format import from_openai, history_for_prompt
 from hermes.sessions.untrusted_text import program_note
 from hermes.util.text import clean_surrogates
@@ -101,7 +100,7 @@ def _split_conversation(
     before = history_for_prompt([message for message, _ in messages[:answered]], keeps_open_calls=answered < begin)
     open_ids = {call.call_id for call in before[-1].tool_calls()} if before else None
     results = {
-        message["tool_call_id"]: make_caller_result(str(message["tool_call_id"]), _join_texts(message["content"]))
+        message["tool_call_id"]: _make_result(message)
         for message, _ in messages[answered:begin]
         if open_ids is None or message.get("tool_call_id") in open_ids
     }
@@ -114,6 +113,11 @@ def _new_messages_start(messages: Sequence[Plain]) -> int:
     while begin and messages[begin - 1]["role"] == "user":
         begin -= 1
     return begin
+
+
+def _make_result(message: Plain) -> ToolResultPart:
+    call_id, text = str(message["tool_call_id"]), _join_texts(message["content"])
+    return ToolResultPart(call_id=call_id, name=str(message.get("name", "")), text=text)
 
 
 def _results_start(messages: Sequence[Plain]) -> int:
@@ -144,6 +148,8 @@ def _parse_message(given: object, where: str) -> tuple[dict[str, object], list[U
         raise ApiRequestError(
             400, f"{where}.role must be system, developer, user, assistant or tool.", param=f"{where}.role"
         )
+    if role == "tool" and not isinstance(given.get("tool_call_id"), str):
+        raise ApiRequestError(400, f"{where}.tool_call_id must name a call.", param=f"{where}.tool_call_id")
     content, files = _parse_content(given.get("content"), f"{where}.content")
     kept = {key: given[key] for key in ("tool_calls", "tool_call_id", "name", "reasoning") if key in given}
     return {**kept, "role": role, "content": content}, files
