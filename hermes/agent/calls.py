@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from hermes.agent import prompts
-from hermes.agent.loop_detection import CallRound
+from hermes.agent.loop_detection import CallRound, LoopFinding
 from hermes.agent.turn import Emit, TurnDeps, TurnState, find_result
 from hermes.core.messages import PROGRAM, Message, Part, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
@@ -59,16 +59,21 @@ async def finish_calls(
     found = state.loop_detector.observe_round(
         CallRound(calls=calls, results=results, failed=state.batch.failed_ids, slow=state.batch.slow_ids), deps.toolbox
     )
-    joining = list(deps.steering())
+    joining = [*deps.steering(), *_build_loop_note(found)]
     if found.stop:
-        # The model still says what it has found out.
-        joining.append(TextPart(text=prompts.LOOP_STOPPED.format(found=found.stop), provenance=PROGRAM))
         state.halt_turn(found.stop)
-    elif found.warning:
-        joining.append(TextPart(text=prompts.LOOP_DETECTED.format(found=found.warning), provenance=PROGRAM))
     await state.append_message(build_batch_message(calls, results, joining), emit)
     if state.invalid_rounds > MAX_INVALID_ROUNDS:
         state.end_turn(ExitReason.INVALID_CALLS, "The model kept sending calls that cannot be run. Try another model.")
+
+
+def _build_loop_note(found: LoopFinding) -> list[TextPart]:
+    """Return what the model is told of a loop: to go another way, or to say what it has found out; usually nothing."""
+    if found.stop:
+        return [TextPart(text=prompts.LOOP_STOPPED.format(found=found.stop), provenance=PROGRAM)]
+    if found.warning:
+        return [TextPart(text=prompts.LOOP_DETECTED.format(found=found.warning), provenance=PROGRAM)]
+    return []
 
 
 async def _wait_for_caller(results: Mapping[str, ToolResultPart], deps: TurnDeps, state: TurnState) -> None:

@@ -34,19 +34,23 @@ def make_caller_tool(name: object, description: object, parameters: object) -> T
     schema = {"type": "object", "properties": {}} if parameters is None else parameters
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         raise UsageError(N_("The parameters of {name} must be a JSON Schema of an object.", name=name))
-    required = schema.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
-        raise UsageError(N_("`required` of {name} must be a list of names.", name=name))
     if description is not None and not isinstance(description, str):
         raise UsageError(N_("The description of {name} must be a text.", name=name))
     return Tool(
         name=name,
         toolset=TOOLSET,
         description=clean_surrogates(description or ""),
-        parameters=ExternalParameters(to_json({"type": "object", **schema}), required),
+        parameters=ExternalParameters(to_json({"type": "object", **schema}), _read_required(name, schema)),
         function=_run_elsewhere,
         runs_at_caller=True,
     )
+
+
+def _read_required(name: str, schema: Mapping[str, object]) -> list[str]:
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+        raise UsageError(N_("`required` of {name} must be a list of names.", name=name))
+    return required
 
 
 def check_caller_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:

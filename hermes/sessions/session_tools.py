@@ -272,19 +272,15 @@ def _select_tools(
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
     servers = _select_servers(settings, asked, disabled)
     registry = ToolRegistry()
-    callers = [one for one in extra_tools if one.runs_at_caller]
-    extra_tools = [one for one in extra_tools if not one.runs_at_caller]
-    for one in extra_tools:
-        registry.register(one)
+    extra_tools, callers = _register_tools(registry, extra_tools)
     named = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
     ours, without = (_list_present(names) for names in (named, without_mcp_toolsets(disabled)))
     servers = _allowed_servers(servers, options.toolset_limit)
     toolbox = registry.select_tools(ours, without, expect_deferred=bool(servers))
     toolbox.servers = servers
     _apply_toolset_limit(toolbox, registry, options.toolset_limit, has_servers=bool(servers))
-    if callers:  # where two have a name, the program means its own
-        names = {one.name for one in callers}
-        toolbox.replace_tools([*(one for one in toolbox if one.name not in names), *callers])
+    if callers:
+        _add_caller_tools(toolbox, callers)
     if asked and not toolbox.size and not options.person:
         known, sets = bool(registry.select_tools(ours).size), ", ".join(asked)
         raise ConfigError(
@@ -296,6 +292,22 @@ def _select_tools(
     absent = filter(toolsets.ABSENT_TOOLSETS.__contains__, named)
     remarks = [N_("The tool set {name} holds no tools in this version.", name=name) for name in absent]
     return toolbox, tuple(remarks), servers
+
+
+def _register_tools(
+    registry: ToolRegistry, extra_tools: Sequence[KnownTool]
+) -> tuple[list[KnownTool], list[KnownTool]]:
+    """Register the tools that are bound to a session; return them, and those that the program that asks runs."""
+    own = [one for one in extra_tools if not one.runs_at_caller]
+    for one in own:
+        registry.register(one)
+    return own, [one for one in extra_tools if one.runs_at_caller]
+
+
+def _add_caller_tools(toolbox: Toolbox, callers: Sequence[KnownTool]) -> None:
+    """Add the tools of the program that asks. Where one of the session's has the same name, it means its own."""
+    names = {one.name for one in callers}
+    toolbox.replace_tools([*(one for one in toolbox if one.name not in names), *callers])
 
 
 def _list_present(names: Sequence[str]) -> list[str]:
