@@ -7,21 +7,30 @@ import sys
 from msgspec import structs
 
 from hermes.cli.parser import CommandParser
+from hermes.cli.piped_input import MAX_PIPED_BYTES, is_input_piped, read_piped_input
+from hermes.cli.verbs import is_prompt
 from hermes.core.errors import UsageError
 from hermes.core.usage import is_amount
 from hermes.i18n.messages import N_, tr
+from hermes.runtime.mailbox import InboundMessage
+from hermes.runtime.piped_text import attach_piped_text
 from hermes.sessions.options import SessionOptions
+from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates
+
+OUTPUT_FORMATS = ("text", "json", "stream-json")
 
 
 def build_chat_parser(program: str) -> CommandParser:
     """Build the parser for everything that starts a conversation."""
     root_parser = CommandParser(
         prog=program,
-        description="Talk with the agent. Without -z or -q: a chat in this terminal.",
+        description="Talk with the agent. Without -z or -q: a chat in this terminal, which begins with PROMPT if there"
+        " is one; where there is no terminal, PROMPT is answered as with -z.",
         epilog='example: hermes -z "Clean this repository and build it" --allow "git clean -fdx"',
     )
     root_parser.stray_word_hint = tr('To ask something: hermes -z "TEXT".')
+    root_parser.add_argument("prompt", nargs="?", help="the first message, in quotation marks")
     prompt_group = root_parser.add_mutually_exclusive_group()
     prompt_group.add_argument(
         "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"
@@ -58,6 +67,7 @@ def build_chat_parser(program: str) -> CommandParser:
     root_parser.add_argument(
         "--no-gateway", action="store_true", help="with -z: do it here, also where the gateway runs"
     )
+    _add_output_options(root_parser)
     root_parser.add_argument("--usage-file", metavar="FILE", help="write tokens and cost of the run as JSON")
     root_parser.add_argument(
         "-w", "--worktree", nargs="?", const="", default=None, metavar="NAME", help="work in a git worktree of its own"
@@ -75,6 +85,52 @@ def build_chat_parser(program: str) -> CommandParser:
         "--safe-mode", action="store_true", help="both of these: nothing of yours but keys, no plug-ins, no MCP servers"
     )
     return root_parser
+
+
+def _add_output_options(parser: CommandParser) -> None:
+    """Add the options for programs that read what a run gives."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--json", action="store_const", dest="report", const="json", help="print one JSON object at the end"
+    )
+    group.add_argument(
+        "--stream-json", action="store_const", dest="report", const="stream", help="print one JSON event a line"
+    )
+    group.add_argument(
+        "--output-format", choices=OUTPUT_FORMATS, metavar="FORMAT", help="text, json or stream-json: the same by name"
+    )
+    parser.add_argument(
+        "--output-schema", metavar="FILE", help="the answer must validate against this JSON Schema (else exit code 4)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the final answer to a file, too")
+
+
+def apply_prompt(args: argparse.Namespace, *, is_bare: bool, parser: CommandParser) -> None:
+    """Bring the parsed options in order: a prompt is the first message of a chat, or the one task where there is no
+    terminal or the answer is for a program.
+
+    `is_bare`: no command was named, so that one plain word is rather a mistyped command than a prompt.
+    """
+    args.report = {"json": "json", "stream-json": "stream"}.get(args.output_format or "", args.report)
+    if args.worktree and args.prompt is None and is_prompt(args.worktree):  # the value of -w is optional
+        args.worktree, args.prompt = "", args.worktree
+    if args.prompt is not None and (args.oneshot is not None or args.query is not None):
+        parser.error(N_("{first!r} is one word too many.", first=args.prompt))
+    if args.prompt is not None and is_bare and not is_prompt(args.prompt):
+        parser.error(
+            join_localizable(" ", (N_("{first!r} is one word too many.", first=args.prompt), parser.stray_word_hint))
+        )
+    is_for_program = args.report or args.output_schema or args.output
+    if args.prompt is not None and (is_for_program or not has_terminal()):
+        args.oneshot, args.prompt = args.prompt, None
+    if is_for_program and args.oneshot is None and args.query is None:
+        name = "--output-schema" if args.output_schema else "--output" if args.output else "--json"
+        parser.error(N_("{name} needs a task: -z TEXT, or -q TEXT", name=name))
+
+
+def has_terminal() -> bool:
+    """Return whether a person sits at both ends of a chat."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def build_app_options(args: argparse.Namespace) -> SessionOptions:
@@ -126,9 +182,14 @@ def _check_spending_caps(args: argparse.Namespace) -> None:
         raise UsageError("--max-total-tokens must not be below zero.")
 
 
-def read_prompt_text(text: str) -> str:
-    """Return the prompt as given, or standard input for `-`. Raises UsageError when it is empty."""
-    text = sys.stdin.read() if text == "-" else text
+def build_message(text: str, cwd: str) -> InboundMessage:
+    """Return the message of a one-shot run: the prompt as given, or standard input for `-`. What is piped into the
+    command goes along with a prompt. Raises UsageError when the task is empty, or standard input cannot be used.
+    """
+    if text == "-":
+        text, piped = read_piped_input() if is_input_piped() else sys.stdin.read(MAX_PIPED_BYTES), ""
+    else:
+        piped = "" if not text.strip() else read_piped_input()
     if not text.strip():
         raise UsageError("The task is empty.", "Say what to do: hermes -z TEXT")
-    return text
+    return attach_piped_text(InboundMessage(text=text, cwd=cwd), piped)

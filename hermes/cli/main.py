@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from hermes.cli.verbs import HIDDEN_VERBS, VERBS, load_verb
+from hermes.cli.verbs import HIDDEN_VERBS, VERBS, is_prompt, load_verb
 from hermes.i18n.messages import N_, tr
 
 _TEXT_OPTIONS = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     args = sys.argv[1:] if arguments is None else arguments
     _repair_standard_streams()
     try:
-        chosen = _select_profile(_join_text_options(args))
+        chosen = _name_prompt(_select_profile(_join_text_options(args)))
         code, chosen = _try_gateway(chosen)
         if code is None:
             from hermes.config.language import use_detected_language
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         _silence_stdout()
         return 141
     except OSError as error:
-        if error.filename or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+        if error.filename or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF, errno.ENOBUFS):
             return _report_unexpected(error)
         _silence_stdout()
         said = tr("standard output cannot be written: {reason}.", reason=error.strerror)
@@ -75,12 +75,12 @@ def _dispatch_command(args: list[str]) -> int:
     _import_msgspec()
     if first in VERBS or first in HIDDEN_VERBS:
         return load_verb(first)(args[1:])
-    if first and not first.startswith("-"):
+    if first and not first.startswith("-") and not is_prompt(first):
         print(_format_unknown_command(first, args), file=sys.stderr)
         return 2
-    from hermes.cli.chat import run
+    from hermes.cli.chat import run_bare
 
-    return run(args)
+    return run_bare(args)
 
 
 def _import_msgspec() -> None:
@@ -126,6 +126,15 @@ def _join_text_options(args: list[str]) -> list[str]:
     return joined
 
 
+def _name_prompt(args: list[str]) -> list[str]:
+    """Make a prompt that stands for itself the task of `-z` where there is no terminal, so that it can go through the
+    gateway as well.
+    """
+    if args and is_prompt(args[0]) and not args[0].startswith("-") and not (os.isatty(0) and os.isatty(1)):
+        return [f"--oneshot={args[0]}", *args[1:]]
+    return args
+
+
 _FREE_TEXT_VERB = "guard"
 """The command whose words may all belong to another program's command line."""
 
@@ -169,6 +178,10 @@ def _use_profile(name: str) -> None:
     from hermes.config.environment import copy_environment, use_profile
     from hermes.config.home import check_profile_name
 
+    if is_prompt(name):
+        from hermes.core.errors import UsageError
+
+        raise UsageError(N_("-p names a profile, and {name!r} is none.", name=name), N_("To ask something: -z TEXT."))
     if copy_environment().get("HERMES_HOME"):
         said = tr("HERMES_HOME is set and comes first: the profile {name!r} is not used.", name=name)
         print(f"hermes: {said}", file=sys.stderr)

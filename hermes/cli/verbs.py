@@ -95,6 +95,13 @@ HIDDEN_VERBS = {"__complete": "hermes.cli.commands.completion:run_candidates"}
 """Commands that programs call and nobody types."""
 
 
+def is_prompt(word: str) -> bool:
+    """Return whether a word of the command line is a prompt and no mistyped command: commands and names have no blanks
+    and are ASCII.
+    """
+    return any(one.isspace() for one in word.strip()) or not word.isascii()
+
+
 def load_verb(verb: str) -> Callable[[list[str]], int]:
     """Import the module of a verb and return its function: it takes the arguments, returns an exit code."""
     import importlib
