@@ -111,21 +111,30 @@ def apply_prompt(args: argparse.Namespace, *, is_bare: bool, parser: CommandPars
 
     `is_bare`: no command was named, so that one plain word is rather a mistyped command than a prompt.
     """
+    _settle_synonyms(args)
+    has_task = args.oneshot is not None or args.query is not None
+    if args.prompt is not None and (has_task or (is_bare and not is_prompt(args.prompt))):
+        hint = "" if has_task else parser.stray_word_hint
+        said = N_("{first!r} is one word too many.", first=args.prompt)
+        parser.error(join_localizable(" ", filter(None, (said, hint))))
+    program_option = _find_program_option(args)
+    if args.prompt is not None and (program_option or not has_terminal()):
+        args.oneshot, args.prompt, has_task = args.prompt, None, True
+    if program_option and not has_task:
+        parser.error(N_("{name} needs a task: -z TEXT, or -q TEXT", name=program_option))
+
+
+def _settle_synonyms(args: argparse.Namespace) -> None:
+    """Bring to one form what can be said in two."""
     args.report = {"json": "json", "stream-json": "stream"}.get(args.output_format or "", args.report)
     if args.worktree and args.prompt is None and is_prompt(args.worktree):  # the value of -w is optional
         args.worktree, args.prompt = "", args.worktree
-    if args.prompt is not None and (args.oneshot is not None or args.query is not None):
-        parser.error(N_("{first!r} is one word too many.", first=args.prompt))
-    if args.prompt is not None and is_bare and not is_prompt(args.prompt):
-        parser.error(
-            join_localizable(" ", (N_("{first!r} is one word too many.", first=args.prompt), parser.stray_word_hint))
-        )
-    is_for_program = args.report or args.output_schema or args.output
-    if args.prompt is not None and (is_for_program or not has_terminal()):
-        args.oneshot, args.prompt = args.prompt, None
-    if is_for_program and args.oneshot is None and args.query is None:
-        name = "--output-schema" if args.output_schema else "--output" if args.output else "--json"
-        parser.error(N_("{name} needs a task: -z TEXT, or -q TEXT", name=name))
+
+
+def _find_program_option(args: argparse.Namespace) -> str:
+    """Return an option by which the answer is for a program; empty where it is for a person."""
+    given = {"--output-schema": args.output_schema, "--output": args.output, "--json": args.report}
+    return next((name for name, value in given.items() if value), "")
 
 
 def has_terminal() -> bool:

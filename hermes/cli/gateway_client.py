@@ -124,14 +124,19 @@ def _set_option(found: dict[str, object], option: str, value: str) -> bool:
     elif name == "max_turns":
         found[name] = _parse_positive_int(value)
         return bool(found[name])
-    if name == "toolsets":
-        found[name] = [one.strip() for one in value.split(",") if one.strip()] or [""]
+    elif name == "toolsets":
+        found[name] = _split_names(value)
     elif name == "allow":
         before = found.get(name)
         found[name] = [*(before if isinstance(before, list) else []), value]
     else:
         found[name] = value
     return True
+
+
+def _split_names(value: str) -> list[str]:
+    """Split names that commas join; one empty name where there is none."""
+    return [one.strip() for one in value.split(",") if one.strip()] or [""]
 
 
 def _parse_positive_int(value: str) -> int:

@@ -14,8 +14,8 @@ from hermes.cli.plain.run_report import (
     LOST,
     NOT_STARTED,
     CheckedAnswer,
+    ReportedEnd,
     ReportMode,
-    RunOutcome,
     RunReport,
     report_turn,
     run_reported,
@@ -50,7 +50,7 @@ def finish_oneshot(connection: socket.socket, received: bytes, call: OneshotCall
 def report_early_stop(report: str) -> None:
     """Write the report of a run that was stopped before its turn began."""
     made = RunReport(ReportMode(report))
-    made.finish(RunOutcome(exit_code=EXIT_INTERRUPTED, outcome=ExitReason.INTERRUPTED.value))
+    made.finish(ReportedEnd(exit_code=EXIT_INTERRUPTED, outcome=ExitReason.INTERRUPTED.value))
     made.drain_now()
 
 
@@ -108,9 +108,9 @@ async def _report_end(report: RunReport, said: frames.TurnEndedFrame) -> None:
         return
     if said.error is not None:
         error = format_error(frames.error_from_frame(said.error))
-        report.finish(RunOutcome(exit_code=said.code or 1, outcome=NOT_STARTED, error=error))
+        report.finish(ReportedEnd(exit_code=said.code or 1, outcome=NOT_STARTED, error=error))
     else:
-        report.finish(RunOutcome(exit_code=1, outcome=LOST, error=tr("The gateway has ended.")))
+        report.finish(ReportedEnd(exit_code=1, outcome=LOST, error=tr("The gateway has ended.")))
     await report.drain()
 
 

@@ -116,9 +116,9 @@ class OneMessage:
         """Report a run that was stopped before its turn began."""
         print_error(tr("Stopped."))
         if self._report is not None:
-            from hermes.cli.plain.run_report import RunOutcome
+            from hermes.cli.plain.run_report import ReportedEnd
 
-            self._report.finish(RunOutcome(exit_code=EXIT_INTERRUPTED, outcome=ExitReason.INTERRUPTED.value))
+            self._report.finish(ReportedEnd(exit_code=EXIT_INTERRUPTED, outcome=ExitReason.INTERRUPTED.value))
             await self._report.drain()
         return EXIT_INTERRUPTED
 
@@ -190,18 +190,23 @@ class OneMessage:
         ended = checked.ended
         if used is not None:
             write_usage_file(Path(self._args.usage_file), app.turn_result(used, ended))
-        if self._args.output and ended.reason.is_completed and not checked.problem:
-            _write_file(Path(self._args.output), f"{checked.text}\n".encode("utf-8", "surrogateescape"))
         code = choose_exit_code(ended, unasked=port.approvals.unasked, problem=checked.problem)
         if self._report is not None:
             await report_turn(self._report, checked, code, await self._list_changed_files(app, port))
-        elif self._schema is not None and not checked.problem and ended.reason.is_completed:
+        self._show_end(checked)
+        return code
+
+    def _show_end(self, checked: CheckedAnswer) -> None:
+        """Print the answer where it has not been shown, and what went wrong; write the answer's file."""
+        ended, is_answer = checked.ended, checked.ended.reason.is_completed and not checked.problem
+        if self._args.output and is_answer:
+            _write_file(Path(self._args.output), f"{checked.text}\n".encode("utf-8", "surrogateescape"))
+        if self._schema is not None and self._report is None and is_answer:
             print(strip_terminal_controls(checked.text) if sys.stdout.isatty() else checked.text)
         with_text = self._is_quiet and self._report is None and self._schema is None
         print_turn_end(ended, with_text=with_text, with_error=self._is_quiet)
         if checked.problem:
             print_error(tr("The answer does not have the form that was asked for: {problem}.", problem=checked.problem))
-        return code
 
     async def _ask(self, port: "SessionPort", inbound: InboundMessage) -> CheckedAnswer:
         """Post the message; where its answer must have a form, ask again while it has not, a few times at most."""

@@ -51,7 +51,7 @@ class ReportMode(StrEnum):
     STREAM = "stream"
 
 
-class RunOutcome(Struct, frozen=True, kw_only=True):
+class ReportedEnd(Struct, frozen=True, kw_only=True):
     """How a run ended. `ended` is None where no turn came to its end; `error` says why."""
 
     exit_code: int
@@ -167,6 +167,7 @@ class RunReport:
         self._calls = 0
         self._refused = 0
         self._head: Plain = {}
+        self._has_begun = False
         self.give_up = asyncio.Event()
         """Set when the person does not wait for a reader any more."""
         self.finished = False
@@ -177,12 +178,8 @@ class RunReport:
         return self._writer.error
 
     def begin(self, *, session_id: str, cwd: str, model: str, provider: str) -> None:
-        """Write what is known before the turn."""
-        from hermes import __version__
-
+        """Note what is known before the turn. It is written with the first event, once the session is stored."""
         self._head = {"session_id": session_id, "cwd": cwd, "model": model, "provider": provider}
-        if self._mode is ReportMode.STREAM:
-            self._put({"type": "start", "schema": SCHEMA_VERSION, "version": __version__, **self._head})
 
     def on_output_error(self, stop: Callable[[], object]) -> None:
         """Call `stop` in this event loop when nothing can be written any more."""
@@ -195,6 +192,11 @@ class RunReport:
         """Write one event of the session. Left out are messages of the transcript, of which
         other events tell, and the turn's end, which the result tells."""
         if self._mode is ReportMode.STREAM and not self.finished and not isinstance(event, MessageAppended | TurnEnded):
+            if not self._has_begun:
+                from hermes import __version__
+
+                self._has_begun = True
+                self._put({"type": "start", "schema": SCHEMA_VERSION, "version": __version__, **self._head})
             plain = to_plain(event)
             if isinstance(event, TurnStarted):
                 del plain["text"]  # the caller's own words
@@ -206,7 +208,7 @@ class RunReport:
         self._calls += ended.calls
         self._refused += ended.refused
 
-    def finish(self, run: RunOutcome) -> None:
+    def finish(self, run: ReportedEnd) -> None:
         """Write the last line; only the first call counts."""
         if self.finished:
             return
@@ -221,7 +223,7 @@ class RunReport:
         """Wait until everything is written, without an event loop."""
         self._writer.drain_now()
 
-    def _build_result(self, run: RunOutcome) -> Plain:
+    def _build_result(self, run: ReportedEnd) -> Plain:
         ended, usage = run.ended, self._usage
         result: Plain = {
             "type": "result",
@@ -267,9 +269,11 @@ async def report_turn(
 ) -> None:
     """Write the last line of a report: how the turn ended."""
     ended = checked.ended
-    problem = checked.problem and tr("The answer does not have the form that was asked for: {problem}.", problem=checked.problem)
+    problem = checked.problem and tr(
+        "The answer does not have the form that was asked for: {problem}.", problem=checked.problem
+    )
     report.finish(
-        RunOutcome(
+        ReportedEnd(
             exit_code=code,
             outcome=INVALID_ANSWER if problem else ended.reason.value,
             ended=ended,
@@ -284,7 +288,7 @@ async def report_turn(
 
 def run_reported(report: RunReport, work: Callable[[], int]) -> int:
     """Run what is reported. Whatever ends it before its own last line, the last line names the outcome."""
-    outcome = RunOutcome(exit_code=EXIT_INTERRUPTED, outcome=ExitReason.INTERRUPTED.value)
+    outcome = ReportedEnd(exit_code=EXIT_INTERRUPTED, outcome=ExitReason.INTERRUPTED.value)
     try:
         for number in STOP_SIGNALS:
             if signal.getsignal(number) is signal.SIG_DFL:
@@ -293,10 +297,10 @@ def run_reported(report: RunReport, work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         raise
     except HermesError as error:
-        outcome = RunOutcome(exit_code=error.exit_code, outcome=NOT_STARTED, error=format_error(error))
+        outcome = ReportedEnd(exit_code=error.exit_code, outcome=NOT_STARTED, error=format_error(error))
         raise
     except BaseException as error:
-        outcome = RunOutcome(exit_code=1, outcome=CRASHED, error=f"{type(error).__name__}: {error}")
+        outcome = ReportedEnd(exit_code=1, outcome=CRASHED, error=f"{type(error).__name__}: {error}")
         raise
     finally:
         if not report.finished:
