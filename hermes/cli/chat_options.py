@@ -12,8 +12,7 @@ from hermes.cli.verbs import is_prompt
 from hermes.core.errors import UsageError
 from hermes.core.usage import is_amount
 from hermes.i18n.messages import N_, tr
-from hermes.runtime.mailbox import InboundMessage
-from hermes.runtime.piped_text import attach_piped_text
+from hermes.runtime.mailbox import InboundMessage, attach_piped_text
 from hermes.sessions.options import SessionOptions
 from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates
@@ -21,8 +20,8 @@ from hermes.util.text import clean_surrogates
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 
 
-def build_chat_parser(program: str) -> CommandParser:
-    """Build the parser for everything that starts a conversation."""
+def build_chat_parser(program: str, *, is_chat: bool = True) -> CommandParser:
+    """Build the parser for everything that starts a conversation; without `is_chat`, for what only looks at one."""
     root_parser = CommandParser(
         prog=program,
         description="Talk with the agent. Without -z or -q: a chat in this terminal, which begins with PROMPT if there"
@@ -30,7 +29,9 @@ def build_chat_parser(program: str) -> CommandParser:
         epilog='example: hermes -z "Clean this repository and build it" --allow "git clean -fdx"',
     )
     root_parser.stray_word_hint = tr('To ask something: hermes -z "TEXT".')
-    root_parser.add_argument("prompt", nargs="?", help="the first message, in quotation marks")
+    if is_chat:
+        _add_output_options(root_parser)
+        root_parser.add_argument("prompt", nargs="?", help="the first message, in quotation marks")
     prompt_group = root_parser.add_mutually_exclusive_group()
     prompt_group.add_argument(
         "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"
@@ -67,7 +68,6 @@ def build_chat_parser(program: str) -> CommandParser:
     root_parser.add_argument(
         "--no-gateway", action="store_true", help="with -z: do it here, also where the gateway runs"
     )
-    _add_output_options(root_parser)
     root_parser.add_argument("--usage-file", metavar="FILE", help="write tokens and cost of the run as JSON")
     root_parser.add_argument(
         "-w", "--worktree", nargs="?", const="", default=None, metavar="NAME", help="work in a git worktree of its own"

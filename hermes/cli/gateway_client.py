@@ -75,7 +75,8 @@ def _read_input(chosen: dict[str, object]) -> bool:
     from hermes.cli.piped_input import read_piped_input
 
     if chosen["text"] != "-":
-        chosen["piped"] = read_piped_input()
+        if piped := read_piped_input():
+            chosen["piped"] = piped
         return True
     chosen["text"] = read_piped_input()
     return bool(str(chosen["text"]).strip())

@@ -37,8 +37,7 @@ from hermes.ipc.frames import IpcConnection
 from hermes.ipc.listener import GATEWAY_SOCKET, IpcListener
 from hermes.ipc.session_host import RemotePrompter, serve_session
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import InboundMessage
-from hermes.runtime.piped_text import attach_piped_text
+from hermes.runtime.mailbox import InboundMessage, attach_piped_text
 from hermes.sessions.app import App, list_changed_files
 from hermes.sessions.options import SessionOptions
 from hermes.util.cancellation import cancel_tasks
@@ -107,8 +106,7 @@ class OneshotRunner:
             finally:
                 for line in app.notices:
                     wire.send(frames.OutputFrame(text=line, level=Level.WARNING.value))
-            endpoint = actor.conversation.client.endpoint
-            wire.send(frames.OneshotAcceptedFrame(actor.session_id, endpoint.model, endpoint.record.name, reports=True))
+            wire.send(_accept_message(wanted, actor))
             if not isinstance(await wire.next_frame(), frames.OneshotConfirmFrame):
                 return
             actor.approvals.can_ask = wanted.asks
@@ -128,6 +126,16 @@ class OneshotRunner:
                 files = await list_changed_files(app, actor.session_id, [ended.turn_id])
         # The answer is given once the session is closed: who has it may open the session at once.
         wire.send(frames.TurnEndedFrame(ended=ended, code=code, files_changed=files))
+
+
+def _accept_message(wanted: frames.OneshotFrame, actor: SessionActor) -> frames.OneshotAcceptedFrame:
+    """Return the frame that accepts a message: a caller that needs them is told the model, and that its report and its
+    piped text are known here.
+    """
+    if not (wanted.piped or wanted.report):
+        return frames.OneshotAcceptedFrame(actor.session_id)
+    endpoint = actor.conversation.client.endpoint
+    return frames.OneshotAcceptedFrame(actor.session_id, endpoint.model, endpoint.record.name, reports=True)
 
 
 def _make_event_sender(wire: IpcConnection[frames.RequestFrame], *, sends_all: bool) -> Callable[[Event], None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.cli.verbs import VERB_GROUPS, VERBS
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
@@ -211,6 +212,7 @@ async def test_a_schema_fetches_nothing(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("gatway", "status"), "Did you mean 'gateway'?"),
+        (("seach", "x"), "Did you mean 'sessions search'?"),
         (("fix",), "To ask something"),
         (("-m", "x", "status"), "one word too many"),
         (("--json",), "--json needs a task"),
@@ -245,3 +247,12 @@ async def test_a_reader_that_does_not_read_keeps_no_stop_waiting() -> None:
             await asyncio.wait_for(process.wait(), 60)
             os.close(near)
     assert process.returncode == 130
+
+
+async def test_help_has_headings_and_every_command_under_one() -> None:
+    with TempHome() as home:
+        shown = (await run_hermes(home, "--help")).stdout
+    listed = [name for names in VERB_GROUPS.values() for name in names]
+    assert sorted(listed) == sorted(VERBS)
+    assert all(f"\n{heading}:\n" in shown for heading in VERB_GROUPS)
+    assert len(shown.splitlines()) <= 80 and "\x1b" not in shown

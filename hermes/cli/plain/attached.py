@@ -9,11 +9,10 @@ from msgspec import Struct
 
 from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error
 from hermes.cli.plain.prompts import TerminalAsker
-from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
+from hermes.cli.plain.renderer import CheckedAnswer, PlainRenderer, print_turn_end
 from hermes.cli.plain.run_report import (
     LOST,
     NOT_STARTED,
-    CheckedAnswer,
     ReportedEnd,
     ReportMode,
     RunReport,

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.cli.output import EXIT_INTERRUPTED, print_error
-from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
-from hermes.cli.plain.run_report import CheckedAnswer, report_turn
+from hermes.cli.plain.renderer import CheckedAnswer, PlainRenderer, print_turn_end
 from hermes.cli.plain.terminal import STOP_SIGNALS, handle_signals, open_controlling_terminal
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
@@ -192,6 +191,8 @@ class OneMessage:
             write_usage_file(Path(self._args.usage_file), app.turn_result(used, ended))
         code = choose_exit_code(ended, unasked=port.approvals.unasked, problem=checked.problem)
         if self._report is not None:
+            from hermes.cli.plain.run_report import report_turn
+
             await report_turn(self._report, checked, code, await self._list_changed_files(app, port))
         self._show_end(checked)
         return code

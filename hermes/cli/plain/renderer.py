@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from msgspec import Struct
+
 from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
@@ -170,6 +172,15 @@ class PlainRenderer:
         above = "\n" if prompt else ""
         sys.stderr.write(f"{above}hermes: {' '.join(line.strip() for line in text.splitlines())}\n{prompt}")
         sys.stderr.flush()
+
+
+class CheckedAnswer(Struct, frozen=True, kw_only=True):
+    """The last turn of a run with its answer; `problem` says why the answer does not have the demanded form."""
+
+    ended: TurnEnded
+    text: str
+    structured: object = None
+    problem: str = ""
 
 
 def print_turn_end(ended: TurnEnded, *, with_text: bool, with_error: bool = False) -> bool:

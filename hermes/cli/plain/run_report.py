@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.cli.output import EXIT_INTERRUPTED, format_error
+from hermes.cli.plain.renderer import CheckedAnswer
 from hermes.cli.plain.terminal import STOP_SIGNALS
 from hermes.core.encoding import Plain, to_json, to_plain
 from hermes.core.errors import HermesError
@@ -33,7 +34,7 @@ SCHEMA_VERSION = 1
 NOT_STARTED = "not_started"
 """The outcome of a run whose turn never began."""
 CRASHED = "internal_error"
-"""The outcome of a run that an error of Hermes' own has ended."""
+"""The outcome of a run that ended with an internal error."""
 LOST = "lost"
 """The outcome of a run whose gateway has ended before its turn did."""
 INVALID_ANSWER = "invalid_answer"
@@ -61,15 +62,6 @@ class ReportedEnd(Struct, frozen=True, kw_only=True):
     answer: str = ""
     structured: object = None
     files_changed: tuple[str, ...] | None = None
-
-
-class CheckedAnswer(Struct, frozen=True, kw_only=True):
-    """The last turn of a run with its answer; `problem` says why the answer does not have the demanded form."""
-
-    ended: TurnEnded
-    text: str
-    structured: object = None
-    problem: str = ""
 
 
 class LineWriter:
