@@ -74,7 +74,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.cli.commands.completion",
         N_("what a shell needs to complete commands, options and names"),
     ),
-    "mcp": ("hermes.commands.mcp:MCP", N_("list the MCP servers, or try one")),
+    "mcp": ("hermes.commands.mcp:MCP", N_("MCP servers: list, add, try, remove")),
     "trust": ("hermes.commands.permissions:TRUST", N_("trust a project's folder, or list the trusted ones")),
     "home": (
         "hermes.commands.profiles:HOME",
