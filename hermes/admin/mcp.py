@@ -61,19 +61,26 @@ def _build_entry(
     secrets: dict[str, str] = {}
     entry: dict[str, object] = {"url": new.url} if new.url else _describe_program(new)
     env = {name: _keep_value(new, name, value, secrets) for name, value in map(_split_variable, new.env)}
-    known = merge_dotenv(environ, home.env_file)
-    for name in [name for name, value in env.items() if not value]:
-        env[name] = f"${{{name}}}"
-        if not known.get(name) and (given := ask_secret(name)):
-            secrets[name] = given
     headers = {name: _keep_value(new, name, value, secrets) for name, value in map(_split_header, new.headers)}
-    entry |= {key: given for key, given in (("env", env), ("headers", headers)) if given}
     if has_literal_key({one: entry.get(one, "") for one in ("url", "args")}):
         raise UsageError(
             N_("A key in an address or an argument would stand in config.yaml."),
             N_("Give it by --env or --header, or write ${NAME} and put NAME into .env."),
         )
+    secrets |= _ask_unset_variables(environ, home, env, ask_secret)
+    env = {name: value or f"${{{name}}}" for name, value in env.items()}
+    if env or headers:
+        entry |= {"env": env} if env else {"headers": headers}  # a program takes the first, an address the second
     return entry, secrets
+
+
+def _ask_unset_variables(
+    environ: Mapping[str, str], home: HermesHome, env: Mapping[str, str], ask_secret: AskSecret
+) -> dict[str, str]:
+    """Ask for each variable that was named without a value and is nowhere set; return what was answered."""
+    known = merge_dotenv(environ, home.env_file)
+    asked = {name: ask_secret(name) for name, value in env.items() if not value and not known.get(name)}
+    return {name: value for name, value in asked.items() if value}
 
 
 def remove_server(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
