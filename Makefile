@@ -12,6 +12,8 @@
 # make globs          5,000 globs of search_files against ripgrep's own (needs ripgrep; 9 minutes; COUNT=500 SEED=7)
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
+# make json-stops     2,000 stops, TERMs, closed pipes and kills of `hermes -z --stream-json`, half of them through a gateway: the
+#                     last line names the outcome, and no whole line is half JSON (15 minutes; COUNT=300 SEED=7)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make load           bursts of 1 to 1,000 users on the API server (PEER=... for another program beside it; 10 minutes)
 # make tools         what calls of tools cost: reading, changing, searching, `true` in the sandbox, marks (5 minutes)
@@ -41,7 +43,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
-  stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
+  stops json-stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
   cron-year cron-fields ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -136,6 +138,9 @@ writers: $(VENV)/dev.stamp
 
 stops: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.stop_campaign
+
+json-stops: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.json_stops --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
 
 paths: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.attack.path_verdicts --count $(or $(COUNT),10000) --seed $(or $(SEED),1)

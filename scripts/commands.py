@@ -24,7 +24,8 @@ more. `-p NAME` (`--profile`) before or behind any of them uses the home of that
 set, comes first. Without a command `hermes` is `hermes chat`.
 
 Exit codes: 0 done · 1 failed, or what was asked about has a problem · 2 wrong usage, or a yes is needed (`--yes`) and
-nobody can be asked · 3 something was refused because nobody could be asked · 75 something is open in another process ·
+nobody can be asked · 3 something was refused because nobody could be asked · 4 an answer does not have the
+form of `--output-schema` · 75 something is open in another process ·
 78 the configuration cannot be used · 130 stopped.
 """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from hermes.config.display import BUILTIN_SKINS
 from hermes.config.environment import SETTING_VARIABLES, merge_dotenv, parse_dotenv, select_setting_variables
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.keys import Setting, find_setting, iter_settings, parse_value
@@ -32,8 +33,9 @@ from hermes.config.yaml_edit import (
 )
 from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.i18n.messages import N_, tr
-from hermes.util.localizable import Localizable
+from hermes.i18n.messages import LANGUAGES, N_, tr
+from hermes.plugins import suggest_name
+from hermes.util.localizable import Localizable, join_localizable
 
 _BEGINS_WITH_KEY = re.compile(r"[a-z_]+\.[a-z_.]+[ :]")
 _NAMED = re.compile(r"`([\w.\[\]*-]+)`")
@@ -130,8 +132,9 @@ def change_settings(
         text = remove_text_value(text, path, file)
     for path, value in changes.items():
         text = set_text_value(text, path, value, file)
-    known = {fault.message for fault in _find_faults(parse_mapping(before, file), file)}
-    fresh = next((fault for fault in _find_faults(parse_mapping(text, file), file) if fault.message not in known), None)
+    known = {fault.message for fault in _find_refusals(parse_mapping(before, file), file)}
+    refusals = _find_refusals(parse_mapping(text, file), file)
+    fresh = next((fault for fault in refusals if fault.message not in known), None)
     if fresh is not None:
         raise UsageError(_capitalize_first(fresh.message), N_("Nothing was changed."))
     if text != before:
@@ -180,6 +183,9 @@ def find_problems(environ: Mapping[str, str], text: str | None = None) -> list[C
             message = tr("This version does not act on `{key}`.", key=key)
             found.append(ConfigProblem(ProblemLevel.NOTE, find_line(text, [key]), key, message))
     if not any(one.level is ProblemLevel.ERROR for one in found):
+        for fault in _find_ignored_values(document, home.config_file):
+            line = find_line(text, _split_key(fault.key))
+            found.append(ConfigProblem(ProblemLevel.WARNING, line, fault.key, fault.message))
         found += _find_model_problem(home, environ, document, text)
     return sorted([*found, *_find_variable_notes(home, environ, document)], key=lambda one: (one.line == 0, one.line))
 
@@ -194,6 +200,29 @@ def _find_faults(document: dict[str, object], file: Path) -> list[SettingsFault]
     except ConfigError as error:
         return [SettingsFault(_key_in_message(str(error).removeprefix(f"{file}: ")), str(error))]
     return list(_find_unknown_names(settings, HermesHome(file.parent)))
+
+
+def _find_refusals(document: dict[str, object], file: Path) -> list[SettingsFault]:
+    """Return the faults for which no change is written: those that make the settings unusable, and values that would
+    be ignored.
+    """
+    return _find_faults(document, file) or list(_find_ignored_values(document, file))
+
+
+def _find_ignored_values(document: dict[str, object], file: Path) -> Iterator[SettingsFault]:
+    """Yield a fault for each value that is none of those that the setting knows; Hermes runs without it."""
+    from hermes.web.search_engines import ENGINES
+
+    settings = settings_from_document(document, file).settings
+    display, engine = settings.display, settings.web.search_backend
+    for key, value, names in (
+        ("display.skin", display.skin, (*BUILTIN_SKINS, *display.skins)),
+        ("display.language", display.language, ("auto", *LANGUAGES)),
+        ("web.search_backend", engine or next(iter(ENGINES)), tuple(ENGINES)),
+    ):
+        if value not in names:
+            said = N_("`{key}` must be one of: {names}.", key=key, names=", ".join(names))
+            yield SettingsFault(key, join_localizable(" ", filter(None, (said, suggest_name(value, names)))))
 
 
 def _find_unknown_names(settings: Settings, home: HermesHome) -> Iterator[SettingsFault]:

@@ -12,13 +12,15 @@ from hermes.config.home import HermesHome, locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_
-from hermes.runtime.locks import session_lock
+from hermes.runtime.locks import find_lock_owner, session_lock
 from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.util.text import strip_control_characters, to_one_line
 
+CUT_OFF = "cut_off"
+"""The outcome of a turn whose process ended before it did: whoever opens the session next goes on with it."""
 MAX_TITLE_LENGTH = 200
 """The most characters of a session's title."""
 
@@ -101,9 +103,19 @@ class SessionAdmin:
         return {
             **row_to_dict(row),
             "kind": row.kind,
+            "outcome": await self._find_outcome(row.id),
             "system_prompt": epoch.frame.system if epoch is not None else "",
             "messages": messages,
         }
+
+    async def _find_outcome(self, session_id: str) -> str:
+        """Return how the session's newest turn ended, `running` while it runs, or `cut_off` where its process died and
+        nobody has gone on with it; empty without a turn.
+        """
+        turn = await self._store.turns.get_newest(session_id)
+        if turn is None or turn.reason:
+            return turn.reason if turn is not None else ""
+        return CUT_OFF if find_lock_owner(self._home.locks, session_id) is None else "running"
 
     async def _visible_messages(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
         """List what was not undone, in order; messages that stand for others only with `hidden`."""

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.cli.chat_options import build_app_options, build_chat_parser, read_prompt_text
+from hermes.cli.chat_options import (
+    apply_prompt,
+    build_app_options,
+    build_chat_parser,
+    build_message,
+    has_terminal,
+)
 from hermes.cli.output import EXIT_INTERRUPTED, print_error, report_failure
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
@@ -21,43 +27,79 @@ from hermes.util.text import escape_unseen_characters
 
 if TYPE_CHECKING:
     from hermes.admin.models.local_servers import LocalModelServer
+    from hermes.cli.plain.run_report import RunReport
 
 
 def run(arguments: list[str], *, servers: "tuple[LocalModelServer, ...] | None" = None) -> int:
-    """Parse the options and start the conversation; `servers` (the known ones) are looked for when no model is
-    configured.
+    """Parse the options of `hermes chat` and start the conversation; `servers` (the known ones) are looked for when no
+    model is configured.
     """
-    args = build_chat_parser("hermes" if not arguments else "hermes chat").parse_arguments(arguments)
-    text = args.oneshot if args.oneshot is not None else args.query
+    return _run_command_line(arguments, servers, is_bare=False)
+
+
+def run_bare(arguments: list[str]) -> int:
+    """Do the same for `hermes` without a command, where a word must be told from a mistyped command."""
+    return _run_command_line(arguments, None, is_bare=True)
+
+
+def _run_command_line(arguments: list[str], servers: "tuple[LocalModelServer, ...] | None", *, is_bare: bool) -> int:
+    parser = build_chat_parser("hermes" if not arguments else "hermes chat")
+    args = parser.parse_arguments(arguments)
+    apply_prompt(args, is_bare=is_bare, parser=parser)
     environ = copy_environment()
-    try:
+
+    def start() -> int:
         if args.worktree is not None:
-            return _run_in_worktree(args, environ, lambda: _start_conversation(args, text, environ, servers))
-        return _start_conversation(args, text, environ, servers)
+            return _run_in_worktree(args, environ, lambda: _start_conversation(args, environ, servers, report))
+        return _start_conversation(args, environ, servers, report)
+
+    report = None
+    try:
+        if args.report is None:
+            return start()
+        from hermes.cli.plain.run_report import ReportMode, RunReport, run_reported
+
+        report = RunReport(ReportMode(args.report))
+        return run_reported(report, start)
     except HermesError as error:
         return report_failure(error)
 
 
 def _start_conversation(
     args: argparse.Namespace,
-    text: str | None,
     environ: Mapping[str, str],
     servers: "tuple[LocalModelServer, ...] | None",
+    report: "RunReport | None",
 ) -> int:
-    if text is None and (settings := load_full_chat_settings(args, environ)) is not None:
+    text = args.oneshot if args.oneshot is not None else args.query
+    if text is not None:
+        return _run_once(args, text, report)
+    if (settings := load_full_chat_settings(args, environ)) is not None:
         return _run_full_chat(args, environ, settings)
     from hermes.cli.plain import chat
 
-    if text is not None:
-        return chat.run_once(args, read_prompt_text(text), build_app_options(args))
     if servers is None:
         from hermes.admin.models.local_servers import KNOWN_SERVERS
 
         servers = KNOWN_SERVERS
-    asked = not args.no_input and sys.stdin.isatty() and sys.stdout.isatty()
+    asked = not args.no_input and has_terminal()
     if asked and (code := _offer_setup(args, environ, servers)) is not None:
         return code
     return chat.run_plain_chat(args, build_app_options(args), servers)
+
+
+def _run_once(args: argparse.Namespace, text: str, report: "RunReport | None") -> int:
+    """Send one message. What cannot be used (a schema, piped input) is told before a model is asked."""
+    options = build_app_options(args)
+    schema = None
+    if args.output_schema:
+        from hermes.sessions.answer_schema import AnswerSchema
+
+        schema = AnswerSchema.load(Path(args.output_schema))
+    inbound = build_message(text, options.cwd or "")
+    from hermes.cli.plain.one_message import OneMessage
+
+    return OneMessage(args, inbound, options, report=report, schema=schema).run()
 
 
 def _offer_setup(
@@ -80,7 +122,7 @@ def load_full_chat_settings(args: argparse.Namespace, environ: Mapping[str, str]
     """Load the settings for the full-screen chat; None where the plain one is wanted, or all that this
     terminal can do.
     """
-    if args.plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if args.plain or not has_terminal():
         return None
     if environ.get("TERM", "") in ("", "dumb", "unknown"):
         return None
@@ -162,7 +204,9 @@ def _run_in_worktree(args: argparse.Namespace, environ: Mapping[str, str], work:
     from hermes.admin.worktrees import Worktrees
 
     args.image = [os.path.abspath(name) for name in args.image]
-    args.usage_file = args.usage_file and os.path.abspath(args.usage_file)
+    for name in ("usage_file", "output", "output_schema"):
+        if getattr(args, name):
+            setattr(args, name, os.path.abspath(getattr(args, name)))
     lines: list[str] = []
     try:
         with Worktrees(environ).open_worktree(Path.cwd(), args.worktree) as (made, lines):

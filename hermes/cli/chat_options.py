@@ -7,21 +7,31 @@ import sys
 from msgspec import structs
 
 from hermes.cli.parser import CommandParser
+from hermes.cli.piped_input import MAX_PIPED_BYTES, is_input_piped, read_piped_input
+from hermes.cli.verbs import is_prompt
 from hermes.core.errors import UsageError
 from hermes.core.usage import is_amount
 from hermes.i18n.messages import N_, tr
+from hermes.runtime.mailbox import InboundMessage, attach_piped_text
 from hermes.sessions.options import SessionOptions
+from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates
 
+OUTPUT_FORMATS = ("text", "json", "stream-json")
 
-def build_chat_parser(program: str) -> CommandParser:
-    """Build the parser for everything that starts a conversation."""
+
+def build_chat_parser(program: str, *, is_chat: bool = True) -> CommandParser:
+    """Build the parser for everything that starts a conversation; without `is_chat`, for what only looks at one."""
     root_parser = CommandParser(
         prog=program,
-        description="Talk with the agent. Without -z or -q: a chat in this terminal.",
+        description="Talk with the agent. Without -z or -q: a chat in this terminal, which begins with PROMPT if there"
+        " is one; where there is no terminal, PROMPT is answered as with -z.",
         epilog='example: hermes -z "Clean this repository and build it" --allow "git clean -fdx"',
     )
     root_parser.stray_word_hint = tr('To ask something: hermes -z "TEXT".')
+    if is_chat:
+        _add_output_options(root_parser)
+        root_parser.add_argument("prompt", nargs="?", help="the first message, in quotation marks")
     prompt_group = root_parser.add_mutually_exclusive_group()
     prompt_group.add_argument(
         "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"
@@ -77,6 +87,61 @@ def build_chat_parser(program: str) -> CommandParser:
     return root_parser
 
 
+def _add_output_options(parser: CommandParser) -> None:
+    """Add the options for programs that read what a run gives."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--json", action="store_const", dest="report", const="json", help="print one JSON object at the end"
+    )
+    group.add_argument(
+        "--stream-json", action="store_const", dest="report", const="stream", help="print one JSON event a line"
+    )
+    group.add_argument(
+        "--output-format", choices=OUTPUT_FORMATS, metavar="FORMAT", help="text, json or stream-json: the same by name"
+    )
+    parser.add_argument(
+        "--output-schema", metavar="FILE", help="the answer must validate against this JSON Schema (else exit code 4)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the final answer to a file, too")
+
+
+def apply_prompt(args: argparse.Namespace, *, is_bare: bool, parser: CommandParser) -> None:
+    """Bring the parsed options in order: a prompt is the first message of a chat, or the one task where there is no
+    terminal or the answer is for a program.
+
+    `is_bare`: no command was named, so that one plain word is rather a mistyped command than a prompt.
+    """
+    _settle_synonyms(args)
+    has_task = args.oneshot is not None or args.query is not None
+    if args.prompt is not None and (has_task or (is_bare and not is_prompt(args.prompt))):
+        hint = "" if has_task else parser.stray_word_hint
+        said = N_("{first!r} is one word too many.", first=args.prompt)
+        parser.error(join_localizable(" ", filter(None, (said, hint))))
+    program_option = _find_program_option(args)
+    if args.prompt is not None and (program_option or not has_terminal()):
+        args.oneshot, args.prompt, has_task = args.prompt, None, True
+    if program_option and not has_task:
+        parser.error(N_("{name} needs a task: -z TEXT, or -q TEXT", name=program_option))
+
+
+def _settle_synonyms(args: argparse.Namespace) -> None:
+    """Bring to one form what can be said in two."""
+    args.report = {"json": "json", "stream-json": "stream"}.get(args.output_format or "", args.report)
+    if args.worktree and args.prompt is None and is_prompt(args.worktree):  # the value of -w is optional
+        args.worktree, args.prompt = "", args.worktree
+
+
+def _find_program_option(args: argparse.Namespace) -> str:
+    """Return an option by which the answer is for a program; empty where it is for a person."""
+    given = {"--output-schema": args.output_schema, "--output": args.output, "--json": args.report}
+    return next((name for name, value in given.items() if value), "")
+
+
+def has_terminal() -> bool:
+    """Return whether a person sits at both ends of a chat."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def build_app_options(args: argparse.Namespace) -> SessionOptions:
     """Build the options of the App from the command line. Raises UsageError for a value that cannot be used."""
     toolsets = None
@@ -126,9 +191,14 @@ def _check_spending_caps(args: argparse.Namespace) -> None:
         raise UsageError("--max-total-tokens must not be below zero.")
 
 
-def read_prompt_text(text: str) -> str:
-    """Return the prompt as given, or standard input for `-`. Raises UsageError when it is empty."""
-    text = sys.stdin.read() if text == "-" else text
+def build_message(text: str, cwd: str) -> InboundMessage:
+    """Return the message of a one-shot run: the prompt as given, or standard input for `-`. What is piped into the
+    command goes along with a prompt. Raises UsageError when the task is empty, or standard input cannot be used.
+    """
+    if text == "-":
+        text, piped = read_piped_input() if is_input_piped() else sys.stdin.read(MAX_PIPED_BYTES), ""
+    else:
+        piped = "" if not text.strip() else read_piped_input()
     if not text.strip():
         raise UsageError("The task is empty.", "Say what to do: hermes -z TEXT")
-    return text
+    return attach_piped_text(InboundMessage(text=text, cwd=cwd), piped)

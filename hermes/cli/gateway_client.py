@@ -22,8 +22,11 @@ _VALUE_OPTIONS = {
     "--allow": "allow",
     "-r": "resume",
     "--resume": "resume",
+    "--output-format": "report",
 }
 _FLAG_OPTIONS = {"--no-input": "no_input", "-c": "latest", "--continue": "latest"}
+_REPORT_OPTIONS = {"--json": "json", "--stream-json": "stream"}
+_OUTPUT_FORMATS = {"text": "", "json": "json", "stream-json": "stream"}
 _TEXT_PREFIX = "--oneshot="
 _MAX_REQUEST_BYTES = 32 << 20
 _CONNECT_SECONDS = 2.0
@@ -51,11 +54,43 @@ def run_through_gateway(args: list[str]) -> tuple[int | None, list[str]]:
         return None, args
     if not os.path.exists(path):
         return None, args
-    if chosen["text"] == "-":
-        text = sys.stdin.read()
-        args = [f"{_TEXT_PREFIX}{text}" if one == f"{_TEXT_PREFIX}-" else one for one in args]
-        chosen["text"] = text
-    return _ask_gateway(path, chosen, environ), args
+    report = str(chosen.get("report", ""))
+    try:
+        if report:
+            _stop_by_exception()
+        if not _read_input(chosen):
+            return None, args
+        return _ask_gateway(path, chosen, environ), args
+    except HermesError:
+        return None, args  # the full command line tells it
+    except KeyboardInterrupt:
+        return _report_stop(report), args
+
+
+def _read_input(chosen: dict[str, object]) -> bool:
+    """Read what is piped into this process: the task itself where it is `-`, or what goes along with it.
+
+    Return False where there is no task, or a person types it.
+    """
+    from hermes.cli.piped_input import read_piped_input
+
+    if chosen["text"] != "-":
+        if piped := read_piped_input():
+            chosen["piped"] = piped
+        return True
+    chosen["text"] = read_piped_input()
+    return bool(str(chosen["text"]).strip())
+
+
+def _stop_by_exception() -> None:
+    """Handle SIGTERM and a closed terminal as Ctrl-C, so that a report still names the outcome."""
+
+    def interrupt(*_signal: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, interrupt)
 
 
 def _parse_gateway_options(args: list[str]) -> dict[str, object] | None:
@@ -68,6 +103,10 @@ def _parse_gateway_options(args: list[str]) -> dict[str, object] | None:
             found["text"] = word.removeprefix(_TEXT_PREFIX)
         elif word in _FLAG_OPTIONS:
             found[_FLAG_OPTIONS[word]] = True
+        elif word in _REPORT_OPTIONS:
+            if "report" in found:
+                return None
+            found["report"] = _REPORT_OPTIONS[word]
         elif not _set_option(found, name if name.startswith("--") else word, value if equals else next(words, "")):
             return None
     text = str(found.get("text", ""))
@@ -79,17 +118,26 @@ def _set_option(found: dict[str, object], option: str, value: str) -> bool:
     name = _VALUE_OPTIONS.get(option, "")
     if not name or not value:
         return False
-    if name == "max_turns":
+    if name == "report":
+        if value not in _OUTPUT_FORMATS or name in found:
+            return False
+        found[name] = _OUTPUT_FORMATS[value]
+    elif name == "max_turns":
         found[name] = _parse_positive_int(value)
         return bool(found[name])
-    if name == "toolsets":
-        found[name] = [one.strip() for one in value.split(",") if one.strip()] or [""]
+    elif name == "toolsets":
+        found[name] = _split_names(value)
     elif name == "allow":
         before = found.get(name)
         found[name] = [*(before if isinstance(before, list) else []), value]
     else:
         found[name] = value
     return True
+
+
+def _split_names(value: str) -> list[str]:
+    """Split names that commas join; one empty name where there is none."""
+    return [one.strip() for one in value.split(",") if one.strip()] or [""]
 
 
 def _parse_positive_int(value: str) -> int:
@@ -114,7 +162,7 @@ def _ask_gateway(path: str, chosen: dict[str, object], environ: dict[str, str]) 
         if len(body) > _MAX_REQUEST_BYTES or not _connect_gateway(connection, path):
             return None
         with _TurnStopper(connection) as stopping:
-            return _GatewayCall(connection, terminal, stopping).run(body)
+            return _GatewayCall(connection, terminal, stopping, chosen).run(body)
     except (OSError, ValueError):
         return None
     finally:
@@ -128,7 +176,11 @@ class _GatewayCall:
     our own can answer instead.
     """
 
-    def __init__(self, connection: "socket", terminal: int | None, stopping: "_TurnStopper") -> None:
+    def __init__(
+        self, connection: "socket", terminal: int | None, stopping: "_TurnStopper", chosen: dict[str, object]
+    ) -> None:
+        self._needs_reports = bool(chosen.get("piped") or chosen.get("report"))
+        self._report = str(chosen.get("report", ""))
         self._connection = connection
         self._terminal = terminal
         self._stopping = stopping
@@ -148,16 +200,18 @@ class _GatewayCall:
                 break
             events += line
         if self._stopping.stop_requested:
-            return _report_error("Stopped.", 130)
-        if said["type"] == "alone":
+            return _report_stop(self._report)
+        if said["type"] == "alone" or (self._needs_reports and said["type"] == "taken" and not said.get("reports")):
             return None
         if said["type"] == "taken":
             self._connection.sendall(b'{"type":"go"}\n')
             self._connection.settimeout(None)
-            return self._wait_for_answer(str(said["session_id"]), events)
-        return self._hand_over("", events + line)
+            if self._report:
+                return self._hand_over(said, events)
+            return self._wait_for_answer(said, events)
+        return self._hand_over({}, events + line)
 
-    def _wait_for_answer(self, session_id: str, events: bytes) -> int:
+    def _wait_for_answer(self, accepted: dict[str, object], events: bytes) -> int:
         """Wait for the answer, for as long as it takes."""
         import json
 
@@ -167,7 +221,7 @@ class _GatewayCall:
         except (OSError, ValueError):
             line, plain = b"", False
         if not plain or said["ended"].get("error") or said.get("code") == 130:
-            return self._hand_over(session_id, events + line)
+            return self._hand_over(accepted, events + line)
         text = str(said["ended"].get("text", ""))
         if text and sys.stdout.isatty():
             from hermes.util.text import strip_control_characters
@@ -177,13 +231,19 @@ class _GatewayCall:
             print(text)
         return int(said.get("code", 0))
 
-    def _hand_over(self, session_id: str, received: bytes) -> int:
+    def _hand_over(self, accepted: dict[str, object], received: bytes) -> int:
         """Hand the connection over to the module that can show everything and ask questions."""
-        from hermes.cli.plain.attached import finish_oneshot
+        from hermes.cli.plain.attached import OneshotCall, finish_oneshot
         from hermes.config.language import use_detected_language
 
         use_detected_language()
-        return finish_oneshot(self._connection, received + bytes(self._buffer), session_id, self._terminal)
+        call = OneshotCall(
+            session_id=str(accepted.get("session_id", "")),
+            model=str(accepted.get("model", "")),
+            provider=str(accepted.get("provider", "")),
+            report=self._report,
+        )
+        return finish_oneshot(self._connection, received + bytes(self._buffer), call, self._terminal)
 
     def _read_line(self) -> bytes:
         """Return the next line with its end; empty when the gateway is gone."""
@@ -245,10 +305,15 @@ def _connect_gateway(connection: "socket", path: str) -> bool:
     return bool(struct.unpack("3i", connection.getsockopt(1, 17, 12))[1] == os.getuid())
 
 
-def _report_error(text: str, code: int) -> int:
+def _report_stop(report: str) -> int:
+    """Say that the run was stopped before its turn began."""
     from hermes.cli.output import print_error
     from hermes.config.language import use_detected_language
 
     use_detected_language()
-    print_error(text)
-    return code
+    print_error("Stopped.")
+    if report:
+        from hermes.cli.plain.attached import report_early_stop
+
+        report_early_stop(report)
+    return 130

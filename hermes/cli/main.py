@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from hermes.cli.verbs import HIDDEN_VERBS, VERBS, load_verb
+from hermes.cli.verbs import HIDDEN_VERBS, VERB_GROUPS, VERBS, is_prompt, load_verb
 from hermes.i18n.messages import N_, tr
 
 _TEXT_OPTIONS = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     args = sys.argv[1:] if arguments is None else arguments
     _repair_standard_streams()
     try:
-        chosen = _select_profile(_join_text_options(args))
+        chosen = _name_prompt(_select_profile(_join_text_options(args)))
         code, chosen = _try_gateway(chosen)
         if code is None:
             from hermes.config.language import use_detected_language
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         _silence_stdout()
         return 141
     except OSError as error:
-        if error.filename or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+        if error.filename or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF, errno.ENOBUFS):
             return _report_unexpected(error)
         _silence_stdout()
         said = tr("standard output cannot be written: {reason}.", reason=error.strerror)
@@ -75,12 +75,12 @@ def _dispatch_command(args: list[str]) -> int:
     _import_msgspec()
     if first in VERBS or first in HIDDEN_VERBS:
         return load_verb(first)(args[1:])
-    if first and not first.startswith("-"):
+    if first and not first.startswith("-") and not is_prompt(first):
         print(_format_unknown_command(first, args), file=sys.stderr)
         return 2
-    from hermes.cli.chat import run
+    from hermes.cli.chat import run_bare
 
-    return run(args)
+    return run_bare(args)
 
 
 def _import_msgspec() -> None:
@@ -104,14 +104,28 @@ def _format_unknown_command(first: str, args: list[str]) -> str:
     import shlex
 
     from hermes.i18n.messages import join_sentences, localize
-    from hermes.plugins import suggest_name
     from hermes.util.text import strip_control_characters, to_one_line
 
     task = to_one_line(strip_control_characters(" ".join(args)), 60)
     task = shlex.quote(task) if set(task) & set('"$`\\!') else f'"{task}"'
-    parts = [tr("there is no command {first!r}.", first=first), localize(suggest_name(first, VERBS))]
+    parts = [tr("there is no command {first!r}.", first=first), localize(_suggest_command(first))]
     parts += [tr("To ask something: hermes -z {task}.", task=task), tr("`hermes --help` lists the commands.")]
     return "hermes: " + join_sentences(*parts)
+
+
+def _suggest_command(word: str) -> str:
+    """Return a `did you mean` sentence: a command, or one that stands below a command."""
+    from hermes.plugins import suggest_name
+
+    if near := suggest_name(word, VERBS):
+        return near
+    from hermes.cli.command_tree import list_commands
+
+    below = {one.path[-1]: " ".join(one.path) for one in reversed(list_commands()) if len(one.path) > 1}
+    import difflib
+
+    found = difflib.get_close_matches(word.lower(), below, n=1, cutoff=0.75)
+    return N_("Did you mean {names}?", names=repr(below[found[0]])) if found else ""
 
 
 def _join_text_options(args: list[str]) -> list[str]:
@@ -124,6 +138,15 @@ def _join_text_options(args: list[str]) -> list[str]:
         else:
             joined.append(word)
     return joined
+
+
+def _name_prompt(args: list[str]) -> list[str]:
+    """Make a prompt that stands for itself the task of `-z` where there is no terminal, so that it can go through the
+    gateway as well.
+    """
+    if args and not args[0].startswith("-") and is_prompt(args[0]) and not (os.isatty(0) and os.isatty(1)):
+        return [f"--oneshot={args[0]}", *args[1:]]
+    return args
 
 
 _FREE_TEXT_VERB = "guard"
@@ -169,6 +192,10 @@ def _use_profile(name: str) -> None:
     from hermes.config.environment import copy_environment, use_profile
     from hermes.config.home import check_profile_name
 
+    if is_prompt(name):
+        from hermes.core.errors import UsageError
+
+        raise UsageError(N_("-p names a profile, and {name!r} is none.", name=name), N_("To ask something: -z TEXT."))
     if copy_environment().get("HERMES_HOME"):
         said = tr("HERMES_HOME is set and comes first: the profile {name!r} is not used.", name=name)
         print(f"hermes: {said}", file=sys.stderr)
@@ -178,8 +205,8 @@ def _use_profile(name: str) -> None:
 
 _USAGE = N_(
     """\
-usage: hermes [options]              start a chat
-       hermes -z TEXT [options]      do one task, print only the final answer
+usage: hermes ["PROMPT"] [options]   start a chat, with a first message if you like
+       hermes -z TEXT [options]      do one task, print only the final answer; piped input goes along
        hermes COMMAND ...
 """
 )
@@ -193,25 +220,30 @@ common options (all of them: `hermes chat --help`):
   --allow PATTERN       commands that may run without a question (repeatable)
   --no-input            never ask; what would need a question is refused (exit code 3)
   --max-cost USD        dollars that this run may spend (more caps: `spending` in config.yaml)
-  --usage-file FILE     write tokens and cost of the run as JSON
+  --json, --stream-json for programs: one object at the end, or one event a line
+  --output-schema FILE  the answer must validate against this JSON Schema
   -w, --worktree [NAME] work in a git worktree of its own
   -p, --profile NAME    use the home of this profile (with every command)
 
 examples:
   hermes -z "What is in this folder, and how large is it?"
+  cat error.log | hermes -z "Name the cause in one sentence"
   hermes -z "Clean this repository and build it" --allow "git clean -fdx"
   hermes chat -q "Explain setup.cfg" --continue
 
 exit codes: 0 done, 1 failed, 2 wrong usage, 3 something was refused because nobody could be asked,
-            75 the session is open elsewhere, 78 the configuration cannot be used, 130 stopped
+            4 the answer does not have the form of --output-schema, 75 the session is open elsewhere,
+            78 the configuration cannot be used, 130 stopped
 """
 )
 
 
 def format_help_text() -> str:
     """Return what `hermes --help` prints. The options are those of `hermes chat`, whose own help lists all of them."""
-    verbs = "\n".join(f"  {name:<11} {tr(what)}" for name, (_, what) in VERBS.items())
-    return f"{tr(_USAGE)}\n{tr('commands:')}\n{verbs}\n\n{tr(_OPTIONS)}"
+    lines: list[str] = []
+    for heading, names in VERB_GROUPS.items():
+        lines += [f"{tr(heading)}:", *(f"  {name:<11} {tr(VERBS[name][1])}" for name in names)]
+    return "\n".join([tr(_USAGE), *lines, "", tr(_OPTIONS)])
 
 
 def _repair_standard_streams() -> None:

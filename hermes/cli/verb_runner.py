@@ -12,14 +12,14 @@ from hermes.commands.verb import DeclinedError, JsonLayout, Verb, VerbAction, Ve
 from hermes.config.environment import copy_environment
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import N_, tr
 from hermes.util.text import escape_unseen_characters
 
 
 def run_verb(verb: Verb, arguments: list[str]) -> int:
     """Run the action that the arguments name and return the exit code."""
     parser = _build_parser(verb)
-    args = parser.parse_arguments(arguments)
+    args = _parse_words(verb, parser, arguments)
     if getattr(args, "verb", "") is None:
         args = parser.parse_arguments([verb.default_action.name])
     call = TerminalCall(args, parser)
@@ -38,6 +38,18 @@ def run_verb(verb: Verb, arguments: list[str]) -> int:
     for notice in result.notices:
         print_error(notice)
     return result.exit_code
+
+
+def _parse_words(verb: Verb, parser: CommandParser, arguments: list[str]) -> argparse.Namespace:
+    """Parse the arguments; what stands behind `--` goes as it is to the argument that takes a command."""
+    taker = next((one.dest for action in verb.actions.values() for one in action.arguments if one.takes_command), "")
+    end = arguments.index("--") if taker and "--" in arguments else len(arguments)
+    args = parser.parse_arguments(arguments[:end])
+    if command := arguments[end + 1 :]:
+        if getattr(args, taker, True):
+            parser.error(N_("{first!r} is one word too many.", first=command[0]))
+        setattr(args, taker, command)
+    return args
 
 
 def _run_action(action: VerbAction, call: "TerminalCall") -> VerbResult:

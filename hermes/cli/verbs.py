@@ -74,7 +74,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.cli.commands.completion",
         N_("what a shell needs to complete commands, options and names"),
     ),
-    "mcp": ("hermes.commands.mcp:MCP", N_("list the MCP servers, or try one")),
+    "mcp": ("hermes.commands.mcp:MCP", N_("MCP servers: list, add, try, remove")),
     "trust": ("hermes.commands.permissions:TRUST", N_("trust a project's folder, or list the trusted ones")),
     "home": (
         "hermes.commands.profiles:HOME",
@@ -91,8 +91,27 @@ command does.
 """
 
 
+VERB_GROUPS: dict[str, tuple[str, ...]] = {
+    N_("chat"): ("chat", "sessions", "memory", "skills", "usage", "insights"),
+    N_("set up"): ("setup", "model", "auth", "config", "tools", "mcp", "trust", "profile", "completion"),
+    N_("gateway, chats and jobs"): ("gateway", "send", "people", "pairing", "approvals", "audit", "cron", "webhook"),
+    N_("look after"): (
+        "status", "doctor", "logs", "backup", "restore", "update", "home", "worktree", "guard", "prompt-size",
+        "version",
+    ),
+}  # fmt: skip
+"""The commands by what they are for, as `hermes --help` shows them."""
+
+
 HIDDEN_VERBS = {"__complete": "hermes.cli.commands.completion:run_candidates"}
 """Commands that programs call and nobody types."""
+
+
+def is_prompt(word: str) -> bool:
+    """Return whether a word of the command line is a prompt and no mistyped command: commands and names have no blanks
+    and are ASCII.
+    """
+    return any(one.isspace() for one in word.strip()) or not word.isascii()
 
 
 def load_verb(verb: str) -> Callable[[list[str]], int]:

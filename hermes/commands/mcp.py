@@ -15,33 +15,85 @@ from hermes.core.errors import NotFoundError, ToolError
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
-_NO_SERVERS = N_("There are no MCP servers. `mcp_servers` in config.yaml names them.")
+_NO_SERVERS = N_("There are no MCP servers. `hermes mcp add` adds one.")
 MCP = Verb(
     "mcp",
     description="The MCP servers that `mcp_servers` in config.yaml names.",
-    example="hermes mcp test github",
+    example="hermes mcp add files -- npx -y @modelcontextprotocol/server-filesystem .",
     json_layout=JsonLayout.LINES,
 )
+_JSON_LINES = argument("--json", action="store_true", dest="as_json", help="answer as JSON, one object a line")
+
+
+@MCP.action("list", "the servers (also without a verb)", _JSON_LINES)
+def show_server_list(call: VerbCall) -> VerbResult:
+    """List the servers."""
+    return rows_result(list_servers(call.environ), _format_server, tr(_NO_SERVERS))
+
+
+@MCP.action("test", "start one server and show its tools", argument("name", help="the server to try"), _JSON_LINES)
+async def test_server(call: VerbCall) -> VerbResult:
+    """Try a server."""
+    found = await probe_server(call.environ, call.args.name)
+    return VerbResult(found, [_format_test_report(found)], exit_code=1 if found["problem"] else 0)
 
 
 @MCP.action(
-    "",
-    "",
-    argument("action", nargs="?", choices=["list", "test"], default="list"),
-    argument("name", nargs="?", default="", help="the server to try"),
-    argument("--json", action="store_true", dest="as_json", help="answer as JSON, one object a line"),
+    "add",
+    "add a server to config.yaml, and try it",
+    argument("name", help="what it is to be called"),
+    argument("command", nargs="*", takes_command=True, help="behind `--`: the program and its arguments"),
+    argument("--url", default="", metavar="ADDRESS", help="where a server is that speaks streamable HTTP"),
+    argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the program; keys go into .env"
+    ),
+    argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help='"NAME: VALUE" of each request; keys go into .env',
+    ),
+    argument("--cwd", default="", metavar="FOLDER", help="the folder that the program runs in"),
+    argument("--no-test", action="store_true", help="do not try it"),
+    _JSON_LINES,
 )
-async def test_server(call: VerbCall) -> VerbResult:
-    """List the servers, or try one."""
-    action, name = call.args.action, call.args.name
-    if action == "list":
-        if name:
-            call.reject_arguments("list takes no name; to try a server: hermes mcp test NAME")
-        return rows_result(list_servers(call.environ), _format_server, tr(_NO_SERVERS))
-    if not name:
-        call.reject_arguments("test needs the name of a server; `hermes mcp list` shows them")
-    found = await probe_server(call.environ, name)
-    return VerbResult(found, [_format_test_report(found)], exit_code=1 if found["problem"] else 0)
+async def add_new_server(call: VerbCall) -> VerbResult:
+    """Add a server, then try it: one that does not work is kept, and its problem is the result."""
+    from hermes.admin.mcp import NewServer, add_server
+
+    args = call.args
+    new = NewServer(name=args.name, command=args.command, url=args.url, env=args.env, headers=args.header, cwd=args.cwd)
+    done = add_server(call.environ, new, lambda name: _ask_secret(call, name))
+    file = escape_unseen_characters(done.file)
+    lines = [tr("Added {name} to {file}.", name=done.name, file=file)]
+    if done.variables:
+        lines.append(tr("In .env: {names}.", names=", ".join(done.variables)))
+    call.show(lines)
+    if args.no_test:
+        return VerbResult({"name": done.name, "variables": list(done.variables)})
+    found = await probe_server(call.environ, done.name)
+    line = _format_test_report(found).partition("\n")[0]
+    if not found["problem"]:
+        return VerbResult(found, [line])
+    stays = tr("It stays in config.yaml; `hermes mcp remove {name}` removes it.", name=done.name)
+    return VerbResult(found, [line], [stays], exit_code=1)
+
+
+@MCP.action("remove", "remove a server from config.yaml", argument("name", help="the server"))
+def remove_named_server(call: VerbCall) -> VerbResult:
+    """Remove a server."""
+    from hermes.admin.mcp import remove_server
+
+    left = remove_server(call.environ, call.args.name)
+    lines = [tr("Removed {name}.", name=call.args.name)]
+    lines += [tr("Its variables stay in .env: {names}.", names=", ".join(left))] if left else []
+    return VerbResult(lines=lines)
+
+
+def _ask_secret(call: VerbCall, name: str) -> str:
+    """Ask for a variable that is nowhere set, where a person can be asked."""
+    return call.ask_secret(tr("{name} (not shown; it goes into .env):", name=name) + " ") if os.isatty(0) else ""
 
 
 def list_servers(environ: Mapping[str, str]) -> list[Plain]:

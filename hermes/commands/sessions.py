@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hermes.admin.export import FORMATS, export_session
 from hermes.admin.logs import parse_since
-from hermes.admin.sessions import SessionAdmin, SessionNode, open_session_admin
+from hermes.admin.sessions import CUT_OFF, SessionAdmin, SessionNode, open_session_admin
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import CommandContext, MenuOption
 from hermes.commands.verb import (
@@ -74,7 +74,7 @@ async def list_tree(admin: SessionAdmin, call: VerbCall) -> VerbResult:
 async def show_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     """Show a session's messages."""
     found = await admin.show_session(call.args.session, hidden=call.args.hidden)
-    return VerbResult(found, [_format_session(found), *_format_messages(found)])
+    return VerbResult(found, [_format_session(found), *_format_outcome(found), *_format_messages(found)])
 
 
 @SESSIONS.admin_action(
@@ -235,6 +235,15 @@ def _format_session(row: Plain) -> str:
     count = tr("{message_count:>5} messages", message_count=row["message_count"])
     kind = f" ({tr(_KIND_NAMES[str(row['kind'])])})" if row.get("kind") else ""
     return f"{row['id']}  {_format_timestamp(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}{kind}"
+
+
+def _format_outcome(found: Plain) -> Iterator[str]:
+    """Yield a line that names how the newest turn ended."""
+    outcome = str(found["outcome"])
+    if outcome == CUT_OFF:
+        yield tr("Last turn: cut off when its process ended; `hermes --resume {id}` goes on.", id=found["id"])
+    elif outcome:
+        yield tr("Last turn: {outcome}", outcome=outcome)
 
 
 def _format_hit(row: Plain) -> str:

@@ -43,6 +43,8 @@ class VerbArgument(Struct, frozen=True, kw_only=True):
     """Whether it takes all words that are left in a chat, where quotes are seldom typed."""
     exclusive: str = ""
     """A name that arguments share of which only one may be given."""
+    takes_command: bool = False
+    """Whether it takes the words behind `--`, another program's command line, as they are."""
 
     @property
     def is_option(self) -> bool:
@@ -76,9 +78,13 @@ class VerbArgument(Struct, frozen=True, kw_only=True):
         return int(taken[0][:18]) if self.keywords.get("type") is int else " ".join(taken)
 
 
-def argument(*names: str, takes_rest: bool = False, exclusive: str = "", **keywords: Any) -> VerbArgument:
+def argument(
+    *names: str, takes_rest: bool = False, exclusive: str = "", takes_command: bool = False, **keywords: Any
+) -> VerbArgument:
     """Declare a word or an option; the keywords are those of `add_argument`."""
-    return VerbArgument(names=names, keywords=keywords, takes_rest=takes_rest, exclusive=exclusive)
+    return VerbArgument(
+        names=names, keywords=keywords, takes_rest=takes_rest, exclusive=exclusive, takes_command=takes_command
+    )
 
 
 JSON_OPTION = argument("--json", action="store_true", dest="as_json", help="print JSON")

@@ -37,6 +37,10 @@ class EditingMode(StrEnum):
     VI = "vi"
 
 
+BUILTIN_SKINS = ("default", "light", "mono", "ocean", "ember", "forest")
+"""The names of the skins that come with Hermes; `hermes.cli.render.theme` has their colours."""
+
+
 class DisplaySettings(Struct, frozen=True):
     """How the terminal looks and behaves (`display:`)."""
 

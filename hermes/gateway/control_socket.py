@@ -21,6 +21,7 @@ from hermes.core.events import (
     Event,
     FellBack,
     Level,
+    MessageAppended,
     Notice,
     Refused,
     Retrying,
@@ -36,8 +37,8 @@ from hermes.ipc.frames import IpcConnection
 from hermes.ipc.listener import GATEWAY_SOCKET, IpcListener
 from hermes.ipc.session_host import RemotePrompter, serve_session
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.app import App
+from hermes.runtime.mailbox import InboundMessage, attach_piped_text
+from hermes.sessions.app import App, list_changed_files
 from hermes.sessions.options import SessionOptions
 from hermes.util.cancellation import cancel_tasks
 
@@ -105,27 +106,49 @@ class OneshotRunner:
             finally:
                 for line in app.notices:
                     wire.send(frames.OutputFrame(text=line, level=Level.WARNING.value))
-            wire.send(frames.OneshotAcceptedFrame(actor.session_id))
+            wire.send(_accept_message(wanted, actor))
             if not isinstance(await wire.next_frame(), frames.OneshotConfirmFrame):
                 return
             actor.approvals.can_ask = wanted.asks
             self._watch.log_event("oneshot", session=actor.session_id)
             actor.subscribe(self._watch.session_listener(actor.session_id))
-            unsubscribe = actor.subscribe(_make_event_sender(wire))
+            unsubscribe = actor.subscribe(_make_event_sender(wire, sends_all=wanted.report == "stream"))
             hearing = asyncio.create_task(_handle_frames(wire, actor, peer), name="caller")
             try:
-                ended = await actor.post(InboundMessage(text=wanted.text, cwd=wanted.cwd))
+                inbound = InboundMessage(text=wanted.text, cwd=wanted.cwd)
+                ended = await actor.post(attach_piped_text(inbound, wanted.piped))
             finally:
                 await cancel_tasks([hearing])
                 unsubscribe()
             code = _exit_code(ended, actor.approvals.unasked)
+            files = None
+            if wanted.report and app.services.settings.checkpoints.enabled:
+                files = await list_changed_files(app, actor.session_id, [ended.turn_id])
         # The answer is given once the session is closed: who has it may open the session at once.
-        wire.send(frames.TurnEndedFrame(ended=ended, code=code))
+        wire.send(frames.TurnEndedFrame(ended=ended, code=code, files_changed=files))
 
 
-def _make_event_sender(wire: IpcConnection[frames.RequestFrame]) -> Callable[[Event], None]:
+def _accept_message(wanted: frames.OneshotFrame, actor: SessionActor) -> frames.OneshotAcceptedFrame:
+    """Return the frame that accepts a message: a caller that needs them is told the model, and that its report and its
+    piped text are known here.
+    """
+    if not (wanted.piped or wanted.report):
+        return frames.OneshotAcceptedFrame(actor.session_id)
+    endpoint = actor.conversation.client.endpoint
+    return frames.OneshotAcceptedFrame(actor.session_id, endpoint.model, endpoint.record.name, reports=True)
+
+
+def _make_event_sender(wire: IpcConnection[frames.RequestFrame], *, sends_all: bool) -> Callable[[Event], None]:
+    """Return what sends the caller the events that it shows; with `sends_all` all but the transcript's messages."""
+
     def send_event(event: Event) -> None:
-        if isinstance(event, _FORWARDED_EVENTS) or (isinstance(event, Notice) and event.level is not Level.INFO):
+        if sends_all:
+            is_sent = not isinstance(event, MessageAppended)
+        else:
+            is_sent = isinstance(event, _FORWARDED_EVENTS) or (
+                isinstance(event, Notice) and event.level is not Level.INFO
+            )
+        if is_sent:
             wire.send(frames.EventFrame(event))
 
     return send_event

@@ -98,6 +98,10 @@ class OneshotFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="o
     max_cost: float | None = None
     toolsets: tuple[str, ...] | None = None
     allow: tuple[str, ...] = ()
+    piped: str = ""
+    """Text that was piped into the caller; it goes along with the message."""
+    report: str = ""
+    """What the caller reports to a program: `json`, `stream` (it is sent every event), or nothing."""
 
 
 class OneshotConfirmFrame(Struct, frozen=True, tag="go"):
@@ -166,6 +170,8 @@ class TurnEndedFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     error: "ErrorFrame | None" = None
     code: int = 0
     """The exit code for the caller's process, of a `OneshotFrame`."""
+    files_changed: tuple[str, ...] | None = None
+    """The files that the turn changed, of a `OneshotFrame` with `report`; None where that is not recorded."""
 
 
 class OutputFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="told"):
@@ -210,10 +216,16 @@ class StatusFrame(Struct, frozen=True, kw_only=True, tag="standing"):
     health: dict[str, object]
 
 
-class OneshotAcceptedFrame(Struct, frozen=True, tag="taken"):
-    """A `OneshotFrame` is accepted, in this session; nothing starts before `OneshotConfirmFrame`."""
+class OneshotAcceptedFrame(Struct, frozen=True, omit_defaults=True, tag="taken"):
+    """A `OneshotFrame` is accepted, in this session; nothing starts before `OneshotConfirmFrame`.
+
+    `reports`: this gateway knows `piped` and `report`. One that does not would leave them out silently.
+    """
 
     session_id: str
+    model: str = ""
+    provider: str = ""
+    reports: bool = False
 
 
 class RunLocallyFrame(Struct, frozen=True, tag="alone"):

@@ -3,21 +3,22 @@ with one, frozen into it: what it refers to, what a memory recalls, a note of ti
 """
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError
 from hermes.core.events import TurnEnded
-from hermes.core.messages import PROGRAM, ImagePart, TextPart, ToolResultPart
+from hermes.core.messages import PROGRAM, ImagePart, Provenance, Source, TextPart, ToolResultPart
 from hermes.i18n.messages import N_
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 from hermes.util.cancellation import wait_for_task
-from hermes.util.text import to_one_line
+from hermes.util.text import clean_surrogates, to_one_line
 
 LIMIT = 256
 
@@ -41,6 +42,25 @@ class InboundMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def decode(body: bytes) -> "InboundMessage":
         """Decode a message from the store's inbox."""
         return msgspec.json.decode(body, type=InboundMessage)
+
+
+_PIPED = Provenance(Source.FILE, label="standard input", vouched=True)
+"""The person's own choice, so it is trusted as a pasted text is; but not the person's words: no `@` in it is a
+reference, and hosts in it are not named by the person.
+"""
+_BACKTICKS = re.compile("`{3,}")
+
+
+def attach_piped_text(inbound: InboundMessage, piped: str) -> InboundMessage:
+    """Return the message with the text behind it, between fences that the text cannot close."""
+    if not piped.strip():
+        return inbound
+    fence = "`" * max(3, *(len(one) + 1 for one in _BACKTICKS.findall(piped)), 0)
+    text = clean_surrogates(piped)
+    end = "" if text.endswith("\n") else "\n"
+    count = text.count("\n") + len(end)
+    part = TextPart(f"[Standard input, {count} lines]\n{fence}\n{text}{end}{fence}", _PIPED)
+    return structs.replace(inbound, quoted=(*inbound.quoted, part))
 
 
 class QueuedMessage:

@@ -23,6 +23,7 @@ from hermes.llm.context_length import find_context_length
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
+from hermes.safety.paths import is_or_below
 from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.model.credentials import with_pool_key
 from hermes.sessions.options import SessionOptions
@@ -328,6 +329,19 @@ def _check_foreign_home(home: HermesHome, *, agreed: bool) -> None:
             ),
             "`hermes home share` lets Hermes keep its own files there; HERMES_HOME names another folder.",
         )
+
+
+async def list_changed_files(app: App, session_id: str, turn_ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the files that turns of a session changed, as their checkpoints have them: relative to the process's
+    working folder where they are below it.
+    """
+    found: set[str] = set()
+    checkpoints, folder = app.services.store.checkpoints, app.options.cwd or os.getcwd()
+    for turn_id in turn_ids:
+        checkpoint = await checkpoints.find(session_id, turn_id)
+        if checkpoint is not None:
+            found.update(one.path for one in await checkpoints.list_changes(checkpoint.id))
+    return tuple(sorted(path.removeprefix(f"{folder}/") if is_or_below(path, folder) else path for path in found))
 
 
 async def resolve_session_id(app: App, name: str | None, *, latest: bool = False) -> str:

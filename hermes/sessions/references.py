@@ -2,17 +2,23 @@
 
 References in a user's message: what they name is attached, frozen into the message.
 
-    @file:PATH  @file:PATH:10-20  @file:"a path with spaces"  @folder:PATH  @diff  @staged  @git:REV
-@url:ADDRESS
+    @PATH  @PATH:10-20  @FOLDER/  @file:PATH  @file:PATH:10-20  @file:"a path with spaces"  @folder:PATH  @diff
+@staged  @git:REV  @url:ADDRESS
+
+A path without a kind is a reference where it exists below the working folder; so addresses of mail, decorators and
+names of packages stay words. One that does not exist is told where it can only be meant as a path.
 
 Each is a tool call made in the user's name, so it goes through the gate like every other one. Text in
 code (a fence, backticks) is no reference.
 """
 
+import asyncio
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 
 from msgspec import Struct, structs
 
@@ -51,8 +57,32 @@ _CHINESE_ENDS = "\u3001\u3002\uff0c\uff01\uff1f\uff1b\uff1a\uff09\u3011\u300b\u2
 
 _REFERENCE = re.compile(
     rf"""(?<![A-Za-z0-9_@/.])@(?:(file|folder|url|git):("[^"\n]+"|'[^'\n]+'|[^\s"'`{_CHINESE_ENDS}]+)"""
-    r"""|(diff|staged)(?![A-Za-z0-9_:/-]|\.\w))"""
+    r"""|(diff|staged)(?![A-Za-z0-9_:/-]|\.\w)"""
+    rf"""|("[^"\n@]+"|'[^'\n@]+'|(?!(?:file|folder|url|git):)[^\s"'`@{_CHINESE_ENDS}]+))"""
 )
+
+
+_PATH_CHARACTERS = re.compile(r"[A-Za-z0-9_.+/~-]+(?::\d{1,7}(?:-\d{1,7})?)?", re.ASCII)
+_FILE_SUFFIXES = re.compile(
+    r"\.(c|cc|cfg|conf|cpp|cs|css|csv|go|h|hpp|html?|ini|java|jpe?g|jsx?|json|kt|log|lua|md|mjs|pdf|php|pl|png|ps1|py|rb|rs"
+    r"|rst|scala|sh|sql|svg|swift|toml|tsx?|txt|vue|xml|ya?ml)",
+    re.IGNORECASE,
+)
+"""Endings by which a name without a folder is meant as a file, and not as the attribute of a decorator."""
+MAX_LOOKUPS = 100
+"""How many words behind an `@` are looked for as paths in one message."""
+
+
+class PathKind(StrEnum):
+    """What is at a path."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    NOTHING = ""
+
+
+FindPath = Callable[[str], PathKind]
+"""Returns what is at a path below the working folder."""
 
 
 _CODE = re.compile(r"(?ms)^(```|~~~).*?(?:^\1|\Z)|`[^`\n]+`")
@@ -86,9 +116,9 @@ class MessageReference(Struct, frozen=True):
         return ToolCallPart(call_id=f"reference_{number}", name=self.name, arguments=self.arguments)
 
 
-def parse_references(text: str) -> list[MessageReference]:
+def parse_references(text: str, find_path: FindPath = lambda _: PathKind.NOTHING) -> list[MessageReference]:
     """Return the references in a message, in order, each once; one more than `MAX_REFERENCES` when there are more than
-    that.
+    that. `find_path` looks for those that are named by a path alone.
     """
     if "@" not in text:
         return []
@@ -96,9 +126,16 @@ def parse_references(text: str) -> list[MessageReference]:
     if "`" in text or "~~~" in text:
         text = _CODE.sub(lambda match: " " * len(match[0]), text)
     found: dict[str, MessageReference] = {}
+    lookups = 0
     for match in _REFERENCE.finditer(text):
-        one = _parse_reference(match[1] or match[3], match[2] or "")
-        found.setdefault(one.written, one)
+        one: MessageReference | None
+        if match[4] is None:
+            one = _parse_reference(match[1] or match[3], match[2] or "")
+        else:
+            lookups += 1
+            one = _parse_path(match[4], find_path) if lookups <= MAX_LOOKUPS else None
+        if one is not None:
+            found.setdefault(one.written, one)
         if len(found) > MAX_REFERENCES:
             break
     return list(found.values())
@@ -123,6 +160,49 @@ def _parse_reference(kind: str, value: str) -> MessageReference:
         case _:
             staged = " --cached" if kind == "staged" else ""
             return _command_reference(written, f"{_GIT} diff{staged} {_PLAIN_DIFF}")
+
+
+def _parse_path(value: str, find_path: FindPath) -> MessageReference | None:
+    """Return the reference of a path that stands behind an `@` without a kind; None for a word that is none."""
+    quoted = value[:1] in "\"'"
+    value = value[1:-1] if quoted else value.rstrip(_TRAILING)
+    ascii_part = None if quoted else _PATH_CHARACTERS.match(value)
+    # In Chinese no blank need stand behind a name.
+    for path in dict.fromkeys((value, ascii_part[0].rstrip(_TRAILING) if ascii_part is not None else "")):
+        if (found := _look_up_path(path, find_path, quoted=quoted)) is not None:
+            return found
+    return None
+
+
+def _look_up_path(path: str, find_path: FindPath, *, quoted: bool) -> MessageReference | None:
+    lines = _LINE_RANGE.fullmatch(path)
+    name = lines[1] if lines is not None else path
+    if name[:1] in ("", "/") or name.strip("./") == "":  # `@/` is how packages name their own root
+        return None
+    is_outside = _leaves_folder(name)
+    kind = PathKind.NOTHING if is_outside else find_path(name)
+    written = f"@{path}"
+    if kind is PathKind.FOLDER:
+        return structs.replace(_parse_reference("folder", name), written=written)
+    if kind is PathKind.FILE or (is_outside and not quoted):
+        return _file_reference(written, path)
+    if _is_surely_path(name, has_lines=lines is not None):
+        return MessageReference(written, wrong="there is no such file.")
+    return None
+
+
+def _leaves_folder(name: str) -> bool:
+    """Return whether a path leads out of the working folder by its form: whoever may read there is the gate's to say,
+    so nobody learns here whether it exists.
+    """
+    return name.startswith("~/") or ".." in name.split("/")
+
+
+def _is_surely_path(name: str, *, has_lines: bool) -> bool:
+    """Return whether a name that does not exist can only be meant as a path."""
+    is_plain = _PATH_CHARACTERS.fullmatch(name) is not None
+    suffix = os.path.splitext(name)[1]
+    return is_plain and (has_lines or name.startswith("./") or _FILE_SUFFIXES.fullmatch(suffix) is not None)
 
 
 def _file_reference(written: str, value: str) -> MessageReference:
@@ -197,7 +277,7 @@ class ReferenceResolver:
 
     async def resolve_references(self, inbound: InboundMessage) -> list[ImagePart | TextPart]:
         """Return a part for each thing that the message refers to, in order; none for most messages."""
-        found = [one for one in parse_references(inbound.text) if one.wrong or self._tools.find(one.name) is not None]
+        found = await self._find_references(inbound.text)
         if not found:
             return []
         if len(found) > MAX_REFERENCES:
@@ -213,6 +293,21 @@ class ReferenceResolver:
         by_id = {result.call_id: result for result in batch.collect_results()}
         results = [by_id[calls[number].call_id] if number in calls else None for number in range(len(found))]
         return self._build_parts(found, results, batch)
+
+    async def _find_references(self, text: str) -> list[MessageReference]:
+        """Return the references of a message for which this session has the tools, and those that are wrong."""
+        if "@" not in text:
+            return []
+        parsed = await asyncio.to_thread(parse_references, text, self._find_path)
+        return [one for one in parsed if one.wrong or self._tools.find(one.name) is not None]
+
+    def _find_path(self, name: str) -> PathKind:
+        """Return what is at a path below the working folder."""
+        try:
+            mode = os.stat(self._context.resolve_path(name)).st_mode
+        except (OSError, ValueError):
+            return PathKind.NOTHING
+        return PathKind.FOLDER if stat.S_ISDIR(mode) else PathKind.FILE
 
     def _build_parts(
         self, found: Sequence[MessageReference], results: Sequence[ToolResultPart | None], batch: CallBatch

@@ -201,6 +201,14 @@ class TurnRepository(Repository):
         )
         return [_to_turn_row(row) for row in rows]
 
+    @reads
+    def get_newest(self, tx: Transaction, session_id: str) -> TurnRow | None:
+        """Return the session's newest turn, or None."""
+        row = tx.execute(
+            f"{_SELECT_TURN} WHERE session_id = ? ORDER BY started_at DESC, rowid DESC LIMIT 1", (session_id,)
+        ).fetchone()
+        return None if row is None else _to_turn_row(row)
+
     record_intents = writes(as_method(insert_intents))
     record_intents_with_next = joins_next(as_method(insert_intents))
 

@@ -101,7 +101,7 @@ def test_what_lists_something_does_so_for_programs_too() -> None:
     for place in PLACES:
         if place.path[-1] in LISTS and len(place.path) > 1:
             assert "--json" in place.options, place.path
-    flat = ("status", "insights", "usage", "doctor", "logs", "backup", "approvals", "mcp", "trust", "home", "version")
+    flat = ("status", "insights", "usage", "doctor", "logs", "backup", "approvals", "trust", "home", "version")
     assert all("--json" in place.options for place in PLACES if place.path[0] in flat and len(place.path) == 1)
 
 

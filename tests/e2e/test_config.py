@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from hermes.admin.config import get_setting, set_setting, unset_setting
+from hermes.cli.render.theme import SKINS
+from hermes.config.display import BUILTIN_SKINS
 from hermes.config.home import HermesHome
 from hermes.config.keys import iter_settings
 from hermes.config.load import load_settings
@@ -328,3 +330,33 @@ async def test_a_model_may_be_called_by_a_number() -> None:
     with TempHome({"model": "m"}) as home:
         found = load_settings(HermesHome(home.hermes, setting_variables={"HERMES_MODEL": "123"})).settings.model
     assert found.default == "123"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("modle.x", "1", "Did you mean 'model'?"),
+        ("dispaly.skin", "light", "Did you mean 'display.skin'?"),
+        ("agent.maxturns", "3", "Did you mean 'agent.max_turns'?"),
+        ("display.skin", "nonsense", "`display.skin` must be one of: default, light"),
+        ("display.language", "fr", "must be one of: auto, en, zh"),
+        ("web.search_backend", "gogle", "must be one of: "),
+    ],
+)
+async def test_a_mistyped_setting_or_value_is_told_and_nothing_is_written(key: str, value: str, says: str) -> None:
+    with TempHome({"agent": {"max_turns": 40}}) as home:
+        before = (home.hermes / "config.yaml").read_bytes()
+        done = await run_hermes(home, "config", "set", key, value)
+        assert (done.code, says in done.stderr) == (2, True), done
+        assert (home.hermes / "config.yaml").read_bytes() == before
+
+
+async def test_a_value_that_would_be_ignored_is_a_warning_of_the_check() -> None:
+    with TempHome({"display": {"skin": "nonsense"}}) as home:
+        done = await run_hermes(home, "config", "check")
+    assert done.code == 0
+    assert "config.yaml:2: warning: `display.skin` must be one of" in done.stdout
+
+
+def test_the_skins_that_settings_know_are_those_that_there_are() -> None:
+    assert set(BUILTIN_SKINS) == set(SKINS)

@@ -56,13 +56,13 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
                 await screen.type("read @not")
                 await screen.shows("› read @not\n notes.txt")
                 await screen.press("Tab", "Enter")
-                await screen.shows("read @file:notes.txt")
+                await screen.shows("read @notes.txt")
                 await screen.press("Enter")
                 await screen.shows("answer 0")
                 assert "what the notes say" in str(server.requests[0].last_user_text)
 
                 await screen.press("Up")
-                await screen.shows("› read @file:notes.txt\n")
+                await screen.shows("› read @notes.txt\n")
                 await screen.press("C-u")
                 await screen.paste("\n".join(f"pasted line {number}" for number in range(40)))
                 await screen.shows("[pasted 1: 40 lines]")
@@ -92,14 +92,14 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
 
                 await screen.press("C-r")
                 await screen.type("notes")
-                await screen.shows("search back: notes", "› read @file:notes.txt")
+                await screen.shows("search back: notes", "› read @notes.txt")
                 await screen.press("Enter", "Enter")
                 await screen.shows("answer 4")
                 await screen.leave()
             async with in_tmux(home) as screen:
                 await screen.shows("mock-model")
                 await screen.press("Up", "Up")
-                await screen.shows("› read @file:notes.txt\n")
+                await screen.shows("› read @notes.txt\n")
                 await screen.press("C-u")
                 await screen.leave()
 

@@ -448,7 +448,7 @@ async def test_a_model_is_named_by_number_or_name_and_only_a_yes_takes_the_offer
         (["-z", "x", "--max-turns", "0"], ["--max-turns must be above zero"]),
         (["-z", "x", "--max-turns", "-3"], ["--max-turns must be above zero"]),
         (["hello", "there"], ['hermes -z "hello there"']),
-        (["chat", "hello"], ["hermes -z"]),
+        (["--no-input", "hello"], ["hermes -z"]),
         (["--reusme", "x"], ["--reusme", "--resume"]),
         (["sessions", "lst"], ["'lst'", "Did you mean 'list'"]),
         (["sessions", "delete", "x", "--yess"], ["--yess", "Did you mean '--yes'"]),

@@ -182,3 +182,39 @@ async def test_what_needs_a_process_of_its_own_gets_one() -> None:
         await it.gateway.wait()
         assert (it.home.hermes / "run" / "gateway.sock").exists()
         assert (await hermes(it.home, "-z", "four"))[1] == "ok\n"
+
+
+async def test_what_is_piped_and_json_go_through_it_too() -> None:
+    written = Say(calls=(Call("write_file", {"path": "out.txt", "content": "x"}),))
+    async with rig(Say("It is a log."), written, Say("Written."), Fail(status=401)) as it:
+        code, out, err = await hermes(it.home, "-z", "what is this", stdin=b"line one\n")
+        assert (code, out, err) == (0, "It is a log.\n", "")
+        assert "[Standard input, 1 lines]\n```\nline one\n```" in it.server.requests[0].last_user_text
+        code, out, err = await hermes(it.home, "-z", "write", "--stream-json")
+        lines = [json.loads(line) for line in out.splitlines()]
+        assert (code, err, lines[0]["type"], lines[-1]["type"]) == (0, "", "start", "result")
+        assert {"tool_started", "tool_ended", "text_delta", "request_ended"} <= {line["type"] for line in lines}
+        assert (lines[-1]["answer"], lines[-1]["files_changed"]) == ("Written.", ["out.txt"])
+        assert (lines[-1]["outcome"], lines[-1]["calls"], lines[0]["model"]) == ("text_response", 2, "mock-model")
+        code, out, _ = await hermes(it.home, "fail", "--output-format", "json", "-z")
+        assert code == 2
+        code, out, _ = await hermes(it.home, "please fail", "--output-format", "json")
+        assert (code, json.loads(out)["outcome"]) == (1, "provider_error")
+        assert served_here(it) == 3
+
+
+async def test_a_stop_is_the_last_line_of_its_json() -> None:
+    async with rig(Say("never", delivery=ReplyDelivery(delay=60))) as it:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hermes", "-z", "wait", "--stream-json"),
+            cwd=it.home.cwd,
+            env=it.home.environ,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        await it.server.wait_for(1)
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(60):
+            out, _ = await process.communicate()
+        assert process.returncode == 130
+        assert json.loads(out.splitlines()[-1])["outcome"] == "interrupted_by_user"

@@ -11,7 +11,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.references import parse_references
+from hermes.sessions.references import MAX_LOOKUPS, PathKind, parse_references
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
@@ -34,6 +34,67 @@ from hermes.testing.server import ScriptedServer
 )
 def test_what_is_a_reference(text: str, written: list[str]) -> None:
     assert [one.written for one in parse_references(text)] == written
+
+
+HERE = {
+    "app.py": PathKind.FILE,
+    "src/app.py": PathKind.FILE,
+    "src/": PathKind.FOLDER,
+    "src": PathKind.FOLDER,
+    "Makefile": PathKind.FILE,
+    "my notes": PathKind.FILE,
+    "说明.md": PathKind.FILE,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("see @app.py:1-5, and @app.py.", ["@app.py:1-5", "@app.py"]),
+        ("look into @src/ and (@src/app.py)", ["@src/", "@src/app.py"]),
+        ("@Makefile @'my notes'", ["@Makefile", "@my notes"]),
+        ("看@app.py的第一行，再看@说明.md。", ["@app.py", "@说明.md"]),
+        (
+            "@nofile.py @src/nothing.ts @other:3 @./x @../y @~/z",
+            ["@nofile.py", "@src/nothing.ts", "@other:3", "@./x", "@../y", "@~/z"],
+        ),
+        ("me@example.py @decorator @app.route @pytest.fixture @types/node @scope/pkg @user, @", []),
+        ("import x from '@/components/App.tsx' and @org/@thing @@app.py", []),
+        ("`@app.py` and\n```\n@src/app.py\n```", []),
+        ("@file:app.py @folder:src @git:HEAD @unknown:app.py", ["@file:app.py", "@folder:src", "@git:HEAD"]),
+    ],
+)
+def test_a_path_alone_is_a_reference_where_it_exists(text: str, written: list[str]) -> None:
+    found = parse_references(text, lambda name: HERE.get(name, PathKind.NOTHING))
+    assert [one.written for one in found] == written
+
+
+def test_lines_of_a_path_alone_are_a_window() -> None:
+    (one,) = parse_references("@app.py:1-5", lambda _: PathKind.FILE)
+    assert (one.name, msgspec.json.decode(one.arguments)) == ("read_file", {"path": "app.py", "offset": 1, "limit": 5})
+
+
+def test_a_flood_of_names_is_looked_for_a_hundred_times_at_most() -> None:
+    asked: list[str] = []
+
+    def find_path(name: str) -> PathKind:
+        asked.append(name)
+        return PathKind.NOTHING
+
+    assert parse_references(" ".join(f"@name{number}" for number in range(5_000)), find_path) == []
+    assert len(asked) <= 2 * MAX_LOOKUPS
+
+
+async def test_a_path_that_is_missing_is_told_and_an_address_is_not() -> None:
+    async with ScriptedServer([Say("ok")]) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "a.py").write_text("first\nsecond\nthird\n")
+            notices, _ = await told(
+                home, server.url, "see @a.py:2-2, @gone.py, @file:nofile.py and me@a.py @types/node"
+            )
+        sent = server.requests[0].last_user_text
+    assert "2|second" in sent and "first" not in sent
+    assert [notice.partition(":")[0] for notice in notices] == ["@gone.py was not included", "@file"]
 
 
 @pytest.mark.parametrize("text", ["@file:a.py:20-10", "@git:--output=/etc/passwd", "@git:a;b", "@git:$(id)"])

@@ -18,7 +18,7 @@ def run(arguments: list[str]) -> int:
     """Print the sizes of the prompt's parts and of the tools that a session opened here
     would send with each request.
     """
-    made = build_chat_parser("hermes prompt-size")
+    made = build_chat_parser("hermes prompt-size", is_chat=False)
     made.description = tr(
         "Show how large each part is that every request begins with: the prompt's parts and the tools."
     )

@@ -44,6 +44,8 @@ def ask_yes_no(prompt: str, *, default: bool = False) -> bool:
 
 def choose_option(title: str, choices: Sequence[str]) -> int:
     """Ask for one of a few choices and return its number, from 0; Enter alone takes the first."""
+    if _has_key_menus():
+        return choices.index(_ask_by_keys(title, choices) or choices[0])
     print(f"\n{title}")
     for number, choice in enumerate(choices, 1):
         print(f"  {number}. {escape_unseen_characters(choice)}")
@@ -55,8 +57,17 @@ def choose_option(title: str, choices: Sequence[str]) -> int:
 
 
 def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool = True) -> str:
-    """Ask for one of many names: by its number, by words that are in it, or with `free` any other name."""
+    """Ask for one of many names: by its number, by words that are in it, or with `free` any other name. Enter alone
+    takes the default, or else the first.
+    """
+    default = default or (names[0] if names else "")
+    if names and _has_key_menus():
+        return _pick_by_keys(title, names, default=default, free=free)
     print(f"\n{title}")
+    return _pick_by_number(names, default=default, free=free)
+
+
+def _pick_by_number(names: Sequence[str], *, default: str, free: bool) -> str:
     shown = list(names)
     while True:
         _print_names(shown, len(names))
@@ -71,8 +82,52 @@ def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool
                 tr("{name} is none of them. Use it all the same?", name=escape_unseen_characters(answer))
             ):
                 return answer
-        elif answer:
+        else:
             print(tr("Type one of the numbers."))
+
+
+def _has_key_menus() -> bool:
+    from hermes.cli.plain.key_menu import has_key_menus
+
+    return has_key_menus()
+
+
+def _ask_by_keys(title: str, choices: Sequence[str]) -> str | None:
+    from hermes.cli.plain.key_menu import KeyMenu
+
+    print()
+    try:
+        return KeyMenu(title, choices).ask()
+    except EOFError:
+        print()
+        raise PromptAbortedError from None
+
+
+def _pick_by_keys(title: str, names: Sequence[str], *, default: str, free: bool) -> str:
+    """Ask by a menu that letters narrow down; with `free` another name than those can be typed."""
+    from hermes.cli.plain.key_menu import KeyMenu
+
+    chosen = names.index(default) if default in names else 0
+    while True:
+        menu = KeyMenu(title, names, chosen=chosen, find_matches=lambda typed: _narrow_names(typed, names))
+        print()
+        try:
+            taken = menu.ask()
+        except EOFError:
+            print()
+            raise PromptAbortedError from None
+        if taken is not None:
+            return taken
+        typed = menu.typed.strip()
+        question = tr("{name} is none of them. Use it all the same?", name=escape_unseen_characters(typed))
+        if free and typed and ask_yes_no(question):
+            return typed
+
+
+def _narrow_names(typed: str, names: Sequence[str]) -> list[str]:
+    """Return the names that hold what was typed, one that is it first."""
+    found = [name for name in names if typed.lower().strip() in name.lower()]
+    return sorted(found, key=lambda name: name != typed.strip())
 
 
 def match_names(answer: str, names: Sequence[str], shown: Sequence[str]) -> list[str]:

@@ -1,7 +1,10 @@
 """Print a session's events as lines of a plain terminal."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
 
 from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
@@ -19,6 +22,18 @@ _MAX_CALL_WIDTH = _MAX_LINE_WIDTH + len("terminal ")
 _DIFF_LINES = 12
 
 
+class TextShaper(Protocol):
+    """Shapes an answer that arrives in pieces for a terminal."""
+
+    def feed_text(self, text: str) -> str:
+        """Add text and return what can be written now."""
+        ...
+
+    def flush_text(self) -> str:
+        """Return the text that was held back; what follows begins a new line."""
+        ...
+
+
 class PlainRenderer:
     """Streams the answer to standard output and prints one line for each step of the work. With `quiet` it prints
     warnings only, to standard error.
@@ -28,8 +43,8 @@ class PlainRenderer:
         self._quiet = quiet
         self._out = sys.stdout
         self._in_line = False
-        self._wrapper = StreamingWrapper() if self._out.isatty() else None
-        """Breaks the answer at spaces, on a terminal."""
+        self._wrapper: TextShaper | None = StreamingWrapper() if self._out.isatty() else None
+        """Breaks the answer at spaces, or renders its Markdown, on a terminal."""
         self._progress = ToolProgress.ALL
         self._started: set[str] = set()
         self._resumed: set[str] = set()
@@ -45,6 +60,13 @@ class PlainRenderer:
     def set_display(self, display: DisplaySettings) -> None:
         """Show as much of the work as these display settings say."""
         self._progress = display.tool_progress
+
+    def render_markdown(self, display: DisplaySettings, environ: Mapping[str, str]) -> None:
+        """Show the answer's Markdown as the full chat does, where standard output is a terminal that can."""
+        if self._wrapper is not None and not display.plain and environ.get("TERM", "") not in ("", "dumb", "unknown"):
+            from hermes.cli.plain.markdown_text import MarkdownText
+
+            self._wrapper = MarkdownText(display, environ)
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -90,9 +112,8 @@ class PlainRenderer:
         match event:
             case TextDelta():
                 text = strip_terminal_controls(event.text)
-                self._out.write(self._wrapper.feed_text(text) if self._wrapper is not None else text)
+                self._write_text(self._wrapper.feed_text(text) if self._wrapper is not None else text)
                 self._out.flush()
-                self._in_line = not text.endswith("\n") if text else self._in_line
             case Queued():
                 text = to_one_line(strip_control_characters(event.text), _MAX_LINE_WIDTH)
                 self._print_warning(tr("queued: {text}", text=text))
@@ -131,7 +152,7 @@ class PlainRenderer:
 
     def _print_line(self, text: str) -> None:
         if self._wrapper is not None:
-            self._out.write(self._wrapper.flush_text())
+            self._write_text(self._wrapper.flush_text())
             text = wrap_for_terminal(text)
         if self._in_line:
             self._out.write("\n")
@@ -139,6 +160,10 @@ class PlainRenderer:
         if text:
             self._out.write(text + "\n")
         self._out.flush()
+
+    def _write_text(self, text: str) -> None:
+        self._out.write(text)
+        self._in_line = not text.endswith("\n") if text else self._in_line
 
     def _print_warning(self, text: str) -> None:
         if not self._quiet:
@@ -149,11 +174,22 @@ class PlainRenderer:
         sys.stderr.flush()
 
 
-def print_turn_end(ended: TurnEnded, *, with_text: bool) -> bool:
-    """Print how a turn has ended, `with_text` also its answer or error. Return whether it was stopped."""
+class CheckedAnswer(Struct, frozen=True, kw_only=True):
+    """The last turn of a run with its answer; `problem` says why the answer does not have the demanded form."""
+
+    ended: TurnEnded
+    text: str
+    structured: object = None
+    problem: str = ""
+
+
+def print_turn_end(ended: TurnEnded, *, with_text: bool, with_error: bool = False) -> bool:
+    """Print how a turn has ended, `with_text` also its answer or error, `with_error` its error. Return whether it was
+    stopped.
+    """
     if with_text and ended.text:
         print(strip_terminal_controls(ended.text) if sys.stdout.isatty() else ended.text)
-    if with_text and ended.error:
+    if (with_text or with_error) and ended.error:
         print_error(strip_control_characters(localize(ended.error)))
     if ended.reason is not ExitReason.INTERRUPTED:
         return False

@@ -202,7 +202,8 @@ class PlainRepl:
         if self._source.interactive:
             await self._print_greeting()
         await self._resume_unfinished()
-        code = await self._read_messages()
+        code = await self._send_queued()
+        code = await self._read_messages() if code is None else code
         if self._source.interactive or self._context.delete_on_exit:
             await self._context.finish_chat()
         return code
@@ -259,6 +260,11 @@ class PlainRepl:
             return None
         code = await self._interpret_line(said)
         await self._pursue_goal()
+        return await self._send_queued() if code is None else code
+
+    async def _send_queued(self) -> int | None:
+        """Send the messages that wait, such as the one that the chat was started with."""
+        code = None
         while code is None and self._context.queued:
             code = await self._run_turn(self._context.queued.popleft())
         return code

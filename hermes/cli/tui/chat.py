@@ -74,6 +74,10 @@ class TuiChat:
         self._interrupts = 0
         self._code = 0
 
+    def queue_prompt(self, text: str) -> None:
+        """Send a message once the session is open. However it begins, it is no command: nobody typed it here."""
+        self._early_drafts.append(MessageDraft(text))
+
     def end_chat(self, code: int = 0) -> None:
         """End the chat with this exit code."""
         self._code = code
@@ -256,6 +260,8 @@ async def run_chat(
     paper = SynchronizedOutput(term, None, synchronised=not term.startswith("linux"))
     history = InputHistory(locate_home(environ).cache / "input_history.jsonl", _late_redactor(log))
     chat = TuiChat(terminal_style, paper, history, environ)
+    if args.prompt:
+        chat.queue_prompt(args.prompt)
     asyncio.get_running_loop().set_exception_handler(_log_unhandled)
     async with contextlib.AsyncExitStack() as stack:
         code = await chat.run(partial(_open_chat, args, options, log, stack))

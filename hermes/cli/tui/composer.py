@@ -415,12 +415,12 @@ def complete_references(typed: str, folder: str) -> Iterable[Completion]:
         if typed and kind.startswith(typed):
             yield Completion(kind, start_position=-len(typed), display=f"@{kind}")
     if ":" not in typed:
-        for one in complete_paths(typed, folder, prefix="file:", whole=typed):
+        for one in complete_paths(typed, folder, whole=typed):
             yield one
 
 
 def complete_paths(
-    typed: str, folder: str, *, only_folders: bool = False, prefix: str = "", whole: str | None = None
+    typed: str, folder: str, *, only_folders: bool = False, whole: str | None = None
 ) -> Iterable[Completion]:
     """Complete files and folders whose path begins with what was typed; hidden ones only when their dot was typed."""
     head, tail = os.path.split(typed)
@@ -429,7 +429,7 @@ def complete_paths(
         if only_folders and not is_folder:
             continue
         shown = f"{name}/" if is_folder else name
-        text = f"{prefix}{os.path.join(head, shown)}" if whole is not None else shown
+        text = os.path.join(head, shown) if whole is not None else shown
         yield Completion(text, start_position=-replaced, display=shown)
 
 

@@ -1,0 +1,106 @@
+"""A menu that arrow keys and Enter answer, on a terminal without a screen of its own: for setup and other questions."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+
+from hermes.cli.plain.terminal import preserve_terminal_modes, set_terminal_modes
+from hermes.config.environment import copy_environment
+from hermes.i18n.messages import tr
+from hermes.markup.cells import fold_line
+from hermes.util.text import escape_unseen_characters
+
+MAX_SHOWN = 10
+_KEY = re.compile("\x1b[\\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
+_UP, _DOWN = ("\x1b[A", "\x1bOA", "\x10"), ("\x1b[B", "\x1bOB", "\x0e")
+_ERASE = ("\x7f", "\b")
+FindMatches = Callable[[str], Sequence[str]]
+
+
+def has_key_menus() -> bool:
+    """Return whether this terminal can show menus."""
+    return os.isatty(0) and os.isatty(1) and copy_environment().get("TERM", "") not in ("", "dumb", "unknown")
+
+
+class KeyMenu:
+    """One question. `find_matches` gives the choices for what was typed; without it letters do nothing, and a digit
+    goes to a choice.
+    """
+
+    def __init__(
+        self, title: str, choices: Sequence[str], *, chosen: int = 0, find_matches: FindMatches | None = None
+    ) -> None:
+        self._title = title
+        self._shown = list(choices)
+        self._find_matches = find_matches
+        self._chosen = chosen
+        self._drawn = 0
+        self.typed = ""
+
+    def ask(self) -> str | None:
+        """Show the menu until Enter, and return the choice; None where nothing fits what was typed.
+
+        Raises EOFError on Ctrl-D or when the terminal is gone, KeyboardInterrupt on Ctrl-C.
+        """
+        with preserve_terminal_modes(0):
+            set_terminal_modes(0, lines=False, echo=False)
+            try:
+                while not self._handle_keys():
+                    pass
+            finally:
+                self._erase()
+        taken = self._shown[self._chosen] if self._shown else None
+        print(f"{self._title} {escape_unseen_characters(taken or self.typed)}", flush=True)
+        return taken
+
+    def _handle_keys(self) -> bool:
+        """Draw, wait for keys, and return whether Enter was among them."""
+        self._draw()
+        data = os.read(0, 1024)
+        if not data:
+            raise EOFError
+        return any(self._handle_key(key) for key in _KEY.findall(data.decode("utf-8", "replace")))
+
+    def _handle_key(self, key: str) -> bool:
+        if key in ("\r", "\n"):
+            return True
+        if key == "\x04":
+            raise EOFError
+        if key in _UP or key in _DOWN:
+            step = -1 if key in _UP else 1
+            self._chosen = max(0, min(self._chosen + step, len(self._shown) - 1))
+        elif self._find_matches is not None and (key in _ERASE or key == "\x1b" or key.isprintable()):
+            self._type(key)
+        elif key.isdecimal() and 0 < int(key) <= len(self._shown):
+            self._chosen = int(key) - 1
+        return False
+
+    def _type(self, key: str) -> None:
+        assert self._find_matches is not None
+        self.typed = "" if key == "\x1b" else self.typed[:-1] if key in _ERASE else self.typed + key
+        self._shown, self._chosen = list(self._find_matches(self.typed)), 0
+
+    def _draw(self) -> None:
+        columns = max(shutil.get_terminal_size((80, 24)).columns - 1, 20)
+        first = max(0, min(self._chosen - MAX_SHOWN // 2, len(self._shown) - MAX_SHOWN))
+        lines = [f"{self._title} {escape_unseen_characters(self.typed)}"]
+        for number in range(first, min(first + MAX_SHOWN, len(self._shown))):
+            mark = ">" if number == self._chosen else " "
+            lines.append(f"{mark} {number + 1}. {escape_unseen_characters(self._shown[number])}")
+        if len(self._shown) > MAX_SHOWN:
+            lines.append("  " + tr("{n} in all; letters narrow them down", n=len(self._shown)))
+        elif not self._shown:
+            lines.append("  " + tr("nothing fits"))
+        lines.append("  " + tr("↑ ↓ choose, Enter takes it"))
+        self._erase()
+        cut = [(fold_line(line, columns) or [""])[0] for line in lines]
+        sys.stdout.write("\n".join(cut) + "\n")
+        sys.stdout.flush()
+        self._drawn = len(cut)
+
+    def _erase(self) -> None:
+        if self._drawn:
+            sys.stdout.write(f"\x1b[{self._drawn}F\x1b[J")
+            self._drawn = 0

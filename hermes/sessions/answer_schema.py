@@ -1,0 +1,121 @@
+"""Answers that must be JSON of a given form: what the model is told of the form, and whether an answer has it."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from hermes.core.encoding import to_json
+from hermes.core.errors import UsageError
+from hermes.core.messages import PROGRAM, TextPart
+from hermes.i18n.messages import N_
+from hermes.runtime.mailbox import InboundMessage
+from hermes.util.text import to_one_line
+
+MAX_SCHEMA_BYTES = 256 << 10
+MAX_REPAIRS = 2
+"""How often the model is asked again after an answer that does not have the form."""
+_FENCED = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
+_MAX_PROBLEMS = 5
+_MAX_PROBLEM_LENGTH = 300
+
+
+class AnswerSchema:
+    """A JSON Schema that answers must validate against. References to other documents are never fetched."""
+
+    def __init__(self, schema: Mapping[str, object] | bool) -> None:
+        """Raises UsageError for what is no JSON Schema."""
+        from jsonschema.exceptions import SchemaError
+        from jsonschema.validators import validator_for
+        from referencing import Registry
+
+        found = validator_for(schema)
+        try:
+            found.check_schema(schema)
+        except SchemaError as error:
+            raise UsageError(
+                N_("This is no valid JSON Schema: {why}.", why=to_one_line(error.message, _MAX_PROBLEM_LENGTH))
+            ) from None
+        self._schema = schema
+        self._validator = found(schema, registry=Registry())
+
+    @classmethod
+    def load(cls, file: Path) -> "AnswerSchema":
+        """Read the schema from a file. Raises UsageError."""
+        try:
+            with file.open("rb") as opened:
+                data = opened.read(MAX_SCHEMA_BYTES + 1)
+        except OSError as error:
+            raise UsageError(N_("{file} cannot be read: {why}.", file=str(file), why=error.strerror)) from None
+        if len(data) > MAX_SCHEMA_BYTES:
+            raise UsageError(N_("{file} is too large for a JSON Schema.", file=str(file)))
+        try:
+            schema = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(N_("{file} is no JSON: {why}.", file=str(file), why=str(error))) from None
+        if not isinstance(schema, dict | bool):
+            raise UsageError(N_("{file} is no JSON Schema.", file=str(file)))
+        return cls(schema)
+
+    def add_instructions(self, inbound: InboundMessage) -> InboundMessage:
+        """Return the message with the required form behind it."""
+        text = (
+            "[Answer format: your final answer must be one JSON value that validates against this JSON Schema, and "
+            f"nothing else: no fence, no other words.\n{to_json(self._schema).decode()}]"
+        )
+        return _attach_note(inbound, text)
+
+    def parse_answer(self, text: str) -> tuple[object, str]:
+        """Return the value of an answer, and what is wrong with it; empty when it has the form."""
+        try:
+            value = json.loads(extract_json(text), parse_constant=_reject_constant)
+        except (ValueError, RecursionError) as error:
+            return None, f"it is no JSON: {to_one_line(str(error), _MAX_PROBLEM_LENGTH)}"
+        return value, "; ".join(self._list_problems(value))
+
+    def _list_problems(self, value: object) -> list[str]:
+        """Return the problems of a value. They name places and the schema's demands, not the value's own content."""
+        from referencing.exceptions import Unresolvable
+
+        problems: list[str] = []
+        try:
+            for error in self._validator.iter_errors(value):
+                demand = to_one_line(f"{error.validator}: {json.dumps(error.validator_value)}", _MAX_PROBLEM_LENGTH)
+                problems.append(f"{to_one_line(error.json_path, _MAX_PROBLEM_LENGTH)} breaks {demand}")
+                if len(problems) == _MAX_PROBLEMS:
+                    break
+        except Unresolvable as error:
+            raise UsageError(
+                N_("The JSON Schema refers to {what}, which is not in it.", what=to_one_line(str(error.ref), 100))
+            ) from None
+        except RecursionError:
+            problems.append("it is nested too deeply")
+        return problems
+
+
+def extract_json(text: str) -> str:
+    """Return the JSON of an answer: without the fence that many models put around it."""
+    fenced = _FENCED.fullmatch(text)
+    return (fenced[1] if fenced is not None else text).strip()
+
+
+def build_repair_message(problem: str, *, cwd: str) -> InboundMessage:
+    """Return the message that asks for the answer again.
+
+    What is wrong goes along as the program's note, because it can hold words of the model's own: nothing that stands in
+    it counts as said by the person.
+    """
+    return _attach_note(
+        InboundMessage(text="Give the answer again, in the required form only.", cwd=cwd),
+        f"[The answer does not validate: {problem}.]",
+    )
+
+
+def _attach_note(inbound: InboundMessage, text: str) -> InboundMessage:
+    from msgspec import structs
+
+    return structs.replace(inbound, quoted=(*inbound.quoted, TextPart(text, PROGRAM)))
+
+
+def _reject_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
