@@ -15,12 +15,10 @@ from typing import TypeVar
 
 import aiohttp
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 import hermes.gateway.platforms
-from hermes.config.environment import merge_dotenv
 from hermes.config.gateway import AccountSettings, ChannelSettings
-from hermes.config.load import load_settings
 from hermes.core.chats import Batch, Place
 from hermes.core.errors import ConfigError, StoreError
 from hermes.gateway.platform import (
@@ -298,17 +296,13 @@ class AccountChanges(Struct, frozen=True):
         return list(dict.fromkeys([*self.gone, *(plan.name for plan in self.fresh)]))
 
 
-def reload_plans(app: App, accounts: Mapping[str, PlatformAccount]) -> AccountChanges:
-    """Read `platforms` and `gateway` of the settings, which apply from now on; the rest applies at the next start.
-
-    Raises ConfigError for settings that cannot be used; then nothing has changed.
-    """
-    services = app.services
-    settings = load_settings(services.home).settings
-    plans, wrong = plan_accounts(settings.platforms, merge_dotenv(services.process_environ, services.home.env_file))
-    services.settings = structs.replace(services.settings, platforms=settings.platforms, gateway=settings.gateway)
+def compare_plans(
+    app: App, accounts: Mapping[str, PlatformAccount], platforms: Mapping[str, Mapping[str, object]]
+) -> AccountChanges:
+    """Return how these settings of accounts differ from the accounts that are open."""
+    plans, wrong = plan_accounts(platforms, app.services.environ)
     wanted = {plan.name: plan for plan in plans}
-    on_now = {name for name, given in settings.platforms.items() if given.get("enabled", True)}
+    on_now = {name for name, given in platforms.items() if given.get("enabled", True)}
     kept = on_now.difference(wanted)  # it is set up in a way that cannot be used
     gone = [name for name, one in accounts.items() if name not in kept and wanted.get(name) != one.plan]
     fresh = [plan for plan in plans if plan.name not in accounts or plan.name in gone]

@@ -29,6 +29,7 @@ from hermes.core.events import (
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.gateway.outbox import SendOutcome, SendState
 from hermes.gateway.platform import GatewayFacade
+from hermes.gateway.reload import ReloadOutcome
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, set_language
@@ -170,9 +171,9 @@ class ControlledGateway(GatewayFacade, Protocol):
 
 
 class ControlSocket:
-    """Listens from `start` to `close`. `reload` reads the settings again and returns a summary."""
+    """Listens from `start` to `close`. `reload` reads the settings again."""
 
-    def __init__(self, gateway: ControlledGateway, reload: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, gateway: ControlledGateway, reload: Callable[[], Awaitable[ReloadOutcome]]) -> None:
         self._gateway = gateway
         self._reload = reload
         services = gateway.app.services
@@ -222,7 +223,9 @@ class ControlSocket:
                     where, outcome = await self._gateway.send_message(frame.to, frame.text, frame.file)
                     wire.send(_describe_send(frame.id, where, outcome))
                 case frames.ReloadFrame():
-                    wire.send(frames.DoneFrame(id=frame.id, said=await self._reload()))
+                    done = await self._reload()
+                    notices = tuple(done.notices)
+                    wire.send(frames.DoneFrame(id=frame.id, said=done.said, code=done.code, notices=notices))
                 case _:
                     pass
         except HermesError as error:

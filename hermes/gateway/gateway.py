@@ -13,16 +13,18 @@ from pathlib import Path
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
+from hermes.config.settings import Settings
 from hermes.core.chats import Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
-from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts, reload_plans
+from hermes.gateway.accounts import AccountPlan, PlatformAccount, compare_plans, plan_accounts
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox, SendOutcome
 from hermes.gateway.platform import PlatformContext, SessionRequest
+from hermes.gateway.reload import ReloadOutcome, describe_reload, reject_settings
 from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
 from hermes.gateway.session_pool import SessionPool, require_local
@@ -55,7 +57,6 @@ class Gateway:
         self.telemetry = Telemetry(GatewayLog(app.services.home.logs, app.redact_text), report)
         self.report = self.telemetry.report_line
         self._store = app.services.store
-        self._settings = app.services.settings
         self._accounts: dict[str, PlatformAccount] = {}
         self.outbox = Outbox(app, self._accounts, self.telemetry)
         self.people = PersonResolver(app)
@@ -72,7 +73,7 @@ class Gateway:
         self._backlog = BacklogCounts()
         self.metrics_port = 0
         """The port that serves health and metrics; 0 when none does."""
-        self.control_socket = ControlSocket(self, self.reload_accounts)
+        self.control_socket = ControlSocket(self, self.reload_settings)
         self.config_problems: Sequence[str] = ()
         """A line for each account that cannot be started."""
 
@@ -87,6 +88,10 @@ class Gateway:
 
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
+
+    @property
+    def _settings(self) -> Settings:
+        return self.app.services.settings
 
     @property
     def accounts(self) -> Mapping[str, PlatformAccount]:
@@ -171,31 +176,33 @@ class Gateway:
         items = build_outbox_items(places, SendContent(text=self.app.redact_text(text), file=file), plans)
         return describe_targets(items), await self.outbox.enqueue_and_wait(items, SEND_WAIT_SECONDS)
 
-    async def reload_accounts(self) -> str:
-        """Read the settings of the accounts again; return a summary in English. Unchanged accounts are not touched;
-        settings that cannot be used change nothing.
+    async def reload_settings(self) -> ReloadOutcome:
+        """Read `config.yaml` and `.env` again: accounts that did not change are not touched, sessions have the rest
+        from their next turn on. Settings that cannot be used change nothing.
         """
+        before = self._settings
         try:
-            change = reload_plans(self.app, self._accounts)
+            loaded, concerns_sessions = await self.app.services.reload()
         except ConfigError as error:
-            said = N_("The settings cannot be used, and nothing was changed: {why}", why=str(error))
-            self.report(said)
-            return said
-        self._settings, self.config_problems = self.app.services.settings, change.config_problems
-        for line in self.config_problems:
-            self.report(line)
+            outcome = reject_settings(error)
+            self.report(outcome.said)
+            return outcome
+        change = compare_plans(self.app, self._accounts, self._settings.platforms)
+        self.config_problems = change.config_problems
         sessions = [one for name in change.gone for one in await self.pool.drop_account(name)]
         for name in change.gone:
             await self._close_account(name)
         for plan in change.fresh:
             await self._open_account(plan)
+        working = await self.pool.renewal.apply_settings() if concerns_sessions else 0
         for session_id in sessions:
             await self.pool.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
-        names = ", ".join(change.names) or N_("none")
-        said = N_("The accounts were reloaded; changed: {names}.", names=names)
-        self.report(said)
-        return said
+        wrong = [*loaded.warnings, *change.config_problems]
+        outcome = describe_reload(before, self._settings, accounts=change.names, wrong=wrong, working=working)
+        for line in (*outcome.notices, outcome.said):
+            self.report(line)
+        return outcome
 
     @contextlib.asynccontextmanager
     async def hold_session(self, request: SessionRequest) -> AsyncIterator[SessionActor]:

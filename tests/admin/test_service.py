@@ -196,16 +196,16 @@ async def test_settings_that_are_read_anew_touch_only_what_changed() -> None:
                 before = it.gateway.accounts["ntfy"]
                 more = {"platform": "ntfy", "batch_seconds": 0.05, **other.options()}
                 home.write_config({**config, "platforms": {**config["platforms"], "second": more}})  # type: ignore[dict-item]
-                await it.gateway.reload_accounts()
+                await it.gateway.reload_settings()
                 assert it.gateway.accounts["ntfy"] is before
                 assert await it.gateway.accounts["second"].wait_connected(60)
                 await other.say("hello")
                 await other.until(other.shown)
                 (home.hermes / "config.yaml").write_text("platforms: [")
-                assert "nothing was changed" in await it.gateway.reload_accounts()
+                assert "nothing was changed" in (await it.gateway.reload_settings()).said
                 assert set(it.gateway.accounts) == {"ntfy", "second"}
                 home.write_config({**config, "platforms": {"second": {**more, "batch_seconds": 0.06}}})
-                await it.gateway.reload_accounts()
+                await it.gateway.reload_settings()
                 assert set(it.gateway.accounts) == {"second"}
                 await other.say("again")
                 await other.until(lambda: len(other.shown()) == 2)
@@ -219,7 +219,7 @@ async def test_a_hangup_has_the_process_read_its_settings() -> None:
                 assert process.stdout is not None
                 process.send_signal(signal.SIGHUP)
                 async with asyncio.timeout(60):
-                    while b"were reloaded" not in await process.stdout.readline():
+                    while b"Reloaded." not in await process.stdout.readline():
                         pass
                 process.terminate()
                 async with asyncio.timeout(60):

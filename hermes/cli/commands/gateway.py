@@ -231,13 +231,14 @@ async def show_status(call: VerbCall) -> VerbResult:
     return VerbResult(found, _format_status(found), exit_code=0 if found["running"] else 1)
 
 
-@GATEWAY.action("reload", "reload its accounts, as SIGHUP does")
+@GATEWAY.action("reload", "reload its settings, as SIGHUP does")
 async def reload_gateway(call: VerbCall) -> VerbResult:
-    """Reload the accounts of the gateway."""
+    """Reload the settings of the gateway. The exit code is 78 where some of them cannot be used."""
     said = await request_gateway(locate_home(call.environ), frames.ReloadFrame())
     if not isinstance(said, frames.DoneFrame):
         return VerbResult(notices=[tr("No gateway runs.")], exit_code=1)
-    return VerbResult(lines=[escape_unseen_characters(localize(said.said))])
+    notices = [escape_unseen_characters(localize(line)) for line in said.notices]
+    return VerbResult(lines=[escape_unseen_characters(localize(said.said))], notices=notices, exit_code=said.code)
 
 
 @GATEWAY.action(
