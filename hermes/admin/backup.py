@@ -583,19 +583,16 @@ def _write_backup(
 ) -> Plain:
     quick = "skills" in left_out
     wanted = [name for name in BACKED_UP if name not in left_out]
-    notes: list[LeftOutFiles] = []
-    schema, bulk = 0, 0
+    schema = 0
     with create_archive(target) as packer, _open_folder(home.root) as root:
-        for name in wanted:
-            source = home.root / name
-            if name == DATABASE and source.exists():
-                schema = _add_database(packer, home, target.parent, report)
-                continue
-            note = LeftOutFiles(name)
-            notes.append(note)
-            is_bulk = name in _BULK_ENTRIES
-            before = len(packer.files)
-            _add_entry(packer, root, note, limit=limit - bulk if is_bulk else None, room=MAX_BULK_FILES - before)
+        if DATABASE in wanted and home.database.exists():
+            schema = _add_database(packer, home, target.parent, report)
+        notes = [LeftOutFiles(name) for name in wanted if name != DATABASE]
+        bulk = 0
+        for note in notes:
+            room, before = MAX_BULK_FILES - len(packer.files), len(packer.files)
+            is_bulk = note.entry in _BULK_ENTRIES
+            _add_entry(packer, root, note, limit=limit - bulk if is_bulk else None, room=room)
             bulk += sum(one.size for one in packer.files[before:]) if is_bulk else 0
         report(tr("checking what was written"))
         manifest = BackupManifest(

@@ -107,14 +107,11 @@ def _list_folder(
     try:
         with os.scandir(handle) as entries:
             for one in entries:
-                path = f"{name}/{one.name}"
-                if one.is_dir(follow_symlinks=False):
-                    if bulk and one.name in _REGENERATED:
-                        left_out.regenerated.append(path)
-                    elif path.count("/") < _MAX_DEPTH:
-                        _list_folder(handle, one.name, path, found, left_out, bulk=bulk)
-                    else:
-                        left_out.odd.append(path)
+                path, is_folder = f"{name}/{one.name}", one.is_dir(follow_symlinks=False)
+                if is_folder and bulk and one.name in _REGENERATED:
+                    left_out.regenerated.append(path)
+                elif is_folder and path.count("/") < _MAX_DEPTH:
+                    _list_folder(handle, one.name, path, found, left_out, bulk=bulk)
                 elif one.is_file(follow_symlinks=False) and not find_name_fault(path):
                     with contextlib.suppress(FileNotFoundError):
                         found.append((path, one.stat(follow_symlinks=False).st_size))

@@ -73,19 +73,24 @@ async def make_backup(call: VerbCall) -> VerbResult:
         limit=args.limit * 1_000_000,
         report=call.report_progress,
     )
+    return VerbResult(made, [_format_made(made)], () if call.as_json else _backup_notices(made))
+
+
+def _format_made(made: Plain) -> str:
     files = tr_plural("{n} file", "{n} files", int(str(made["files"])))
-    line = escape_unseen_characters(f"{made['file']}  {format_bytes(_size_bytes(made))}, {files}")
-    keys, left_out = made["keys"], made["left_out"]
-    assert isinstance(keys, list) and isinstance(left_out, list)
+    return escape_unseen_characters(f"{made['file']}  {format_bytes(_size_bytes(made))}, {files}")
+
+
+def _backup_notices(made: Plain) -> list[str]:
+    """Return lines about the keys in a backup, and about what is not in it."""
+    keys, left_out, skipped = made["keys"], made["left_out"], made["skipped"]
+    assert isinstance(keys, list) and isinstance(left_out, list) and isinstance(skipped, list)
     notices = []
     if keys:
         notices.append(tr("Keys are in it ({files}): keep it as you keep them.", files=", ".join(keys)))
     if left_out:
         notices.append(tr("Not in it: {names}.", names=", ".join(left_out[:20])))
-    skipped = made["skipped"]
-    assert isinstance(skipped, list)
-    notices += [escape_unseen_characters(tr("Left out: {what}", what=line)) for line in skipped]
-    return VerbResult(made, [line], () if call.as_json else notices)
+    return notices + [escape_unseen_characters(tr("Left out: {what}", what=line)) for line in skipped]
 
 
 async def _require_closed_place(environ: Mapping[str, str], file: Path | None) -> None:
