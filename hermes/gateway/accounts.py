@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import logging
 import random
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
@@ -18,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 import hermes.gateway.platforms
+from hermes.config.environment import fill_variables
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.core.chats import Batch, Place
 from hermes.core.errors import ConfigError, StoreError
@@ -36,7 +36,6 @@ from hermes.util.cancellation import cancel_tasks
 
 _LOG = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _DEFAULT_CHANNEL = ChannelSettings()
 _LIST_SETTINGS = frozenset({"owners", "admins", "allow", "guests", "groups", "mention_patterns", "toolsets"})
 """Settings of every account that are lists of ids or names."""
@@ -127,26 +126,6 @@ def _convert_settings(given: object, kind: type[S], where: str) -> S:
             N_("`{where}` in config.yaml is not right: {reason}.", where=where, reason=str(error)),
             N_("Fix that line and try again."),
         ) from None
-
-
-def fill_variables(value: object, environ: Mapping[str, str], where: str) -> object:
-    """Return the value with `${VARIABLE}` filled in. Raises ConfigError for a variable that is not set."""
-    if isinstance(value, dict):
-        return {key: fill_variables(inner, environ, f"{where}.{key}") for key, inner in value.items()}
-    if isinstance(value, list):
-        return [fill_variables(inner, environ, where) for inner in value]
-    if not isinstance(value, str):
-        return value
-
-    def fill_match(match: re.Match[str]) -> str:
-        if match[1] not in environ:
-            raise ConfigError(
-                N_("`{where}` names the variable {name}, which is not set.", where=where, name=match[1]),
-                N_("Put it into the home's .env file, or into the environment."),
-            )
-        return environ[match[1]]
-
-    return _VARIABLE.sub(fill_match, value)
 
 
 def channel_settings(settings: AccountSettings, place: Place) -> ChannelSettings:

@@ -14,7 +14,7 @@ from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
 from hermes.config.settings import Settings
-from hermes.core.chats import Sender
+from hermes.core.chats import Place, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
@@ -228,6 +228,11 @@ class Gateway:
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:
         """Put a text for a delivery target into the outbox."""
         await self._job_delivery.deliver(target, text, (), key=key)
+
+    async def deliver_to_place(self, place: Place, text: str, *, key: str) -> None:
+        """Put a text for a place of an account into the outbox; the same key again adds nothing."""
+        plans = {name: one.plan for name, one in self._accounts.items()}
+        await self.outbox.enqueue(build_outbox_items([place], SendContent(text=text), plans, key=key))
 
     async def drop_session(self, session_id: str) -> None:
         """Remove a session from memory."""

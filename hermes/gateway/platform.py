@@ -262,6 +262,10 @@ class GatewayFacade(Protocol):
         """
         ...
 
+    async def deliver_to_place(self, place: Place, text: str, *, key: str) -> None:
+        """Put a text for a place of an account into the outbox; the same key again adds nothing."""
+        ...
+
     async def measure_backlog(self) -> None:
         """Refresh the store's part of what is reported."""
         ...
