@@ -587,13 +587,7 @@ def _write_backup(
     with create_archive(target) as packer, _open_folder(home.root) as root:
         if DATABASE in wanted and home.database.exists():
             schema = _add_database(packer, home, target.parent, report)
-        notes = [LeftOutFiles(name) for name in wanted if name != DATABASE]
-        bulk = 0
-        for note in notes:
-            room, before = MAX_BULK_FILES - len(packer.files), len(packer.files)
-            is_bulk = note.entry in _BULK_ENTRIES
-            _add_entry(packer, root, note, limit=limit - bulk if is_bulk else None, room=room)
-            bulk += sum(one.size for one in packer.files[before:]) if is_bulk else 0
+        notes = _add_entries(packer, root, [name for name in wanted if name != DATABASE], limit)
         report(tr("checking what was written"))
         manifest = BackupManifest(
             format=FORMAT,
@@ -614,6 +608,17 @@ def _write_backup(
         "left_out": [*_list_left_out(home, wanted), *(str(home.root / one) for note in notes for one in note.odd)],
         "skipped": [line for note in notes for line in note.describe(limit)],
     }
+
+
+def _add_entries(packer: BackupWriter, root: int, names: Sequence[str], limit: int) -> list[LeftOutFiles]:
+    """Add the files of entries of the home, of people's own `limit` bytes at most; return what is left out."""
+    notes = [LeftOutFiles(name) for name in names]
+    bulk = 0
+    for note in notes:
+        before, is_bulk = len(packer.files), note.entry in _BULK_ENTRIES
+        _add_entry(packer, root, note, limit=limit - bulk if is_bulk else None, room=MAX_BULK_FILES - before)
+        bulk += sum(one.size for one in packer.files[before:]) if is_bulk else 0
+    return notes
 
 
 def _list_key_files(files: Sequence[BackupMember]) -> list[str]:

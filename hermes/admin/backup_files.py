@@ -106,19 +106,32 @@ def _list_folder(
         return
     try:
         with os.scandir(handle) as entries:
-            for one in entries:
-                path, is_folder = f"{name}/{one.name}", one.is_dir(follow_symlinks=False)
-                if is_folder and bulk and one.name in _REGENERATED:
-                    left_out.regenerated.append(path)
-                elif is_folder and path.count("/") < _MAX_DEPTH:
-                    _list_folder(handle, one.name, path, found, left_out, bulk=bulk)
-                elif one.is_file(follow_symlinks=False) and not find_name_fault(path):
-                    with contextlib.suppress(FileNotFoundError):
-                        found.append((path, one.stat(follow_symlinks=False).st_size))
-                else:
-                    left_out.odd.append(path)
+            listed = list(entries)
+        for one in listed:
+            _list_entry(handle, one, f"{name}/{one.name}", found, left_out, bulk=bulk)
     finally:
         os.close(handle)
+
+
+def _list_entry(
+    folder: int,
+    entry: "os.DirEntry[str]",
+    name: str,
+    found: list[tuple[str, int]],
+    left_out: LeftOutFiles,
+    *,
+    bulk: bool,
+) -> None:
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if is_folder and bulk and entry.name in _REGENERATED:
+        left_out.regenerated.append(name)
+    elif is_folder and name.count("/") < _MAX_DEPTH:
+        _list_folder(folder, entry.name, name, found, left_out, bulk=bulk)
+    elif entry.is_file(follow_symlinks=False) and not find_name_fault(name):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((name, entry.stat(follow_symlinks=False).st_size))
+    else:
+        left_out.odd.append(name)
 
 
 def select_files(files: Sequence[tuple[str, int]], room: int, count: int, left_out: LeftOutFiles) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, structs
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from hermes.config.environment import fill_variables, merge_dotenv
 from hermes.config.home import HermesHome
@@ -71,9 +71,9 @@ class WebhookRoute(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Whether the prompt itself is delivered, filled in, without a model."""
     role: str = "user"
     """What the agent may do in its work on it: `owner`, `admin`, `user`, `guest`."""
-    toolsets: tuple[str, ...] | None = None
+    toolsets: tuple[str, ...] | UnsetType = UNSET
     """The tool sets that the agent has in its work on it, of those that its role may use; empty: all of these."""
-    cwd: str = ""
+    cwd: str | UnsetType = UNSET
     """The folder in which it works; empty: that of the role."""
     model: str = ""
     """The model that works on it; empty: the usual one."""
@@ -101,10 +101,15 @@ class WebhookRoute(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=T
                 N_("The webhook {name!r} comments on GitHub, so its reports must be signed by GitHub.", name=name),
                 N_("Set its scheme to `github`."),
             )
-        if self.cwd and not Path(self.cwd).expanduser().is_dir():
+        if self.folder and not os.path.isdir(self.folder):
             raise ConfigError(
-                N_("The folder {folder} of the webhook {name!r} does not exist.", folder=self.cwd, name=name)
+                N_("The folder {folder} of the webhook {name!r} does not exist.", folder=self.folder, name=name)
             )
+
+    @property
+    def folder(self) -> str:
+        """The absolute path of the folder in which the agent works on a report; empty for that of its role."""
+        return os.path.abspath(os.path.expanduser(self.cwd)) if isinstance(self.cwd, str) and self.cwd else ""
 
 
 WebhookRoutes = dict[str, WebhookRoute]

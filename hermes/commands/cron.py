@@ -70,6 +70,13 @@ _JOB_OPTIONS = (
     argument("--cwd", metavar="FOLDER", help="the folder that it works in"),
     argument("--script", metavar="FILE", help="a file in the home's folder scripts that runs first"),
     argument(
+        "--if",
+        dest="only_if",
+        metavar="FILE",
+        help="a file in the home's folder scripts: the model is asked only when it ends with 0 (1: nothing to do)",
+    ),
+    argument("--quiet-hours", metavar="FROM-TO", help="hours in which it does not run, such as 22:00-07:00"),
+    argument(
         "--no-agent", action="store_true", default=None, exclusive="agent", help="deliver what the script says itself"
     ),
     argument(
@@ -260,6 +267,7 @@ def _idle_notices(admin: "CronAdmin") -> list[str]:
 
 _JOB_FIELDS = (
     *("name", "zone", "deliver", "skills", "model", "provider", "toolsets", "script", "no_agent", "context_from"),
+    *("only_if", "quiet_hours"),
     *("repeat", "max_cost", "grace", "catch_up", "catch_up_limit", "overlap", "jitter", "repeatable", "quiet"),
     *("schedule", "prompt"),
 )

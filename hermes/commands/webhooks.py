@@ -145,7 +145,7 @@ def send_report(call: VerbCall) -> VerbResult:
 
 
 def _format_webhook(row: Plain) -> str:
-    where = f"  {row['cwd']}" if row["cwd"] else ""
+    where = f"  {row['cwd']}" if row.get("cwd") else ""
     return escape_unseen_characters(f"{row['name']}  {row['role']}  -> {row['deliver']}  ({row['source']}){where}")
 
 

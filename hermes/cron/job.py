@@ -53,6 +53,10 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str = ""
     script: str = ""
     """A file in the home's folder `scripts`, which runs first."""
+    only_if: str = ""
+    """A file in the home's folder `scripts` that says whether there is anything to do: by exit code 0, or 1 for no."""
+    quiet_hours: str = ""
+    """Hours of the job's zone in which it does not run, as `22:00-07:00`."""
     no_agent: bool = False
     """Whether what the script says is all there is: no model is asked."""
     context_from: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.usage import is_amount
 from hermes.cron.job import CatchUp, CronJob, JobSpec, Overlap, parse_job
 from hermes.cron.output import JobOutputs
+from hermes.cron.quiet_hours import parse_quiet_hours
 from hermes.cron.schedule import Schedule
 from hermes.cron.scripts import JobScripts
 from hermes.i18n.messages import N_
@@ -60,6 +61,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     toolsets: tuple[str, ...] | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
     script: str | UnsetType = UNSET
+    only_if: str | UnsetType = UNSET
+    quiet_hours: str | UnsetType = UNSET
     no_agent: bool | UnsetType = UNSET
     context_from: tuple[str, ...] | UnsetType = UNSET
     """Names or ids of jobs."""
@@ -256,8 +259,10 @@ class CronJobs:
             raise UsageError(N_("A job without a model needs a script."))
         if not (spec.prompt or spec.script or spec.skills):
             raise UsageError(N_("A job needs a prompt, a skill or a script."))
-        if spec.script:
-            self._deps.scripts.check_script(spec.script)
+        for script in filter(None, (spec.script, spec.only_if)):
+            self._deps.scripts.check_script(script)
+        if spec.quiet_hours:
+            parse_quiet_hours(spec.quiet_hours)
         if len(spec.skills) > _MAX_NAMED or len(spec.context_from) > _MAX_NAMED:
             raise UsageError(N_("A job names at most {n} skills, and as many jobs.", n=_MAX_NAMED))
         self._deps.check_toolsets(spec.toolsets)

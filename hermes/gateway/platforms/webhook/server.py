@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole
 from hermes.admin.webhooks import (
@@ -205,7 +205,7 @@ class StoredWebhookRun(Struct, frozen=True):
 
     route: str
     system: str = ""
-    chat: str = ""
+    chat: str | UnsetType = UNSET
     """The issue or pull request of a report that is answered by a comment."""
 
 
@@ -302,7 +302,7 @@ class WebhookServer:
             session_id=request.session_id,
             letter_id=new_queued_message_id(),
             letter=inbound.encode(),
-            wish=to_json(StoredWebhookRun(name, chat=chat)),
+            wish=to_json(StoredWebhookRun(name, chat=chat or UNSET)),
         )
         async with self._gateway.hold_session(request):
             row = await run_to_completion(self._begin_run(run))
@@ -322,7 +322,7 @@ class WebhookServer:
         )
         reported = [untrusted_part(filled.reported, f"webhook {name}")] if filled.reported else []
         prompt = self._gateway.app.redact_text(filled.prompt)
-        folder = _expand_folder(route.cwd) or self._sessions.working_folder(caller.person)
+        folder = route.folder or self._sessions.working_folder(caller.person)
         return InboundMessage(text=prompt, cwd=folder, quoted=(*skills, *reported))
 
     async def _begin_run(self, run: NewRun) -> RunRow:
@@ -353,7 +353,7 @@ class WebhookServer:
             text = defuse_links(text)
         if route is not None and text and text != "[SILENT]":
             try:
-                await self._deliver_text(route, text, stored.chat, key=f"webhook:{row.id}")
+                await self._deliver_text(route, text, stored.chat or "", key=f"webhook:{row.id}")
             except (NotFoundError, UsageError) as error:
                 self._context.report(f"{self._context.name}: {name}: {error}")
 
@@ -406,16 +406,12 @@ class WebhookServer:
         times.append(now)
 
 
-def _expand_folder(folder: str) -> str:
-    return os.path.abspath(os.path.expanduser(folder)) if folder else ""
-
-
 def _narrow_request(request: SessionRequest, route: WebhookRoute) -> SessionRequest:
     """Return the request with the folder of a route, and with its tools: never more than the role has."""
     options = request.options
-    if route.cwd:
-        options = structs.replace(options, cwd=_expand_folder(route.cwd))
-    if route.toolsets is not None:
+    if route.folder:
+        options = structs.replace(options, cwd=route.folder)
+    if isinstance(route.toolsets, tuple):
         limit, enabled = options.toolset_limit, options.enabled_toolsets
         kept = tuple(
             one for one in route.toolsets if (limit is None or one in limit) and (enabled is None or one in enabled)
