@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import plistlib
+import re
 import signal
 import socket
 import subprocess
@@ -32,6 +33,7 @@ from hermes.gateway.run import MAX_FAILED_STARTS, FailedStarts
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import home_for
 from tests.gateway.gateway_rig import running as in_process
 from tests.gateway.served_gateway import hermes, served
@@ -51,6 +53,45 @@ def _wish(folder: str = "/tmp") -> ServiceSpec:
         name="org.hermes.gateway",
         log="/tmp/gateway.out",
     )
+
+
+@pytest.mark.needs("systemd")
+@pytest.mark.parametrize("user", ["", "nobody"])
+def test_the_units_are_hardened_and_leave_the_sandbox_its_namespaces(tmp_path: Path, user: str) -> None:
+    """M13: what systemd-analyze asks for, but what bubblewrap needs."""
+    text = build_systemd_unit(_wish(), user=user)
+    assert ("User=nobody" in text, "WantedBy=multi-user.target" in text) == (bool(user), bool(user))
+    for breaks_bubblewrap in (
+        "RestrictNamespaces",
+        "ProtectKernelTunables",
+        "ProtectProc",
+        "ProtectHostname",
+        "@mount",
+    ):
+        assert breaks_bubblewrap not in text
+    file = tmp_path / "hermes-gateway.service"
+    file.write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(file)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    found = re.search(r"Overall exposure level.*: ([0-9.]+)", done.stdout)
+    assert found is not None, done.stderr
+    assert float(found[1]) < (5.0 if user else 9.0), done.stdout
+
+
+async def test_units_are_shown_where_no_systemd_is_reached() -> None:
+    """M13: in a container, after `su`, over ssh: both units to copy, and a word on linger and XDG_RUNTIME_DIR."""
+    with TempHome({}) as home:
+        done = await run_hermes(home, "gateway", "install", "--dry-run")
+        assert done.code == 0, done.stderr
+        assert done.stdout.count("[Service]") == 2 and "/etc/systemd/system/" in done.stdout
+        assert "enable-linger" in done.stdout and "XDG_RUNTIME_DIR" in done.stdout
+        system = await run_hermes(home, "gateway", "install", "--dry-run", "--system")
+        assert system.code == 0 and system.stdout.count("[Service]") == 1 and "User=" in system.stdout
+        own = await run_hermes(home, "gateway", "install", "--dry-run", "--user")
+        assert own.code == 0 and own.stdout.count("[Service]") == 1 and "User=" not in own.stdout
+        assert "no systemd" in (await run_hermes(home, "gateway", "install", "--yes")).stderr.lower()
 
 
 @pytest.mark.needs("systemd")
