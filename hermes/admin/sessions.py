@@ -2,20 +2,21 @@
 
 import shutil
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
 
 from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
+from hermes.config.load import load_settings
 from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_
 from hermes.runtime.locks import session_lock
 from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.records import MessageState, StoredMessage
+from hermes.store.records import MessageState, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.util.text import strip_control_characters, to_one_line
 
@@ -61,9 +62,10 @@ class SessionAdmin:
         self._store = store
         self._home = home
 
-    async def list_newest(self, limit: int) -> list[Plain]:
-        """List the newest sessions, newest first."""
-        return [row_to_dict(row) | {"kind": row.kind} for row in await self._store.sessions.list_recent(limit)]
+    async def list_newest(self, limit: int, *, without: Sequence[str] = ()) -> list[Plain]:
+        """List the newest sessions, newest first; none of the sources `without`."""
+        rows = await self._store.sessions.list_recent(limit, without=without)
+        return [row_to_dict(row) | {"kind": row.kind} for row in rows]
 
     async def list_tree(self, limit: int) -> "list[SessionNode]":
         """List the newest sessions with their branches and with the sessions that they branched from."""
@@ -132,10 +134,15 @@ class SessionAdmin:
 
     async def delete_idle(self, seconds: float) -> tuple[list[Plain], list[Plain]]:
         """Delete idle sessions with all their data, except open ones; return the deleted and the open ones."""
-        gone: list[Plain] = []
-        open_ones: list[Plain] = []
-        for row in await self.list_idle(seconds):
-            session_id = str(row["id"])
+        gone, held = await self.delete_rows(await self._store.sessions.list_idle(time.time() - seconds))
+        return [row_to_dict(row) for row in gone], [row_to_dict(row) for row in held]
+
+    async def delete_rows(self, rows: Sequence[SessionRow]) -> tuple[list[SessionRow], list[SessionRow]]:
+        """Delete sessions with all their data, except open ones; return the deleted and the open ones."""
+        gone: list[SessionRow] = []
+        open_ones: list[SessionRow] = []
+        for row in rows:
+            session_id = row.id
             try:
                 async with session_lock(self._home.locks, session_id):
                     _delete_session_files(self._home, session_id)
@@ -148,6 +155,21 @@ class SessionAdmin:
         if gone:
             await self._store.erasure.purge_files()
         return gone, open_ones
+
+    async def list_by_policy(self) -> list[Plain]:
+        """List the sessions that the policy of the settings deletes."""
+        from hermes.admin.session_retention import SessionRetentionPolicy
+
+        policy = SessionRetentionPolicy(self._store, self._home, load_settings(self._home).settings)
+        return [row_to_dict(row) for row in await policy.list_expired(time.time())]
+
+    async def delete_by_policy(self) -> tuple[list[Plain], list[Plain]]:
+        """Delete what the policy of the settings deletes; return the deleted and the open ones."""
+        from hermes.admin.session_retention import SessionRetentionPolicy
+
+        policy = SessionRetentionPolicy(self._store, self._home, load_settings(self._home).settings)
+        gone, held = await self.delete_rows(await policy.list_expired(time.time()))
+        return [row_to_dict(row) for row in gone], [row_to_dict(row) for row in held]
 
     async def compute_statistics(self) -> Plain:
         """Count sessions, messages and tokens, in total and by model and front-end, and measure the files."""

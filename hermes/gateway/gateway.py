@@ -13,6 +13,7 @@ from pathlib import Path
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
+from hermes.admin.session_retention import SessionRetentionPolicy
 from hermes.config.settings import Settings
 from hermes.core.chats import Place, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
@@ -42,6 +43,7 @@ JOURNAL_SECONDS = 7 * 24 * 3600.0
 RUN_SECONDS = 30 * 24 * 3600.0
 """How long ended runs and API responses are found by their ids; their messages stay in sessions."""
 TIDY_SECONDS = 3600.0
+RETENTION_SECONDS = 24 * 3600.0
 MEASURE_SECONDS = 15.0
 SEND_WAIT_SECONDS = 20.0
 """How long `hermes send` waits for the platform's answer."""
@@ -110,6 +112,7 @@ class Gateway:
         await self.pool.recovery.recover()
         await self._start_accounts(list(self._accounts))
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
+        self._start_task("retention", _repeat(self._delete_expired_sessions, RETENTION_SECONDS))
         self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
         self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
         self._start_task("jobs", self._jobs.run())
@@ -120,6 +123,19 @@ class Gateway:
                 self.metrics_port = meters.port
         except HermesError as error:
             self.report(str(error))
+
+    async def _delete_expired_sessions(self) -> None:
+        """Delete sessions of jobs and programs that are kept no longer, and say so."""
+        services = self.app.services
+        policy = SessionRetentionPolicy(services.store, services.home, services.settings)
+        gone = await policy.delete_expired(services.clock.now())
+        if gone.total:
+            said = N_(
+                "Old sessions were deleted (session_retention): {jobs} of jobs, {api} of programs.",
+                jobs=gone.jobs,
+                api=gone.api,
+            )
+            self.report(said)
 
     def _start_task(self, name: str, work: Coroutine[object, object, None]) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))

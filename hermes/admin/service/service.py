@@ -274,8 +274,8 @@ _SYSTEM_LIMITS = (
 """What only the machine's systemd can take away.
 
 Bubblewrap makes namespaces and mounts a fresh /proc, which the kernel refuses where parts of /proc are covered. So
-there is no RestrictNamespaces, ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProtectProc or ProcSubset; and no
-MemoryDenyWriteExecute, since node and others compile while they run.
+there is no RestrictNamespaces, ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProtectProc or ProcSubset,
+and no MemoryDenyWriteExecute, since node and others compile while they run.
 """
 
 
