@@ -602,7 +602,7 @@ class Settings(Struct, frozen=True):
     web: WebSettings = WebSettings()
     mcp_servers: Mapping[str, McpServerSettings] = {}
     """MCP servers by name; see `mcp.md`. Only those of the home's own file: nothing from a project's folder is read."""
-    mcp_discovery_timeout: float = 1.5
+    mcp_discovery_timeout: float = 3.0
     """Seconds from their start for which a look for tools waits for MCP servers that are not ready yet."""
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}

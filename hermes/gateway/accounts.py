@@ -260,6 +260,19 @@ def plan_accounts(
     return plans, wrong
 
 
+def find_missing_secret(plan: AccountPlan) -> str:
+    """Return a line about the secret without which an account cannot be started; empty when it is there."""
+    named = plan.descriptor.needs_option
+    if not named or getattr(plan.options, named):
+        return ""
+    return N_(
+        "platforms.{name} has no {secret}: set it there, or {variable} in the home's .env.",
+        name=plan.name,
+        secret=named,
+        variable=plan.descriptor.variables[named],
+    )
+
+
 class AccountChanges(Struct, frozen=True):
     """The changes to the accounts. A changed account is both `gone` and `fresh`; `config_problems` has a line for
     each that cannot be used, which stays as it is.

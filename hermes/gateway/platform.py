@@ -218,6 +218,8 @@ class Descriptor(Struct, frozen=True, kw_only=True):
     """Options that may stand in the environment or `.env` instead: the variable of each."""
     secrets: tuple[str, ...] = ()
     """Options that are secrets."""
+    needs_option: str = ""
+    """The secret without which no account can be started."""
     identity: Callable[[PlatformOptions], str] | None = None
     """Return what two gateways must not use at once, made of the options: the token, or host and account."""
     hint: str = ""
