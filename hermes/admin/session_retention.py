@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from hermes.admin.sessions import SessionAdmin
 from hermes.config.home import HermesHome
+from hermes.config.load import load_settings
 from hermes.config.settings import RetentionSettings, Settings
 from hermes.store.records import SessionRow
 from hermes.store.store import Store
@@ -58,3 +59,8 @@ class SessionRetentionPolicy:
             return []
         before = now - kept.days * _DAY_SECONDS if kept.days else 0.0
         return await self._store.sessions.list_expired(sources, before=before, keep=kept.count or _MOST)
+
+
+def load_policy(admin: SessionAdmin) -> SessionRetentionPolicy:
+    """Return the policy of the settings as they are now."""
+    return SessionRetentionPolicy(admin.store, admin.home, load_settings(admin.home).settings)

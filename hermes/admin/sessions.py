@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
-from hermes.config.load import load_settings
 from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_
@@ -61,6 +60,16 @@ class SessionAdmin:
     def __init__(self, store: Store, home: HermesHome) -> None:
         self._store = store
         self._home = home
+
+    @property
+    def store(self) -> Store:
+        """The store of the sessions."""
+        return self._store
+
+    @property
+    def home(self) -> HermesHome:
+        """The home of the sessions."""
+        return self._home
 
     async def list_newest(self, limit: int, *, without: Sequence[str] = ()) -> list[Plain]:
         """List the newest sessions, newest first; none of the sources `without`."""
@@ -155,21 +164,6 @@ class SessionAdmin:
         if gone:
             await self._store.erasure.purge_files()
         return gone, open_ones
-
-    async def list_by_policy(self) -> list[Plain]:
-        """List the sessions that the policy of the settings deletes."""
-        from hermes.admin.session_retention import SessionRetentionPolicy
-
-        policy = SessionRetentionPolicy(self._store, self._home, load_settings(self._home).settings)
-        return [row_to_dict(row) for row in await policy.list_expired(time.time())]
-
-    async def delete_by_policy(self) -> tuple[list[Plain], list[Plain]]:
-        """Delete what the policy of the settings deletes; return the deleted and the open ones."""
-        from hermes.admin.session_retention import SessionRetentionPolicy
-
-        policy = SessionRetentionPolicy(self._store, self._home, load_settings(self._home).settings)
-        gone, held = await self.delete_rows(await policy.list_expired(time.time()))
-        return [row_to_dict(row) for row in gone], [row_to_dict(row) for row in held]
 
     async def compute_statistics(self) -> Plain:
         """Count sessions, messages and tokens, in total and by model and front-end, and measure the files."""

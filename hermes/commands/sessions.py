@@ -29,6 +29,7 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Role
 from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.sessions.session_lookup import row_to_dict
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 _MAX_LIMIT = 1_000_000
@@ -170,13 +171,17 @@ async def delete_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
 async def prune_sessions(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     """Show the sessions in which nothing was said for a time, and delete them after a yes."""
     if call.args.by_policy:
-        rows = await admin.list_by_policy()
+        from hermes.admin.session_retention import load_policy
+
+        expired = await load_policy(admin).list_expired(time.time())
+        rows = [row_to_dict(row) for row in expired]
         listed = rows_result(rows, _format_session, tr("There is no session that the policy deletes."))
         if call.args.dry_run or not rows:
             return listed
         call.show(listed.lines)
         await call.require_yes(_ask_to_delete(len(rows)), what=tr("Deleting"))
-        return _describe_pruning(call, *await admin.delete_by_policy())
+        gone, held = await admin.delete_rows(expired)
+        return _describe_pruning(call, [row_to_dict(row) for row in gone], [row_to_dict(row) for row in held])
     if not call.args.older_than:
         raise UsageError(N_("Say which: --older-than TIME, or --by-policy."), "hermes sessions prune --older-than 90d")
     seconds = time.time() - parse_since(call.args.older_than, time.time())

@@ -112,7 +112,7 @@ class Gateway:
         await self.pool.recovery.recover()
         await self._start_accounts(list(self._accounts))
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
-        self._start_task("retention", _repeat(self._delete_expired_sessions, RETENTION_SECONDS))
+        self._start_task("retention", _repeat(partial(_delete_expired_sessions, self), RETENTION_SECONDS))
         self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
         self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
         self._start_task("jobs", self._jobs.run())
@@ -123,19 +123,6 @@ class Gateway:
                 self.metrics_port = meters.port
         except HermesError as error:
             self.report(str(error))
-
-    async def _delete_expired_sessions(self) -> None:
-        """Delete sessions of jobs and programs that are kept no longer, and say so."""
-        services = self.app.services
-        policy = SessionRetentionPolicy(services.store, services.home, services.settings)
-        gone = await policy.delete_expired(services.clock.now())
-        if gone.total:
-            said = N_(
-                "Old sessions were deleted (session_retention): {jobs} of jobs, {api} of programs.",
-                jobs=gone.jobs,
-                api=gone.api,
-            )
-            self.report(said)
 
     def _start_task(self, name: str, work: Coroutine[object, object, None]) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
@@ -343,6 +330,20 @@ async def _repeat(work: Callable[[], Awaitable[None]], seconds: float) -> None:
         with contextlib.suppress(StoreError):
             await work()
         await asyncio.sleep(seconds)
+
+
+async def _delete_expired_sessions(gateway: Gateway) -> None:
+    """Delete sessions of jobs and programs that are kept no longer, and say so."""
+    services = gateway.app.services
+    policy = SessionRetentionPolicy(services.store, services.home, services.settings)
+    gone = await policy.delete_expired(services.clock.now())
+    if gone.total:
+        said = N_(
+            "Old sessions were deleted (session_retention): {jobs} of jobs, {api} of programs.",
+            jobs=gone.jobs,
+            api=gone.api,
+        )
+        gateway.report(said)
 
 
 async def _delete_old_rows(app: App) -> None:
