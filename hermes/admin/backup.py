@@ -15,7 +15,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
 
 import apsw
@@ -23,13 +23,21 @@ import msgspec
 from msgspec import Struct
 
 import hermes
+from hermes.admin.backup_files import (
+    MAX_BULK_FILES,
+    LeftOutFiles,
+    find_name_fault,
+    list_tree,
+    open_beneath,
+    select_files,
+)
 from hermes.admin.restore_effects import list_restore_effects
 from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.encoding import Plain, to_json
 from hermes.core.errors import HermesError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr
-from hermes.sessions.open_sessions import require_no_open_session
+from hermes.sessions.open_sessions import require_no_gateway, require_no_open_session
 from hermes.store.connection import explain_error
 from hermes.store.database import migrate_schema
 from hermes.store.database_copy import check_database, copy_database, list_programs, merge_log, require_usable_database
@@ -97,17 +105,21 @@ class BackupWriter:
     def add_file(self, name: str, source: Path) -> None:
         """Add a file to the archive. Raises OSError."""
         with open(source, "rb", opener=_open_no_follow) as opened:
-            status = os.fstat(opened.fileno())
-            mode = stat.S_IMODE(status.st_mode)
-            digest, size = hashlib.sha256(), 0
-            entry = zipfile.ZipInfo(name, time.localtime(max(status.st_mtime, 315_619_200))[:6])
-            entry.external_attr = (stat.S_IFREG | mode) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            with self._file.open(entry, "w", force_zip64=True) as written:
-                while chunk := opened.read(_CHUNK_BYTES):
-                    digest.update(chunk)
-                    size += len(chunk)
-                    written.write(chunk)
+            self.add_handle(name, opened.fileno())
+
+    def add_handle(self, name: str, handle: int) -> None:
+        """Add an open file, as long as it is now: one that grows meanwhile does not grow the backup. Raises OSError."""
+        status = os.fstat(handle)
+        mode = stat.S_IMODE(status.st_mode)
+        digest, size = hashlib.sha256(), 0
+        entry = zipfile.ZipInfo(name, time.localtime(max(status.st_mtime, 315_619_200))[:6])
+        entry.external_attr = (stat.S_IFREG | mode) << 16
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        with self._file.open(entry, "w", force_zip64=True) as written:
+            while chunk := os.read(handle, min(_CHUNK_BYTES, status.st_size - size)):
+                digest.update(chunk)
+                size += len(chunk)
+                written.write(chunk)
         self.files.append(BackupMember(name=name, size=size, sha256=digest.hexdigest(), mode=mode))
 
     def write_manifest(self, manifest: BackupManifest) -> None:
@@ -191,7 +203,7 @@ class BackupArchive:
 
     def extract_member(self, member: BackupMember, target: Path) -> None:
         """Write a member to a new file, creating its folders, when it matches the manifest."""
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private_folders(target.parent)
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as file:
             self._copy_member(member, file)
@@ -247,12 +259,17 @@ class _FormatNumber(Struct, frozen=True):
     format: int
 
 
+def _make_private_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the user alone."""
+    if not folder.is_dir():
+        _make_private_folders(folder.parent)
+        folder.mkdir(mode=0o700)
+
+
 def _find_member_fault(entry: zipfile.ZipInfo) -> str | None:
     """Return why a member is refused on its own, or None."""
     name, kind = entry.filename, stat.S_IFMT(entry.external_attr >> 16)
-    parts = PurePosixPath(name).parts
-    odd = not parts or name != "/".join(parts) or "\\" in name or "\0" in name or ":" in parts[0]
-    if odd or name.startswith("/") or ".." in parts:
+    if find_name_fault(name):
         return N_("the name {name!r} leads out of the home", name=name[:80])
     if kind not in (0, stat.S_IFREG):
         return N_("{name} is a link or no plain file", name=name)
@@ -273,13 +290,17 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 DATABASE = "hermes.db"
-KEY_FILES = (".env", "auth.json")
+KEY_FILES = (".env", "auth.json", "webhooks.json")
 _SMALL_ENTRIES = ("config.yaml", *KEY_FILES, "trust.json", "models.json", "SOUL.md", "memories", "memory")
 _LARGE_ENTRIES = ("skills", "spill", "trajectories")
-BACKED_UP = (DATABASE, *_SMALL_ENTRIES, *_LARGE_ENTRIES)
+_BULK_ENTRIES = ("cron", "people", "media", "workspace")
+"""Folders of people's own files: as much of them as the limit allows. What a restore replaces of them is kept."""
+BACKED_UP = (DATABASE, *_SMALL_ENTRIES, "scripts", "commands", *_LARGE_ENTRIES, *_BULK_ENTRIES)
 """The entries of a home that a backup holds. The search index is rebuilt from the database; all else is
 reported as left out.
 """
+USUAL_LIMIT = 1_000_000_000
+"""Bytes of people's own files that a backup holds, where nobody says otherwise."""
 _EXCLUDED = frozenset({"search.db", "cache", "logs", "run", "backups", "profiles", "active_profile"})
 """Entries that a backup excludes silently: rebuilt by themselves, or no part of this home."""
 _AUTOMATIC_PREFIX = "auto-"
@@ -295,11 +316,13 @@ def create_backup(
     *,
     quick: bool = False,
     keys: bool = True,
+    limit: int = USUAL_LIMIT,
     report: ProgressCallback = str,
 ) -> Plain:
     """Create a backup of the home, by default in its folder `backups`; report what it holds and leaves out.
 
-    `quick` leaves out skills, large results and trajectories; `keys` off leaves out the files with keys.
+    `quick` leaves out skills, large results, trajectories and people's own files; `keys` off leaves out the files with
+    keys. Of people's own files it holds `limit` bytes at most, the smallest first.
     `report` is called with the progress. Raises HermesError; then there is no new file.
     """
     home = locate_home(environ)
@@ -309,20 +332,21 @@ def create_backup(
     if target is None:
         home.backups.mkdir(mode=0o700, exist_ok=True)
         target = _choose_file_name(home.backups, "hermes")
-    left_out = (*(() if keys else KEY_FILES), *(_LARGE_ENTRIES if quick else ()))
-    return _write_backup(home, target.absolute(), left_out=left_out, report=report)
+    left_out = (*(() if keys else KEY_FILES), *((*_LARGE_ENTRIES, *_BULK_ENTRIES) if quick else ()))
+    return _write_backup(home, target.absolute(), left_out=left_out, limit=limit, report=report)
 
 
 def create_automatic_backup(home: HermesHome, *, report: ProgressCallback = str, database: bool = True) -> Plain | None:
     """Create a backup before something is changed and delete the oldest automatic ones; None for an empty home.
 
-    Without `database` everything but the database is in it.
+    Without `database` everything but the database is in it. People's own files are not: nothing changes them.
     """
     if not any((home.root / name).exists() for name in BACKED_UP):
         return None
     home.backups.mkdir(mode=0o700, exist_ok=True)
     target = _choose_file_name(home.backups, f"{_AUTOMATIC_PREFIX}hermes")
-    made = _write_backup(home, target, left_out=() if database else (DATABASE,), report=report)
+    left_out = (*_BULK_ENTRIES, *(() if database else (DATABASE,)))
+    made = _write_backup(home, target, left_out=left_out, limit=0, report=report)
     for old in sorted(home.backups.glob(f"{_AUTOMATIC_PREFIX}*.zip"), key=_modification_key)[:-_MAX_AUTOMATIC]:
         old.unlink(missing_ok=True)
     return made
@@ -375,6 +399,7 @@ def restore_backup(
     home.ensure_exists()
     with BackupArchive(file) as archive, restore_journal.hold_restore_lock(home.root):
         what = tr("Nothing can be restored")
+        require_no_gateway(home, what)
         require_no_open_session(home, what)
         plan = _build_plan(home, file, archive.manifest)
         if planned is not None and planned["digest"] != plan["digest"]:
@@ -382,10 +407,10 @@ def restore_backup(
         with _stage_files(home, archive, report) as stage:
             report(tr("backing up what is there now"))
             before = _back_up_current(home)
-            _commit_restore(home, stage, list(archive.manifest.group_by_top()), what)
+            kept = _commit_restore(home, stage, list(archive.manifest.group_by_top()), what)
         for _ in restore_journal.iter_restore_steps(home.root):
             pass
-    return plan | {"before": None if before is None else before["file"]}
+    return plan | {"before": None if before is None else before["file"], "kept_in": kept}
 
 
 def _back_up_current(home: HermesHome) -> Plain | None:
@@ -407,18 +432,23 @@ def _is_damaged(database: Path) -> bool:
         return True
 
 
-def _commit_restore(home: HermesHome, stage: Path, names: list[str], what: str) -> None:
-    """Make the restored files current, unless somebody uses the home by now."""
+def _commit_restore(home: HermesHome, stage: Path, names: list[str], what: str) -> str:
+    """Make the restored files current, unless somebody uses the home by now. Return the folder in which people's own
+    files are kept that were replaced; empty where there were none.
+    """
     gone = list(_INDEX_FILES) if DATABASE in names else []
     if DATABASE in names and home.database.exists():
         with contextlib.suppress(StoreError):  # what is damaged is what a restore is for
             merge_log(home.database)
-    restore_journal.commit_restore(home.root, stage, names, gone)
+    kept = [name for name in _BULK_ENTRIES if name in names and os.path.lexists(home.root / name)]
+    folder = f"replaced-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}" if kept else ""
+    restore_journal.commit_restore(home.root, stage, names, gone, kept=kept, kept_in=folder)
     try:
         require_no_open_session(home, what)
     except HermesError:
         restore_journal.withdraw_restore(home.root)
         raise
+    return str(home.root / folder) if folder else ""
 
 
 @contextlib.contextmanager
@@ -548,18 +578,16 @@ def _summarize_entry(name: str, members: list[BackupMember]) -> Plain:
     return {"name": name, "files": len(members), "bytes": sum(one.size for one in members)}
 
 
-def _write_backup(home: HermesHome, target: Path, *, left_out: Sequence[str], report: ProgressCallback) -> Plain:
+def _write_backup(
+    home: HermesHome, target: Path, *, left_out: Sequence[str], limit: int, report: ProgressCallback
+) -> Plain:
     quick = "skills" in left_out
     wanted = [name for name in BACKED_UP if name not in left_out]
-    links: list[str] = []
     schema = 0
-    with create_archive(target) as packer:
-        for name in wanted:
-            source = home.root / name
-            if name == DATABASE and source.exists():
-                schema = _add_database(packer, home, target.parent, report)
-                continue
-            _add_files(packer, home, source, links)
+    with create_archive(target) as packer, _open_folder(home.root) as root:
+        if DATABASE in wanted and home.database.exists():
+            schema = _add_database(packer, home, target.parent, report)
+        notes = _add_entries(packer, root, [name for name in wanted if name != DATABASE], limit)
         report(tr("checking what was written"))
         manifest = BackupManifest(
             format=FORMAT,
@@ -577,17 +605,51 @@ def _write_backup(home: HermesHome, target: Path, *, left_out: Sequence[str], re
         "files": len(manifest.files),
         "quick": quick,
         "keys": _list_key_files(manifest.files),
-        "left_out": [*_list_left_out(home, wanted), *links],
+        "left_out": [*_list_left_out(home, wanted), *(str(home.root / one) for note in notes for one in note.odd)],
+        "skipped": [line for note in notes for line in note.describe(limit)],
     }
+
+
+def _add_entries(packer: BackupWriter, root: int, names: Sequence[str], limit: int) -> list[LeftOutFiles]:
+    """Add the files of entries of the home, of people's own `limit` bytes at most; return what is left out."""
+    notes = [LeftOutFiles(name) for name in names]
+    bulk = 0
+    for note in notes:
+        before, is_bulk = len(packer.files), note.entry in _BULK_ENTRIES
+        _add_entry(packer, root, note, limit=limit - bulk if is_bulk else None, room=MAX_BULK_FILES - before)
+        bulk += sum(one.size for one in packer.files[before:]) if is_bulk else 0
+    return notes
 
 
 def _list_key_files(files: Sequence[BackupMember]) -> list[str]:
     return [one.name for one in files if one.name in KEY_FILES]
 
 
-def _add_files(packer: BackupWriter, home: HermesHome, source: Path, links: list[str]) -> None:
-    for path in _walk_files(source, links):
-        packer.add_file(path.relative_to(home.root).as_posix(), path)
+@contextlib.contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _add_entry(packer: BackupWriter, root: int, note: LeftOutFiles, *, limit: int | None, room: int) -> None:
+    """Add the files of one entry of the home, with a `limit` as many as it allows. Left out is what is gone meanwhile,
+    and what cannot be read of people's own files.
+    """
+    files = list_tree(root, note.entry, note, bulk=limit is not None)
+    names = [name for name, _ in files] if limit is None else select_files(files, limit, max(room, 0), note)
+    for name in names:
+        try:
+            with open_beneath(root, name) as handle:
+                packer.add_handle(name, handle)
+        except FileNotFoundError:
+            note.unreadable.append(name)
+        except OSError:
+            if limit is None:
+                raise
+            note.unreadable.append(name)
 
 
 def _add_database(packer: BackupWriter, home: HermesHome, folder: Path, report: ProgressCallback) -> int:
@@ -605,19 +667,6 @@ def _add_database(packer: BackupWriter, home: HermesHome, folder: Path, report: 
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
-
-
-def _walk_files(path: Path, links: list[str]) -> Iterator[Path]:
-    """Yield the regular files at or below a path, sorted; links and special files are added to `links`."""
-    if path.is_symlink():
-        links.append(str(path))
-    elif path.is_file():
-        yield path
-    elif path.is_dir():
-        for one in sorted(path.iterdir()):
-            yield from _walk_files(one, links)
-    elif path.exists():
-        links.append(str(path))
 
 
 def _list_left_out(home: HermesHome, wanted: list[str]) -> list[str]:

@@ -156,11 +156,21 @@ def _open_read_only(database: Path) -> apsw.Connection:
     return apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
 
 
+def _list_routes(home: HermesHome) -> _Listing:
+    from hermes.admin.webhooks import WebhookRouteFile
+
+    return {
+        N_("webhook {name}, with the rights of {role}", name=name, role=route.role): to_json(route)
+        for name, route in WebhookRouteFile(home).read_routes().items()
+    }
+
+
 _LISTINGS: dict[str, Callable[[HermesHome], _Listing]] = {
     "config.yaml": _list_settings,
     ".env": _list_variables,
     "auth.json": _list_keys,
     "trust.json": _list_trust,
+    "webhooks.json": _list_routes,
     "hermes.db": _list_rows,
 }
 
@@ -170,14 +180,15 @@ def _list_instructions(home: HermesHome, hashes: Mapping[str, str]) -> list[str]
     changed = sorted(
         name
         for name, digest in hashes.items()
-        if name.startswith(("skills/", *_INSTRUCTIONS))
+        if name.startswith(("skills/", "scripts/", "commands/", *_INSTRUCTIONS))
         and hashlib.sha256(_read(home.root / name)).hexdigest() != digest
     )
     skills = dict.fromkeys(
         one.split("/")[1] if one.count("/") > 1 else one for one in changed if one.startswith("skills/")
     )
     told = [N_("instructions in {name}", name=one) for one in changed if one.startswith(_INSTRUCTIONS)]
-    return [*told, *(N_("skill {name}", name=one) for one in skills)]
+    programs = [N_("script {name}", name=one) for one in changed if one.startswith(("scripts/", "commands/"))]
+    return [*told, *programs, *(N_("skill {name}", name=one) for one in skills)]
 
 
 def _read(file: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
@@ -15,7 +15,7 @@ from hermes.i18n.messages import N_
 from hermes.runtime.locks import find_lock_owner, session_lock
 from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.records import MessageState, StoredMessage
+from hermes.store.records import MessageState, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.util.text import strip_control_characters, to_one_line
 
@@ -63,9 +63,20 @@ class SessionAdmin:
         self._store = store
         self._home = home
 
-    async def list_newest(self, limit: int) -> list[Plain]:
-        """List the newest sessions, newest first."""
-        return [row_to_dict(row) | {"kind": row.kind} for row in await self._store.sessions.list_recent(limit)]
+    @property
+    def store(self) -> Store:
+        """The store of the sessions."""
+        return self._store
+
+    @property
+    def home(self) -> HermesHome:
+        """The home of the sessions."""
+        return self._home
+
+    async def list_newest(self, limit: int, *, without: Sequence[str] = ()) -> list[Plain]:
+        """List the newest sessions, newest first; none of the sources `without`."""
+        rows = await self._store.sessions.list_recent(limit, without=without)
+        return [row_to_dict(row) | {"kind": row.kind} for row in rows]
 
     async def list_tree(self, limit: int) -> "list[SessionNode]":
         """List the newest sessions with their branches and with the sessions that they branched from."""
@@ -144,10 +155,15 @@ class SessionAdmin:
 
     async def delete_idle(self, seconds: float) -> tuple[list[Plain], list[Plain]]:
         """Delete idle sessions with all their data, except open ones; return the deleted and the open ones."""
-        gone: list[Plain] = []
-        open_ones: list[Plain] = []
-        for row in await self.list_idle(seconds):
-            session_id = str(row["id"])
+        gone, held = await self.delete_rows(await self._store.sessions.list_idle(time.time() - seconds))
+        return [row_to_dict(row) for row in gone], [row_to_dict(row) for row in held]
+
+    async def delete_rows(self, rows: Sequence[SessionRow]) -> tuple[list[SessionRow], list[SessionRow]]:
+        """Delete sessions with all their data, except open ones; return the deleted and the open ones."""
+        gone: list[SessionRow] = []
+        open_ones: list[SessionRow] = []
+        for row in rows:
+            session_id = row.id
             try:
                 async with session_lock(self._home.locks, session_id):
                     _delete_session_files(self._home, session_id)

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, structs
+from msgspec import UNSET, Meta, UnsetType, structs
 
-from hermes.config.environment import merge_dotenv
+from hermes.config.environment import fill_variables, merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.core.encoding import to_json, to_plain
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
+from hermes.plugins import suggest_name
 from hermes.util.atomic_write import write_atomic
 
 MIN_SECRET_LENGTH = 16
@@ -28,6 +29,8 @@ MAX_ROUTES = 500
 _ROUTE_NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
 _ROUTES_FILE = "webhooks.json"
 _DEFAULT_HOST, _DEFAULT_PORT = "127.0.0.1", 8644
+LOG, GITHUB_COMMENT = "log", "github_comment"
+"""What an answer can be delivered to beside targets."""
 SIGNATURE_HEADER = "X-Webhook-Signature-V2"
 
 
@@ -62,11 +65,16 @@ class WebhookRoute(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=T
     skills: tuple[str, ...] = ()
     """Skills that the agent is told first."""
     deliver: str = "log"
-    """Where the answer goes: `log`, or `PLATFORM:CHAT[:THREAD]`."""
+    """Where the answer goes: `log`, `github_comment` (on the issue or pull request that was reported), or a target as
+    of `hermes send`: `PLATFORM:CHAT[:THREAD]`, `PLATFORM`, `home`, `all`, or a person."""
     deliver_only: bool = False
     """Whether the prompt itself is delivered, filled in, without a model."""
     role: str = "user"
     """What the agent may do in its work on it: `owner`, `admin`, `user`, `guest`."""
+    toolsets: tuple[str, ...] | UnsetType = UNSET
+    """The tool sets that the agent has in its work on it, of those that its role may use; empty: all of these."""
+    cwd: str | UnsetType = UNSET
+    """The folder in which it works; empty: that of the role."""
     model: str = ""
     """The model that works on it; empty: the usual one."""
     per_minute: Annotated[int, Meta(ge=1, le=10_000)] = 30
@@ -83,11 +91,25 @@ class WebhookRoute(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
         if self.role not in ("owner", "admin", "user", "guest"):
             raise ConfigError(N_("The webhook {name!r} has an unknown role.", name=name))
-        if self.deliver != "log" and ":" not in self.deliver:
+        if not self.deliver:
             raise ConfigError(
                 N_("The webhook {name!r} delivers to nowhere.", name=name),
-                N_("`deliver` is `log`, or PLATFORM:CHAT."),
+                N_("`deliver` is `log`, `github_comment`, or a target such as PLATFORM:CHAT."),
             )
+        if self.deliver == GITHUB_COMMENT and self.scheme is not SignatureScheme.GITHUB:
+            raise ConfigError(
+                N_("The webhook {name!r} comments on GitHub, so its reports must be signed by GitHub.", name=name),
+                N_("Set its scheme to `github`."),
+            )
+        if self.folder and not os.path.isdir(self.folder):
+            raise ConfigError(
+                N_("The folder {folder} of the webhook {name!r} does not exist.", folder=self.folder, name=name)
+            )
+
+    @property
+    def folder(self) -> str:
+        """The absolute path of the folder in which the agent works on a report; empty for that of its role."""
+        return os.path.abspath(os.path.expanduser(self.cwd)) if isinstance(self.cwd, str) and self.cwd else ""
 
 
 WebhookRoutes = dict[str, WebhookRoute]
@@ -136,18 +158,44 @@ class WebhookAdmin:
         """Return the added routes."""
         return dict(self._route_file.read_routes())
 
-    def find_route(self, name: str) -> WebhookRoute:
-        """Return a route by its name. Raises NotFoundError."""
-        found = self._route_file.read_routes().get(name)
+    def list_configured_routes(self, environ: Mapping[str, str]) -> tuple[WebhookRoutes, list[str]]:
+        """Return the routes of config.yaml, and a line for each that cannot be used."""
+        filled = merge_dotenv(environ, self._home.env_file)
+        routes: WebhookRoutes = {}
+        wrong: list[str] = []
+        for account, given in load_settings(self._home).settings.platforms.items():
+            named = given.get("routes")
+            if str(given.get("platform") or account) != "webhook" or not isinstance(named, Mapping):
+                continue
+            for name, fields in named.items():
+                where = f"platforms.{account}.routes.{name}"
+                try:
+                    route = msgspec.convert(fill_variables(fields, filled, where), WebhookRoute, strict=False)
+                    route.check_route(str(name))
+                    routes[str(name)] = route
+                except msgspec.ValidationError as error:
+                    wrong.append(f"{where}: {error}")
+                except ConfigError as error:
+                    wrong.append(str(error))
+        return routes, wrong
+
+    def find_route(self, name: str, environ: Mapping[str, str]) -> WebhookRoute:
+        """Return a route by its name, one of config.yaml before one that was added. Raises NotFoundError."""
+        configured, wrong = self.list_configured_routes(environ)
+        found = configured.get(name) or self._route_file.read_routes().get(name)
         if found is None:
+            known = [*configured, *self._route_file.read_routes()]
+            hint = suggest_name(name, known) or next((line for line in wrong if name in line), "")
             raise NotFoundError(
-                N_("There is no webhook {name!r}.", name=name[:80]), N_("`hermes webhook list` shows them.")
+                N_("There is no webhook {name!r}.", name=name[:80]), hint or N_("`hermes webhook list` shows them.")
             )
         return found
 
-    def add_route(self, name: str, given: Mapping[str, object]) -> WebhookRoute:
+    def add_route(self, name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> WebhookRoute:
         """Add a route, with a fresh secret where none is given. Raises UsageError and ConfigError."""
         routes = self.list_routes()
+        if name in self.list_configured_routes(environ)[0]:
+            raise UsageError(N_("The webhook {name!r} stands in config.yaml.", name=name[:80]))
         if name in routes:
             raise UsageError(N_("There is a webhook {name!r} already.", name=name[:80]))
         if len(routes) >= MAX_ROUTES:
@@ -171,9 +219,13 @@ class WebhookAdmin:
         return (_DEFAULT_HOST if host == "0.0.0.0" else host), int(port) if port.isdigit() else _DEFAULT_PORT  # noqa: S104 - compared
 
     def remove_route(self, name: str) -> None:
-        """Remove a route. Raises NotFoundError."""
-        self.find_route(name)
+        """Remove an added route. Raises NotFoundError."""
         routes = self.list_routes()
+        if name not in routes:
+            raise NotFoundError(
+                N_("There is no webhook {name!r} that was added.", name=name[:80]),
+                suggest_name(name, routes) or N_("Routes of config.yaml are removed there."),
+            )
         del routes[name]
         self._route_file.write_routes(routes)
 

@@ -21,7 +21,8 @@ from hermes.util.text import escape_unseen_characters, shorten_command
 
 BACKUP = Verb(
     "backup",
-    description="Put the home into one file: the database, settings, keys, skills and memories; not caches and logs. "
+    description="Put the home into one file: the database, settings, keys, webhooks, scripts, skills, memories and "
+    "people's own files up to a limit; not caches and logs. "
     "Sessions may be open meanwhile. `hermes backup list` shows those in the folder `backups`.",
     example="hermes backup --quick",
 )
@@ -37,8 +38,15 @@ RESTORE = Verb(
     "",
     "",
     argument("file", nargs="?", default="", help="a new file (default: one in the folder `backups`)"),
-    argument("--quick", action="store_true", help="without skills, large results and trajectories"),
-    argument("--no-keys", action="store_true", help="without .env and auth.json"),
+    argument("--quick", action="store_true", help="without skills, large results, trajectories and people's own files"),
+    argument("--no-keys", action="store_true", help="without .env, auth.json and webhooks.json"),
+    argument(
+        "--limit",
+        type=int,
+        default=1000,
+        metavar="MB",
+        help="how much of people's own files (workspace, people, media, cron), 1000 by default",
+    ),
     argument(
         "--commands-may-read", action="store_true", help="also with keys where the agent's commands can read the file"
     ),
@@ -55,17 +63,34 @@ async def make_backup(call: VerbCall) -> VerbResult:
     target = Path(os.path.expanduser(args.file)) if args.file else None  # noqa: ASYNC240 - it reads one variable
     if not (args.no_keys or args.commands_may_read):
         await _require_closed_place(call.environ, target)
-    made = create_backup(call.environ, target, quick=args.quick, keys=not args.no_keys, report=call.report_progress)
+    if args.limit < 0:
+        raise UsageError(N_("--limit is a number of megabytes, from 0 on."))
+    made = create_backup(
+        call.environ,
+        target,
+        quick=args.quick,
+        keys=not args.no_keys,
+        limit=args.limit * 1_000_000,
+        report=call.report_progress,
+    )
+    return VerbResult(made, [_format_made(made)], () if call.as_json else _backup_notices(made))
+
+
+def _format_made(made: Plain) -> str:
     files = tr_plural("{n} file", "{n} files", int(str(made["files"])))
-    line = escape_unseen_characters(f"{made['file']}  {format_bytes(_size_bytes(made))}, {files}")
-    keys, left_out = made["keys"], made["left_out"]
-    assert isinstance(keys, list) and isinstance(left_out, list)
+    return escape_unseen_characters(f"{made['file']}  {format_bytes(_size_bytes(made))}, {files}")
+
+
+def _backup_notices(made: Plain) -> list[str]:
+    """Return lines about the keys in a backup, and about what is not in it."""
+    keys, left_out, skipped = made["keys"], made["left_out"], made["skipped"]
+    assert isinstance(keys, list) and isinstance(left_out, list) and isinstance(skipped, list)
     notices = []
     if keys:
         notices.append(tr("Keys are in it ({files}): keep it as you keep them.", files=", ".join(keys)))
     if left_out:
         notices.append(tr("Not in it: {names}.", names=", ".join(left_out[:20])))
-    return VerbResult(made, [line], () if call.as_json else notices)
+    return notices + [escape_unseen_characters(tr("Left out: {what}", what=line)) for line in skipped]
 
 
 async def _require_closed_place(environ: Mapping[str, str], file: Path | None) -> None:
@@ -116,6 +141,9 @@ def restore_home(call: VerbCall) -> VerbResult:
     lines = [tr("Restored.")]
     if done["before"]:
         lines.append(escape_unseen_characters(tr("What was there before is in {file}.", file=done["before"])))
+    if done["kept_in"]:
+        said = tr("People's own files from before are in {folder}.", folder=done["kept_in"])
+        lines.append(escape_unseen_characters(said))
     notices = [tr("Keys were restored, too.")] if plan["keys"] and not call.as_json else []
     return VerbResult(done, lines, notices)
 

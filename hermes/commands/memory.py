@@ -106,6 +106,11 @@ async def open_memory_admin(environ: Mapping[str, str], *, person: str = "") -> 
     Creates the home when there is none.
     """
     async with open_home_services(environ) as on:
+        if person:
+            from hermes.admin.people.admin import PeopleAdmin
+
+            found = await PeopleAdmin(on.store, on.settings).find_person(person)
+            person = "" if found["role"] == "owner" else str(found["id"])
         whole = merge_dotenv(environ, on.home.env_file)
         redactor = await asyncio.to_thread(build_redactor, whole, on.home, on.settings)
         journal = memory_journal(on.home, on.settings, on.store, redactor, person=person)
@@ -130,7 +135,7 @@ async def _open_memory(call: VerbCall) -> AsyncIterator[MemoryAdmin]:
         yield admin
 
 
-_PERSON = argument("--person", default="", metavar="ID", help="somebody's who talks from a chat")
+_PERSON = argument("--person", default="", metavar="ID", help="somebody's who talks from a chat: their id or name")
 _ENTRY_WORDS = (
     _PERSON,
     argument("--user", action="store_true", help="in USER.md, about you; else in MEMORY.md"),

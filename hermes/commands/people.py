@@ -176,7 +176,12 @@ async def create_code(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Create a pairing code."""
     args = call.args
     code = await admin.create_code(args.role, platform=args.platform, name=args.name, person_id=args.person)
-    note = tr("They send it to the bot in a direct chat, within an hour. It is not shown again.")
+    note = tr(
+        "It makes {who} of whoever sends it to the bot in a direct chat ({where}), once and within an hour. It is not "
+        "shown again.",
+        who=escape_unseen_characters(args.person or format_role(args.role)),
+        where=escape_unseen_characters(args.platform or tr("any platform")),
+    )
     return VerbResult({"code": code}, [code, note])
 
 

@@ -29,6 +29,7 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Role
 from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.sessions.session_lookup import row_to_dict
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 _MAX_LIMIT = 1_000_000
@@ -57,10 +58,20 @@ SESSIONS = AdminVerb(
 )
 
 
-@SESSIONS.admin_action("list", "the newest sessions (also without a verb)", JSON_OPTION, _LIMIT)
+@SESSIONS.admin_action(
+    "list",
+    "the newest sessions of people (also without a verb)",
+    JSON_OPTION,
+    _LIMIT,
+    argument("--all", action="store_true", dest="every", help="those of jobs and of programs, too"),
+)
 async def list_sessions(admin: SessionAdmin, call: VerbCall) -> VerbResult:
-    """List the newest sessions."""
-    return rows_result(await admin.list_newest(call.args.limit), _format_session, tr("There is no session yet."))
+    """List the newest sessions, without those that no person began."""
+    from hermes.admin.session_retention import PROGRAM_SOURCES
+
+    every = getattr(call.args, "every", False)
+    rows = await admin.list_newest(call.args.limit, without=() if every else PROGRAM_SOURCES)
+    return rows_result(rows, _format_session, tr("There is no session yet."))
 
 
 @SESSIONS.admin_action("tree", "the newest sessions with their branches", JSON_OPTION, _LIMIT)
@@ -147,12 +158,32 @@ async def delete_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     "prune",
     "delete sessions that were not used for a time",
     JSON_OPTION,
-    argument("--older-than", required=True, metavar="TIME", help="how long it was unused: 90d, 12w"),
+    argument("--older-than", metavar="TIME", exclusive="which", help="how long it was unused: 90d, 12w"),
+    argument(
+        "--by-policy",
+        action="store_true",
+        exclusive="which",
+        help="what the gateway deletes by itself once a day (session_retention): sessions of jobs and programs",
+    ),
     argument("--dry-run", action="store_true", help="only say which they are"),
     SHORT_YES_OPTION,
 )
 async def prune_sessions(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     """Show the sessions in which nothing was said for a time, and delete them after a yes."""
+    if call.args.by_policy:
+        from hermes.admin.session_retention import load_policy
+
+        expired = await load_policy(admin).list_expired(time.time())
+        rows = [row_to_dict(row) for row in expired]
+        listed = rows_result(rows, _format_session, tr("There is no session that the policy deletes."))
+        if call.args.dry_run or not rows:
+            return listed
+        call.show(listed.lines)
+        await call.require_yes(_ask_to_delete(len(rows)), what=tr("Deleting"))
+        gone, held = await admin.delete_rows(expired)
+        return _describe_pruning(call, [row_to_dict(row) for row in gone], [row_to_dict(row) for row in held])
+    if not call.args.older_than:
+        raise UsageError(N_("Say which: --older-than TIME, or --by-policy."), "hermes sessions prune --older-than 90d")
     seconds = time.time() - parse_since(call.args.older_than, time.time())
     if seconds <= 0:
         raise UsageError(N_("--older-than must lie in the past."), "hermes sessions prune --older-than 90d")
@@ -161,11 +192,17 @@ async def prune_sessions(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     if call.args.dry_run or not rows:
         return listed
     call.show(listed.lines)
-    question = tr_plural(
-        "Delete this {n} session and every word of it?", "Delete these {n} sessions and every word?", len(rows)
+    await call.require_yes(_ask_to_delete(len(rows)), what=tr("Deleting"))
+    return _describe_pruning(call, *await admin.delete_idle(seconds))
+
+
+def _ask_to_delete(count: int) -> str:
+    return tr_plural(
+        "Delete this {n} session and every word of it?", "Delete these {n} sessions and every word?", count
     )
-    await call.require_yes(question, what=tr("Deleting"))
-    gone, held = await admin.delete_idle(seconds)
+
+
+def _describe_pruning(call: VerbCall, gone: Sequence[Plain], held: Sequence[Plain]) -> VerbResult:
     notices = [tr_plural("{n} is open and stays.", "{n} are open and stay.", len(held))]
     return VerbResult(
         {"deleted": gone, "open": held},

@@ -5,12 +5,21 @@ import sys
 import time
 from pathlib import Path
 
-from hermes.admin.webhooks import WebhookAdmin, parse_filters, route_without_secret, sign_report
+from hermes.admin.home_services import open_home_services
+from hermes.admin.webhooks import (
+    GITHUB_COMMENT,
+    LOG,
+    WebhookAdmin,
+    parse_filters,
+    route_without_secret,
+    sign_report,
+)
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.config.home import locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, localize, tr
+from hermes.sessions.target_book import load_target_book
 from hermes.util.text import escape_unseen_characters, strip_control_characters
 
 _REQUEST_SECONDS = 30.0
@@ -25,18 +34,30 @@ _ROUTE_OPTIONS = (
         "--filter", action="append", dest="filters", metavar="PATH=VALUE", help="only with this value (repeatable)"
     ),
     argument("--skill", action="append", dest="skills", metavar="NAME", help="a skill to tell it first (repeatable)"),
-    argument("--deliver", metavar="TARGET", help="log, or PLATFORM:CHAT[:THREAD]"),
+    argument(
+        "--deliver",
+        metavar="TARGET",
+        help="log, github_comment, home, all, PLATFORM[:CHAT[:THREAD]], or a person's name",
+    ),
     argument(
         "--deliver-only", action="store_true", default=None, help="pass the prompt on, filled in, without a model"
     ),
     argument("--role", choices=("owner", "admin", "user", "guest"), help="what the agent may do with it"),
+    argument(
+        "--toolset",
+        action="append",
+        dest="toolsets",
+        metavar="NAME",
+        help="only this set of its role's tools (repeatable)",
+    ),
+    argument("--cwd", metavar="FOLDER", help="the folder that it works in"),
     argument("--model", help="the model that works on it"),
     argument("--per-minute", type=int, metavar="N", help="how many reports are taken in a minute"),
 )
 WEBHOOK = Verb(
     "webhook",
-    description="What other programs may report to the gateway's webhooks, beside the routes in config.yaml. The "
-    "gateway sees a change at once.",
+    description="What other programs may report to the gateway's webhooks. Routes stand in config.yaml, or are "
+    "added here; the gateway sees a change at once.",
     example='hermes webhook add ci --prompt "The build {build.id} failed." --deliver telegram:42',
 )
 
@@ -47,20 +68,33 @@ def _open_webhooks(call: VerbCall) -> WebhookAdmin:
     return WebhookAdmin(home)
 
 
-@WEBHOOK.action("list", "all that were added (also without a verb)", JSON_OPTION)
+@WEBHOOK.action("list", "all of them (also without a verb)", JSON_OPTION)
 def list_webhooks(call: VerbCall) -> VerbResult:
     """List the webhooks that were added, without their secrets."""
-    rows = [route_without_secret(name, route) for name, route in _open_webhooks(call).list_routes().items()]
-    return rows_result(rows, _format_webhook, tr("No webhooks were added."))
+    admin = _open_webhooks(call)
+    configured, wrong = admin.list_configured_routes(call.environ)
+    routes = admin.list_routes() | configured
+    rows = [
+        route_without_secret(name, route) | {"source": "config.yaml" if name in configured else "added"}
+        for name, route in routes.items()
+    ]
+    listed = rows_result(rows, _format_webhook, tr("There are no webhooks."))
+    return VerbResult(rows, listed.lines, [escape_unseen_characters(localize(line)) for line in wrong])
 
 
 @WEBHOOK.action("add", "add one; its secret is shown once", _NAME, JSON_OPTION, *_ROUTE_OPTIONS)
-def add_webhook(call: VerbCall) -> VerbResult:
+async def add_webhook(call: VerbCall) -> VerbResult:
     """Add a webhook, and show its address and its secret."""
     admin, args = _open_webhooks(call), call.args
     wishes = {one.dest: getattr(args, one.dest) for one in _ROUTE_OPTIONS if one.dest != "filters"}
     filters = parse_filters(args.filters or ())
-    route = admin.add_route(args.name, wishes | ({"filters": filters} if filters else {}))
+    if args.cwd:
+        wishes["cwd"] = os.path.abspath(os.path.expanduser(args.cwd))  # noqa: ASYNC240 - it reads one variable
+    if args.deliver:
+        async with open_home_services(call.environ) as services:
+            book = await load_target_book(services.store, services.settings.platforms)
+        wishes["deliver"] = book.check_target(args.deliver, words=(LOG, GITHUB_COMMENT))
+    route = admin.add_route(args.name, wishes | ({"filters": filters} if filters else {}), call.environ)
     host, port = admin.listen_address(call.environ)
     address = f"http://{host}:{port}/webhooks/{args.name}"
     row = route_without_secret(args.name, route) | {"address": address, "secret": route.secret}
@@ -87,7 +121,7 @@ def send_report(call: VerbCall) -> VerbResult:
     import http.client
 
     admin, args = _open_webhooks(call), call.args
-    body, route = _read_payload(args.payload), admin.find_route(args.name)
+    body, route = _read_payload(args.payload), admin.find_route(args.name, call.environ)
     host, port = admin.listen_address(call.environ)
     path, headers = sign_report(args.name, route, body, time.time())
     connection = http.client.HTTPConnection(host, port, timeout=_REQUEST_SECONDS)
@@ -111,7 +145,8 @@ def send_report(call: VerbCall) -> VerbResult:
 
 
 def _format_webhook(row: Plain) -> str:
-    return escape_unseen_characters(f"{row['name']}  {row['role']}  -> {row['deliver']}")
+    where = f"  {row['cwd']}" if row.get("cwd") else ""
+    return escape_unseen_characters(f"{row['name']}  {row['role']}  -> {row['deliver']}  ({row['source']}){where}")
 
 
 def _read_payload(name: str | None) -> bytes:

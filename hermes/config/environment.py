@@ -132,3 +132,26 @@ def _set_line(text: str, name: str, value: str) -> str:
 def _format_line(name: str, value: str) -> str:
     quote = "" if _UNQUOTED_VALUE.fullmatch(value) else "'" if '"' in value else '"'
     return f"{name}={quote}{value}{quote}"
+
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def fill_variables(value: object, environ: Mapping[str, str], where: str) -> object:
+    """Return the value with `${VARIABLE}` filled in. Raises ConfigError for a variable that is not set."""
+    if isinstance(value, dict):
+        return {key: fill_variables(inner, environ, f"{where}.{key}") for key, inner in value.items()}
+    if isinstance(value, list):
+        return [fill_variables(inner, environ, where) for inner in value]
+    if not isinstance(value, str):
+        return value
+
+    def fill_match(match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise ConfigError(
+                N_("`{where}` names the variable {name}, which is not set.", where=where, name=match[1]),
+                N_("Put it into the home's .env file, or into the environment."),
+            )
+        return environ[match[1]]
+
+    return _VARIABLE.sub(fill_match, value)

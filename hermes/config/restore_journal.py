@@ -36,13 +36,15 @@ def hold_restore_lock(root: Path, *, seconds: float = _LOCK_TIMEOUT) -> Iterator
         yield
 
 
-def commit_restore(root: Path, stage: Path, names: list[str], gone: list[str]) -> None:
+def commit_restore(
+    root: Path, stage: Path, names: list[str], gone: list[str], *, kept: list[str] | None = None, kept_in: str = ""
+) -> None:
     """Commit a restore: the `names` that are ready in `stage` replace what is there, and those in `gone` are
-    removed.
+    removed. What is replaced of those in `kept` goes into the folder `kept_in` of the home.
 
     After this only `withdraw_restore` takes it back.
     """
-    document = {"stage": stage.name, "names": names, "gone": gone}
+    document = {"stage": stage.name, "names": names, "gone": gone, "kept": kept or [], "kept_in": kept_in}
     write_atomic(root / JOURNAL, json.dumps(document).encode(), mode=0o600)
     sync_folder(root)
 
@@ -65,6 +67,7 @@ def iter_restore_steps(root: Path) -> Iterator[None]:
     try:
         journal = json.loads((root / JOURNAL).read_bytes())
         stage, names, gone = root / str(journal["stage"]), list(journal["names"]), list(journal["gone"])
+        kept, kept_in = list(journal.get("kept", ())), str(journal.get("kept_in", ""))
     except FileNotFoundError:
         return
     except (OSError, ValueError, KeyError, TypeError):
@@ -83,7 +86,9 @@ def iter_restore_steps(root: Path) -> Iterator[None]:
         if not os.path.lexists(fresh):
             continue
         if os.path.lexists(root / name):
-            os.rename(root / name, _find_free_path(old, name))
+            folder = root / kept_in if name in kept and kept_in else old
+            folder.mkdir(mode=0o700, exist_ok=True)
+            os.rename(root / name, _find_free_path(folder, name))
             yield
         os.rename(fresh, root / name)
         yield

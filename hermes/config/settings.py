@@ -466,6 +466,24 @@ class CronSettings(Struct, frozen=True):
     """The zone of jobs that name none, such as `Europe/Berlin`; empty: the machine's."""
 
 
+class RetentionSettings(Struct, frozen=True):
+    """How long sessions of one kind are kept (`session_retention.KIND`)."""
+
+    days: Annotated[int, Meta(ge=0)] = 0
+    """Days without a message after which a session is deleted; 0: never."""
+    count: Annotated[int, Meta(ge=0)] = 0
+    """Sessions that are kept at most, the newest; 0: any number."""
+
+
+class SessionRetention(Struct, frozen=True):
+    """Which sessions the gateway deletes by itself (`session_retention:`). People's own are never among them."""
+
+    jobs: RetentionSettings = RetentionSettings(days=30, count=1_000)
+    """Runs of jobs; what they said stays in cron/output."""
+    api: RetentionSettings = RetentionSettings(days=90)
+    """Sessions of programs: of the API server and of webhooks."""
+
+
 class Evolution(StrEnum):
     """What becomes of changes of skills that the agent wants to make."""
 
@@ -584,7 +602,7 @@ class Settings(Struct, frozen=True):
     web: WebSettings = WebSettings()
     mcp_servers: Mapping[str, McpServerSettings] = {}
     """MCP servers by name; see `mcp.md`. Only those of the home's own file: nothing from a project's folder is read."""
-    mcp_discovery_timeout: float = 1.5
+    mcp_discovery_timeout: float = 3.0
     """Seconds from their start for which a look for tools waits for MCP servers that are not ready yet."""
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
@@ -600,6 +618,7 @@ class Settings(Struct, frozen=True):
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     goals: GoalSettings = GoalSettings()
     cron: CronSettings = CronSettings()
+    session_retention: SessionRetention = SessionRetention()
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.
     Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""

@@ -15,7 +15,8 @@ from hermes.core.messages import PROGRAM, Provenance, Source, TextPart
 from hermes.cron.job import CronJob
 from hermes.cron.jobs import list_delivery_targets
 from hermes.cron.output import MAX_FILES, JobOutputs
-from hermes.cron.runner import JobDelivery, JobPrompt, JobRunner, JobRunOutcome
+from hermes.cron.quiet_hours import is_quiet
+from hermes.cron.runner import JobDelivery, JobPrompt, JobRunner, JobRunOutcome, can_reach_all
 from hermes.cron.schedule import parse_zone
 from hermes.cron.scripts import JobScripts
 from hermes.i18n.formats import format_time
@@ -64,7 +65,7 @@ def build_prompt(
         parts.append(made)
         text = _TASK
     if script.strip():
-        said = Provenance(Source.OTHER, f"script {spec.script}".replace(":", " "))
+        said = Provenance(Source.OTHER, f"script {spec.script or spec.only_if}".replace(":", " "))
         parts.append(TextPart(f"[What the job's script said:]\n{fence_untrusted_text(script, said)}", said))
     for name, words in contexts:
         said = Provenance(Source.OTHER, f"job {name}".replace(":", " "))
@@ -89,6 +90,8 @@ _CHECK_SECONDS = 1.0
 """Seconds between checks whether a run is to stop."""
 _STOP_SECONDS = 10.0
 """Seconds that a stopped turn gets to end by itself."""
+_NOTHING_TO_DO = 1
+"""The exit code by which the script of `only_if` says that there is nothing to do."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -149,12 +152,27 @@ class JobExecution:
 
     async def _run_job(self) -> JobRunOutcome:
         spec, deps = self.job.spec, self._deps
-        said = ""
-        if spec.script:
-            script = await deps.scripts.run_script(spec.script, seconds=spec.script_seconds, job=self.job.name)
+        if spec.quiet_hours and await self._is_quiet():
+            return JobRunOutcome(ok=True, reason=N_("nothing to say: quiet hours"))
+        said = []
+        for name in filter(None, (spec.only_if, spec.script)):
+            script = await deps.scripts.run_script(name, seconds=spec.script_seconds, job=self.job.name)
+            if script.code == _NOTHING_TO_DO and name == spec.only_if:
+                return JobRunOutcome(ok=True, reason=N_("nothing to say: {name} found nothing to do", name=name))
             if script.failed:
                 return JobRunOutcome(ok=False, text=script.text, reason=script.failed)
-            said = script.text
+            said.append(script.text)
+        return await self._run_agent("\n".join(filter(None, said)))
+
+    async def _is_quiet(self) -> bool:
+        """Return whether these are the job's quiet hours; somebody who runs it by hand wants it now."""
+        row = await self._deps.store.get_instant(self.job.id, self.at)
+        now = self._deps.clock.now()
+        return not (row is not None and row.by_hand) and is_quiet(self.job.spec.quiet_hours, self.job.row.zone, now)
+
+    async def _run_agent(self, said: str) -> JobRunOutcome:
+        """Ask the model, with what the job's scripts said; without a model, that is the output."""
+        spec, deps = self.job.spec, self._deps
         if spec.no_agent:
             return JobRunOutcome(ok=True, text=said)
         prompt = build_prompt(
@@ -227,7 +245,7 @@ class JobExecution:
         reason = to_one_line(strip_control_characters(outcome.reason), 1_000)
         name, wrong = await self._write_output(outcome, reason)
         places = list_delivery_targets(job.spec) if name and (outcome.ok or not job.spec.quiet) else ()
-        mine = bool(places) and all(deps.delivery.can_reach(place) for place in places)
+        mine = bool(places) and await can_reach_all(deps.delivery, places)
         end = InstantEnd(
             state=InstantState.RAN if outcome.ok else InstantState.FAILED,
             reason=reason or wrong,
@@ -246,7 +264,9 @@ class JobExecution:
         job, text = self.job, outcome.text
         if not outcome.ok:
             text = _format_failure(job, self.at, reason, text)
-        elif is_silent(text) or not text.strip():
+        elif is_silent(text):
+            return "", N_("nothing to say")
+        elif not text.strip():
             return "", N_("it had no output")
         try:
             return await asyncio.to_thread(self._deps.outputs.write_output, job.id, self.at, text), ""

@@ -30,6 +30,8 @@ class ScriptOutput(Struct, frozen=True):
 
     text: str
     failed: str = ""
+    code: int | None = 0
+    """Its exit code; None where it was killed after its time."""
 
 
 class JobScripts:
@@ -88,7 +90,7 @@ class JobScripts:
             raise ConfigError(N_("The script {name} cannot be started: {why}.", name=name, why=why)) from None
         output = HeadTailBuffer()
         reading = asyncio.create_task(_read_output(process, output), name=f"script {name}")
-        failed, ended = "", False
+        failed, ended, code = "", False, None
         try:
             async with asyncio.timeout(seconds):
                 await wait_for_task(reading)
@@ -100,7 +102,7 @@ class JobScripts:
         finally:
             if not ended:
                 await run_ignoring_cancellation(_kill_process_group(process))
-        return ScriptOutput(self._redact(strip_terminal_controls(output.to_text())), failed)
+        return ScriptOutput(self._redact(strip_terminal_controls(output.to_text())), failed, code)
 
     def _resolve_path(self, name: str) -> Path:
         """Return the path of a script. Raises UsageError for a path that leads out of the folder, by links too."""

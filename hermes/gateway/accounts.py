@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import logging
 import random
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
@@ -15,12 +14,11 @@ from typing import TypeVar
 
 import aiohttp
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 import hermes.gateway.platforms
-from hermes.config.environment import merge_dotenv
+from hermes.config.environment import fill_variables
 from hermes.config.gateway import AccountSettings, ChannelSettings
-from hermes.config.load import load_settings
 from hermes.core.chats import Batch, Place
 from hermes.core.errors import ConfigError, StoreError
 from hermes.gateway.platform import (
@@ -38,7 +36,6 @@ from hermes.util.cancellation import cancel_tasks
 
 _LOG = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _DEFAULT_CHANNEL = ChannelSettings()
 _LIST_SETTINGS = frozenset({"owners", "admins", "allow", "guests", "groups", "mention_patterns", "toolsets"})
 """Settings of every account that are lists of ids or names."""
@@ -129,26 +126,6 @@ def _convert_settings(given: object, kind: type[S], where: str) -> S:
             N_("`{where}` in config.yaml is not right: {reason}.", where=where, reason=str(error)),
             N_("Fix that line and try again."),
         ) from None
-
-
-def fill_variables(value: object, environ: Mapping[str, str], where: str) -> object:
-    """Return the value with `${VARIABLE}` filled in. Raises ConfigError for a variable that is not set."""
-    if isinstance(value, dict):
-        return {key: fill_variables(inner, environ, f"{where}.{key}") for key, inner in value.items()}
-    if isinstance(value, list):
-        return [fill_variables(inner, environ, where) for inner in value]
-    if not isinstance(value, str):
-        return value
-
-    def fill_match(match: re.Match[str]) -> str:
-        if match[1] not in environ:
-            raise ConfigError(
-                N_("`{where}` names the variable {name}, which is not set.", where=where, name=match[1]),
-                N_("Put it into the home's .env file, or into the environment."),
-            )
-        return environ[match[1]]
-
-    return _VARIABLE.sub(fill_match, value)
 
 
 def channel_settings(settings: AccountSettings, place: Place) -> ChannelSettings:
@@ -283,6 +260,19 @@ def plan_accounts(
     return plans, wrong
 
 
+def find_missing_secret(plan: AccountPlan) -> str:
+    """Return a line about the secret without which an account cannot be started; empty when it is there."""
+    named = plan.descriptor.needs_option
+    if not named or getattr(plan.options, named):
+        return ""
+    return N_(
+        "platforms.{name} has no {secret}: set it there, or {variable} in the home's .env.",
+        name=plan.name,
+        secret=named,
+        variable=plan.descriptor.variables[named],
+    )
+
+
 class AccountChanges(Struct, frozen=True):
     """The changes to the accounts. A changed account is both `gone` and `fresh`; `config_problems` has a line for
     each that cannot be used, which stays as it is.
@@ -298,17 +288,13 @@ class AccountChanges(Struct, frozen=True):
         return list(dict.fromkeys([*self.gone, *(plan.name for plan in self.fresh)]))
 
 
-def reload_plans(app: App, accounts: Mapping[str, PlatformAccount]) -> AccountChanges:
-    """Read `platforms` and `gateway` of the settings, which apply from now on; the rest applies at the next start.
-
-    Raises ConfigError for settings that cannot be used; then nothing has changed.
-    """
-    services = app.services
-    settings = load_settings(services.home).settings
-    plans, wrong = plan_accounts(settings.platforms, merge_dotenv(services.process_environ, services.home.env_file))
-    services.settings = structs.replace(services.settings, platforms=settings.platforms, gateway=settings.gateway)
+def compare_plans(
+    app: App, accounts: Mapping[str, PlatformAccount], platforms: Mapping[str, Mapping[str, object]]
+) -> AccountChanges:
+    """Return how these settings of accounts differ from the accounts that are open."""
+    plans, wrong = plan_accounts(platforms, app.services.environ)
     wanted = {plan.name: plan for plan in plans}
-    on_now = {name for name, given in settings.platforms.items() if given.get("enabled", True)}
+    on_now = {name for name, given in platforms.items() if given.get("enabled", True)}
     kept = on_now.difference(wanted)  # it is set up in a way that cannot be used
     gone = [name for name, one in accounts.items() if name not in kept and wanted.get(name) != one.plan]
     fresh = [plan for plan in plans if plan.name not in accounts or plan.name in gone]

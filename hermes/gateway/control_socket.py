@@ -28,7 +28,9 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.gateway.outbox import SendOutcome, SendState
 from hermes.gateway.platform import GatewayFacade
+from hermes.gateway.reload import ReloadOutcome
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, set_language
@@ -186,15 +188,15 @@ class ControlledGateway(GatewayFacade, Protocol):
     telemetry: Telemetry
     pool: SessionPool
 
-    async def send_message(self, to: str, text: str, file: str) -> str:
-        """Queue a message for a chat; return where it goes."""
+    async def send_message(self, to: str, text: str, file: str) -> tuple[str, SendOutcome]:
+        """Send a message to a target; return where it goes, and what is known of it after some seconds."""
         ...
 
 
 class ControlSocket:
-    """Listens from `start` to `close`. `reload` reads the settings again and returns a summary."""
+    """Listens from `start` to `close`. `reload` reads the settings again."""
 
-    def __init__(self, gateway: ControlledGateway, reload: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, gateway: ControlledGateway, reload: Callable[[], Awaitable[ReloadOutcome]]) -> None:
         self._gateway = gateway
         self._reload = reload
         services = gateway.app.services
@@ -241,15 +243,29 @@ class ControlSocket:
                     await self._gateway.measure_backlog()
                     wire.send(frames.StatusFrame(health=dict(self._gateway.health_report())))
                 case frames.SendFrame():
-                    said = await self._gateway.send_message(frame.to, frame.text, frame.file)
-                    wire.send(frames.DoneFrame(id=frame.id, said=said))
+                    where, outcome = await self._gateway.send_message(frame.to, frame.text, frame.file)
+                    wire.send(_describe_send(frame.id, where, outcome))
                 case frames.ReloadFrame():
-                    wire.send(frames.DoneFrame(id=frame.id, said=await self._reload()))
+                    done = await self._reload()
+                    notices = tuple(done.notices)
+                    wire.send(frames.DoneFrame(id=frame.id, said=done.said, code=done.code, notices=notices))
                 case _:
                     pass
         except HermesError as error:
             number = frame.id if isinstance(frame, frames.SendFrame | frames.ReloadFrame) else 0
             wire.send(frames.error_frame(error, number))
+
+
+def _describe_send(request_id: int, where: str, outcome: SendOutcome) -> frames.DoneFrame:
+    match outcome.state:
+        case SendState.DELIVERED:
+            return frames.DoneFrame(id=request_id, said=N_("Delivered: {where}", where=where))
+        case SendState.STORED:
+            said = N_("Stored, and tried until it is delivered: {where} {why}", where=where, why=outcome.why)
+            return frames.DoneFrame(id=request_id, said=said, code=BusyError.exit_code)
+        case SendState.REFUSED:
+            said = N_("The platform refused it: {where} {why}", where=where, why=outcome.why)
+            return frames.DoneFrame(id=request_id, said=said, code=1)
 
 
 async def _refuse_opening() -> tuple[SessionActor, None]:

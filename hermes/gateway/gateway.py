@@ -13,16 +13,19 @@ from pathlib import Path
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
-from hermes.core.chats import Sender
+from hermes.admin.session_retention import SessionRetentionPolicy
+from hermes.config.settings import Settings
+from hermes.core.chats import Place, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
-from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts, reload_plans
+from hermes.gateway.accounts import AccountPlan, PlatformAccount, compare_plans, plan_accounts
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
-from hermes.gateway.outbox import Outbox
+from hermes.gateway.outbox import Outbox, SendOutcome
 from hermes.gateway.platform import PlatformContext, SessionRequest
+from hermes.gateway.reload import ReloadOutcome, describe_reload, reject_settings
 from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
 from hermes.gateway.session_pool import SessionPool, require_local
@@ -40,7 +43,10 @@ JOURNAL_SECONDS = 7 * 24 * 3600.0
 RUN_SECONDS = 30 * 24 * 3600.0
 """How long ended runs and API responses are found by their ids; their messages stay in sessions."""
 TIDY_SECONDS = 3600.0
+RETENTION_SECONDS = 24 * 3600.0
 MEASURE_SECONDS = 15.0
+SEND_WAIT_SECONDS = 20.0
+"""How long `hermes send` waits for the platform's answer."""
 _LOG = logging.getLogger(__name__)
 LOCK_NAME = "gateway"
 
@@ -53,7 +59,6 @@ class Gateway:
         self.telemetry = Telemetry(GatewayLog(app.services.home.logs, app.redact_text), report)
         self.report = self.telemetry.report_line
         self._store = app.services.store
-        self._settings = app.services.settings
         self._accounts: dict[str, PlatformAccount] = {}
         self.outbox = Outbox(app, self._accounts, self.telemetry)
         self.people = PersonResolver(app)
@@ -70,7 +75,7 @@ class Gateway:
         self._backlog = BacklogCounts()
         self.metrics_port = 0
         """The port that serves health and metrics; 0 when none does."""
-        self.control_socket = ControlSocket(self, self.reload_accounts)
+        self.control_socket = ControlSocket(self, self.reload_settings)
         self.config_problems: Sequence[str] = ()
         """A line for each account that cannot be started."""
 
@@ -85,6 +90,10 @@ class Gateway:
 
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
+
+    @property
+    def _settings(self) -> Settings:
+        return self.app.services.settings
 
     @property
     def accounts(self) -> Mapping[str, PlatformAccount]:
@@ -103,6 +112,7 @@ class Gateway:
         await self.pool.recovery.recover()
         await self._start_accounts(list(self._accounts))
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
+        self._start_task("retention", _repeat(partial(_delete_expired_sessions, self), RETENTION_SECONDS))
         self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
         self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
         self._start_task("jobs", self._jobs.run())
@@ -159,38 +169,43 @@ class Gateway:
         await self._stack.aclose()
         await self.telemetry.close()
 
-    async def send_message(self, to: str, text: str, file: str = "") -> str:
-        """Queue a message for a delivery target; return where it goes. Raises NotFoundError."""
-        plans = {name: one.plan for name, one in self._accounts.items()}
-        items = build_outbox_items(to, SendContent(text=self.app.redact_text(text), file=file), plans)
-        await self.outbox.enqueue(items)
-        return describe_targets(items)
+    async def send_message(self, to: str, text: str, file: str = "") -> tuple[str, SendOutcome]:
+        """Send a message to a target; return where it goes, and what is known of it after some seconds.
 
-    async def reload_accounts(self) -> str:
-        """Read the settings of the accounts again; return a summary in English. Unchanged accounts are not touched;
-        settings that cannot be used change nothing.
+        Raises NotFoundError and UsageError for a target that reaches nobody.
         """
+        plans = {name: one.plan for name, one in self._accounts.items()}
+        places = await self._job_delivery.find_places(to)
+        items = build_outbox_items(places, SendContent(text=self.app.redact_text(text), file=file), plans)
+        return describe_targets(items), await self.outbox.enqueue_and_wait(items, SEND_WAIT_SECONDS)
+
+    async def reload_settings(self) -> ReloadOutcome:
+        """Read `config.yaml` and `.env` again: accounts that did not change are not touched, sessions have the rest
+        from their next turn on. Settings that cannot be used change nothing.
+        """
+        before = self._settings
         try:
-            change = reload_plans(self.app, self._accounts)
+            loaded, concerns_sessions = await self.app.services.reload()
         except ConfigError as error:
-            said = N_("The settings cannot be used, and nothing was changed: {why}", why=str(error))
-            self.report(said)
-            return said
-        self._settings, self.config_problems = self.app.services.settings, change.config_problems
-        for line in self.config_problems:
-            self.report(line)
+            outcome = reject_settings(error)
+            self.report(outcome.said)
+            return outcome
+        change = compare_plans(self.app, self._accounts, self._settings.platforms)
+        self.config_problems = change.config_problems
         sessions = [one for name in change.gone for one in await self.pool.drop_account(name)]
         for name in change.gone:
             await self._close_account(name)
         for plan in change.fresh:
             await self._open_account(plan)
+        working = await self.pool.renewal.apply_settings() if concerns_sessions else 0
         for session_id in sessions:
             await self.pool.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
-        names = ", ".join(change.names) or N_("none")
-        said = N_("The accounts were reloaded; changed: {names}.", names=names)
-        self.report(said)
-        return said
+        wrong = [*loaded.warnings, *change.config_problems]
+        outcome = describe_reload(before, self._settings, accounts=change.names, wrong=wrong, working=working)
+        for line in (*outcome.notices, outcome.said):
+            self.report(line)
+        return outcome
 
     @contextlib.asynccontextmanager
     async def hold_session(self, request: SessionRequest) -> AsyncIterator[SessionActor]:
@@ -216,6 +231,11 @@ class Gateway:
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:
         """Put a text for a delivery target into the outbox."""
         await self._job_delivery.deliver(target, text, (), key=key)
+
+    async def deliver_to_place(self, place: Place, text: str, *, key: str) -> None:
+        """Put a text for a place of an account into the outbox; the same key again adds nothing."""
+        plans = {name: one.plan for name, one in self._accounts.items()}
+        await self.outbox.enqueue(build_outbox_items([place], SendContent(text=text), plans, key=key))
 
     async def drop_session(self, session_id: str) -> None:
         """Remove a session from memory."""
@@ -310,6 +330,20 @@ async def _repeat(work: Callable[[], Awaitable[None]], seconds: float) -> None:
         with contextlib.suppress(StoreError):
             await work()
         await asyncio.sleep(seconds)
+
+
+async def _delete_expired_sessions(gateway: Gateway) -> None:
+    """Delete sessions of jobs and programs that are kept no longer, and say so."""
+    services = gateway.app.services
+    policy = SessionRetentionPolicy(services.store, services.home, services.settings)
+    gone = await policy.delete_expired(services.clock.now())
+    if gone.total:
+        said = N_(
+            "Old sessions were deleted (session_retention): {jobs} of jobs, {api} of programs.",
+            jobs=gone.jobs,
+            api=gone.api,
+        )
+        gateway.report(said)
 
 
 async def _delete_old_rows(app: App) -> None:

@@ -14,10 +14,11 @@ from aiohttp import web
 from msgspec import Struct
 
 from hermes import __version__
+from hermes.config.environment import fill_variables
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.usage import NANO_PER_USD
-from hermes.gateway.accounts import AccountHealth, PlatformAccount, fill_variables
+from hermes.gateway.accounts import AccountHealth, PlatformAccount
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
 from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.session_pool import SessionPool

@@ -218,6 +218,8 @@ class Descriptor(Struct, frozen=True, kw_only=True):
     """Options that may stand in the environment or `.env` instead: the variable of each."""
     secrets: tuple[str, ...] = ()
     """Options that are secrets."""
+    needs_option: str = ""
+    """The secret without which no account can be started."""
     identity: Callable[[PlatformOptions], str] | None = None
     """Return what two gateways must not use at once, made of the options: the token, or host and account."""
     hint: str = ""
@@ -260,6 +262,10 @@ class GatewayFacade(Protocol):
         """Put a text for a delivery target (`PLATFORM:CHAT[:THREAD]`, `all`) into the outbox; the same key again adds
         nothing. Raises NotFoundError where the target reaches nobody.
         """
+        ...
+
+    async def deliver_to_place(self, place: Place, text: str, *, key: str) -> None:
+        """Put a text for a place of an account into the outbox; the same key again adds nothing."""
         ...
 
     async def measure_backlog(self) -> None:

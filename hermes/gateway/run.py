@@ -134,8 +134,8 @@ class _GatewayProcess:
                 if self._reload.is_set() and not stop.done():
                     self._reload.clear()
                     self._notifier.notify_reloading()
-                    said = await gateway.reload_accounts()
-                    self._notifier.notify_ready(f"STATUS={said}")
+                    outcome = await gateway.reload_settings()
+                    self._notifier.notify_ready(f"STATUS={outcome.said}")
         finally:
             stop.cancel()
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct, structs
 
-from hermes.admin.people.identity import PersonIdentity, group_identity
+from hermes.admin.people.identity import PersonIdentity, PersonRole, group_identity
 from hermes.config.gateway import AccountSettings, ResetMode, ResetSettings, RoleSettings
 from hermes.core.chats import Binding, ChatKind, OutboxItem, Outgoing, Place, UnansweredEvents
 from hermes.core.errors import BusyError, HermesError, StoreError
@@ -138,6 +138,10 @@ class PooledSession(Struct, eq=False):
     cwd: str
     """The folder in which its tools began."""
     holders: int = 0
+    generation: int = 0
+    """The number of reloads before it was opened: a session of an earlier one has the settings of then."""
+    renewed: int = 0
+    """The number of reloads before its tools were chosen."""
 
     @property
     def is_idle(self) -> bool:
@@ -153,8 +157,7 @@ class SessionEvictor:
         self._app = app
         self._sessions = sessions
         self._drop = drop
-        settings = app.services.settings.gateway
-        self._idle_seconds, self._max_live = settings.idle_minutes * 60, settings.max_live
+        self._services = app.services
         self._tasks: list[asyncio.Task[None]] = []
         self._recheck_memory = asyncio.Event()
         """Set when a turn or holder has ended since memory use was last checked."""
@@ -185,7 +188,7 @@ class SessionEvictor:
 
     async def wait_for_room(self) -> None:
         """Wait until one more session fits, evicting the idle one that was used longest ago. Raises BusyError."""
-        while len(self._sessions) >= self._max_live:
+        while len(self._sessions) >= (most := self._services.settings.gateway.max_live):
             oldest = next(iter(self._list_idle()), None)
             if oldest is not None:
                 await self._drop(oldest.actor.session_id)
@@ -194,9 +197,7 @@ class SessionEvictor:
                 async with asyncio.timeout(SWEEP_SECONDS), self._dropped:
                     await self._dropped.wait()
             except TimeoutError:
-                raise BusyError(
-                    N_("{max_live} sessions work already.", max_live=self._max_live), "Try later."
-                ) from None
+                raise BusyError(N_("{max_live} sessions work already.", max_live=most), "Try later.") from None
 
     def _list_idle(self) -> list[PooledSession]:
         """Return the idle sessions, the one that was used longest ago first."""
@@ -205,7 +206,7 @@ class SessionEvictor:
     async def _evict_idle(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            late = asyncio.get_running_loop().time() - self._idle_seconds
+            late = asyncio.get_running_loop().time() - self._services.settings.gateway.idle_minutes * 60
             for entry in self._list_idle():
                 live = find_live_session(self._app, entry.actor)
                 if entry.used_at < late and (live is None or not has_live_state(live)):
@@ -235,6 +236,69 @@ class SessionEvictor:
                 self._recheck_memory.set()  # some still work: they are looked at once they do not
 
 
+class SettingsRenewal:
+    """Has live sessions use the settings of a reload."""
+
+    def __init__(
+        self, deps: GatewayDeps, sessions: Mapping[str, PooledSession], drop: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._app = deps.app
+        self._people = deps.people
+        self._sessions = sessions
+        self._drop = drop
+        self.generation = 0
+        """The number of reloads."""
+
+    async def apply_settings(self) -> int:
+        """Have every session use the settings that hold now: tools that a role lost are refused at once, in a running
+        turn too; the rest comes with the next turn. Return the number of sessions that are at work.
+        """
+        self.generation += 1
+        entries = list(self._sessions.values())
+        for entry in entries:
+            live = find_live_session(self._app, entry.actor)
+            if live is not None and live.options.role:
+                live.tools.narrow(await self._find_tool_limit(entry, live.options.role))
+        for entry in entries:
+            await self.drop_outdated(entry)
+        await self.close_replaced()
+        return sum(one.generation < self.generation for one in self._sessions.values())
+
+    async def _find_tool_limit(self, entry: PooledSession, role: str) -> tuple[str, ...] | None:
+        """Return the tool sets that the person of a session may use now; None: all that are on."""
+        chat_session = entry.chat_session
+        if chat_session is None or chat_session.person.is_group:
+            return self._people.role_rights(PersonRole(role)).toolsets
+        person = await self._people.find_person(chat_session.person.id, chat_session.account.plan.settings)
+        return () if person is None else self._people.role_rights(person.role).toolsets
+
+    async def close_replaced(self) -> None:
+        """Close models and servers that no live session uses since a reload."""
+        services = self._app.services
+        local = [one for one in self._sessions.values() if isinstance(one.actor, SessionActor)]
+        if not services.has_replaced or self._app.live_count > len(local):  # else some work beside the chats
+            return
+        if all(one.generation == self.generation for one in local):
+            await services.close_replaced()
+
+    async def drop_outdated(self, entry: PooledSession) -> bool:
+        """Close an idle session that has the settings of before a reload: it is opened again with those of now, and its
+        next turn begins an epoch where they matter. One that holds what only a live session has is kept, and gets
+        other tools. Return whether it was closed.
+        """
+        if entry.generation == self.generation or not entry.is_idle:
+            return False
+        live = find_live_session(self._app, entry.actor)
+        if live is None or not has_live_state(live):
+            await self._drop(entry.actor.session_id)
+            return True
+        has_other_tools = [one.name for one in live.actor.conversation.frame.tools] != live.tools.toolbox.list_names()
+        if entry.renewed != self.generation and has_other_tools:
+            await live.actor.exclusive(lambda: live.renew(N_("the settings were changed"), False))
+        entry.renewed = self.generation
+        return False
+
+
 class SessionPool:
     """The live sessions by id, and the chat sessions by key. A session is opened once, however many ask for it at the
     same time.
@@ -251,6 +315,7 @@ class SessionPool:
         """Of session ids, for opening one, and of the keys of chat sessions, for changing the session behind one."""
         self._reopening: set[asyncio.Task[None]] = set()
         self._evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
+        self.renewal = SettingsRenewal(deps, self._entries, self.drop_session)
         self.recovery = SessionRecovery(deps, self)
 
     def __len__(self) -> int:
@@ -288,6 +353,8 @@ class SessionPool:
     async def get_or_open(self, session_id: str, open_session: OpenSession) -> PooledSession:
         """Return the live session of this id, opened where it is not. Raises what opening it raises."""
         entry = self._entries.get(session_id)
+        if entry is not None and await self.renewal.drop_outdated(entry):
+            entry = None
         if entry is None:
             async with self._locks.setdefault(session_id, asyncio.Lock()):
                 entry = self._entries.get(session_id)
@@ -299,6 +366,7 @@ class SessionPool:
                     live = find_live_session(self._app, actor)
                     cwd = "" if live is None else str(live.tools.state.cwd)
                     entry = self._entries[session_id] = PooledSession(actor, chat_session, 0.0, cwd)
+                    entry.generation = self.renewal.generation
         entry.used_at = asyncio.get_running_loop().time()
         return entry
 
@@ -337,6 +405,7 @@ class SessionPool:
         if isinstance(entry.actor, SessionActor):
             await self._app.close_session(entry.actor)
         await self._evictor.note_dropped()
+        await self.renewal.close_replaced()
 
     # Sessions of chats.
 
@@ -401,16 +470,23 @@ class SessionPool:
             await self._store.chats.abandon_session_events(session_id, "unknown sender")
         return None
 
+    async def _find_current(self, key: str, person: PersonIdentity) -> ChatSession | None:
+        """Return the live chat session of this key; one of another role, or of earlier settings, is closed."""
+        live = self._chat_sessions.get(key)
+        if live is None:
+            return None
+        if (live.person.id, live.person.role) != (person.id, person.role):
+            # Somebody is in another role now, or the account is somebody else's: nothing of before is left to them.
+            await self.drop_session(live.binding.session_id)
+            return None
+        return None if await self.renewal.drop_outdated(self._entries[live.binding.session_id]) else live
+
     async def _find_or_open(self, address: ChatAddress) -> ChatSession:
         account, place, person, key = address.account, address.place, address.person, address.key
         settings, now = account.plan.settings, self._app.services.clock.now()
         if is_shared(settings, place):
             person = group_identity(person, place.lane)
-        live = self._chat_sessions.get(key)
-        if live is not None and (live.person.id, live.person.role) != (person.id, person.role):
-            # Somebody is in another role now, or the account is somebody else's: nothing of before is left to them.
-            await self.drop_session(live.binding.session_id)
-            live = None
+        live = await self._find_current(key, person)
         reset = settings.session_reset or self._app.services.settings.gateway.session_reset
         if live is not None and not is_expired(reset, live.binding.last_at, now):
             return live

@@ -209,6 +209,11 @@ class App:
         return self._live[session_id][0] if session_id in self._live else None
 
     @property
+    def live_count(self) -> int:
+        """The number of live sessions."""
+        return len(self._live)
+
+    @property
     def background_work(self) -> "BackgroundWork":
         """The background work: goals, and sessions beside the current one."""
         if self._background_work is None:

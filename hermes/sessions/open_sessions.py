@@ -42,10 +42,20 @@ def is_lock_held(file: Path) -> bool:
     return False
 
 
+def require_no_gateway(home: HermesHome, what: str) -> None:
+    """Raise BusyError, which says what cannot be done, when the gateway of the home runs."""
+    if is_lock_held(home.locks / "gateway.lock"):
+        raise BusyError(
+            N_("{what} while the gateway runs.", what=what),
+            N_("`hermes gateway stop` ends it, `hermes gateway start` starts it again."),
+        )
+
+
 def require_no_open_session(home: HermesHome, what: str) -> None:
     """Raise BusyError, which says what cannot be done, when a session of the home is open."""
     held = list_open_sessions(home)
     if held:
+        require_no_gateway(home, what)
         shown = ", ".join(held[:5])
         raise BusyError(
             N_("{what} while sessions are open: {sessions}.", what=what, sessions=shown),

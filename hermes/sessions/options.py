@@ -53,6 +53,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     cwd: str = ""
     toolset_limit: tuple[str, ...] | None = None
     """The only tool sets whose tools may be used, whatever else is enabled; None means no limit."""
+    role: str = ""
+    """The role of that person; empty for the owner."""
     person: str = ""
     """The id of the person whom a session works for, for people who talk from a chat; empty for the owner."""
     remembers: bool = True

@@ -1,7 +1,7 @@
 """The services that all sessions of a process share: home, settings, store, models, credentials, budget, secrets."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from msgspec import structs
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
-from hermes.config.settings import SideTaskSettings
+from hermes.config.settings import LoadedSettings, SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
 from hermes.i18n.messages import N_
@@ -34,7 +34,7 @@ from hermes.sessions.model.model_route import (
 )
 from hermes.sessions.model.spending import ProcessBudget, SpendMeter
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.secrets import build_lenient_redactor, build_redactor
+from hermes.sessions.secrets import build_lenient_redactor, build_redactor, iterate_secrets
 from hermes.sessions.session_tools import ProcessDeps
 from hermes.sessions.turn_log import TurnLog
 from hermes.store.store import Store
@@ -75,17 +75,12 @@ class Services:
         )
         self.turn_log = TurnLog(home.logs, self.redactor.redact, clock)
         """Writes a line for each turn of this process."""
-        self.process_deps = ProcessDeps(
-            environ=self.environ,
-            clock=clock,
-            backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
-            redactor=self.redactor,
-        )
-        self.frame_builder = FrameBuilder(home, self.settings, options, self.redactor)
-        self.context_windows = ContextWindows()
-        limits = self.settings.model.timeout
-        self.timeouts = HttpTimeouts(connect=limits.connect, read=limits.read)
+        self.process_deps: ProcessDeps
+        self.frame_builder: FrameBuilder
+        self.timeouts: HttpTimeouts
         """How long a model's server may take."""
+        self._build_parts()
+        self.context_windows = ContextWindows()
         self.model: ModelConnection
         self.models: ModelPool
         self.store: Store
@@ -96,6 +91,10 @@ class Services:
         """The variables that the process was started with, without those of `.env`."""
         self._taint_marks = TaintMarks(save=self._save_taint_marks)
         self._stack = AsyncExitStack()
+        self._model_stack = AsyncExitStack()
+        """What is closed when other models take the place of these."""
+        self._retired: list[Callable[[], Awaitable[None]]] = []
+        """Closes what was replaced and live sessions may still use."""
         self._side_models: dict[str, ModelPool] = {}
         self._other_models: list[tuple[ModelChoice, ModelPool]] = []
         self._mcp_servers: McpServers | None = None
@@ -105,14 +104,10 @@ class Services:
 
         Errors in the model's settings are raised before anything is created.
         """
-        stack, settings = self._stack, self.settings
+        stack = self._stack
         stack.push_async_callback(self._close_supervisors)
-        choice = choose_model(settings.model, self.options)
-        others = fallback_choices(settings, self.options.fallback_models)
-        first = self._open_model(choice)
-        self.home.ensure_exists()
-        self.models = ModelPool((choice, *others), lambda one: first if one is choice else self._open_model(one), stack)
-        self.model = await self.models.open_at(0)
+        stack.push_async_callback(self._close_models)
+        await self._open_models()
         if self._unused_keys:
             from hermes.sessions.unused_keys import tell_unused_keys
 
@@ -120,14 +115,42 @@ class Services:
         if self.model.notice:
             self.notices.append(self.model.notice)
         self.store = await Store.open(self.home.root, self.clock)
-        self.credentials = Credentials(
-            self.home, self.process_environ, settings, self.clock, self.store.keys, self.redactor.add_secret
-        )
         stack.push_async_callback(self.store.close)
-        self.budget = ProcessBudget(settings, self.options, self.store.spending, self.clock)
+        self.budget = ProcessBudget(self.settings, self.options, self.store.spending, self.clock)
+        self._build_store_parts()
+
+    def _build_parts(self) -> None:
+        """Build what sessions are built with and depends on the settings and variables alone."""
+        self.process_deps = ProcessDeps(
+            environ=self.environ,
+            clock=self.clock,
+            backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
+            redactor=self.redactor,
+        )
+        self.frame_builder = FrameBuilder(self.home, self.settings, self.options, self.redactor)
+        limits = self.settings.model.timeout
+        self.timeouts = HttpTimeouts(connect=limits.connect, read=limits.read)
+
+    async def _open_models(self) -> None:
+        """Open the first model. Raises ConfigError before anything is created."""
+        choice = choose_model(self.settings.model, self.options)
+        others = fallback_choices(self.settings, self.options.fallback_models)
+        first = self._open_model(choice)
+        self.home.ensure_exists()
+        models = ModelPool(
+            (choice, *others), lambda one: first if one is choice else self._open_model(one), self._model_stack
+        )
+        self.model = await models.open_at(0)
+        self.models = models
+
+    def _build_store_parts(self) -> None:
+        """Build what sessions are built with and depends on the model and the store, too."""
+        self.credentials = Credentials(
+            self.home, self.process_environ, self.settings, self.clock, self.store.keys, self.redactor.add_secret
+        )
         self.feature_deps = FeatureDeps(
             home=self.home,
-            settings=settings,
+            settings=self.settings,
             store=self.store,
             redactor=self.redactor,
             environ=self.environ,
@@ -135,6 +158,56 @@ class Services:
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
         )
+
+    async def reload(self) -> tuple[LoadedSettings, bool]:
+        """Read `config.yaml` and `.env` again, and use them for every session that is opened from now on; return them,
+        and whether sessions are concerned.
+
+        Caps on spending hold in live sessions, too. What live sessions use stays open until `close_replaced`. Raises
+        ConfigError; then nothing has changed.
+        """
+        loaded = load_settings(self.home, ignored=self.options.ignore_config)
+        environ = merge_dotenv(self.process_environ, self.home.env_file)
+        before = self.settings, self.environ, self._model_stack
+        same = structs.replace(loaded.settings, platforms=self.settings.platforms) == self.settings
+        self.settings, self.environ = loaded.settings, environ
+        if same and environ == before[1]:
+            return loaded, False
+        self._model_stack = AsyncExitStack()
+        try:
+            self._build_parts()
+            await self._open_models()
+        except ConfigError:
+            await self._model_stack.aclose()
+            self.settings, self.environ, self._model_stack = before
+            self._build_parts()
+            raise
+        for name, value in iterate_secrets(self.environ, self.home, self.settings):
+            self.redactor.add_secret(name, value)
+        self._side_models, self._other_models = {}, []
+        self._retired.append(before[2].aclose)
+        if self._mcp_servers is not None:
+            self._retired.append(self._mcp_servers.close)
+            self._mcp_servers = None
+        self.budget.use_settings(self.settings)
+        self._build_store_parts()
+        return loaded, True
+
+    @property
+    def has_replaced(self) -> bool:
+        """Whether a reload has replaced something that is still open."""
+        return bool(self._retired)
+
+    async def close_replaced(self) -> None:
+        """Close what a reload has replaced; to be called once no session from before is live."""
+        while self._retired:
+            await self._retired.pop()()
+
+    async def _close_models(self) -> None:
+        await self.close_replaced()
+        if self._mcp_servers is not None:
+            await self._mcp_servers.close()
+        await self._model_stack.aclose()
 
     async def load_taint_marks(self) -> TaintMarks:
         """Return the marks of files with untrusted content, the same for all sessions, as they are stored now."""
@@ -196,7 +269,7 @@ class Services:
         session (`leader`), then those of the conversation.
         """
         if purpose not in self._side_models:
-            self._side_models[purpose] = ModelPool(side_task_choices(settings), self._open_model, self._stack)
+            self._side_models[purpose] = ModelPool(side_task_choices(settings), self._open_model, self._model_stack)
         client = partial(self.create_client, meter.side_meter(purpose), retry_seconds=SIDE_TASK_SECONDS)
 
         async def open_chosen_model() -> ModelClient:
@@ -215,7 +288,7 @@ class Services:
             return self.model
         found = next((one for one in self._other_models if one[0] == choice), None)
         if found is None:
-            found = choice, ModelPool((choice,), self._open_model, self._stack)
+            found = choice, ModelPool((choice,), self._open_model, self._model_stack)
             self._other_models.append(found)
         return await found[1].open_at(0)
 
@@ -232,7 +305,6 @@ class Services:
                 self.redactor,
                 workspace=self.options.cwd or os.getcwd(),
             )
-            self._stack.push_async_callback(self._mcp_servers.close)
             self._mcp_servers.start()
         return self._mcp_servers
 

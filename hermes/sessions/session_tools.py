@@ -148,6 +148,8 @@ class SessionTools(Struct, frozen=True):
     """The MCP servers whose tools will be added to the toolbox."""
     reselect: Callable[[Settings], Toolbox] | None = None
     """Selects tools again, by other settings. Raises ConfigError when none is left."""
+    narrow: Callable[[Sequence[str] | None], None] = lambda _limit: None
+    """Takes away at once, in a running turn too, the tools that are in none of these sets; None: takes none away."""
     unkept: list[str] = field(default_factory=list)
     """Lines for the person about answers that could not be kept, to be taken when they are shown."""
 
@@ -258,7 +260,10 @@ def build_session_tools(
     def reselect(by: Settings) -> Toolbox:
         return _select_tools(by, structs.replace(options, enabled_toolsets=None, disabled_toolsets=()), extra_tools)[0]
 
-    return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, unkept)
+    def narrow(limit: Sequence[str] | None) -> None:
+        toolbox.is_withdrawn = _make_withdrawal_check(limit, extra_tools)
+
+    return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, narrow, unkept)
 
 
 def _select_tools(
@@ -336,13 +341,37 @@ def _apply_toolset_limit(
     """
     if limit is None or not {*toolsets.ALL_TOOLSETS}.isdisjoint(limit):
         return
-    known = registry.load_toolsets()
-    names = set(toolsets.select_tool_names([one for one in without_mcp_toolsets(limit) if one in known], (), known)) - {
-        *BRIDGE_TOOLS
-    }
+    names = _list_allowed_names(registry, limit)
     if has_servers or any(tool.deferred and tool.name in names for tool in toolbox):
         names |= {*BRIDGE_TOOLS}
     toolbox.replace_tools(filter(lambda tool: tool.name in names, list(toolbox)))
+
+
+def _list_allowed_names(registry: ToolRegistry, limit: Sequence[str]) -> set[str]:
+    """Return the names of Hermes' own tools that are in the sets of a limit, without those that find others."""
+    known = registry.load_toolsets()
+    held = [one for one in without_mcp_toolsets(limit) if one in known]
+    return set(toolsets.select_tool_names(held, (), known)) - {*BRIDGE_TOOLS}
+
+
+def _make_withdrawal_check(
+    limit: Sequence[str] | None, extra_tools: Sequence[KnownTool]
+) -> Callable[[KnownTool], bool]:
+    """Return the function that tells whether a tool is in none of the sets of a limit."""
+    if limit is None or not {*toolsets.ALL_TOOLSETS}.isdisjoint(limit):
+        return lambda _tool: False
+    registry = ToolRegistry()
+    for one in extra_tools:
+        registry.register(one)
+    names = _list_allowed_names(registry, limit) | {*BRIDGE_TOOLS}
+    prefix = f"{MCP_TOOLSET}-"
+
+    def is_withdrawn(tool: KnownTool) -> bool:
+        if tool.toolset.startswith(prefix):
+            return not _allowed_servers((tool.toolset.removeprefix(prefix),), limit)
+        return tool.name not in names
+
+    return is_withdrawn
 
 
 OWNED_TOOLS = {

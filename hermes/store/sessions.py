@@ -70,8 +70,9 @@ def list_sessions(
     before: str | None = None,
     source: str | None = None,
     person: str | None = None,
+    without: Sequence[str] = (),
 ) -> list[SessionRow]:
-    """Return sessions that have messages, by last use, newest first.
+    """Return sessions that have messages, by last use, newest first; none of the sources `without`.
 
     `before` is the last id of the page before; `person` limits to one person's sessions: empty means the
     owner's, None all.
@@ -83,6 +84,9 @@ def list_sessions(
     if source is not None:
         wanted.append("source = ?")
         values.append(source)
+    if without:
+        wanted.append(f"source NOT IN ({', '.join('?' * len(without))})")
+        values += without
     if person is not None:
         wanted.append("user_id = ?")
         values.append(person)
@@ -118,6 +122,23 @@ def require_changed_row(tx: Transaction, session_id: str) -> None:
             N_("There is no session {session_id}.", session_id=session_id),
             "`hermes sessions list` shows those there are.",
         )
+
+
+_NOBODY_WAITS = " AND ".join(
+    f"NOT EXISTS (SELECT 1 FROM {table} WHERE {condition})"
+    for table, condition in {
+        "chat_sessions": "session_id = sessions.id",
+        "sessions child": "child.parent_id = sessions.id",
+        "goals": "session_id = sessions.id",
+        "turns": "session_id = sessions.id AND ended_at IS NULL",
+        "inbox": "session_id = sessions.id",
+        "approvals": "session_id = sessions.id AND state = 'pending'",
+        "api_runs": "session_id = sessions.id AND ended_at IS NULL",
+        "deliveries": "session_id = sessions.id AND ended_at IS NULL",
+        "job_instants": "session_id = sessions.id AND (delivery = 'owed' OR ended_at IS NULL)",
+    }.items()
+)
+"""Whether a session has nothing that a person goes on with or waits for."""
 
 
 class SessionRepository(Repository):
@@ -157,6 +178,25 @@ class SessionRepository(Repository):
         """
         return tx.select_all(
             SessionRow, f"{_SELECT} WHERE updated_at < ? AND end_reason <> ? ORDER BY updated_at", (before, ARCHIVED)
+        )
+
+    @reads
+    def list_expired(
+        self, tx: Transaction, sources: Sequence[str], *, before: float, keep: int, limit: int = 1_000
+    ) -> list[SessionRow]:
+        """Return sessions of these sources in which nothing was said since `before`, or that are not among the `keep`
+        newest; the oldest first.
+
+        Left out is what a person may go on with, or somebody waits for: sessions of chats, branches, goals, unfinished
+        turns and runs, waiting messages, and output that is still to be delivered.
+        """
+        named = ", ".join("?" * len(sources))
+        return tx.select_all(
+            SessionRow,
+            f"{_SELECT} WHERE source IN ({named}) AND end_reason <> ? AND (updated_at < ? OR id NOT IN"
+            f" (SELECT id FROM sessions WHERE source IN ({named}) ORDER BY updated_at DESC, id DESC LIMIT ?))"
+            f" AND {_NOBODY_WAITS} ORDER BY updated_at LIMIT ?",
+            (*sources, ARCHIVED, before, *sources, keep, limit),
         )
 
     @reads

@@ -302,6 +302,10 @@ class ToolRegistry:
         self._tools.update(_import_tools(self._modules[module]))
 
 
+def _keep_tool(_tool: KnownTool) -> bool:
+    return False
+
+
 class Toolbox:
     """The tools of one session: a fixed array that the model sees, and deferred ones that it can find."""
 
@@ -309,6 +313,8 @@ class Toolbox:
         self._set_tools({tool.name: tool for tool in tools})
         self.servers: Sequence[str] = ()
         """Names of the servers whose tools are still to come."""
+        self.is_withdrawn: Callable[[KnownTool], bool] = _keep_tool
+        """Returns whether a tool was taken away since the session was opened: it is neither offered nor called."""
         self.wait_for_late: Callable[[], Awaitable[str]] | None = None
         """Waits for deferred tools that are still to come, and returns in words what is missing."""
 
@@ -343,13 +349,15 @@ class Toolbox:
     def find(self, name: str) -> Tool | None:
         """Return the tool of that name, deferred ones included, or None."""
         tool = self._tools.get(name)
+        if tool is not None and self.is_withdrawn(tool):
+            return None
         if isinstance(tool, ListedTool):
             tool = self._tools[name] = tool.load()
         return tool
 
     def list_names(self) -> list[str]:
         """Return the names in the fixed array."""
-        return [name for name, tool in self._tools.items() if not tool.deferred]
+        return [name for name, tool in self._tools.items() if not tool.deferred and not self.is_withdrawn(tool)]
 
     def list_schemas(self) -> tuple[ToolSchema, ...]:
         """Return the schemas of the fixed array, always in the same order. That of `tool_search` names what is
@@ -358,7 +366,7 @@ class Toolbox:
         return tuple(
             self._name_deferred_tools(tool.schema) if tool.name == BRIDGE_TOOLS[0] else tool.schema
             for tool in self._tools.values()
-            if not tool.deferred
+            if not tool.deferred and not self.is_withdrawn(tool)
         )
 
     def _name_deferred_tools(self, schema: ToolSchema) -> ToolSchema:
@@ -371,6 +379,8 @@ class Toolbox:
 
     def suggest_tool(self, name: str) -> str:
         """Return for the model what to call instead of `name`."""
+        if name in self._tools:
+            return "It was taken away from this person a moment ago; go on without it."
         meant = repair_name(name, self._tools)
         if meant is not None:
             return f"Did you mean {meant!r}?"
@@ -378,7 +388,7 @@ class Toolbox:
 
     def list_deferred_names(self) -> list[str]:
         """Return the names of the deferred tools, sorted."""
-        return sorted(name for name, tool in self._tools.items() if tool.deferred)
+        return sorted(name for name, tool in self._tools.items() if tool.deferred and not self.is_withdrawn(tool))
 
     def search(self, query: str, limit: int) -> list[FoundTool]:
         """Return the deferred tools that match best: words of the query found in name, toolset and description."""

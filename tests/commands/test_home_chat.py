@@ -29,7 +29,7 @@ async def test_a_chat_becomes_the_home_chat_at_once_and_for_good() -> None:
                 done = await run_hermes(home, "send", "The backup is done.")
                 assert done.code == 0, done.stderr
                 await fake.until(lambda: "The backup is done." in fake.text())
-                assert "changed: none" in await on.gateway.reload_accounts()
+                assert "Accounts that changed: none" in (await on.gateway.reload_settings()).said
 
 
 async def test_nobody_but_an_owner_may() -> None:

@@ -169,14 +169,46 @@ async def test_a_failure_is_told_unless_it_is_not_wanted(rig: Rig) -> None:
     assert "loud" in text and "the provider is down" in text and "half an ans" in text
 
 
-@pytest.mark.parametrize("answer", ["[SILENT]", " [silent]\n", ""])
-async def test_silence_is_not_delivered(rig: Rig, answer: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [("[SILENT]", "nothing to say"), (" [silent]\n", "nothing to say"), ("", "it had no output")],
+)
+async def test_silence_is_not_delivered(rig: Rig, answer: str, why: str) -> None:
     rig.runner.answer = JobRunOutcome(ok=True, text=answer)
     job = await rig.add("0 9 * * *")
     await rig.clock.advance(60)
     await rig.ticked()
-    assert await rig.rows(job) == [(NINE, "ran", "it had no output")]
+    assert await rig.rows(job) == [(NINE, "ran", why)]
     assert not rig.courier.sent
+
+
+async def test_a_heartbeat_asks_the_model_only_when_its_script_says_so(rig: Rig) -> None:
+    folder = rig.home / "scripts"
+    folder.mkdir()
+    for name, code in {"yes.sh": 0, "no.sh": 1, "broken.sh": 3}.items():
+        (folder / name).write_text(f"#!/bin/sh\necho two new letters\nexit {code}\n")
+        (folder / name).chmod(0o700)
+    jobs = {name: await rig.add("0 9 * * *", name=name, only_if=f"{name}.sh") for name in ("yes", "no", "broken")}
+    await rig.clock.advance(60)
+    await rig.ticked()
+    assert [name for name, _ in rig.runner.ran] == ["yes"]
+    assert any("two new letters" in part.text for part in rig.runner.prompts[0].parts)
+    assert await rig.rows(jobs["no"]) == [(NINE, "ran", "nothing to say: no.sh found nothing to do")]
+    assert (await rig.rows(jobs["broken"]))[0][1] == "failed"
+    assert len(rig.courier.sent) == 2  # the answer, and the failure
+
+
+async def test_quiet_hours_cost_nothing_and_are_listed(rig: Rig) -> None:
+    job = await rig.add("0 9 * * *", name="beat", quiet_hours="22-10")
+    awake = await rig.add("0 9 * * *", name="awake", quiet_hours="22:00-09:00")
+    await rig.clock.advance(60)
+    await rig.ticked()
+    assert await rig.rows(job) == [(NINE, "ran", "nothing to say: quiet hours")]
+    assert [name for name, _ in rig.runner.ran] == ["awake"] and (await rig.rows(awake))[0][2] == ""
+    await rig.scheduler.run_now(job)  # somebody wants it now
+    assert [name for name, _ in rig.runner.ran] == ["awake", "beat"]
+    for wrong in ("22", "25-26", "7-7", "late"):
+        assert "no quiet hours" in await refused(rig.add("@daily", quiet_hours=wrong))
 
 
 async def test_what_nobody_reaches_stays_owed(rig: Rig) -> None:

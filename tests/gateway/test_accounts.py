@@ -32,3 +32,23 @@ async def test_the_check_of_the_settings_names_what_is_wrong_with_accounts() -> 
     assert "'telegramm'" in done.stdout and "'telegram'" in done.stdout
     assert "platforms.telegram.tokn" in done.stdout
     assert done.code == 0
+
+
+async def test_an_account_without_its_token_is_named_by_the_check() -> None:
+    """L2: `config check` says which secret is missing, and where it goes."""
+    with TempHome({"platforms": {"telegram": {"owners": ["5"]}, "ntfy": {"topic": "t"}}}) as home:
+        done = await run_hermes(home, "config", "check")
+        assert "platforms.telegram has no token" in done.stdout and "TELEGRAM_BOT_TOKEN" in done.stdout
+        assert "ntfy" not in done.stdout
+
+
+async def test_memory_of_a_person_is_found_by_name_and_not_invented() -> None:
+    """M5, L4: a person who does not exist has no memory; a pairing code says what it makes of whom, and where."""
+    with TempHome({"platforms": {"telegram": {"token": "x"}}}) as home:
+        assert (await run_hermes(home, "people", "add", "anna", "--name", "Anna")).code == 0
+        wrong = await run_hermes(home, "memory", "list", "--person", "Ana")
+        assert wrong.code == 1 and "There is no person 'Ana'" in wrong.stderr
+        by_name, by_id = [await run_hermes(home, "memory", "list", "--person", one) for one in ("Anna", "anna")]
+        assert by_name.code == 0 and by_name.stdout == by_id.stdout
+        code = await run_hermes(home, "pairing", "new", "--role", "guest", "--platform", "telegram")
+        assert "guest" in code.stdout and "telegram" in code.stdout

@@ -99,6 +99,7 @@ def person_options(base: SessionOptions, person: PersonIdentity, rights: RoleSet
         base,
         enabled_toolsets=sets,
         toolset_limit=allowed,
+        role=str(person.role),
         person=person.id,
         remembers=bool(rights.memory) and not person.is_group,
         confined=not person.can_administer,
@@ -115,8 +116,8 @@ class PersonResolver:
     """Finds the person behind an account, from the settings and from pairings."""
 
     def __init__(self, app: "App") -> None:
+        self._services = app.services
         self._store = app.services.store
-        self._settings = app.services.settings.gateway
 
     async def resolve_sender(self, account: AccountSettings, platform: str, sender: Sender) -> PersonIdentity | None:
         """Return the person of an account, or None for an unknown sender."""
@@ -144,7 +145,7 @@ class PersonResolver:
 
     def role_rights(self, role: PersonRole) -> RoleSettings:
         """Return the rights of a role."""
-        return role_rights(self._settings, role)
+        return role_rights(self._services.settings.gateway, role)
 
 
 def _stored_role(role: str) -> PersonRole:

@@ -126,12 +126,17 @@ class GatewayService:
             log=str(self._home.logs / "gateway.out"),
         )
 
-    def plan_install(self) -> ServicePlan:
-        """Plan to start it now, and at every login. Raises NotFoundError without a service manager."""
-        if self.kind is ServiceKind.PLAIN:
+    def plan_install(self, *, shown_only: bool = False) -> ServicePlan:
+        """Plan to start it now, and at every login. Raises NotFoundError without a service manager, unless it is only
+        to be shown.
+        """
+        if self.kind is ServiceKind.PLAIN and not shown_only:
             raise NotFoundError(
-                N_("Neither systemd nor launchd looks after your services on this machine."),
-                N_("`hermes gateway start` starts it until the machine is switched off."),
+                N_("No systemd or launchd of yours can be reached from here."),
+                N_(
+                    "`hermes gateway install --dry-run` shows the units and what to do; `hermes gateway start` starts "
+                    "it until the machine is switched off."
+                ),
             )
         if self.kind is ServiceKind.LAUNCHD:
             return ServicePlan(
@@ -146,6 +151,13 @@ class GatewayService:
             ("-loginctl", "enable-linger"),
         ]
         return ServicePlan(writes=((self.file, build_systemd_unit(self.spec)),), commands=tuple(commands))
+
+    def plan_system_install(self, user: str) -> ServicePlan:
+        """Plan to start it with the machine, as this user; only root can carry it out."""
+        return ServicePlan(
+            writes=((Path("/etc/systemd/system") / self.name, build_systemd_unit(self.spec, user=user)),),
+            commands=(("systemctl", "daemon-reload"), ("systemctl", "enable", "--now", self.name)),
+        )
 
     def plan_uninstall(self) -> ServicePlan:
         """Plan to stop it, and to remove it from the service manager."""
@@ -240,8 +252,35 @@ def service_environ(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in names if environ.get(name)}
 
 
-def build_systemd_unit(spec: ServiceSpec) -> str:
-    """Build a unit of a user's own systemd: `systemd.service(5)`.
+_FILTERS = (
+    "NoNewPrivileges=yes",
+    "LockPersonality=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap",
+)
+"""What the gateway and its commands never need, and a user's own systemd can take away, too."""
+_SYSTEM_LIMITS = (
+    "CapabilityBoundingSet=",
+    "AmbientCapabilities=",
+    "KeyringMode=private",
+    "PrivateTmp=yes",
+    "ProtectClock=yes",
+    "ProtectKernelModules=yes",
+    "ProtectSystem=full",
+)
+"""What only the machine's systemd can take away.
+
+Bubblewrap makes namespaces and mounts a fresh /proc, which the kernel refuses where parts of /proc are covered. So
+there is no RestrictNamespaces, ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProtectProc or ProcSubset,
+and no MemoryDenyWriteExecute, since node and others compile while they run.
+"""
+
+
+def build_systemd_unit(spec: ServiceSpec, *, user: str = "") -> str:
+    """Build a unit of a user's own systemd, or with `user` one of the machine's: `systemd.service(5)`.
 
     A configuration error (exit code 78) is not retried, because it would fail again; every other failure is.
     """
@@ -269,9 +308,11 @@ def build_systemd_unit(spec: ServiceSpec) -> str:
         "KillMode=mixed",
         "UMask=0077",
         "LimitNOFILE=65536",
+        *_FILTERS,
+        *(("User=" + _escape_unit_text(user), *_SYSTEM_LIMITS) if user else ()),
         "",
         "[Install]",
-        "WantedBy=default.target",
+        f"WantedBy={'multi-user.target' if user else 'default.target'}",
     ]
     return "\n".join(lines) + "\n"
 

@@ -125,8 +125,9 @@ def _find_account_problems(environ: Mapping[str, str]) -> list[ConfigProblem]:
     if not platforms:
         return []
     # Front-ends know nothing of each other: the gateway's part is found by its name.
-    plans_of = importlib.import_module("hermes.gateway.accounts").plan_accounts
-    _, wrong = plans_of(platforms, merge_dotenv(environ, home.env_file))
+    accounts = importlib.import_module("hermes.gateway.accounts")
+    plans, wrong = accounts.plan_accounts(platforms, merge_dotenv(environ, home.env_file))
+    wrong = [*wrong, *(line for plan in plans if (line := accounts.find_missing_secret(plan)))]
     return [ConfigProblem(ProblemLevel.WARNING, 0, "platforms", line) for line in wrong]
 
 

@@ -7,6 +7,8 @@
 
 import contextlib
 import importlib
+import os
+import pwd
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -16,7 +18,14 @@ from msgspec import Struct
 from hermes.admin.home_services import open_home_services
 from hermes.admin.service import gateway_process
 from hermes.admin.service.gateway_log import GatewayLogEntry, follow_log, read_log
-from hermes.admin.service.service import GatewayService, ServicePlan, detect_service_kind, execute_plan, format_plan
+from hermes.admin.service.service import (
+    GatewayService,
+    ServiceKind,
+    ServicePlan,
+    detect_service_kind,
+    execute_plan,
+    format_plan,
+)
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.commands.verb import JSON_OPTION, YES_OPTION, Verb, VerbCall, VerbResult, argument
 from hermes.config.home import locate_home
@@ -24,7 +33,7 @@ from hermes.config.load import load_settings
 from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_bytes, format_duration, format_time
-from hermes.i18n.messages import localize, tr, tr_plural
+from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.ipc import frames
 from hermes.ipc.gateway_request import request_gateway
 from hermes.sessions.options import SessionOptions
@@ -160,10 +169,19 @@ def run_gateway(call: VerbCall) -> VerbResult:
     "install",
     ("install the service: systemd or launchd starts it now, at every login, and again when it fails"),
     *_INSTALL_OPTIONS,
+    argument("--user", action="store_true", exclusive="manager", help="for your own systemd (the default)"),
+    argument("--system", action="store_true", exclusive="manager", help="for the machine's systemd, as this user"),
 )
 def install_service(call: VerbCall) -> VerbResult:
-    """Show what installs the service, and do it after a yes."""
+    """Show what installs the service, and do it after a yes.
+
+    Without a systemd that can be reached, `--dry-run` shows both units.
+    """
     service, home = _load_service(call), locate_home(call.environ)
+    if call.args.system:
+        return _show_system_plan(call, service)
+    if call.args.dry_run and service.kind is ServiceKind.PLAIN:
+        return _show_both_plans(call, service)
     plan = service.plan_install()
     if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
         return done
@@ -171,6 +189,59 @@ def install_service(call: VerbCall) -> VerbResult:
     gateway_process.stop_gateway(home, service.stop_seconds)
     execute_plan(plan, call.environ)
     return VerbResult(lines=[tr("The gateway is installed and runs.")])
+
+
+def _user_name() -> str:
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
+    """Show what installs the machine's service, and do it after a yes where root asks for it."""
+    user = call.environ.get("SUDO_USER") or _user_name()
+    if user == "root":
+        call.show([tr("! The gateway should not run as root: use sudo from the account that it is to run as.")])
+    plan = service.plan_system_install(user)
+    if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
+        return done
+    if os.getuid() != 0:
+        raise UsageError(
+            N_("Only root can install a service of the machine."),
+            N_("Add --dry-run, write the file shown as root, and run the commands shown."),
+        )
+    home = locate_home(call.environ).root
+    if not home.is_dir() or home.stat().st_uid != pwd.getpwnam(user).pw_uid:
+        raise UsageError(
+            N_("{home} does not belong to {user}.", home=home, user=user),
+            N_("Name the home: sudo HERMES_HOME=/home/{user}/.hermes hermes gateway install --system", user=user),
+        )
+    execute_plan(plan, call.environ)
+    return VerbResult(lines=[tr("The gateway is installed and runs.")])
+
+
+def _show_both_plans(call: VerbCall, service: GatewayService) -> VerbResult:
+    user = _user_name()
+    runtime = call.environ.get("XDG_RUNTIME_DIR") or tr("not set")
+    said = [tr("No systemd of yours can be reached from here (XDG_RUNTIME_DIR: {path}).", path=runtime)]
+    if not call.args.user:
+        said += ["", tr("Either a service of the machine, written and started by root:"), ""]
+        said += format_plan(service.plan_system_install(user))
+        said += ["", tr("Or a service of your own:")]
+    said += [
+        "",
+        tr(
+            "Your systemd runs while you are logged in; root has it run always: loginctl enable-linger {user}",
+            user=user,
+        ),
+        tr(
+            "After `su` or `sudo` it is found by: export XDG_RUNTIME_DIR=/run/user/{number}; in a container there is "
+            "none: run `hermes gateway run` there.",
+            number=os.getuid(),
+        ),
+        "",
+    ]
+    said += format_plan(service.plan_install(shown_only=True))
+    call.show([escape_unseen_characters(line) for line in said])
+    return VerbResult(lines=[tr("Nothing was done.")])
 
 
 @GATEWAY.action("uninstall", "stop it and remove the service", *_INSTALL_OPTIONS)
@@ -231,13 +302,14 @@ async def show_status(call: VerbCall) -> VerbResult:
     return VerbResult(found, _format_status(found), exit_code=0 if found["running"] else 1)
 
 
-@GATEWAY.action("reload", "reload its accounts, as SIGHUP does")
+@GATEWAY.action("reload", "reload its settings, as SIGHUP does")
 async def reload_gateway(call: VerbCall) -> VerbResult:
-    """Reload the accounts of the gateway."""
+    """Reload the settings of the gateway. The exit code is 78 where some of them cannot be used."""
     said = await request_gateway(locate_home(call.environ), frames.ReloadFrame())
     if not isinstance(said, frames.DoneFrame):
         return VerbResult(notices=[tr("No gateway runs.")], exit_code=1)
-    return VerbResult(lines=[escape_unseen_characters(localize(said.said))])
+    notices = [escape_unseen_characters(localize(line)) for line in said.notices]
+    return VerbResult(lines=[escape_unseen_characters(localize(said.said))], notices=notices, exit_code=said.code)
 
 
 @GATEWAY.action(

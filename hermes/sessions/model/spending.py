@@ -69,6 +69,11 @@ class ProcessBudget:
         self._settings = settings
         self._options = options
 
+    def use_settings(self, settings: Settings) -> None:
+        """Use the caps and prices of other settings from the next call on, in live sessions too."""
+        self.prices = configured_prices(settings)
+        self._settings = settings
+
     def caps_for(self, session_id: str, options: SessionOptions) -> tuple[SpendCap, ...]:
         """Return every cap that holds now for a call of this session with these options."""
         caps = configured_caps(self._settings, self.clock.now(), session_id=session_id, run_id=self.run_id)

@@ -1,5 +1,6 @@
 """Webhooks: proofs, replays, filters, prompts, and what comes of a report over a restart."""
 
+import asyncio
 import contextlib
 import hashlib
 import hmac
@@ -7,16 +8,22 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
+from urllib.parse import urlencode
 
 import aiohttp
 import pytest
+from aiohttp import web
 from msgspec import Struct
 
+from hermes.admin.webhooks import WebhookRoute
 from hermes.cli.main import main
+from hermes.core.errors import ConfigError
 from hermes.gateway.platforms.webhook.adapter import WebhookPlatform
 from hermes.testing.home import TempHome
 from hermes.testing.script import ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
+from hermes.testing.web_server import Listener
+from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import Running, running
 from tests.vendors.ntfy import Fake
 
@@ -178,7 +185,9 @@ async def test_what_is_only_delivered_needs_no_model() -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "status"),
     [
-        (b"a=1", "application/x-www-form-urlencoded", 415),
+        (b"payload={", "application/x-www-form-urlencoded", 400),
+        (b"\xff=1", "application/x-www-form-urlencoded", 400),
+        (b"a", "application/x-www-form-urlencoded", 400),
         (b"{}", "text/plain", 415),
         (b"{", "application/json", 400),
         (b"[" * 100_000, "application/json", 400),
@@ -227,7 +236,10 @@ async def test_routes_are_added_by_the_verb(
     async with hook([Say("x")]) as it:
         for name, value in it.home.environ.items():
             monkeypatch.setenv(name, value)
-        assert main(["webhook", "add", "mine", "--prompt", "{a}", "--filter", "a=1", "--json"]) == 0
+        assert (
+            await asyncio.to_thread(main, ["webhook", "add", "mine", "--prompt", "{a}", "--filter", "a=1", "--json"])
+            == 0
+        )
         made = json.loads(capsys.readouterr().out)
         file = it.home.hermes / "webhooks.json"
         assert file.stat().st_mode & 0o777 == 0o600
@@ -235,8 +247,120 @@ async def test_routes_are_added_by_the_verb(
         assert (await it.report("mine", body, github(body, secret=made["secret"])))[0] == 202
         assert main(["webhook", "list", "--json"]) == 0
         assert made["secret"] not in (listed := capsys.readouterr().out)
-        assert [row["name"] for row in json.loads(listed)] == ["mine"]
-        assert main(["webhook", "add", "mine"]) == 2
+        assert [(row["name"], row["source"]) for row in json.loads(listed)] == [("mine", "added"), ("r", "config.yaml")]
+        assert await asyncio.to_thread(main, ["webhook", "add", "mine"]) == 2
         assert main(["webhook", "remove", "mine"]) == 0
         assert (await it.report("mine", b'{"a": 2}', github(b'{"a": 2}', secret=made["secret"])))[0] == 401
         assert main(["webhook", "remove", "mine"]) == 1
+
+
+class GitHubApi:
+    """The part of GitHub's API that takes comments, on loopback."""
+
+    def __init__(self) -> None:
+        self.comments: list[tuple[str, str, str]] = []
+        """Path, authorization and body of each."""
+        self.failing = 0
+        self.came = asyncio.Event()
+        self.listener = Listener([web.post("/{path:.*}", self._take)])
+
+    async def _take(self, request: web.Request) -> web.Response:
+        if self.failing:
+            self.failing -= 1
+            return web.json_response({"message": "down"}, status=502)
+        body = await request.json()
+        self.comments.append((request.path, request.headers["Authorization"], str(body["body"])))
+        self.came.set()
+        return web.json_response({"id": len(self.comments)}, status=201)
+
+
+@contextlib.asynccontextmanager
+async def github_hook(replies: list[Say], **route: object) -> AsyncIterator[tuple[Hook, GitHubApi, str]]:
+    """A gateway whose route `r` answers by comments on GitHub."""
+    api, token = GitHubApi(), "ghp_" + secrets.token_hex(18)
+    await api.listener.start()
+    given = {"secret": SECRET, "scheme": "github", "deliver": "github_comment", **route}
+    accounts = {"webhook": {"port": 0, "github_api": api.listener.url, "routes": {"r": given}}}
+    try:
+        async with ScriptedServer(replies) as model:
+            with TempHome.for_server(model.url, more_config={"platforms": accounts}) as home:
+                (home.hermes / ".env").write_text(f"GITHUB_TOKEN={token}\n")
+                async with at_work(home, model) as it:
+                    yield it, api, token
+    finally:
+        await api.listener.down()
+
+
+def pull_request(**more: object) -> dict[str, object]:
+    return {"action": "opened", "repository": {"full_name": "anna/garden"}, "pull_request": {"number": 7}, **more}
+
+
+async def test_a_review_becomes_a_comment_from_a_form_as_github_sends_it_by_default() -> None:
+    """M7: form-encoded reports, the folder and tools of a route, and the answer on the pull request."""
+    async with github_hook([Say("Looks good.")], role="admin", toolsets=["file"]) as (it, api, token):
+        folder = it.home.root / "checkout"
+        folder.mkdir()
+        api.failing = 1  # it is tried again
+        body = urlencode({"payload": json.dumps(pull_request())}).encode()
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        status, _ = await it.report("r", body, form | github(body))
+        assert status == 202
+        async with asyncio.timeout(60):
+            await api.came.wait()
+        path, authorization, text = api.comments[0]
+        assert path == "/repos/anna/garden/issues/7/comments" and authorization == f"Bearer {token}"
+        assert text.startswith("Looks good.")
+        assert "read_file" in it.model.requests[0].tool_names and "terminal" not in it.model.requests[0].tool_names
+        # Our own comment is not answered, a form signed for another body is refused.
+        own = urlencode({"payload": json.dumps(pull_request(comment={"body": text}))}).encode()
+        assert "ignored" in (await it.report("r", own, form | github(own)))[1]
+        assert (await it.report("r", body + b"&x=1", form | github(body)))[0] == 401
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"repository": {"full_name": "anna/.."}, "issue": {"number": 1}},
+        {"repository": {"full_name": "anna/garden/../../user"}, "issue": {"number": 1}},
+        {"repository": {"full_name": "anna/garden?x="}, "issue": {"number": 1}},
+        {"repository": {"full_name": "anna/garden"}, "issue": {"number": "1/../../x"}},
+        {"repository": {"full_name": "anna/garden"}, "issue": {"number": True}},
+        {"repository": {"full_name": ["a/b"]}, "issue": {"number": 1}},
+        {"number": 7},
+    ],
+)
+async def test_a_comment_goes_nowhere_but_to_a_repository(payload: dict[str, object]) -> None:
+    async with github_hook([]) as (it, api, _):
+        body = json.dumps(payload).encode()
+        status, said = await it.report("r", body, github(body))
+        assert status == 200 and "ignored" in said and not api.comments
+
+
+async def test_a_route_has_a_folder_and_never_more_tools_than_its_role() -> None:
+    async with Fake() as chat:
+        topic = chat.options()["topic"]
+        async with hook([Say("x")], chat, deliver=f"ntfy:{topic}", toolsets=["terminal", "web"], role="user") as it:
+            assert (await it.report("r", b"{}", github(b"{}")))[0] == 202
+            await it.model.wait_for(1)
+            names = it.model.requests[0].tool_names
+            assert ("terminal" not in names and "web_search" in names) or "web_extract" in names
+    with pytest.raises(ConfigError, match="does not exist"):
+        WebhookRoute(secret=SECRET, cwd="/nowhere/at/all").check_route("r")
+    with pytest.raises(ConfigError, match="signed by GitHub"):
+        WebhookRoute(secret=SECRET, deliver="github_comment").check_route("r")
+
+
+async def test_routes_of_the_settings_are_listed_and_tested() -> None:
+    """M7, M9: `list` and `test` know the routes of config.yaml; a target that does not exist is refused at once."""
+    async with hook([Say("x")]) as it:
+        listed = await run_hermes(it.home, "webhook", "list")
+        assert "r  user  -> log  (config.yaml)" in listed.stdout
+        port = it.url.rpartition(":")[2]
+        platforms = {"webhook": {"port": int(port), "routes": {"r": {"secret": SECRET}}}}
+        it.home.write_config({**(it.home.config or {}), "platforms": platforms})
+        assert (await run_hermes(it.home, "webhook", "test", "r")).stdout.startswith("202")
+        assert "config.yaml" in (await run_hermes(it.home, "webhook", "remove", "r")).stderr
+        wrong = await run_hermes(it.home, "webhook", "add", "x", "--deliver", "discord:1")
+        assert wrong.code == 1 and "No platform 'discord' is set up here" in wrong.stderr
+        near = await run_hermes(it.home, "webhook", "test", "rr")
+        assert near.code == 1 and "Did you mean 'r'" in near.stderr

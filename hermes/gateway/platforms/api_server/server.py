@@ -265,9 +265,12 @@ class ApiHttpServer:
         if caller is not None:
             request[CALLER] = caller
         elif request.path not in _PUBLIC_PATHS and not (self._deps.options.open_metrics and request.path == "/metrics"):
+            said = "A key is needed: send it as `Authorization: Bearer KEY`. In an address it does not count."
+            if "Authorization" in request.headers:
+                said = "This key is not valid here: keys are sent as `Authorization: Bearer KEY`."
             raise ApiRequestError(
                 401,
-                "A key is needed: send it as `Authorization: Bearer KEY`. In an address it does not count.",
+                said,
                 code="invalid_api_key",
                 headers={"WWW-Authenticate": 'Bearer realm="hermes"'},
             )

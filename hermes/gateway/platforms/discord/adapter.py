@@ -458,6 +458,7 @@ PLATFORM = Descriptor(
     open=_open_platform,
     variables={"token": "DISCORD_BOT_TOKEN"},
     secrets=("token",),
+    needs_option="token",
     identity=lambda options: options.token if isinstance(options, DiscordOptions) else "",
     hint="Discord shows markdown without tables and pictures; 2,000 characters fit in a message.",
     example="token: ...  # or DISCORD_BOT_TOKEN in .env\nowners: ['your user id']",

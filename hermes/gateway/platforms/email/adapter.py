@@ -413,6 +413,7 @@ PLATFORM = Descriptor(
     open=_open_platform,
     variables={"address": "EMAIL_ADDRESS", "password": "EMAIL_PASSWORD"},
     secrets=("password",),
+    needs_option="password",
     identity=_account_identity,
     hint="Answers are mails: whole sentences, nothing that waits for a quick answer.",
     example="address: hermes@example.org\nimap_host: imap.example.org\nsmtp_host: smtp.example.org\n"

@@ -370,6 +370,7 @@ PLATFORM = Descriptor(
     open=_open_platform,
     variables={"token": "TELEGRAM_BOT_TOKEN", "webhook_secret": "TELEGRAM_WEBHOOK_SECRET"},
     secrets=("token", "webhook_secret"),
+    needs_option="token",
     identity=_account_identity,
     hint="You are in Telegram. Markdown is shown; tables stand in a fixed-width font, so keep them narrow.",
     example="telegram:\n  token: ${TELEGRAM_BOT_TOKEN}\n  owners: ['123456789']\n",

@@ -16,8 +16,6 @@ from hermes.gateway.platform import (
     PlatformContext,
     PlatformOptions,
     PlatformRefusedError,
-    SendError,
-    SendFault,
 )
 from hermes.i18n.messages import N_
 
@@ -32,6 +30,8 @@ class WebhookOptions(PlatformOptions, frozen=True, kw_only=True):
     """The address to listen on."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8644
     """The port to listen on."""
+    github_api: str = "https://api.github.com"
+    """Where GitHub takes comments; for an enterprise server `https://HOST/api/v3`."""
     routes: Mapping[str, WebhookRoute] = {}
     """What may be reported, by name; `hermes webhook add` adds more."""
 
@@ -39,9 +39,10 @@ class WebhookOptions(PlatformOptions, frozen=True, kw_only=True):
 class WebhookPlatform(Platform):
     """The webhook server of an account, as a platform."""
 
-    def __init__(self, server: "WebhookServer", context: PlatformContext) -> None:
+    def __init__(self, server: "WebhookServer", context: PlatformContext, github_api: str) -> None:
         self._server = server
         self._context = context
+        self._github_api = github_api
 
     @property
     def port(self) -> int:
@@ -60,8 +61,12 @@ class WebhookPlatform(Platform):
             await self._server.http_server.stop_accepting()
 
     async def send(self, message: Outgoing) -> str:
-        """Raise SendError: nothing can be sent to a webhook."""
-        raise SendError(SendFault.FORBIDDEN, N_("Webhooks report; nothing is sent to them."))
+        """Post a comment on GitHub; nothing else is sent. Raises SendError."""
+        from hermes.gateway.platforms.webhook.github_comments import TOKEN_VARIABLE, post_comment
+
+        assert self._context.gateway is not None
+        token = self._context.gateway.app.services.environ.get(TOKEN_VARIABLE, "")
+        return await post_comment(self._context, self._github_api, token, message)
 
     async def close(self) -> None:
         """Close the server and its runs."""
@@ -70,11 +75,14 @@ class WebhookPlatform(Platform):
 
 async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
     from hermes.gateway.http.server import HttpServerLimits
+    from hermes.gateway.platforms.webhook.github_comments import is_safe_address
     from hermes.gateway.platforms.webhook.server import WebhookServer
 
     assert isinstance(options, WebhookOptions)
     if context.gateway is None:
         raise PlatformRefusedError(N_("Webhooks are taken in a gateway only."))
+    if not is_safe_address(options.github_api):
+        raise PlatformRefusedError(N_("`github_api` must be an https address: the token goes there."))
     routes = {}
     for name, route in options.routes.items():
         try:
@@ -84,15 +92,15 @@ async def _open_platform(options: PlatformOptions, context: PlatformContext) -> 
         else:
             routes[name] = route
     bounds = HttpServerLimits(host=options.host, port=options.port, connections=1)
-    return WebhookPlatform(WebhookServer(context.gateway, context, routes, bounds), context)
+    return WebhookPlatform(WebhookServer(context.gateway, context, routes, bounds), context, options.github_api)
 
 
 PLATFORM = Descriptor(
     title="Webhooks",
     options=WebhookOptions,
-    can=Capabilities(limit=1_000_000, redelivers=False, senders=False, dm_only=True, answers=False),
+    can=Capabilities(limit=60_000, redelivers=False, senders=False, dm_only=True, answers=False),
     open=_open_platform,
-    variables={"host": "WEBHOOK_HOST", "port": "WEBHOOK_PORT"},
+    variables={"host": "WEBHOOK_HOST", "port": "WEBHOOK_PORT", "github_api": "GITHUB_API_URL"},
     hint="A program reported something; nobody reads along.",
     example="webhook:\n  routes:\n    ci:\n      secret: ${CI_WEBHOOK_SECRET}\n      prompt: Build {build.id} failed.",
 )

@@ -11,13 +11,16 @@ import os
 import re
 from collections import deque
 from collections.abc import Mapping
+from urllib.parse import parse_qs
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole
 from hermes.admin.webhooks import (
+    GITHUB_COMMENT,
+    LOG,
     SIGNATURE_HEADER,
     SignatureScheme,
     WebhookRoute,
@@ -29,16 +32,17 @@ from hermes.admin.webhooks import (
 from hermes.core.api import NewRun, RunRow
 from hermes.core.chats import Batch, InboundEvent, Place, Sender
 from hermes.core.encoding import to_json
-from hermes.core.errors import ConfigError, HermesError, NotFoundError
+from hermes.core.errors import ConfigError, HermesError, NotFoundError, UsageError
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.http.server import HttpServer, HttpServerLimits
-from hermes.gateway.platform import GatewayFacade, PlatformContext
+from hermes.gateway.platform import GatewayFacade, PlatformContext, SessionRequest
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
 from hermes.gateway.platforms.api_server.keys import ApiCaller, TurnSlots
 from hermes.gateway.platforms.api_server.requests import RequestReader, check_depth, json_response
 from hermes.gateway.platforms.api_server.runs import RunOutcome, RunPlan, RunWorker
 from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurns
+from hermes.gateway.platforms.webhook.github_comments import find_comment_chat, is_own_comment
 from hermes.gateway.text.links import defuse_links
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.features.skills import build_skills, load_skill_parts
@@ -51,6 +55,9 @@ MAX_CLOCK_SECONDS = 300.0
 _V1_HEADER = "X-Webhook-Signature"
 _STRIPE_HEADER, _GITHUB_HEADER, _GITLAB_HEADER = "Stripe-Signature", "X-Hub-Signature-256", "X-Gitlab-Token"
 _MAX_SIGNATURES = 8
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_CONTENT_TYPES = ("application/json", _FORM_TYPE)
+_MAX_FORM_FIELDS = 1_000
 _FIELD = re.compile(r"\{([A-Za-z_][\w.-]{0,200})\}", re.ASCII)
 _WHOLE_PAYLOAD = "payload"
 MAX_REPORT_TEXT = 50_000
@@ -198,6 +205,8 @@ class StoredWebhookRun(Struct, frozen=True):
 
     route: str
     system: str = ""
+    chat: str | UnsetType = UNSET
+    """The issue or pull request of a report that is answered by a comment."""
 
 
 class WebhookServer:
@@ -243,8 +252,10 @@ class WebhookServer:
 
     async def _accept_report(self, request: web.Request) -> web.Response:
         """Accept a report. It is on disk when this responds with 202."""
-        if request.content_type != "application/json" or "Origin" in request.headers:
-            raise ApiRequestError(415, "A report is JSON, with the type application/json, and comes from no page.")
+        if request.content_type not in _CONTENT_TYPES or "Origin" in request.headers:
+            raise ApiRequestError(
+                415, "A report is JSON or a form, with the type application/json or that of a form, and of no page."
+            )
         name = request.match_info["route"]
         body = await self._reader.read_bytes(request)
         route = await self._find_route(name)
@@ -254,7 +265,7 @@ class WebhookServer:
         proof = verify_report(scheme, secret, request.headers, body, now)
         if proof is None or route is None:
             raise ApiRequestError(401, "The report is not signed with the secret of such a route, or too long ago.")
-        payload = _parse_report(body)
+        payload = _parse_form(body) if request.content_type == _FORM_TYPE else _parse_report(body)
         why = ignore_reason(route, event_type(request.headers, payload), payload)
         if why:
             return json_response({"status": "ignored", "why": why})
@@ -265,12 +276,14 @@ class WebhookServer:
         known = await self._store.api.find_run_by_key(owner, idem, bytes.fromhex(digest))
         if known is not None or await self._store.chats.has_event(self._context.name, digest):
             return json_response({"status": "known"})
+        chat = find_comment_chat(payload) if route.deliver == GITHUB_COMMENT else ""
+        if route.deliver == GITHUB_COMMENT and (not chat or is_own_comment(payload)):
+            return json_response({"status": "ignored", "why": "no issue or pull request, or a comment of our own"})
         self._check_rate(name, route)
         prompt = fill_prompt(route.prompt, payload)
         if route.deliver_only:
-            await self._deliver_text(
-                route, self._gateway.app.redact_text(prompt.plain), key=f"webhook:{owner}:{digest}"
-            )
+            plain = self._gateway.app.redact_text(prompt.plain)
+            await self._deliver_text(route, plain, chat, key=f"webhook:{owner}:{digest}")
             place, sender = Place(self._context.name, name), Sender(name)
             inbound_event = InboundEvent(event_id=digest, place=place, sender=sender)
             noted = await self._store.chats.record_batch(self._context.name, Batch((inbound_event,)))
@@ -280,17 +293,18 @@ class WebhookServer:
         caller = self._make_caller(owner, route)
         inbound = await self._build_inbound(name, route, caller, prompt)
         session = self._sessions.make_session(caller, run_id, self._sessions.fresh_session_id(), create=True)
+        request = _narrow_request(session.request, route)
         run = NewRun(
             id=run_id,
             owner=owner,
             idem=idem,
             digest=bytes.fromhex(digest),
-            session_id=session.request.session_id,
+            session_id=request.session_id,
             letter_id=new_queued_message_id(),
             letter=inbound.encode(),
-            wish=to_json(StoredWebhookRun(name)),
+            wish=to_json(StoredWebhookRun(name, chat=chat or UNSET)),
         )
-        async with self._gateway.hold_session(session.request):
+        async with self._gateway.hold_session(request):
             row = await run_to_completion(self._begin_run(run))
         return json_response({"status": "taken" if row.session_id == run.session_id else "known", "id": row.id}, 202)
 
@@ -308,9 +322,8 @@ class WebhookServer:
         )
         reported = [untrusted_part(filled.reported, f"webhook {name}")] if filled.reported else []
         prompt = self._gateway.app.redact_text(filled.prompt)
-        return InboundMessage(
-            text=prompt, cwd=self._sessions.working_folder(caller.person), quoted=(*skills, *reported)
-        )
+        folder = route.folder or self._sessions.working_folder(caller.person)
+        return InboundMessage(text=prompt, cwd=folder, quoted=(*skills, *reported))
 
     async def _begin_run(self, run: NewRun) -> RunRow:
         row = await self._store.api.begin_run(run)
@@ -326,11 +339,12 @@ class WebhookServer:
             return None
         caller = self._make_caller(row.owner, route)
         session = self._sessions.make_session(caller, row.id, row.session_id, SessionExtras(model=route.model))
-        return RunPlan(session.request, self._slots.take_slot(caller, promised=True))
+        return RunPlan(_narrow_request(session.request, route), self._slots.take_slot(caller, promised=True))
 
     async def _deliver_outcome(self, row: RunRow, end: RunOutcome) -> None:
         """Queue the outcome of a report for delivery."""
-        name = msgspec.json.decode(row.wish, type=StoredWebhookRun).route
+        stored = msgspec.json.decode(row.wish, type=StoredWebhookRun)
+        name = stored.route
         route = self._cached_route(name)
         text = await self._store.chats.get_last_answer(row.turn_id) if row.turn_id else ""
         if end.state != "completed":
@@ -339,13 +353,15 @@ class WebhookServer:
             text = defuse_links(text)
         if route is not None and text and text != "[SILENT]":
             try:
-                await self._deliver_text(route, text, key=f"webhook:{row.id}")
-            except NotFoundError as error:
+                await self._deliver_text(route, text, stored.chat or "", key=f"webhook:{row.id}")
+            except (NotFoundError, UsageError) as error:
                 self._context.report(f"{self._context.name}: {name}: {error}")
 
-    async def _deliver_text(self, route: WebhookRoute, text: str, *, key: str) -> None:
-        if route.deliver == "log":
+    async def _deliver_text(self, route: WebhookRoute, text: str, chat: str, *, key: str) -> None:
+        if route.deliver == LOG:
             self._context.report(f"{self._context.name}: {to_one_line(strip_control_characters(text), _MAX_LOGGED)}")
+        elif route.deliver == GITHUB_COMMENT:
+            await self._gateway.deliver_to_place(Place(self._context.name, chat), text, key=key)
         else:
             await self._gateway.deliver_text(route.deliver, text, key=key)
 
@@ -388,6 +404,31 @@ class WebhookServer:
             wait = str(max(1, int(times[0] + 61 - now)))
             raise ApiRequestError(429, "Too much was reported within a minute.", headers={"Retry-After": wait})
         times.append(now)
+
+
+def _narrow_request(request: SessionRequest, route: WebhookRoute) -> SessionRequest:
+    """Return the request with the folder of a route, and with its tools: never more than the role has."""
+    options = request.options
+    if route.folder:
+        options = structs.replace(options, cwd=route.folder)
+    if isinstance(route.toolsets, tuple):
+        limit, enabled = options.toolset_limit, options.enabled_toolsets
+        kept = tuple(
+            one for one in route.toolsets if (limit is None or one in limit) and (enabled is None or one in enabled)
+        )
+        options = structs.replace(options, enabled_toolsets=kept, toolset_limit=kept)
+    return structs.replace(request, options=options)
+
+
+def _parse_form(body: bytes) -> object:
+    """Return the report in a form: the JSON in its field `payload`, as GitHub sends it by default, else its fields."""
+    try:
+        fields = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=True, max_num_fields=_MAX_FORM_FIELDS)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ApiRequestError(400, f"The report is no form: {error}") from None
+    if len(values := fields.get("payload", [])) == 1:
+        return _parse_report(values[0].encode())
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
 
 
 def _parse_report(body: bytes) -> object:
