@@ -20,7 +20,7 @@ EDIT_TOOLS = ("patch", "write_file")
 LEVEL_STYLES = {Level.INFO: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
 _MAX_PATTERN_LENGTH = 300
 _MAX_MESSAGE_LENGTH = 100
-_PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 1, ToolProgress.VERBOSE: 12}
+_PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 5, ToolProgress.VERBOSE: 12}
 
 
 def format_caching(kept: str) -> str:

@@ -11,11 +11,12 @@ import re
 import select
 import sys
 import termios
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from prompt_toolkit.application.application import Application
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -48,20 +49,20 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
+from hermes.cli.render.theme import Background
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
 from hermes.cli.tui.menu import QUIET_SECONDS, ChoiceMenu, MenuQueue
+from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
+from hermes.cli.tui.terminal_signals import AWAY_SECONDS, TerminalInput, TerminalSignals
 from hermes.cli.tui.terminal_style import TerminalStyle
+from hermes.config.chat_keys import KeySequence, format_action_keys, parse_keys
 from hermes.config.display import EditingMode
-from hermes.core.events import EpochBegan, Event, RequestEnded, TurnEnded
-from hermes.core.usage import Certainty, Cost, Usage
-from hermes.i18n.formats import format_compact
+from hermes.core.errors import UsageError
+from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.i18n.messages import tr
-from hermes.markup.cells import measure_width
-from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
-_ALARM_SHARE = 0.8
-"""Share of the window above which the context is shown as a warning."""
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 """Synchronised output: a terminal that knows it draws what stands between at once; others ignore both."""
 _MAX_COMPLETIONS = 8
@@ -76,91 +77,7 @@ _RESET_TERMINAL = "\x1b[0m\x1b[?1000;1002;1003;1006l\x1b[?1047l\x1b[4l\x1b[?7h\x
 of it does anything to a terminal that is in order.
 """
 _MAX_BYTES = 65_536
-
-
-class SessionStatus(Struct, frozen=True, kw_only=True):
-    """The session's status as it is known now."""
-
-    model: str = ""
-    window: int | None = None
-    prompt_tokens: int = 0
-    """Tokens of the last prompt."""
-    usage: Usage = Usage()
-    """The usage of this session, in this process and before it."""
-    cost: Cost = Cost()
-    session: str = ""
-    place: str = ""
-    """The sandbox or back end that runs commands, in a word."""
-    yolo: bool = False
-    waiting: int = 0
-    goal: str = ""
-    """The progress towards the session's goal; empty without one."""
-
-    def apply_event(self, event: Event) -> "SessionStatus":
-        """Return the status after this event."""
-        match event:
-            case RequestEnded() if event.usage is not None:
-                return structs.replace(self, prompt_tokens=event.usage.input + event.usage.output)
-            case TurnEnded():
-                last = event.last_prompt_tokens or self.prompt_tokens
-                total = self.usage + event.usage
-                return structs.replace(self, usage=total, cost=self.cost + event.cost, prompt_tokens=last)
-            case EpochBegan() if event.number > 1:
-                return structs.replace(self, model=event.model)
-            case _:
-                return self
-
-
-def format_parts(status: SessionStatus) -> list[tuple[str, str]]:
-    """Return styles and texts of the line's parts, the most important first."""
-    found = [("status.model", to_one_line(escape_unseen_characters(status.model), 40))] if status.model else []
-    if status.yolo:
-        found.append(("status.alarm", tr("NO QUESTIONS")))
-    if status.waiting:
-        found.append(("status.waiting", tr("{n} waiting", n=status.waiting)))
-    if status.goal:
-        found.append(("status.waiting", status.goal))
-    if status.prompt_tokens:
-        found.append(_format_context(status))
-    if (rate := status.usage.hit_rate) is not None:
-        found.append(("status", tr("cache {percent}%", percent=round(rate * 100))))
-    if status.usage.total:
-        found.append(("status", format_cost(status.cost)))
-    if status.place:
-        found.append(("status", escape_unseen_characters(status.place)))
-    if status.session:
-        found.append(("status.session", to_one_line(escape_unseen_characters(status.session), 32)))
-    return found
-
-
-def _format_context(status: SessionStatus) -> tuple[str, str]:
-    used = format_compact(status.prompt_tokens)
-    if not status.window:
-        return "status", tr("context {used}", used=used)
-    share = status.prompt_tokens / status.window
-    text = tr("context {percent}% of {window}", percent=round(share * 100), window=format_compact(status.window))
-    return ("status.alarm" if share >= _ALARM_SHARE else "status"), text
-
-
-def format_cost(cost: Cost) -> str:
-    """Format the cost, with a mark where it is not certain."""
-    if cost.usd is None:
-        return tr("no price known")
-    amount = f"${cost.usd:.2f}" if cost.usd >= 1 or not cost.nano else f"${cost.usd:.4f}".rstrip("0")
-    return f"≥ {amount}" if cost.certainty is Certainty.UNKNOWN else amount
-
-
-def fit_parts(found: list[tuple[str, str]], width: int) -> list[tuple[str, str]]:
-    """Return as many parts as fit the width, with dots between them."""
-    shown: list[tuple[str, str]] = []
-    room = width - 1
-    for style, text in found:
-        need = measure_width(text) + (3 if shown else 1)
-        if need > room:
-            break
-        shown += [("class:status", " · " if shown else " "), (f"class:{style}", text)]
-        room -= need
-    return shown
+_DRAIN_SECONDS = 0.1
 
 
 class SynchronizedOutput(Vt100_Output):
@@ -219,12 +136,6 @@ def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, fre
         menus.note_other_key()
         buffer.validate_and_handle()
 
-    @keys.add("escape", "enter", filter=free)
-    @keys.add("c-j")
-    def _(event: KeyPressEvent) -> None:
-        menus.note_other_key()
-        buffer.insert_text("\n")
-
     # Esc and a key soon after it are Alt and that key. By default Alt-/ completes and Alt-# sends the line as a
     # comment, so a line that is begun right after an Esc would lose its mark, or go out.
     @keys.add("escape", "/", filter=free & emacs_insert_mode)
@@ -243,11 +154,12 @@ def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, fre
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
+        begun = menus.take_waiting_letter()
         menus.note_other_key()
-        composer.paste_text(event.data)
+        composer.paste_text(begun + event.data)
 
 
-def _run_action(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+def _run_action(action: Callable[[], object]) -> Callable[[KeyPressEvent], None]:
     def act(event: KeyPressEvent) -> None:
         action()
 
@@ -255,8 +167,8 @@ def _run_action(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
 
 
 def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> None:
-    """Bind the keys of a menu. A listening menu takes arrows, Enter and Esc; letters go into the line, and make
-    the menu wait for quiet again.
+    """Bind the keys of a menu. A listening menu takes arrows, Enter and Esc, and the letters that answer it; others go
+    into the line, and make the menu wait for quiet again.
     """
     listens = Condition(menus.is_listening)
     filters = Condition(menus.is_filtering)
@@ -279,8 +191,7 @@ def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> 
 
     @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
     def _(event: KeyPressEvent) -> None:
-        menus.note_other_key()
-        composer.buffer.insert_text(event.data * event.arg)
+        composer.buffer.insert_text(menus.take_letter(event.data * event.arg, composer.buffer.text))
 
 
 def parse_fragments(lines: list[str]) -> StyleAndTextTuples:
@@ -333,6 +244,7 @@ class Screen:
         history: History,
         completer: Completer,
         callbacks: ScreenCallbacks,
+        environ: Mapping[str, str],
     ) -> None:
         self.terminal_style = terminal_style
         self._output = output
@@ -344,9 +256,16 @@ class Screen:
         """When a key was last pressed, on the loop's clock."""
         self._ticking: asyncio.TimerHandle | None = None
         self.status = SessionStatus()
+        self.key_error = ""
+        """Why the person's own keys are not used; empty when they are."""
+        self._action_keys = self._read_keys()
+        self.signals = TerminalSignals(environ, self.write_raw, os.getcwd())
         self.composer = Composer(history, completer, self._submit_line)
         self.view = EventView(terminal_style, self.commit_lines, self.request_redraw)
+        self.view.calls.unfold_key = format_action_keys(self._action_keys["unfold"][:1])
+        self.view.listeners.append(self._notify_of_event)
         self.menus = MenuQueue(self.request_redraw, self.view.tell_lines)
+        self._input = TerminalInput(sys.stdin, self._note_focus, self._apply_background) if sys.stdin.isatty() else None
         self.application: Application[None] = self._build_application()
 
     def _build_application(self) -> Application[None]:
@@ -355,6 +274,7 @@ class Screen:
             key_bindings=self._build_key_bindings(),
             style=Style.from_dict(self.terminal_style.theme.resolve_styles()),
             editing_mode=KeySet.VI if self.terminal_style.display.editing_mode is EditingMode.VI else KeySet.EMACS,
+            input=self._input,
             output=self._output,
             erase_when_done=True,
             min_redraw_interval=0.01,
@@ -419,30 +339,57 @@ class Screen:
         keys, composer, menus = KeyBindings(), self.composer, self.menus
         free = ~Condition(menus.is_listening)
         _bind_line_keys(keys, composer, menus, free)
-        for key in ("c-c", "<sigint>"):
-            keys.add(key, eager=True)(_run_action(self._handle_interrupt))
-        for names, action in (
-            (("c-l",), self.clear),
-            (("c-o",), self._show_results),
-            (("c-t",), self._show_reasoning),
-            (("c-v",), self._callbacks.picture),
-            (("c-x", "c-e"), self._callbacks.edit),
-        ):
-            keys.add(*names, filter=free)(_run_action(action))
+        keys.add("<sigint>", eager=True)(_run_action(self._handle_interrupt))
         empty = Condition(lambda: not composer.buffer.text)
-        keys.add("c-d", filter=free & empty)(_run_action(self._callbacks.end))
-
-        @keys.add("c-z")
-        def _(event: KeyPressEvent) -> None:
-            event.app.suspend_to_background()
-
+        always = Condition(lambda: True)
+        actions: Mapping[str, tuple[Callable[[], object], Filter]] = {
+            "newline": (self._insert_newline, free),
+            "stop": (self._handle_interrupt, always),
+            "leave": (self._callbacks.end, free & empty),
+            "unfold": (self._show_results, free),
+            "plan": (self._toggle_plan, free),
+            "reasoning": (self._show_reasoning, free),
+            "edit": (self._callbacks.edit, free & ~is_searching),
+            "picture": (self._callbacks.picture, free),
+            "clear": (self.clear, free),
+            "suspend": (self._suspend, always),
+        }
+        for name, sequences in self._action_keys.items():
+            action, when = actions[name]
+            for sequence in sequences:
+                keys.add(*sequence, filter=when, eager=name == "stop")(_run_action(action))
         _bind_menu_keys(keys, composer, menus)
         return keys
+
+    def _read_keys(self) -> Mapping[str, Sequence[KeySequence]]:
+        """Return the keys of each action; the default ones where the person's cannot be used, with the reason kept."""
+        try:
+            return parse_keys(self.terminal_style.display.keys)
+        except UsageError as error:
+            self.key_error = str(error)
+            return parse_keys({})
 
     async def run(self) -> None:
         """Show everything until `leave_screen`. Raises EOFError when the terminal is gone."""
         take_typed_lines(self.application.input)
-        await self.application.run_async(handle_sigint=False, set_exception_handler=False)
+        try:
+            await self.application.run_async(
+                pre_run=self._open_terminal, handle_sigint=False, set_exception_handler=False
+            )
+        finally:
+            self._close_terminal()
+
+    def _open_terminal(self) -> None:
+        """Ask the terminal what it can tell. Raw mode is on, so that nothing of an answer is shown."""
+        self.signals.open_terminal(self.terminal_style.display)
+        if self.terminal_style.fits_background and self._input is not None:
+            self._input.expects_color = self.signals.ask_background()
+
+    def _close_terminal(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._input is not None and self._input.expects_color:
+                drain_reports(self._input.fileno())
+            self.signals.close_terminal()
 
     def leave_screen(self) -> None:
         """Remove the input line; what was shown stays."""
@@ -468,14 +415,22 @@ class Screen:
         """Ask for a redraw, since something that moves has changed."""
         if self.application.is_running:
             self.application.invalidate()
+            asks = self.menus.menu is not None or self._answer is not None
+            self.signals.set_title("?" if asks else "*" if self.view.busy else "", self.terminal_style.display)
         if self.view.busy and self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._redraw_times)
 
     def tell(self, style: str, text: str) -> None:
         """Show a line of Hermes' own."""
+        words = f"{self.terminal_style.get_mark('notice')} {text}"
         self.view.tell_lines(
-            self.terminal_style.wrap_paragraphs(style, f"{self.terminal_style.get_mark('notice')} {text}", indent=2)
+            self.terminal_style.wrap_paragraphs(style, words, indent=2, width=self.terminal_style.prose_width)
         )
+
+    def echo_command(self, line: str) -> None:
+        """Show a command as it was typed, above what it says."""
+        words = f"{self.terminal_style.get_mark('person')} {to_one_line(strip_control_characters(line), 400)}"
+        self.view.tell_lines(["", *self.terminal_style.wrap_paragraphs("person", words, indent=2)])
 
     def show_shell_result(self, command: str, said: str) -> None:
         """Show the output of a shell command of the person's own, as far as it fits; all of it goes to the model."""
@@ -511,12 +466,14 @@ class Screen:
         """Give the terminal to another program until it is done."""
         async with in_terminal():
             self.menus.set_hidden(True)
+            self.signals.close_terminal()
             try:
                 return await asyncio.to_thread(work)
             finally:
                 self.menus.set_hidden(False)
                 self._output.write_raw(_RESET_TERMINAL)
                 self._output.flush()
+                self.signals.open_terminal(self.terminal_style.display)
 
     async def ask_text(self, lines: Sequence[str], default: str = "") -> str | None:
         """Let the person type an answer below `lines`; None when they would rather not.
@@ -568,6 +525,55 @@ class Screen:
         else:
             self._callbacks.stop()
 
+    def _insert_newline(self) -> None:
+        self.menus.note_other_key()
+        self.composer.buffer.insert_text("\n")
+
+    def _suspend(self) -> None:
+        self.signals.close_terminal()
+        self.application.suspend_to_background()
+        self.application.create_background_task(self._reopen_terminal())
+
+    async def _reopen_terminal(self) -> None:
+        """Ask the terminal again for what it told before this process was stopped."""
+        async with in_terminal():
+            self.signals.open_terminal(self.terminal_style.display)
+
+    def _toggle_plan(self) -> None:
+        plan = self.view.plan
+        if not plan.steps:
+            self.tell("notice", tr("There is no plan yet."))
+            return
+        plan.hidden = not plan.hidden
+        if not plan.hidden and not (self.view.busy and plan.is_open):
+            self.view.tell_lines(["", *plan.format_plan()])
+        self.request_redraw()
+
+    # What the terminal tells, and is told.
+
+    def _note_focus(self, focused: bool) -> None:
+        self.signals.focused = focused
+
+    def _apply_background(self, background: Background) -> None:
+        if background is not Background.UNKNOWN and self.terminal_style.set_background(background):
+            self.apply_display()
+
+    def notify(self, text: str) -> None:
+        """Tell a person who is away from this window."""
+        quiet = asyncio.get_running_loop().time() - self._key_at
+        if self.signals.focused is False or (self.signals.focused is None and quiet >= AWAY_SECONDS):
+            self.signals.notify(text, self.terminal_style.display.notify)
+
+    def _notify_of_event(self, event: Event) -> None:
+        match event:
+            case TurnEnded() if not self.view.queued:
+                failed = bool(event.error)
+                self.notify(tr("The turn has failed.") if failed else tr("The turn has ended."))
+            case ApprovalAsked():
+                self.notify(tr("A question waits for you."))
+            case _:
+                pass
+
     def _show_results(self) -> None:
         self.view.tell_lines(self.view.calls.format_results() or [tr("There is nothing to unfold.")])
 
@@ -580,8 +586,7 @@ class Screen:
         size = self._output.get_size()
         room = max(size.rows - 6, 2)
         menu = self.menus.render_menu(
-            self.terminal_style.paint,
-            lambda style, text: self.terminal_style.wrap_paragraphs(style, text, indent=4),
+            self.terminal_style,
             size.rows,
         )
         menu = menu[-max(size.rows - 2, 1) :]
@@ -632,3 +637,12 @@ def take_typed_lines(source: Input) -> None:
     parser = Vt100Parser(presses.append)
     parser.feed_and_flush(typed.decode("utf-8", "replace"))
     store_typeahead(source, presses)
+
+
+def drain_reports(descriptor: int) -> None:
+    """Take the answer of the terminal that may still come, so that the shell does not read it as typed."""
+    end = time.monotonic() + _DRAIN_SECONDS
+    typed = b""
+    while (left := end - time.monotonic()) > 0 and not typed.endswith((b"\x07", b"\x1b\\")):
+        if select.select([descriptor], [], [], left)[0]:
+            typed += os.read(descriptor, _MAX_BYTES)
