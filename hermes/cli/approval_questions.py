@@ -11,7 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hermes.cli.event_texts import EDIT_TOOLS
-from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, ToolEnded, ToolStarted, TurnEnded
+from hermes.core.events import (
+    WHILE_UNCHANGED,
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+)
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, localize, tr
@@ -22,8 +30,6 @@ if TYPE_CHECKING:
     from hermes.sessions.port import SessionPort
 
 _THIS_CALL = "this call"
-_WHILE_UNCHANGED = ", while the files that it runs stay unchanged"
-"""What the gate says of an answer that holds only for files as they are (`gate.PermissionDecision`)."""
 _COMMAND_TOOLS = frozenset({"terminal", "process"})
 _TITLES = {
     "terminal": N_("Run this command?"),
@@ -227,8 +233,7 @@ def list_answers(event: ApprovalAsked) -> dict[AnswerScope, str]:
     answers |= {scope: covers for scope, covers in wider.items() if covers}
     until = tr(" (until those files change)")
     return {
-        scope: escape_confusable_characters(covers).replace(_WHILE_UNCHANGED, until)
-        for scope, covers in answers.items()
+        scope: escape_confusable_characters(covers).replace(WHILE_UNCHANGED, until) for scope, covers in answers.items()
     }
 
 

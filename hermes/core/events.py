@@ -132,6 +132,10 @@ class ToolEnded(Struct, frozen=True, tag="tool_ended"):
     tail: str = ""
 
 
+WHILE_UNCHANGED = ", while the files that it runs stay unchanged"
+"""What stands in `session_covers` of an answer that holds only for files as they are."""
+
+
 class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):
     """A person is asked whether this may happen; answered through the runtime by `approval_id`."""
 

@@ -109,11 +109,11 @@ async def test_a_question_that_nobody_waits_for_is_closed_with_the_reason(event:
 def test_both_chats_say_the_same_of_a_question() -> None:
     lines = [text for _, text in format_question(ASKED, "session_2")]
     assert lines == [
-        "The session session_2, which works in the background, asks. Allow terminal?",
+        "The session session_2, which works in the background, asks. Run this command?",
         "    rm -r old\\u{200b}",
         "    echo done",
         "  in /home/me/project",
-        "  it deletes files",
+        "  • it deletes files",
         "  A no holds until the session is closed, for: `rm`",
     ]
     assert prompts.format_question(ASKED, "session_2").splitlines() == [

@@ -128,7 +128,7 @@ async def test_a_signal_while_a_question_is_open() -> None:
     async with chatting(remove) as chat:
         (chat.home.cwd / "old").mkdir()
         chat.screen.type("go\r")
-        await chat.screen.shows("Allow terminal?")
+        await chat.screen.shows("Run this command?")
         chat.screen.process.send_signal(signal.SIGTERM)
         await chat.ended(130)
         assert (chat.home.cwd / "old").exists()

@@ -130,7 +130,7 @@ def _format_line(theme: Theme, line: DiffLine, runs: Sequence[Run], width: int, 
         text = _paint_range(theme, line.text, cuts, (start, end), ground)
         pad = " " * max(room - measure_width(line.text[start:end]), 0) if bands else ""
         found.append(
-            theme.paint(f"{ground} diff.number", gutter)
+            theme.paint(" ".join((ground, "diff.number")), gutter)
             + theme.paint(f"{ground} {kind}" if kind else "result", sign)
             + (text + theme.paint(ground, pad) if pad else text)
         )

@@ -40,7 +40,7 @@ _NEW_FILE_LINES = 8
 _EXIT_NOTE = re.compile(r"\[(?:exit code|ended by signal) \d+[^\]]*\]")
 """The note that a terminal call adds to the output of its command."""
 _FENCE = re.compile(r"</?untrusted\b[^>]*>")
-_CREATED = re.compile(r"(?:Created|Replaced) .*")
+_CREATED = re.compile(r"(?:Created|Replaced) .+? lines\.(?: (?P<notes>.*))?")
 _CHANGED = re.compile(r"(?:Changed|Created|Deleted) (?P<path>.+?)(?:, \d+ lines)?\.(?: (?P<notes>.*))?")
 
 
@@ -238,7 +238,8 @@ class CallView:
         text = text[:-1] if text and not text[-1] else text
         note = format_counts(terminal_style.theme, len(text), 0)
         shown = [DiffLine("+", sanitize_line(line).rstrip(), number) for number, line in enumerate(text, 1)]
-        notes = lines[0].partition(" lines.")[2].strip()
+        created = _CREATED.fullmatch(lines[0])
+        notes = created["notes"] if created is not None else ""
         return [
             terminal_style.format_call(words, event.seconds, note=note),
             *([terminal_style.paint("result", f"  {notes}")] if notes else []),

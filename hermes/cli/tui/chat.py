@@ -27,7 +27,8 @@ from hermes.cli.tui.menu import QuestionMenus
 from hermes.cli.tui.screen import Screen, ScreenCallbacks, SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.command import parse_command_line
-from hermes.commands.context import MenuOption
+from hermes.commands.context import MenuOption, Surface
+from hermes.commands.registry import command_registry
 from hermes.config.display import DisplaySettings
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
@@ -35,6 +36,8 @@ from hermes.i18n.messages import localize, tr
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import strip_control_characters, to_one_line
 
+_SHOWN_OTHERWISE = frozenset({"queue", "steer", "interrupt", "quit"})
+"""Commands that are not echoed: what they send is shown as the message that it is."""
 _SETTLE_SECONDS = 1.0
 """Seconds within which a turn that has ended is stored."""
 OpenSession = Callable[["TuiChat"], Awaitable[TuiCommandContext]]
@@ -164,7 +167,8 @@ class TuiChat:
             self.screen.tell("error", strip_control_characters(localize(str(error))))
 
     async def _run_command(self, context: TuiCommandContext, named: tuple[str, str], draft: MessageDraft) -> None:
-        self.screen.echo_command(context.app.redact_text(draft.line))
+        if _find_command_name(named[0]) not in _SHOWN_OTHERWISE:
+            self.screen.echo_command(context.app.redact_text(draft.line))
         if not await run_typed_command(context, *named):
             self._post_draft(context, draft)
         elif self.screen.application.is_running:
@@ -307,6 +311,11 @@ async def _open_chat(
     if app.endpoint.cache_ttl:
         chat.screen.tell("notice", format_caching(app.endpoint.cache_ttl))
     return context
+
+
+def _find_command_name(typed: str) -> str:
+    command = command_registry(Surface.TERMINAL).find_command(typed)
+    return command.name if command is not None else typed
 
 
 def _late_redactor(log: FaultLog) -> Callable[[str], str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
+from hermes.admin.git_branch import read_branch
 from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop
-from hermes.cli.git_branch import read_branch
 from hermes.cli.output import format_remote_notice
 from hermes.cli.tui.menu import QuestionMenus
 from hermes.cli.tui.screen import Screen
