@@ -43,13 +43,13 @@ from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Windo
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
-from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.layout.processors import AppendAutoSuggestion, BeforeInput, HighlightIncrementalSearchProcessor
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from hermes.cli.render.theme import Background
+from hermes.cli.tui.completion_rows import CompletionRows
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
 from hermes.cli.tui.menu import QUIET_SECONDS, ChoiceMenu, MenuQueue
@@ -308,7 +308,7 @@ class Screen:
             get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "",
         )
         completions = Window(
-            CompletionsMenuControl(),
+            CompletionRows(),
             height=Dimension(min=1, max=_MAX_COMPLETIONS),
             dont_extend_height=True,
             style="class:completion-menu",
