@@ -116,7 +116,7 @@ async def test_hostile_text_from_everywhere() -> None:
         with TempHome.for_server(server.url) as home:
             settings_ = {
                 **(home.config or {}),
-                "display": {"tool_progress": "verbose", "show_reasoning": True},
+                "display": {"tool_progress": "verbose", "show_reasoning": True, "skin": "light"},
                 "mcp_servers": {
                     "srv": {"command": sys.executable, "args": ["-I", str(home.root / "server.py")], "trust": "always"},
                     f"bad{OSC52}": {"command": f"/no/such{OSC52}"},

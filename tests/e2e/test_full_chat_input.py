@@ -73,7 +73,7 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
 
                 await screen.press("C-l")
                 await screen.paste(str(home.cwd / "dot.png"))
-                await screen.shows("[picture 2: dot.png]")
+                await screen.shows("[picture 1: dot.png]")
                 await screen.type("what is this")
                 await screen.press("Enter")
                 await screen.shows("answer 2")

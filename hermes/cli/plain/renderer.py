@@ -6,7 +6,18 @@ from collections.abc import Callable
 from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
-from hermes.core.events import Event, Queued, ToolEnded, ToolStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    Queued,
+    Refused,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnResumed,
+    TurnStarted,
+)
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
@@ -35,6 +46,10 @@ class PlainRenderer:
         self._resumed: set[str] = set()
         self._resumed_outcome = ""
         """How a resumed turn ended; it is printed only when another turn follows."""
+        self._approvals: dict[str, str] = {}
+        """The calls that are asked about, by the questions' ids."""
+        self._refused_calls: set[str] = set()
+        """The calls to which the person said no: they know the reasons from the question."""
         self.output_error: OSError | None = None
         """The error after which nothing is shown any more: the output is closed or full."""
         self.prompt: Callable[[], str] = str
@@ -63,6 +78,14 @@ class PlainRenderer:
             self._resumed_outcome = ""
         elif isinstance(event, TurnEnded):
             self._end_turn(event)
+        elif isinstance(event, ApprovalAsked):
+            self._approvals[event.approval_id] = event.call_id
+        elif isinstance(event, ApprovalAnswered):
+            call_id = self._approvals.pop(event.approval_id, "")
+            self._refused_calls |= {call_id} if event.by == "person" and not event.allowed else set()
+        elif isinstance(event, Refused) and event.call_id in self._refused_calls:
+            subject = to_one_line(strip_control_characters(event.subject), _MAX_LINE_WIDTH)
+            self._print_warning(tr("refused: {subject}", subject=subject))
         elif (remark := describe_event(event)) is not None:
             if isinstance(event, TurnResumed):
                 self._resumed.add(event.turn_id)

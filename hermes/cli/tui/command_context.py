@@ -146,14 +146,17 @@ class TuiCommandContext(TerminalCommandContext):
 
     async def confirm(self, question: str) -> bool:
         """Ask for a yes or a no; Enter alone means no."""
-        return await self.choose(question, [MenuOption(tr("No")), MenuOption(tr("Yes"))]) == 1
+        options, lines = [MenuOption(tr("No")), MenuOption(tr("Yes"))], self._format_question(question)
+        return await self._screen.menus.ask([*lines, ""], options, keys=("n", "y"), rule="question.asks") == 1
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         """Ask the person for a line."""
         return await self._screen.ask_text(self._format_question(question), default)
 
     def _format_question(self, question: str) -> list[str]:
-        return self._screen.terminal_style.wrap_paragraphs("question", escape_unseen_characters(question), indent=2)
+        terminal_style = self._screen.terminal_style
+        words, width = escape_unseen_characters(question), terminal_style.line_width - 2
+        return terminal_style.wrap_paragraphs("question", words, indent=2, width=width)
 
     async def open_first_session(self, name: str | None, *, latest: bool) -> None:
         """Open the first session, show its last messages, and go on with what was left unfinished."""

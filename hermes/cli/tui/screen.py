@@ -35,6 +35,7 @@ from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.input.base import Input
 from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100 import raw_mode
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPress, KeyPressEvent
@@ -255,6 +256,8 @@ class Screen:
         self._key_at = 0.0
         """When a key was last pressed, on the loop's clock."""
         self._ticking: asyncio.TimerHandle | None = None
+        self._opened = False
+        """Whether the terminal was asked what it can tell."""
         self.status = SessionStatus()
         self.key_error = ""
         """Why the person's own keys are not used; empty when they are."""
@@ -284,6 +287,7 @@ class Screen:
         made.key_processor.before_key_press += lambda _: self._note_key()
         made.before_render += lambda _: self._output.release_output()
         made.after_render += lambda _: self._output.finish_frame()
+        made.after_render += lambda _: self._open_terminal()
         return made
 
     def _build_layout(self) -> Layout:
@@ -373,20 +377,21 @@ class Screen:
         """Show everything until `leave_screen`. Raises EOFError when the terminal is gone."""
         take_typed_lines(self.application.input)
         try:
-            await self.application.run_async(
-                pre_run=self._open_terminal, handle_sigint=False, set_exception_handler=False
-            )
+            await self.application.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             self._close_terminal()
 
     def _open_terminal(self) -> None:
-        """Ask the terminal what it can tell. Raw mode is on, so that nothing of an answer is shown."""
+        """Ask the terminal what it can tell, once something is drawn: raw mode is on, so no answer is shown."""
+        if self._opened:
+            return
+        self._opened = True
         self.signals.open_terminal(self.terminal_style.display)
         if self.terminal_style.fits_background and self._input is not None:
             self._input.expects_color = self.signals.ask_background()
 
     def _close_terminal(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, termios.error):
             if self._input is not None and self._input.expects_color:
                 drain_reports(self._input.fileno())
             self.signals.close_terminal()
@@ -643,6 +648,7 @@ def drain_reports(descriptor: int) -> None:
     """Take the answer of the terminal that may still come, so that the shell does not read it as typed."""
     end = time.monotonic() + _DRAIN_SECONDS
     typed = b""
-    while (left := end - time.monotonic()) > 0 and not typed.endswith((b"\x07", b"\x1b\\")):
-        if select.select([descriptor], [], [], left)[0]:
-            typed += os.read(descriptor, _MAX_BYTES)
+    with raw_mode(descriptor):
+        while (left := end - time.monotonic()) > 0 and not typed.endswith((b"\x07", b"\x1b\\")):
+            if select.select([descriptor], [], [], left)[0]:
+                typed += os.read(descriptor, _MAX_BYTES) or b"\x07"
