@@ -3,12 +3,10 @@
 import sys
 from collections.abc import Callable
 
-from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
+from hermes.cli.event_texts import RefusalFilter, count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
-    ApprovalAnswered,
-    ApprovalAsked,
     Event,
     Queued,
     Refused,
@@ -46,10 +44,7 @@ class PlainRenderer:
         self._resumed: set[str] = set()
         self._resumed_outcome = ""
         """How a resumed turn ended; it is printed only when another turn follows."""
-        self._approvals: dict[str, str] = {}
-        """The calls that are asked about, by the questions' ids."""
-        self._refused_calls: set[str] = set()
-        """The calls to which the person said no: they know the reasons from the question."""
+        self._refusals = RefusalFilter()
         self.output_error: OSError | None = None
         """The error after which nothing is shown any more: the output is closed or full."""
         self.prompt: Callable[[], str] = str
@@ -65,6 +60,7 @@ class PlainRenderer:
         """Show one event."""
         if self.output_error is not None:
             return
+        self._refusals.note_event(event)
         try:
             self._show_event(event)
         except OSError as error:
@@ -78,12 +74,7 @@ class PlainRenderer:
             self._resumed_outcome = ""
         elif isinstance(event, TurnEnded):
             self._end_turn(event)
-        elif isinstance(event, ApprovalAsked):
-            self._approvals[event.approval_id] = event.call_id
-        elif isinstance(event, ApprovalAnswered):
-            call_id = self._approvals.pop(event.approval_id, "")
-            self._refused_calls |= {call_id} if event.by == "person" and not event.allowed else set()
-        elif isinstance(event, Refused) and event.call_id in self._refused_calls:
+        elif isinstance(event, Refused) and self._refusals.is_known(event):
             subject = to_one_line(strip_control_characters(event.subject), _MAX_LINE_WIDTH)
             self._print_warning(tr("refused: {subject}", subject=subject))
         elif (remark := describe_event(event)) is not None:

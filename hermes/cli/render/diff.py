@@ -42,23 +42,17 @@ def parse_diff(lines: Sequence[str]) -> list[DiffLine]:
     for at, raw in enumerate(lines):
         line = sanitize_line(raw).rstrip()
         if match := _HUNK.match(line):
-            if old or new:
-                found.append(DiffLine("", ""))
+            found += [DiffLine("", "")] if old or new else []
             old, new = int(match[1]), int(match[2])
         elif (not old and not new) or line.startswith("\\"):
             found.append(DiffLine("", line))
-        elif line.startswith(("--- ", "+++ ", "diff ")) and (line.startswith("d") or _is_file_header(lines, at)):
+        elif line.startswith("diff ") or _is_file_header(lines, at):
             old = new = 0
             found.append(DiffLine("", line))
-        elif line.startswith("-"):
-            found.append(DiffLine("-", line[1:], old))
-            old += 1
-        elif line.startswith("+"):
-            found.append(DiffLine("+", line[1:], new))
-            new += 1
         else:
-            found.append(DiffLine(" ", line[1:], new))
-            old, new = old + 1, new + 1
+            sign = line[:1] if line[:1] in _SIGNS else " "
+            found.append(DiffLine(sign, line[1:], old if sign == "-" else new))
+            old, new = old + (sign != "+"), new + (sign != "-")
     return found
 
 
@@ -116,25 +110,22 @@ def _format_note(theme: Theme, text: str, width: int, digits: int) -> list[str]:
 
 def _format_line(theme: Theme, line: DiffLine, runs: Sequence[Run], width: int, digits: int) -> list[str]:
     kind = _SIGNS.get(line.sign, "")
-    bands = theme.has_bands and bool(kind)
-    ground = f"{kind}.band" if bands else ""
+    ground = f"{kind}.band" if theme.has_bands and kind else ""
     room = max(width - digits - bool(digits) - 1, _MIN_ROOM)
-    number = f"{line.number:>{digits}} " if digits else ""
     if not theme.has_bands:
         runs = [(line.text, kind or "result")]
     cuts = list(_cut_runs(runs, line.marked, kind))
     found: list[str] = []
-    for start, end in wrap_text(line.text, room):
-        gutter = number if not found else " " * len(number)
-        sign = line.sign if not found else " "
-        text = _paint_range(theme, line.text, cuts, (start, end), ground)
-        pad = " " * max(room - measure_width(line.text[start:end]), 0) if bands else ""
-        found.append(
-            theme.paint(" ".join((ground, "diff.number")), gutter)
-            + theme.paint(f"{ground} {kind}" if kind else "result", sign)
-            + (text + theme.paint(ground, pad) if pad else text)
-        )
-    return found if bands else [one.rstrip(" ") for one in found]
+    for part in wrap_text(line.text, room):
+        gutter = "" if not digits else " " * (digits + 1) if found else f"{line.number:>{digits}} "
+        sign = " " if found else line.sign
+        shown = theme.paint(" ".join((ground, "diff.number")), gutter)
+        shown += theme.paint(" ".join((ground, kind)) if kind else "result", sign)
+        shown += _paint_range(theme, line.text, cuts, part, ground)
+        if ground:
+            shown += theme.paint(ground, " " * max(room - measure_width(line.text[slice(*part)]), 0))
+        found.append(shown if ground else shown.rstrip(" "))
+    return found
 
 
 def _cut_runs(runs: Sequence[Run], marked: Sequence[Range], kind: str) -> Iterator[tuple[int, int, str]]:
@@ -203,5 +194,7 @@ def _list_changed_ranges(words: Sequence[str], same: Sequence[Range]) -> list[Ra
 
 def _is_file_header(lines: Sequence[str], at: int) -> bool:
     """Return whether the line begins the next file, and is not one that was taken out of this file."""
+    if not lines[at].startswith(("--- ", "+++ ")):
+        return False
     near = lines[at : at + 3] if lines[at].startswith("---") else lines[max(at - 1, 0) : at + 2]
     return len(near) > 1 and near[0].startswith("--- ") and near[1].startswith("+++ ")

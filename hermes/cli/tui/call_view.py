@@ -17,7 +17,7 @@ from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.event_descriptions import describe_call
 from hermes.config.display import ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
-from hermes.core.messages import ToolResultPart, ToolStatus
+from hermes.core.messages import Message, ToolResultPart, ToolStatus
 from hermes.i18n.messages import tr, tr_plural
 from hermes.markup.cells import sanitize_line
 from hermes.util.text import strip_control_characters, to_one_line
@@ -150,11 +150,14 @@ class CallView:
             return []
         return self._format_call(event, words, running.content if running is not None else "")
 
-    def keep_result(self, part: ToolResultPart) -> None:
-        """Keep the whole of a result, to be unfolded."""
-        found = next((one for one in reversed(self.results) if one.ended.call_id == part.call_id), None)
-        if found is not None:
-            found.text = _FENCE.sub("", part.text[:_MAX_KEPT_LENGTH]).strip("\n")
+    def keep_results(self, message: Message) -> None:
+        """Keep the whole of the results in a message, to be unfolded."""
+        for part in message.parts:
+            if not isinstance(part, ToolResultPart):
+                continue
+            found = next((one for one in reversed(self.results) if one.ended.call_id == part.call_id), None)
+            if found is not None:
+                found.text = _FENCE.sub("", part.text[:_MAX_KEPT_LENGTH]).strip("\n")
 
     def flush_folded(self) -> list[str]:
         """Return the calls of one kind that were held back: each on a line, or all of them on one."""
@@ -249,24 +252,14 @@ class CallView:
     def _format_output(self, event: ToolEnded, words: str, lines: Sequence[str]) -> list[str]:
         """Format a call with how it failed, if it did, and the last lines of its result, or how many there are."""
         terminal_style, progress = self._terminal_style, self._terminal_style.display.tool_progress
-        note = (
-            terminal_style.theme.paint("failed", _format_exit_code(event.code)) if event.failed and event.code else ""
-        )
         most = count_preview_lines(progress)
-        known = strip_control_characters(event.tail).splitlines() or list(lines)
-        last = [line for line in known if not _EXIT_NOTE.fullmatch(line)]
-        while last and not last[-1].strip():
-            last.pop()
-        count = max((event.lines or len(known)) - (len(known) - len(last)), len(last))
-        last = [line for line in last if line.strip()]
+        last, count = _find_last_lines(event, lines)
+        note = terminal_style.theme.paint("failed", _format_exit_code(event.code) if event.failed else "")
         if event.name in _READ_TOOLS and progress is ToolProgress.ALL and not event.failed:
             note, most = terminal_style.theme.paint("tool.time", tr_plural("{n} line", "{n} lines", count)), 0
         head = terminal_style.format_call(words, event.seconds, failed=event.failed, note=note)
-        if not most or not last:
-            return [head]
-        shown = last[-most:]
-        hidden = count - len(shown)
-        found = [self._format_more(hidden)] if len(last) > most or event.tail else []
+        shown = last[-most:] if most else []
+        found = [self._format_more(count - len(shown))] if shown and (len(last) > most or event.tail) else []
         found += [terminal_style.cut_text(line, terminal_style.line_width - 2) for line in shown]
         return [head, *(terminal_style.paint("result", f"  {line}") for line in found)]
 
@@ -307,5 +300,17 @@ def _parse_files(lines: Sequence[str]) -> "list[DiffLine]":
     return [*found, *parse_diff(part[:-1])]
 
 
+def _find_last_lines(event: ToolEnded, lines: Sequence[str]) -> tuple[list[str], int]:
+    """Return the last lines of a result that say something, as far as they are known, and how many it has in all."""
+    known = strip_control_characters(event.tail).splitlines() or list(lines)
+    last = [line for line in known if not _EXIT_NOTE.fullmatch(line)]
+    while last and not last[-1].strip():
+        last.pop()
+    count = max((event.lines or len(known)) - (len(known) - len(last)), len(last))
+    return [line for line in last if line.strip()], count
+
+
 def _format_exit_code(code: int) -> str:
+    if not code:
+        return ""
     return tr("exit code {code}", code=code) if code > 0 else tr("ended by signal {number}", number=-code)

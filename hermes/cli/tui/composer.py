@@ -168,6 +168,10 @@ class Composer:
         line = self.buffer.text
         return line.startswith("/") or "@" in line
 
+    def insert_newline(self) -> None:
+        """Begin a new line of the message."""
+        self.buffer.insert_text("\n")
+
     def complete_line(self) -> None:
         """Handle Tab: take the next completion, or the first as soon as there is one, however fast Tab came."""
         state = self.buffer.complete_state

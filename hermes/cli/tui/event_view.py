@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from hermes.cli.event_texts import describe_event
+from hermes.cli.event_texts import RefusalFilter, describe_event
 from hermes.cli.tui.call_view import PLAN_TOOL, CallView
 from hermes.cli.tui.plan_view import PlanView
 from hermes.cli.tui.terminal_style import TerminalStyle
@@ -29,7 +29,7 @@ from hermes.core.events import (
     TurnResumed,
     TurnStarted,
 )
-from hermes.core.messages import ToolResultPart, ToolStatus
+from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.i18n.formats import format_duration, format_time
@@ -47,7 +47,6 @@ MAX_JOINED_LENGTH = 1_500
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MAX_WAITING_SHOWN = 3
 _MAX_SHOWN_FORMS = 50
-_PERSON = "person"
 
 
 class AnswerText:
@@ -109,6 +108,29 @@ class AnswerText:
         return [*stream.feed("".join(self._reasoning)), *stream.close()]
 
 
+class MessageForms:
+    """Messages whose pastes and pictures are shown as marks: their texts, and the lines that were typed."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, str] = {}
+
+    def remember(self, text: str, line: str) -> None:
+        """Show the message of this text as this line."""
+        if text != line:
+            self._lines[text] = line
+            while len(self._lines) > _MAX_SHOWN_FORMS:
+                del self._lines[next(iter(self._lines))]
+
+    def find(self, text: str) -> str:
+        """Return a message as it was typed; a turn may begin with several of them."""
+        if text in self._lines:
+            return self._lines[text]
+        for whole in sorted(filter(None, self._lines), key=len, reverse=True):
+            if f"\n{whole}\n" in f"\n{text}\n":
+                text = text.replace(whole, self._lines[whole])
+        return text
+
+
 class EventView:
     """Shows one chat's events. `commit` takes finished lines, `changed` is called when what moves has changed."""
 
@@ -127,12 +149,8 @@ class EventView:
         self.answer = AnswerText(terminal_style)
         self.calls = CallView(terminal_style)
         self.plan = PlanView(terminal_style)
-        self._shown_forms: dict[str, str] = {}
-        """Messages whose pastes and pictures are shown as marks: their texts, and what is shown."""
-        self._approvals: dict[str, str] = {}
-        """The calls that are asked about, by the questions' ids."""
-        self._refused_calls: set[str] = set()
-        """The calls to which the person said no: the question has told of that."""
+        self.forms = MessageForms()
+        self._refusals = RefusalFilter()
         self._call_shown_last = False
         """Whether a call was shown last, from which an answer is set apart by an empty line."""
         self._retry_reason = ""
@@ -177,13 +195,6 @@ class EventView:
         self._lines += [*self.answer.end_answer(), *lines]
         self._commit_pending()
 
-    def remember_form(self, text: str, line: str) -> None:
-        """Show the message of this text as the line that was typed, with marks for its pastes and pictures."""
-        if text != line:
-            self._shown_forms[text] = line
-            while len(self._shown_forms) > _MAX_SHOWN_FORMS:
-                del self._shown_forms[next(iter(self._shown_forms))]
-
     def show_shell_event(self, event: Event) -> None:
         """Handle an event of a shell command of the person's own: only that it runs is shown."""
         if isinstance(event, ToolStarted):
@@ -215,7 +226,7 @@ class EventView:
         terminal_style, shown = self._terminal_style, self.queued[:_MAX_WAITING_SHOWN]
         lines = []
         for one in shown:
-            words = to_one_line(strip_control_characters(self._shown_forms.get(one, one)), terminal_style.width - 24)
+            words = to_one_line(strip_control_characters(self.forms.find(one)), terminal_style.width - 24)
             joins = one in self._joining
             lines.append(tr("joins soon: {words}", words=words) if joins else tr("queued: {words}", words=words))
         if len(self.queued) > _MAX_WAITING_SHOWN:
@@ -251,6 +262,9 @@ class EventView:
             self._show_answer(self._collect_text(event))
             return
         self._flowing = False
+        self._refusals.note_event(event)
+        if isinstance(event, MessageAppended):
+            self.calls.keep_results(event.message)
         self._show_event(event)
         for hear in self.listeners:
             hear(event)
@@ -290,10 +304,6 @@ class EventView:
                 self._set_phase(N_("preparing a call"))
             case ToolStarted() | ToolEnded():
                 self._show_call(event)
-            case MessageAppended():
-                for part in event.message.parts:
-                    if isinstance(part, ToolResultPart):
-                        self.calls.keep_result(part)
             case RequestStarted():
                 self._retry_reason = ""
                 self._set_phase(N_("waiting for the model"))
@@ -345,7 +355,7 @@ class EventView:
         """Format the person's own words, as they were sent."""
         terminal_style = self._terminal_style
         stamp = f"{format_time(terminal_style.now())} " if terminal_style.display.timestamps else ""
-        first, *rest = strip_control_characters(self._find_form(text)).split("\n")
+        first, *rest = strip_control_characters(self.forms.find(text)).split("\n")
         width = terminal_style.prose_width
         lines = terminal_style.wrap_paragraphs(
             "person", f"{terminal_style.get_mark('person')} {stamp}{first}", indent=2, width=width
@@ -353,15 +363,6 @@ class EventView:
         for line in rest:
             lines += terminal_style.wrap_paragraphs("person", f"  {line}", indent=2, width=width)
         return ["", *lines, ""]
-
-    def _find_form(self, text: str) -> str:
-        """Return a message as it was typed; a turn may begin with several of them."""
-        if text in self._shown_forms:
-            return self._shown_forms[text]
-        for whole in sorted(filter(None, self._shown_forms), key=len, reverse=True):
-            if f"\n{whole}\n" in f"\n{text}\n":
-                text = text.replace(whole, self._shown_forms[whole])
-        return text
 
     def _end_turn(self, event: TurnEnded) -> None:
         self._lines += [*self.answer.end_answer(), *self.calls.flush_folded(), *self.answer.end_reasoning()]
@@ -374,8 +375,6 @@ class EventView:
             self._show_warning("warning", tr("Stopped after {time}: {done}.", time=format_duration(seconds), done=done))
         else:
             self._show_remark(event)
-        self._approvals.clear()
-        self._refused_calls.clear()
         self.calls.begin_turn()
         self._joining.clear()  # what could not join waits for a turn of its own
         self.turn_over = not self.queued
@@ -389,17 +388,12 @@ class EventView:
 
     def _show_remark(self, event: Event) -> None:
         again = isinstance(event, Retrying) and event.attempt > 1 and event.message == self._retry_reason
-        told = again or (isinstance(event, Refused) and event.call_id in self._refused_calls)
-        if not told and (remark := describe_event(event)) is not None:
+        if not again and not self._refusals.is_known(event) and (remark := describe_event(event)) is not None:
             self._show_warning(*remark)
         match event:
             case ApprovalAsked():
-                self._approvals[event.approval_id] = event.call_id
                 self._set_phase("")  # the question says it
             case ApprovalAnswered():
-                call_id = self._approvals.pop(event.approval_id, "")
-                if not event.allowed and event.by == _PERSON:
-                    self._refused_calls.add(call_id)
                 self._set_phase(N_("preparing a call"))
             case Retrying():
                 self._retry_reason = event.message

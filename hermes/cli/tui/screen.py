@@ -11,9 +11,8 @@ import re
 import select
 import sys
 import termios
-import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TypeVar
 
 from msgspec import Struct
@@ -24,10 +23,9 @@ from prompt_toolkit.completion import Completer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.enums import EditingMode as KeySet
 from prompt_toolkit.filters import (
+    Always,
     Condition,
     Filter,
-    completion_is_selected,
-    emacs_insert_mode,
     has_completions,
     is_searching,
 )
@@ -35,11 +33,9 @@ from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.input.base import Input
 from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.input.vt100 import raw_mode
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
-from prompt_toolkit.key_binding.key_processor import KeyPress, KeyPressEvent
-from prompt_toolkit.keys import Keys
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
 from prompt_toolkit.layout.dimension import Dimension
@@ -49,18 +45,18 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
-from hermes.cli.render.theme import Background
 from hermes.cli.tui.completion_rows import CompletionRows
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
+from hermes.cli.tui.key_bindings import build_key_bindings, read_action_keys
 from hermes.cli.tui.menu import QUIET_SECONDS, ChoiceMenu, MenuQueue
 from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
-from hermes.cli.tui.terminal_signals import AWAY_SECONDS, TerminalInput, TerminalSignals
+from hermes.cli.tui.terminal_link import TerminalLink
+from hermes.cli.tui.terminal_signals import TerminalSignals
 from hermes.cli.tui.terminal_style import TerminalStyle
-from hermes.config.chat_keys import KeySequence, format_action_keys, parse_keys
+from hermes.cli.tui.view_actions import ViewActions
+from hermes.config.chat_keys import format_action_keys
 from hermes.config.display import EditingMode
-from hermes.core.errors import UsageError
-from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.i18n.messages import tr
 from hermes.util.text import strip_control_characters, to_one_line
 
@@ -78,7 +74,6 @@ _RESET_TERMINAL = "\x1b[0m\x1b[?1000;1002;1003;1006l\x1b[?1047l\x1b[4l\x1b[?7h\x
 of it does anything to a terminal that is in order.
 """
 _MAX_BYTES = 65_536
-_DRAIN_SECONDS = 0.1
 
 
 class SynchronizedOutput(Vt100_Output):
@@ -121,78 +116,6 @@ class SynchronizedOutput(Vt100_Output):
         """Write what is there, unless it is held back."""
         if not self.held:
             super().flush()
-
-
-def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, free: Filter) -> None:
-    buffer = composer.buffer
-
-    takes = Condition(lambda: menus.should_take_enter(buffer.text))
-
-    @keys.add("enter", filter=~takes & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        state = buffer.complete_state
-        if state is not None and state.current_completion is not None:
-            buffer.complete_state = None
-            return
-        menus.note_other_key()
-        buffer.validate_and_handle()
-
-    # Esc and a key soon after it are Alt and that key. By default Alt-/ completes and Alt-# sends the line as a
-    # comment, so a line that is begun right after an Esc would lose its mark, or go out.
-    @keys.add("escape", "/", filter=free & emacs_insert_mode)
-    @keys.add("escape", "#", filter=free & emacs_insert_mode)
-    def _(event: KeyPressEvent) -> None:
-        menus.note_other_key()
-        buffer.insert_text(event.key_sequence[-1].data)
-
-    @keys.add("tab", filter=free & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        composer.complete_line()
-
-    @keys.add("escape", filter=has_completions & free & completion_is_selected, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        buffer.cancel_completion()
-
-    @keys.add(Keys.BracketedPaste)
-    def _(event: KeyPressEvent) -> None:
-        begun = menus.take_waiting_letter()
-        menus.note_other_key()
-        composer.paste_text(begun + event.data)
-
-
-def _run_action(action: Callable[[], object]) -> Callable[[KeyPressEvent], None]:
-    def act(event: KeyPressEvent) -> None:
-        action()
-
-    return act
-
-
-def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> None:
-    """Bind the keys of a menu. A listening menu takes arrows, Enter and Esc, and the letters that answer it; others go
-    into the line, and make the menu wait for quiet again.
-    """
-    listens = Condition(menus.is_listening)
-    filters = Condition(menus.is_filtering)
-    takes = Condition(lambda: menus.should_take_enter(composer.buffer.text))
-
-    bindings: tuple[tuple[tuple[str, ...], Callable[[ChoiceMenu], None], Filter], ...] = (
-        (("up", "c-p", "s-tab"), lambda menu: menu.move_choice(-1), listens),
-        (("down", "c-n", "tab"), lambda menu: menu.move_choice(1), listens),
-        (("enter",), ChoiceMenu.accept_choice, takes),
-        (("escape", "c-d"), ChoiceMenu.dismiss, listens),
-        (("backspace",), ChoiceMenu.erase_letter, filters),
-    )
-    for names, act, when in bindings:
-        for name in names:
-            keys.add(name, filter=when, eager=True)(_run_action(partial(menus.change_menu, act)))
-
-    @keys.add(Keys.Any, filter=filters, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        menus.change_menu(lambda menu: menu.add_letters(event.data))
-
-    @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        composer.buffer.insert_text(menus.take_letter(event.data * event.arg, composer.buffer.text))
 
 
 def parse_fragments(lines: list[str]) -> StyleAndTextTuples:
@@ -253,22 +176,17 @@ class Screen:
         self._answer: asyncio.Future[str | None] | None = None
         self._answering = False
         """Whether the input line belongs to an answer now."""
-        self._key_at = 0.0
-        """When a key was last pressed, on the loop's clock."""
         self._ticking: asyncio.TimerHandle | None = None
-        self._opened = False
-        """Whether the terminal was asked what it can tell."""
         self.status = SessionStatus()
-        self.key_error = ""
-        """Why the person's own keys are not used; empty when they are."""
-        self._action_keys = self._read_keys()
-        self.signals = TerminalSignals(environ, self.write_raw, os.getcwd())
+        self._action_keys, self.key_error = read_action_keys(terminal_style.display.keys)
         self.composer = Composer(history, completer, self._submit_line)
         self.view = EventView(terminal_style, self.commit_lines, self.request_redraw)
         self.view.calls.unfold_key = format_action_keys(self._action_keys["unfold"][:1])
-        self.view.listeners.append(self._notify_of_event)
+        self.link = TerminalLink(TerminalSignals(environ, self.write_raw, os.getcwd()), terminal_style)
+        self.link.on_background = self.apply_display
+        self.view.listeners.append(lambda event: self.link.notify_of_event(event, is_last=not self.view.queued))
         self.menus = MenuQueue(self.request_redraw, self.view.tell_lines)
-        self._input = TerminalInput(sys.stdin, self._note_focus, self._apply_background) if sys.stdin.isatty() else None
+        self._view_actions = ViewActions(self.view, self.composer, self.menus, self.tell)
         self.application: Application[None] = self._build_application()
 
     def _build_application(self) -> Application[None]:
@@ -277,7 +195,7 @@ class Screen:
             key_bindings=self._build_key_bindings(),
             style=Style.from_dict(self.terminal_style.theme.resolve_styles()),
             editing_mode=KeySet.VI if self.terminal_style.display.editing_mode is EditingMode.VI else KeySet.EMACS,
-            input=self._input,
+            input=self.link.input,
             output=self._output,
             erase_when_done=True,
             min_redraw_interval=0.01,
@@ -287,7 +205,7 @@ class Screen:
         made.key_processor.before_key_press += lambda _: self._note_key()
         made.before_render += lambda _: self._output.release_output()
         made.after_render += lambda _: self._output.finish_frame()
-        made.after_render += lambda _: self._open_terminal()
+        made.after_render += lambda _: self.link.open()
         return made
 
     def _build_layout(self) -> Layout:
@@ -340,38 +258,21 @@ class Screen:
 
     def _build_key_bindings(self) -> KeyBindings:
         """Build the chat's own key bindings; those of emacs or vi come from prompt_toolkit."""
-        keys, composer, menus = KeyBindings(), self.composer, self.menus
+        composer, menus, parts = self.composer, self.menus, self._view_actions
         free = ~Condition(menus.is_listening)
-        _bind_line_keys(keys, composer, menus, free)
-        keys.add("<sigint>", eager=True)(_run_action(self._handle_interrupt))
-        empty = Condition(lambda: not composer.buffer.text)
-        always = Condition(lambda: True)
         actions: Mapping[str, tuple[Callable[[], object], Filter]] = {
-            "newline": (self._insert_newline, free),
-            "stop": (self._handle_interrupt, always),
-            "leave": (self._callbacks.end, free & empty),
-            "unfold": (self._show_results, free),
-            "plan": (self._toggle_plan, free),
-            "reasoning": (self._show_reasoning, free),
+            "newline": (parts.insert_newline, Always()),
+            "stop": (self._handle_interrupt, Always()),
+            "leave": (self._callbacks.end, free & Condition(lambda: not composer.buffer.text)),
+            "unfold": (parts.show_results, free),
+            "plan": (parts.toggle_plan, free),
+            "reasoning": (parts.show_reasoning, free),
             "edit": (self._callbacks.edit, free & ~is_searching),
             "picture": (self._callbacks.picture, free),
             "clear": (self.clear, free),
-            "suspend": (self._suspend, always),
+            "suspend": (self.link.suspend, Always()),
         }
-        for name, sequences in self._action_keys.items():
-            action, when = actions[name]
-            for sequence in sequences:
-                keys.add(*sequence, filter=when, eager=name == "stop")(_run_action(action))
-        _bind_menu_keys(keys, composer, menus)
-        return keys
-
-    def _read_keys(self) -> Mapping[str, Sequence[KeySequence]]:
-        """Return the keys of each action; the default ones where the person's cannot be used, with the reason kept."""
-        try:
-            return parse_keys(self.terminal_style.display.keys)
-        except UsageError as error:
-            self.key_error = str(error)
-            return parse_keys({})
+        return build_key_bindings(self._action_keys, actions, composer, menus)
 
     async def run(self) -> None:
         """Show everything until `leave_screen`. Raises EOFError when the terminal is gone."""
@@ -379,22 +280,7 @@ class Screen:
         try:
             await self.application.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
-            self._close_terminal()
-
-    def _open_terminal(self) -> None:
-        """Ask the terminal what it can tell, once something is drawn: raw mode is on, so no answer is shown."""
-        if self._opened:
-            return
-        self._opened = True
-        self.signals.open_terminal(self.terminal_style.display)
-        if self.terminal_style.fits_background and self._input is not None:
-            self._input.expects_color = self.signals.ask_background()
-
-    def _close_terminal(self) -> None:
-        with contextlib.suppress(OSError, termios.error):
-            if self._input is not None and self._input.expects_color:
-                drain_reports(self._input.fileno())
-            self.signals.close_terminal()
+            self.link.close()
 
     def leave_screen(self) -> None:
         """Remove the input line; what was shown stays."""
@@ -421,7 +307,7 @@ class Screen:
         if self.application.is_running:
             self.application.invalidate()
             asks = self.menus.menu is not None or self._answer is not None
-            self.signals.set_title("?" if asks else "*" if self.view.busy else "", self.terminal_style.display)
+            self.link.show_activity("?" if asks else "*" if self.view.busy else "")
         if self.view.busy and self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._redraw_times)
 
@@ -471,14 +357,14 @@ class Screen:
         """Give the terminal to another program until it is done."""
         async with in_terminal():
             self.menus.set_hidden(True)
-            self.signals.close_terminal()
+            self.link.pause()
             try:
                 return await asyncio.to_thread(work)
             finally:
                 self.menus.set_hidden(False)
                 self._output.write_raw(_RESET_TERMINAL)
                 self._output.flush()
-                self.signals.open_terminal(self.terminal_style.display)
+                self.link.resume()
 
     async def ask_text(self, lines: Sequence[str], default: str = "") -> str | None:
         """Let the person type an answer below `lines`; None when they would rather not.
@@ -493,7 +379,7 @@ class Screen:
         self._answer = answer
         interrupted_text = None
         try:
-            while buffer.text and (left := self._key_at + QUIET_SECONDS - loop.time()) > 0:
+            while buffer.text and (left := self.link.key_at + QUIET_SECONDS - loop.time()) > 0:
                 await asyncio.wait({answer}, timeout=left)
             interrupted_text, buffer.text = buffer.text, default
             buffer.cursor_position = len(default)
@@ -517,7 +403,7 @@ class Screen:
         self._callbacks.line(text)
 
     def _note_key(self) -> None:
-        self._key_at = asyncio.get_running_loop().time()
+        self.link.key_at = asyncio.get_running_loop().time()
         self.menus.note_any_key()
 
     def _handle_interrupt(self) -> None:
@@ -529,61 +415,6 @@ class Screen:
                 self._answer.set_result(None)
         else:
             self._callbacks.stop()
-
-    def _insert_newline(self) -> None:
-        self.menus.note_other_key()
-        self.composer.buffer.insert_text("\n")
-
-    def _suspend(self) -> None:
-        self.signals.close_terminal()
-        self.application.suspend_to_background()
-        self.application.create_background_task(self._reopen_terminal())
-
-    async def _reopen_terminal(self) -> None:
-        """Ask the terminal again for what it told before this process was stopped."""
-        async with in_terminal():
-            self.signals.open_terminal(self.terminal_style.display)
-
-    def _toggle_plan(self) -> None:
-        plan = self.view.plan
-        if not plan.steps:
-            self.tell("notice", tr("There is no plan yet."))
-            return
-        plan.hidden = not plan.hidden
-        if not plan.hidden and not (self.view.busy and plan.is_open):
-            self.view.tell_lines(["", *plan.format_plan()])
-        self.request_redraw()
-
-    # What the terminal tells, and is told.
-
-    def _note_focus(self, focused: bool) -> None:
-        self.signals.focused = focused
-
-    def _apply_background(self, background: Background) -> None:
-        if background is not Background.UNKNOWN and self.terminal_style.set_background(background):
-            self.apply_display()
-
-    def notify(self, text: str) -> None:
-        """Tell a person who is away from this window."""
-        quiet = asyncio.get_running_loop().time() - self._key_at
-        if self.signals.focused is False or (self.signals.focused is None and quiet >= AWAY_SECONDS):
-            self.signals.notify(text, self.terminal_style.display.notify)
-
-    def _notify_of_event(self, event: Event) -> None:
-        match event:
-            case TurnEnded() if not self.view.queued:
-                failed = bool(event.error)
-                self.notify(tr("The turn has failed.") if failed else tr("The turn has ended."))
-            case ApprovalAsked():
-                self.notify(tr("A question waits for you."))
-            case _:
-                pass
-
-    def _show_results(self) -> None:
-        self.view.tell_lines(self.view.calls.format_results() or [tr("There is nothing to unfold.")])
-
-    def _show_reasoning(self) -> None:
-        self.view.tell_lines(self.view.answer.format_reasoning() or [tr("The model has shown no reasoning yet.")])
 
     # What is drawn.
 
@@ -642,13 +473,3 @@ def take_typed_lines(source: Input) -> None:
     parser = Vt100Parser(presses.append)
     parser.feed_and_flush(typed.decode("utf-8", "replace"))
     store_typeahead(source, presses)
-
-
-def drain_reports(descriptor: int) -> None:
-    """Take the answer of the terminal that may still come, so that the shell does not read it as typed."""
-    end = time.monotonic() + _DRAIN_SECONDS
-    typed = b""
-    with raw_mode(descriptor):
-        while (left := end - time.monotonic()) > 0 and not typed.endswith((b"\x07", b"\x1b\\")):
-            if select.select([descriptor], [], [], left)[0]:
-                typed += os.read(descriptor, _MAX_BYTES) or b"\x07"

@@ -46,12 +46,16 @@ async def show_help(call: CommandCall) -> None:
     if terminal is not None and terminal.full and not name:
         call.context.tell("\n".join(_format_first_help(commands, terminal.display.keys)))
         return
+    call.context.tell("\n".join(_format_groups(commands)).lstrip("\n"))
+
+
+def _format_groups(commands: CommandRegistry) -> list[str]:
     lines: list[str] = []
     for group in CommandGroup:
         rows = [one for one in commands.listed if one.group is group]
         if rows:
             lines += ["", tr(group.value), *(line for one in rows for line in _format_command(one))]
-    call.context.tell("\n".join(lines).lstrip("\n"))
+    return lines
 
 
 def _format_first_help(commands: CommandRegistry, keys: Mapping[str, str]) -> list[str]:
