@@ -406,7 +406,7 @@ _MIN_BAR, _MAX_BAR = 8, 40
 def draw_context_bar(
     parts: Sequence[TokenShare], window: int | None, columns: int, *, words: bool = False
 ) -> list[str]:
-    """Draw a line for each part with its tokens, its share, and a bar of that; then a summary.
+    """Draw a line for each part with its tokens, its share, and a bar of that (none for what is free); then a summary.
 
     Without a known window the shares are those of what is used.
     """
@@ -422,7 +422,7 @@ def draw_context_bar(
         if words:
             lines.append(tr("{kind}: {tokens} tokens, {share}", kind=tr(part.kind), tokens=tokens, share=share))
             continue
-        bar = f"  {draw_bar(part.tokens / total, room)}" if room >= _MIN_BAR else ""
+        bar = f"  {draw_bar(part.tokens / total, room)}" if room >= _MIN_BAR and part.kind != FREE else ""
         lines.append(f"{fit_text(tr(part.kind), names)}  {tokens:>6}  {share:>4}{bar}".rstrip())
     lines.append(_format_summary(used, window))
     return lines

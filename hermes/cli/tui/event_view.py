@@ -219,7 +219,7 @@ class EventView:
             below.append(self._render_activity(localize(self._phase), now - self._since, now))
         below += self._render_waiting()
         if self.busy and len(below) < room:
-            below = [*self.plan.render_live(room // 2), *below]
+            below = [*self.plan.render_live(room // 2 if self.answer.speaking else room - len(below)), *below]
         return [*self.answer.render_tail(max(room - len(below), 1)), *below][-room:]
 
     def _render_waiting(self) -> list[str]:
