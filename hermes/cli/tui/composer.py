@@ -237,7 +237,7 @@ class Composer:
 
     def _create_mark(self, made: Callable[[int], str]) -> str:
         """Return a mark that is not in the line yet: one that was recalled or pasted there stands for nothing. The
-        numbers begin anew with an empty line.
+        numbers begin at 1 again with an empty line.
         """
         self._count = self._count + 1 if self.buffer.text.strip() else 1
         while (mark := made(self._count)) in self.buffer.text:
