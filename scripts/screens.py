@@ -235,16 +235,16 @@ Act = Callable[[Tmux], Awaitable[object]]
 
 async def tools(screen: Tmux) -> None:
     await screen.enter("put a comma into the greeting, and mind how names are written")
-    await screen.shows("Allow terminal?", "Enter takes it")
+    await screen.shows("Run this command?", "Enter takes it")
     await screen.press("Down", "Enter")
     await screen.shows("says Hello, You!")
 
 
 async def approval(screen: Tmux) -> None:
     await screen.enter("clean up, and put what is here online")
-    await screen.shows("❯ No", "Enter takes it")
+    await screen.shows("❯ n  No", "Enter takes it")
     await screen.press("Down")
-    await screen.shows("❯ Yes")
+    await screen.shows("❯ y  Yes")
 
 
 async def completion(screen: Tmux) -> None:

@@ -227,6 +227,7 @@ def _find_ignored_values(document: dict[str, object], file: Path) -> Iterator[Se
 
 def _find_unknown_names(settings: Settings, home: HermesHome) -> Iterator[SettingsFault]:
     """Yield a fault for each name in the settings that refers to nothing."""
+    from hermes.config.chat_keys import parse_keys
     from hermes.providers.wire import resolve_wire_name
     from hermes.sessions.backend_factory import BACKENDS
     from hermes.sessions.model.credentials import list_named_providers, load_known_record
@@ -240,6 +241,7 @@ def _find_unknown_names(settings: Settings, home: HermesHome) -> Iterator[Settin
             yield SettingsFault(key, str(error))
 
     yield from fault_from("approvals", lambda: build_policy(settings, SessionOptions()))
+    yield from fault_from("display.keys", lambda: parse_keys(settings.display.keys))
     if settings.terminal.backend not in BACKENDS:
         known = ", ".join(BACKENDS)
         yield SettingsFault(

@@ -191,7 +191,11 @@ async def _ask_to_continue(outcome: ModelOutcome, deps: TurnDeps, state: TurnSta
     text_message = _strip_calls(message)
     state.answer.append(text_message.text)
     await _append_answer(outcome, text_message, state, emit)
-    ask = prompts.CONTINUE_CUT if _is_stream_cut(outcome, state) else prompts.CONTINUE_TEXT
+    is_cut = _is_stream_cut(outcome, state)
+    if is_cut and state.recovery_counts["go_on_after_cut"] == 1:
+        said = "The connection broke in the middle of the answer: the model is asked to go on from there."
+        await emit(Notice(level=Level.WARNING, text=said))
+    ask = prompts.CONTINUE_CUT if is_cut else prompts.CONTINUE_TEXT
     await state.append_message(program_message(Role.USER, ask), emit)
 
 
@@ -203,7 +207,7 @@ async def _end_with_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState
     await _append_answer(outcome, text_message, state, emit)
     if _is_stream_cut(outcome, state):
         why = outcome.message if isinstance(outcome, Failure) else "the provider could not finish it."
-        state.end_turn(ExitReason.PARTIAL_STREAM, N_("The answer was cut off: {why}", why=why))
+        state.end_turn(ExitReason.PARTIAL_STREAM, N_("The answer was cut off: {why} `/retry` asks again.", why=why))
     elif state.final:
         state.end_final()
     elif _is_length_cut(outcome):
@@ -321,7 +325,7 @@ async def _end_failed(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, e
     if outcome.compress:
         reason = ExitReason.COMPRESSION_EXHAUSTED
     hint = outcome.hint or (
-        "Try again later, or configure a fallback model (`fallback_providers`)." if outcome.retryable else ""
+        "Try again later (`/retry`), or configure a fallback model (`fallback_providers`)." if outcome.retryable else ""
     )
     if outcome.retry_after is not None and outcome.retry_after >= _TELL_AFTER_SECONDS:
         hint = N_(

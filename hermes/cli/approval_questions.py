@@ -4,20 +4,63 @@ How a question is shown and answered (by a letter, by a menu) is what the two ch
 """
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
+from hermes.cli.event_texts import EDIT_TOOLS
+from hermes.core.events import (
+    WHILE_UNCHANGED,
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+)
+from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import AnswerScope
-from hermes.i18n.messages import localize, tr
-from hermes.util.text import escape_confusable_characters, is_long, shorten_command
+from hermes.i18n.messages import N_, localize, tr
+from hermes.util.localizable import Localizable
+from hermes.util.text import escape_confusable_characters, is_long, shorten_command, to_one_line
 
 if TYPE_CHECKING:
     from hermes.sessions.port import SessionPort
 
 _THIS_CALL = "this call"
+_COMMAND_TOOLS = frozenset({"terminal", "process"})
+_TITLES = {
+    "terminal": N_("Run this command?"),
+    "process": N_("Type this into a running program?"),
+    "write_file": N_("Write this file?"),
+    "patch": N_("Change this file?"),
+    "read_file": N_("Read this file?"),
+    "search_files": N_("Search these files?"),
+    "web_search": N_("Search the web for this?"),
+    "web_extract": N_("Read this web page?"),
+    "memory": N_("Remember this?"),
+    "skill_manage": N_("Change this skill?"),
+    "cronjob": N_("Schedule this job?"),
+}
+_PLACES = {"write": N_("Let the command write here?"), "read": N_("Let the command read this?")}
+_PLACE_TITLES = {
+    **dict.fromkeys(("outside-workspace", "hidden-place", "unseen-place"), _PLACES),
+    "uncopied-folder": {"change": N_("Let the command change files here?")},
+}
+"""Questions about places, by their rule and the verb of their subject."""
+_JOINED = ("{first_said}; {second_said}", "{first_said}. {second_said}")
+"""The templates by which the gate joins reasons, and a hint to them."""
+_DANGEROUS = re.compile(
+    r"\b(?:delet\w+|destroys|overwrit\w+|empties|wipes|drops|rewrites|throws away|cuts files off|moves \{path\} away"
+    r"|keys|private key|with another user's rights|rights of the owner|everybody|what protects files|protection off"
+    r"|who may use the machine|stops? the machine|what the machine needs|every process|without end|raw connection"
+    r"|power over this machine|opens this machine|gives a shell|runs what it downloads|run what it says)\b"
+)
+"""What makes a reason dangerous; it is shown in red, and first."""
+_SAID = frozenset({"how_said", "refused", "reason"})
+"""Values that are words of ours, not names."""
 _WITHDRAWN = "withdrawn"
 
 
@@ -31,6 +74,12 @@ class ApprovalAsker(ABC):
         """The approvals that are shown or wait to be shown, by their ids: the session that asks, and the task."""
         self._shown_session_id = ""
         """The session on the screen; others run in the background."""
+        self._edits: dict[str, str] = {}
+        """The files that calls under way change, by the calls' ids."""
+        self._changed_files: list[str] = []
+        """The files that were changed, oldest first."""
+        self._allowed: dict[str, int] = {}
+        """What was allowed for the session, and how many files had been changed then."""
 
     def attach_session(self, port: "SessionPort", *, background: bool = False) -> None:
         """Ask this session's questions, too, from now on; `background`: it is not the one on the screen."""
@@ -61,8 +110,24 @@ class ApprovalAsker(ABC):
         if tasks:
             await asyncio.wait(tasks)
 
+    def describe_repetition(self, event: ApprovalAsked) -> str:
+        """Say why something is asked about again that was allowed for the session; empty when it is new."""
+        if event.subject not in self._allowed:
+            return ""
+        files = list(dict.fromkeys(self._changed_files[self._allowed[event.subject] :]))
+        if not files:
+            return tr("Asked again: what it runs or touches has changed since your yes.")
+        names = ", ".join(to_one_line(escape_confusable_characters(one), 60) for one in files[:3])
+        return tr("Asked again, since {files} changed.", files=names + (", …" if len(files) > 3 else ""))
+
     def _handle_event(self, port: "SessionPort", event: Event) -> None:
         match event:
+            case ToolStarted() if event.name in EDIT_TOOLS:
+                self._edits[event.call_id] = event.summary.partition(" ")[2]
+            case ToolEnded() if event.call_id in self._edits:
+                name = self._edits.pop(event.call_id)
+                if event.status is ToolStatus.OK and name:
+                    self._changed_files.append(name)
             case ApprovalAsked():
                 task = asyncio.get_running_loop().create_task(self._answer_approval(port, event))
                 self._questions[event.approval_id] = port.session_id, task
@@ -85,34 +150,79 @@ class ApprovalAsker(ABC):
     async def _answer_approval(self, port: "SessionPort", event: ApprovalAsked) -> None:
         background_id = port.session_id if port.session_id != self._shown_session_id else ""
         scope = await self.ask_approval(event, background_id)
+        if scope is AnswerScope.SESSION:
+            self._allowed[event.subject] = len(self._changed_files)
         port.approvals.answer(event.approval_id, scope=scope, by="person")
 
 
-def format_question(event: ApprovalAsked, background_id: str = "") -> list[tuple[str, str]]:
-    """Return styles and texts of an approval: what would run, where, and why it is asked about.
+def format_question(event: ApprovalAsked, background_id: str = "", changed: str = "") -> list[tuple[str, str]]:
+    """Return styles and texts of an approval: what would run, where, and why it is asked about, the worst first.
 
     Of a very long command only the beginning and the end are shown; then the reason names the words that it is about.
+    `changed` says what has changed since the same was allowed for the session.
     """
     shown = escape_confusable_characters(event.subject)
-    message = tr("Allow {tool}?", tool=event.tool)
-    if background_id:
-        message = tr(
-            "The session {id}, which works in the background, asks. {question}", id=background_id, question=message
-        )
-    lines = [("question", message)]
+    reasons, hints = _split_reason(escape_confusable_characters(event.reason))
+    is_dangerous = any(map(_is_dangerous, reasons))
+    lines = [("question.danger" if is_dangerous else "question.asks", _format_title(event, background_id))]
     lines += [("question.subject", f"    {line}") for line in shorten_command(shown).split("\n")]
     if event.cwd:
         lines.append(("question.detail", "  " + tr("in {folder}", folder=escape_confusable_characters(event.cwd))))
-    lines.append(("question.reason", f"  {localize(escape_confusable_characters(event.reason))}"))
+    for reason in sorted(reasons, key=lambda one: not _is_dangerous(one)):
+        lines.append(("failed" if _is_dangerous(reason) else "question.reason", f"  • {localize(reason)}"))
+    notes = [changed, *map(localize, hints)]
     if is_long(shown):
-        message = tr("All of it, from another terminal: hermes approvals show {id}", id=event.approval_id)
-        lines.append(("question.detail", f"  {message}"))
+        notes.append(tr("All of it, from another terminal: hermes approvals show {id}", id=event.approval_id))
     if event.no_covers:
-        message = tr(
-            "A no holds until the session is closed, for: {what}", what=escape_confusable_characters(event.no_covers)
+        notes.append(
+            tr(
+                "A no holds until the session is closed, for: {what}",
+                what=escape_confusable_characters(event.no_covers),
+            )
         )
-        lines.append(("question.detail", f"  {message}"))
-    return lines
+    return [*lines, *(("question.detail", f"  {note}") for note in notes if note)]
+
+
+def _format_title(event: ApprovalAsked, background_id: str) -> str:
+    """Return the question in one line."""
+    values = event.reason.values if isinstance(event.reason, Localizable) else {}
+    verb, _, rest = event.subject.partition(" ")
+    if verb == "connect" and event.rule == "network":
+        port = f":{values['port']}" if "port" in values and not rest.endswith(f":{values['port']}") else ""
+        title = tr("Allow network access to {host}?", host=to_one_line(escape_confusable_characters(rest + port)))
+    elif event.tool in _COMMAND_TOOLS and event.rule in _PLACE_TITLES and verb in _PLACE_TITLES[event.rule]:
+        title = tr(_PLACE_TITLES[event.rule][verb])
+    elif event.tool in _TITLES:
+        title = tr(_TITLES[event.tool])
+    else:
+        title = tr("Allow {tool}?", tool=escape_confusable_characters(event.tool))
+    if background_id:
+        return tr("The session {id}, which works in the background, asks. {question}", id=background_id, question=title)
+    return title
+
+
+def _split_reason(reason: str) -> tuple[list[str], list[str]]:
+    """Return the reasons that were joined into one, and the hints behind them."""
+    if isinstance(reason, Localizable) and reason.template in _JOINED:
+        first, second = (str(reason.values[name]) for name in ("first_said", "second_said"))
+        reasons, hints = _split_reason(first)
+        if reason.template == _JOINED[1]:
+            return reasons, [*hints, second]
+        more, last = _split_reason(second)
+        return [*reasons, *more], [*hints, *last]
+    return [reason], []
+
+
+def _is_dangerous(reason: str) -> bool:
+    """Return whether a reason is about what cannot be taken back, keys, or power over the machine.
+
+    Only how it is shown depends on that. Of our own texts the templates are looked at, so that no name decides.
+    """
+    if not isinstance(reason, Localizable):
+        return bool(_DANGEROUS.search(reason))
+    values = reason.values.items()
+    inner = [one for name, one in values if isinstance(one, Localizable) or (name in _SAID and isinstance(one, str))]
+    return bool(_DANGEROUS.search(reason.template)) or any(_is_dangerous(str(one)) for one in inner)
 
 
 def list_answers(event: ApprovalAsked) -> dict[AnswerScope, str]:
@@ -121,7 +231,10 @@ def list_answers(event: ApprovalAsked) -> dict[AnswerScope, str]:
     answers = {AnswerScope.DENY: "", AnswerScope.ONCE: once}
     wider = {AnswerScope.SESSION: event.session_covers, AnswerScope.ALWAYS: event.always_covers}
     answers |= {scope: covers for scope, covers in wider.items() if covers}
-    return {scope: escape_confusable_characters(covers) for scope, covers in answers.items()}
+    until = tr(" (until those files change)")
+    return {
+        scope: escape_confusable_characters(covers).replace(WHILE_UNCHANGED, until) for scope, covers in answers.items()
+    }
 
 
 def _describe_closing(event: ApprovalAnswered) -> tuple[str, str]:

@@ -2,6 +2,8 @@
 
 from hermes.config.display import ToolProgress
 from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
     EpochBegan,
     Event,
     FellBack,
@@ -20,7 +22,35 @@ EDIT_TOOLS = ("patch", "write_file")
 LEVEL_STYLES = {Level.INFO: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
 _MAX_PATTERN_LENGTH = 300
 _MAX_MESSAGE_LENGTH = 100
-_PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 1, ToolProgress.VERBOSE: 12}
+_PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 5, ToolProgress.VERBOSE: 12}
+
+
+class RefusalFilter:
+    """Knows which refusals a person has made themselves: the question has told them all about it."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, str] = {}
+        """The calls that are asked about, by the questions' ids."""
+        self._refused: set[str] = set()
+
+    def note_event(self, event: Event) -> None:
+        """Take note of questions and answers."""
+        match event:
+            case ApprovalAsked():
+                self._asked[event.approval_id] = event.call_id
+            case ApprovalAnswered():
+                call_id = self._asked.pop(event.approval_id, "")
+                if not event.allowed and event.by == "person":
+                    self._refused.add(call_id)
+            case TurnEnded():
+                self._asked.clear()
+                self._refused.clear()
+            case _:
+                pass
+
+    def is_known(self, event: Event) -> bool:
+        """Return whether the event is a refusal that needs no more words."""
+        return isinstance(event, Refused) and event.call_id in self._refused
 
 
 def format_caching(kept: str) -> str:

@@ -246,7 +246,7 @@ async def list_personalities(call: CommandCall) -> Sequence[MenuOption]:
     known = session_choices(call).list_personalities()
     return [
         MenuOption("none", tr("as SOUL.md says")),
-        *(MenuOption(name, to_one_line(text, 90)) for name, text in known.items()),
+        *(MenuOption(name, to_one_line(text, 300)) for name, text in known.items()),
     ]
 
 

@@ -15,8 +15,8 @@ from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_compact, format_duration, format_number
 from hermes.i18n.messages import ENGLISH, N_, get_language, localize, tr, tr_plural
 from hermes.markup.cells import fit_text, measure_width, pad_text
-from hermes.markup.charts import BarRow, draw_bars, draw_sparkline
-from hermes.sessions.context_usage import FREE, KINDS, TokenShare
+from hermes.markup.charts import BarRow, draw_bar, draw_bars, draw_sparkline
+from hermes.sessions.context_usage import FREE, TokenShare
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 _MAX_COLUMNS = 100
@@ -400,46 +400,30 @@ def _as_rows(value: object) -> list[dict[str, object]]:
     return value
 
 
-_MARKS = "█▓▒░▚▞▤▥"
-
-
-_EMPTY = "·"
+_MIN_BAR, _MAX_BAR = 8, 40
 
 
 def draw_context_bar(
     parts: Sequence[TokenShare], window: int | None, columns: int, *, words: bool = False
 ) -> list[str]:
-    """Draw a bar of all shares and a legend, a line each; without a known window the bar shows only the used part.
+    """Draw a line for each part with its tokens, its share, and a bar of that (none for what is free); then a summary.
 
-    Every kind present has at least one column, so the shares are exact to a column, not the bar to the token.
+    Without a known window the shares are those of what is used.
     """
     used = sum(part.tokens for part in parts)
     free = max(window - used, 0) if window else 0
     shown = [*parts, *([TokenShare(FREE, free)] if window else [])]
     total = sum(part.tokens for part in shown) or 1
-    marks = {kind: _MARKS[number] for number, kind in enumerate(KINDS)} | {FREE: _EMPTY}
     lines = []
-    if not words:
-        drawn = "".join(
-            marks[part.kind] * count for part, count in zip(shown, _allocate_columns(shown, columns), strict=True)
-        )
-        lines += [drawn, ""]
     names = max((measure_width(tr(part.kind)) for part in shown), default=0)
+    room = min(columns - names - 16, _MAX_BAR)
     for part in shown:
-        share = f"{part.tokens / total:.0%}"
+        share, tokens = f"{part.tokens / total:.0%}", format_compact(part.tokens)
         if words:
-            lines.append(
-                tr(
-                    "{kind}: {tokens} tokens, {share}",
-                    kind=tr(part.kind),
-                    tokens=format_compact(part.tokens),
-                    share=share,
-                )
-            )
-        else:
-            lines.append(
-                f"{marks[part.kind]} {fit_text(tr(part.kind), names)}  {format_compact(part.tokens):>6}  {share:>4}"
-            )
+            lines.append(tr("{kind}: {tokens} tokens, {share}", kind=tr(part.kind), tokens=tokens, share=share))
+            continue
+        bar = f"  {draw_bar(part.tokens / total, room)}" if room >= _MIN_BAR and part.kind != FREE else ""
+        lines.append(f"{fit_text(tr(part.kind), names)}  {tokens:>6}  {share:>4}{bar}".rstrip())
     lines.append(_format_summary(used, window))
     return lines
 
@@ -459,20 +443,3 @@ def _format_summary(used: int, window: int | None) -> str:
         window=format_compact(window),
         share=f"{used / window:.0%}",
     )
-
-
-def _allocate_columns(parts: Sequence[TokenShare], room: int) -> list[int]:
-    """Allocate columns to the parts: at least one each, `room` in all, the remainder to the largest fractions."""
-    total = sum(part.tokens for part in parts)
-    if not total:
-        return [0] * len(parts)
-    exact = [part.tokens / total * room for part in parts]
-    given = [max(int(one), 1 if part.tokens else 0) for one, part in zip(exact, parts, strict=True)]
-    order = sorted(range(len(parts)), key=lambda at: exact[at] - given[at], reverse=True)
-    for at in order:
-        if sum(given) >= room:
-            break
-        given[at] += 1
-    while sum(given) > room and max(given) > 1:
-        given[given.index(max(given))] -= 1
-    return given

@@ -118,6 +118,7 @@ class ToolEnded(Struct, frozen=True, tag="tool_ended"):
     """A tool call has ended, one way or another; `preview` is the first lines of its result.
 
     `failed`: what was run says itself that it failed, though the tool has done its work; `code` is its exit code.
+    `lines` is how many lines the result has, and `tail` the last of them where the preview does not hold all.
     """
 
     call_id: str
@@ -127,6 +128,12 @@ class ToolEnded(Struct, frozen=True, tag="tool_ended"):
     preview: str = ""
     failed: bool = False
     code: int = 0
+    lines: int = 0
+    tail: str = ""
+
+
+WHILE_UNCHANGED = ", while the files that it runs stay unchanged"
+"""What stands in `session_covers` of an answer that holds only for files as they are."""
 
 
 class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):

@@ -51,7 +51,7 @@ _EVENT_TEXT_FIELDS: dict[type, tuple[str, ...]] = {
     FellBack: ("reason",),
     Retrying: ("reason", "message"),
     ToolStarted: ("name", "arguments", "summary"),
-    ToolEnded: ("name", "preview"),
+    ToolEnded: ("name", "preview", "tail"),
     ApprovalAsked: ("subject", "reason", "cwd", "once_covers", "session_covers", "always_covers", "no_covers"),
     Refused: ("subject", "reason", "pattern"),
     Notice: ("text",),

@@ -87,8 +87,9 @@ Emit = Callable[[Event], None]
 
 MAX_PARALLEL_CALLS = 8
 _LOG = logging.getLogger(__name__)
-_PREVIEW_LINES = 16
-_PREVIEW_CHARACTERS = 2_000
+_PREVIEW_LINES = 40
+_PREVIEW_CHARACTERS = 4_000
+_TAIL_LINES = 12
 _CHANGED_SINCE_ALLOWED = "what it would touch changed after it was allowed"
 _KEPT_COPIES = N_(
     "What commands delete here is copied first where that is possible, and not asked about: /undo brings it back."
@@ -580,8 +581,10 @@ class _BatchRun:
     def _emit_ended(self, item: _PreparedCall, output: ToolOutput, started: float) -> None:
         seconds = self._context.clock.monotonic() - started
         text = _preview_text(clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
+        lines = output.text.count("\n") + (not output.text.endswith("\n"))
+        tail = _tail_text(output.text) if len(text.rstrip()) < len(output.text.rstrip()) else ""
         call_id, name = item.call.call_id, item.tool.name
-        self._emit(ToolEnded(call_id, name, output.status, seconds, text, output.failed, output.code))
+        self._emit(ToolEnded(call_id, name, output.status, seconds, text, output.failed, output.code, lines, tail))
 
 
 async def _look_for_copies(decision: PermissionDecision, context: ToolContext) -> bool:
@@ -649,6 +652,12 @@ def _stamp_file(path: str) -> tuple[int, int] | None:
 def _preview_text(text: str) -> str:
     """Return the first lines of a result, for the person."""
     return "\n".join(text[:_PREVIEW_CHARACTERS].splitlines()[:_PREVIEW_LINES])
+
+
+def _tail_text(text: str) -> str:
+    """Return the last lines of a result, whole ones, for the person."""
+    end = clean_surrogates(text[-_PREVIEW_CHARACTERS:]).splitlines()
+    return "\n".join(end[len(text) > _PREVIEW_CHARACTERS :][-_TAIL_LINES:])
 
 
 def _build_intent(item: _PreparedCall) -> Intent:

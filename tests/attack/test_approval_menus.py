@@ -115,7 +115,8 @@ async def test_a_question_says_which_session_asks() -> None:
                 await screen.enter("/background tidy up")
                 shown = await screen.shows("Enter takes it")
                 asked = (
-                    shown[shown.index("Allow terminal?") :] + shown[: shown.index("Allow terminal?")].splitlines()[-1]
+                    shown[shown.index("Run this command?") :]
+                    + shown[: shown.index("Run this command?")].splitlines()[-1]
                 )
                 assert "background" in asked or "tidy" in asked, shown
 

@@ -86,7 +86,7 @@ async def test_what_has_gone_out_does_not_wait_any_more() -> None:
                 await screen.wait_for(
                     lambda: all(one in server.requests[-1].body.decode() for one in words), "not all words are sent"
                 )
-                await screen.until(lambda shown: "waiting" not in shown and "waits:" not in shown, "it still waits")
+                await screen.until(lambda shown: "waiting" not in shown and "queued:" not in shown, "it still waits")
 
 
 async def test_a_short_paste_runs_nothing_and_a_command_takes_the_place_of_what_was_taken_back() -> None:
@@ -120,11 +120,11 @@ async def test_a_question_that_waits_and_a_command_that_failed_say_so() -> None:
             async with in_tmux(home) as screen:
                 await screen.shows("mock-model")
                 await screen.enter("go")
-                shown = await screen.shows("Enter takes it", "waiting for your answer")
+                shown = await screen.shows("Enter takes it", "Esc means no")
                 assert "preparing a call" not in shown
                 await screen.press("Escape")
-                shown = await screen.shows("✗ terminal seq 5", "exit code 3", "done")
-                assert "✓ terminal seq 5" not in shown
+                shown = await screen.shows("✗ $ seq 5", "exit code 3", "done")
+                assert "✓ $ seq 5" not in shown
 
 
 async def test_messages_go_out_in_the_order_in_which_they_were_said() -> None:
@@ -138,13 +138,13 @@ async def test_messages_go_out_in_the_order_in_which_they_were_said() -> None:
                 await screen.enter("words one")
                 await screen.shows("joins soon: words one")
                 await screen.enter("/queue words two")
-                await screen.shows("waits: words two")
+                await screen.shows("queued: words two")
                 await screen.enter("words three")
-                await screen.shows("waits: words three", "joins soon: words one")
+                await screen.shows("queued: words three", "joins soon: words one")
                 (home.cwd / "go").touch()
                 shown = await screen.answers("answer 2")
                 places = [shown.index(one) for one in ("› words one", "answer 0", "› words two", "› words three")]
-                assert places == sorted(places) and "waits:" not in shown, shown
+                assert places == sorted(places) and "queued:" not in shown, shown
 
 
 async def test_right_behind_an_answer_a_command_runs_and_the_chat_can_be_left() -> None:

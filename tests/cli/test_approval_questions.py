@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec import structs
 
 from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers
 from hermes.cli.plain import prompts
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.i18n.messages import N_
+from hermes.util.localizable import join_localizable
 
 ASKED = ApprovalAsked(
     "approval_1",
@@ -109,11 +112,11 @@ async def test_a_question_that_nobody_waits_for_is_closed_with_the_reason(event:
 def test_both_chats_say_the_same_of_a_question() -> None:
     lines = [text for _, text in format_question(ASKED, "session_2")]
     assert lines == [
-        "The session session_2, which works in the background, asks. Allow terminal?",
+        "The session session_2, which works in the background, asks. Run this command?",
         "    rm -r old\\u{200b}",
         "    echo done",
         "  in /home/me/project",
-        "  it deletes files",
+        "  • it deletes files",
         "  A no holds until the session is closed, for: `rm`",
     ]
     assert prompts.format_question(ASKED, "session_2").splitlines() == [
@@ -123,6 +126,41 @@ def test_both_chats_say_the_same_of_a_question() -> None:
         "  [s]ession also allows, until it is closed: `rm -r *`",
         "  Allow it [o]nce (or yes)? [o/s/N] ",
     ]
+
+
+def test_the_worst_reason_is_first_and_the_question_is_one_line() -> None:
+    reasons = [N_("it writes {real}: {reason}", real="/x/deletes", reason="a setting"), "it starts another program"]
+    reasons.append(N_("it deletes {path}", path="/x"))
+    joined = join_localizable(". ", (join_localizable("; ", reasons), N_("`/new` begins anew")))
+    lines = format_question(structs.replace(ASKED, reason=joined, cwd="", no_covers=""))
+    assert lines[0] == ("question.danger", "Run this command?")
+    assert lines[3:] == [
+        ("failed", "  • it deletes /x"),
+        ("question.reason", "  • it writes /x/deletes: a setting"),
+        ("question.reason", "  • it starts another program"),
+        ("question.detail", "  `/new` begins anew"),
+    ]
+    harmless = format_question(structs.replace(ASKED, reason="it starts another program"))
+    assert harmless[0][0] == "question.asks"
+
+
+@pytest.mark.parametrize(
+    ("tool", "rule", "subject", "title"),
+    [
+        ("terminal", "network", "connect pypi.org", "Allow network access to pypi.org:443?"),
+        ("terminal", "network", "connect pypi.org:443", "Allow network access to pypi.org:443?"),
+        ("terminal", "network", "connect evil\u202emoc", "Allow network access to evil\\u{202e}moc:443?"),
+        ("terminal", "outside-workspace", "write /x", "Let the command write here?"),
+        ("terminal", "rm", "write /x", "Run this command?"),
+        ("write_file", "outside-workspace", "write_file /x", "Write this file?"),
+        ("mcp__a__b", "mcp", "mcp__a__b {}", "Allow mcp__a__b?"),
+    ],
+)
+def test_the_question_says_what_it_is_about(tool: str, rule: str, subject: str, title: str) -> None:
+    reason = N_("the command connects to {host}, port {port}{led}", host="pypi.org", port=443, led="")
+    asked = structs.replace(ASKED, tool=tool, rule=rule, subject=subject, reason=reason)
+    lines = format_question(asked)
+    assert lines[0] == ("question.asks", title) and any(style == "question.subject" for style, _ in lines)
 
 
 def test_only_answers_that_are_offered_count_and_enter_means_no() -> None:

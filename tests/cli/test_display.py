@@ -3,10 +3,12 @@
 import pytest
 from prompt_toolkit.styles import Style
 
-from hermes.cli.render.theme import DEFAULT_SKIN, SKINS, ColorDepth, detect_color_depth
-from hermes.cli.tui.terminal_style import TerminalStyle
+from hermes.cli.render.diff import count_changes, parse_diff
+from hermes.cli.render.theme import DEFAULT_SKIN, SKINS, Background, ColorDepth, detect_color_depth, read_background
+from hermes.cli.tui.terminal_style import TerminalStyle, strip_styles
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
+from hermes.markup.cells import measure_width
 
 
 def look(
@@ -69,15 +71,81 @@ def test_text_is_cut_by_cells() -> None:
 
 
 def test_a_diff_has_the_numbers_of_its_lines() -> None:
-    lines = ["--- a", "+++ b", "@@ -9,3 +9,3 @@", " x", "-y", "+z", "--- w", " end"]
+    lines = parse_diff(["--- a", "+++ b", "@@ -9,3 +9,3 @@", " x", "-y", "+z", "--- w", " end", "@@ -30 +30 @@", "+q"])
+    assert count_changes(lines) == (2, 2)
     assert look().render_diff(lines, 20) == [
-        *("     --- a", "     +++ b", "     @@ -9,3 +9,3 @@"),
-        *("   9  x", "  10 -y", "  10 +z", "  11 --- w", "  11  end"),
+        *("  --- a", "  +++ b", "   9  x", "  10 -y", "  10 +z", "  11 --- w", "  11  end", "   ⋮", "  30 +q"),
     ]
-    assert look().render_diff(lines, 3)[-1] == "  … 5 more lines"
-    assert look(plain=True).render_diff(lines, 6)[3:] == ["   x", "  -y", "  +z", "  ... 2 more lines"]
-    coloured = look(depth=ColorDepth.BASIC).render_diff(lines, 6)
-    assert coloured[4:6] == ["  \x1b[2m10 \x1b[0m\x1b[31m-y\x1b[0m", "  \x1b[2m10 \x1b[0m\x1b[32m+z\x1b[0m"]
+    assert look().render_diff(lines, 3)[-1] == "  … +6 lines"
+    assert look(plain=True).render_diff(lines, 5)[2:] == ["   x", "  -y", "  +z", "  ... +4 lines"]
+
+
+def test_a_long_line_of_a_diff_is_wrapped_and_not_cut() -> None:
+    words = "one two three four five six seven eight nine ten"
+    shown = look(30).render_diff(parse_diff(["@@ -1 +1 @@", f"+{words}"]), 9)
+    assert len(shown) == 2 and all(measure_width(line) < 30 for line in shown)
+    assert " ".join(" ".join(line.strip(" 1+") for line in shown).split()) == words
+
+
+CHANGED = ["@@ -3 +3 @@", "-    return one + two", "+    return one + three"]
+
+
+@pytest.mark.parametrize(
+    ("depth", "band", "word"),
+    [
+        (ColorDepth.TRUE, "48;2;18;40;29", "48;2;31;95;58"),
+        (ColorDepth.INDEXED, "48;5;22", "48;5;28"),
+        (ColorDepth.BASIC, "32m", "1;4;32m"),
+        (ColorDepth.NONE, "", "\x1b[1;4m"),
+    ],
+)
+def test_the_words_that_differ_are_marked_at_every_depth(depth: ColorDepth, band: str, word: str) -> None:
+    worn = TerminalStyle(DisplaySettings(), lambda: 60, depth=depth, background=Background.DARK)
+    removed, added = worn.render_diff(parse_diff(CHANGED), 9, "a.py")
+    assert band in added and f"{word}" in added.partition("three")[0].rpartition("\x1b[0m")[2]
+    assert "three" in strip_styles(added) and "two" in strip_styles(removed)
+    is_wide = measure_width(strip_styles(added)) == 59  # a band is as wide as a line may be
+    assert is_wide is (depth >= ColorDepth.INDEXED)
+
+
+def test_bands_follow_the_background_and_an_unknown_one_has_none() -> None:
+    worn = TerminalStyle(DisplaySettings(), lambda: 60, depth=ColorDepth.TRUE)
+    assert not worn.theme.has_bands and worn.fits_background
+    assert worn.set_background(Background.LIGHT) and not worn.set_background(Background.LIGHT)
+    assert "48;2;230;255;236" in worn.render_diff(parse_diff(CHANGED), 9)[1]
+    assert worn.paint("warning", "x") == "\x1b[38;2;135;95;0mx\x1b[0m"
+    chosen = TerminalStyle(DisplaySettings(skin="light"), lambda: 60, depth=ColorDepth.TRUE, background=Background.DARK)
+    assert not chosen.fits_background and "48;2;230;255;236" in chosen.render_diff(parse_diff(CHANGED), 9)[1]
+    chosen = TerminalStyle(DisplaySettings(skin="mono"), lambda: 60, depth=ColorDepth.TRUE, background=Background.DARK)
+    assert not chosen.theme.has_bands
+
+
+@pytest.mark.parametrize(
+    ("value", "background"),
+    [
+        ("0;15", Background.LIGHT),
+        ("15;0", Background.DARK),
+        ("15;default;0", Background.DARK),
+        ("0;7", Background.LIGHT),
+        ("12;8", Background.DARK),
+        ("0;default", Background.UNKNOWN),
+        ("", Background.UNKNOWN),
+    ],
+)
+def test_the_environment_may_say_what_the_background_is(value: str, background: Background) -> None:
+    assert read_background({"COLORFGBG": value}) is background
+
+
+def test_prose_is_no_wider_than_a_hundred_columns_and_code_is() -> None:
+    stream = look(200).open_stream()
+    lines = [*stream.feed("word " * 60 + "\n\n```\n" + "code " * 30 + "\n```\n"), *stream.close()]
+    assert max(measure_width(line) for line in lines if "word" in line) in range(90, 101)
+    assert any(measure_width(line) > 140 for line in lines if "code" in line)
+
+
+def test_a_heading_of_a_low_level_has_no_hashes_where_it_is_bold() -> None:
+    stream = look(depth=ColorDepth.BASIC).open_stream()
+    assert [*stream.feed("### Three\n"), *stream.close()] == ["\x1b[1mThree\x1b[0m"]
 
 
 def test_a_skin_of_ones_own_is_worn() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.cli.render.code import format_diff as shown_diff
+from hermes.cli.render.diff import format_diff, parse_diff
 from hermes.cli.render.markdown import MarkdownRenderer
 from hermes.cli.render.theme import ColorDepth, Theme
 from hermes.cli.tui.terminal_style import TerminalStyle
@@ -100,8 +100,8 @@ def test_nothing_but_our_colours_is_obeyed(text: str, width: int) -> None:
         look.cut_text(text, 20),
         look.paint("error", text),
         look.format_call(text, 1.0),
-        *look.render_diff(text.split("\n"), 9),
-        *shown_diff(COLOURED, ["@@ -1 +1 @@", *text.split("\n")], width, 9),
+        *look.render_diff(parse_diff(text.split("\n")), 9),
+        *format_diff(COLOURED, parse_diff(["@@ -1 +1 @@", *text.split("\n")]), width, 9),
     ]:
         assert not _FORBIDDEN.search(_OURS.sub("", line))
 

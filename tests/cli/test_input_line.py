@@ -13,8 +13,8 @@ from prompt_toolkit.input import DummyInput
 from prompt_toolkit.output import DummyOutput
 
 from hermes.cli.desktop import copy_text
+from hermes.cli.tui.call_view import CallView, TurnSummary
 from hermes.cli.tui.composer import Composer, InputHistory
-from hermes.cli.tui.event_view import CallView, TurnSummary
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
@@ -119,9 +119,10 @@ async def test_a_program_that_failed_has_no_check_mark() -> None:
         work.start_call(ToolStarted("c", "terminal", "{}", "make"))
         shown = "\n".join(work.end_call(ToolEnded("c", "terminal", ToolStatus.OK, 1.0, text, True, 3)))
         assert "✗" in shown and "✓" not in shown and "exit code 3" in shown
-        assert ("more: Ctrl-O" in shown) is (progress is not ToolProgress.SHORT)
+        assert ("+9 lines (Ctrl-O)" in shown) is (progress is ToolProgress.ALL)
+        assert ("+2 lines (Ctrl-O)" in shown) is (progress is ToolProgress.VERBOSE)
         assert "did not succeed" in work.turn_summary.format_summary()
-        assert "✗" in work.format_results()[0]
+        assert "✗" in work.format_results()[1]
         work.start_call(ToolStarted("d", "terminal", "{}", "make"))
         shown = "\n".join(
             [

@@ -17,7 +17,7 @@ from hermes.checkpoints.restore import RestoreOutcome as RestoreFate
 from hermes.checkpoints.scan import FolderListing
 from hermes.commands.context import PostMode as DeliveryWay
 from hermes.config.auth_file import AuthEntry
-from hermes.config.display import BusyMode, EditingMode, ToolProgress
+from hermes.config.display import BusyMode, EditingMode, NotifyMode, ToolProgress
 from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Streaming
 from hermes.config.load import _CachedDocument as ConfigCache
 from hermes.config.settings import Evolution, McpTrust, Settings, Strategy
@@ -197,6 +197,7 @@ ENUMS: dict[str, type[Enum]] = {
     "enum.streaming": Streaming,
     "enum.busy_mode": BusyMode,
     "enum.tool_progress": ToolProgress,
+    "enum.notify_mode": NotifyMode,
     "enum.editing_mode": EditingMode,
     "enum.mcp_trust": McpTrust,
     "enum.skill_evolution": Evolution,

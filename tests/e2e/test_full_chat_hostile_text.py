@@ -47,7 +47,8 @@ HOSTILE = (
     "\u202egpj.exe\u202c\u2066\u200f\u061c<b>bold</b><script>x</script>"
 )
 _OURS = re.compile(
-    "\x1b\\[(?:[0-9]*[A-DGJK]|(?:[0-9]+(?:;[0-9]+)*)?m)|\x1b\\[\\?(?:1|7|12|25|2004|2026)[hl]|\r|\n|\x08"
+    "\x1b\\[(?:[0-9]*[A-DGJK]|(?:[0-9]+(?:;[0-9]+)*)?m)|\x1b\\[\\?(?:1|7|12|25|1004|2004|2026)[hl]"
+    "|\x1b\\[2[23];2t|\x1b\\]11;\\?\x1b\\\\|\x1b\\]2;(?:[*?] )?(?:Hermes · work)?\x07|\r|\n|\x08"
 )
 _LOOSE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -115,7 +116,7 @@ async def test_hostile_text_from_everywhere() -> None:
         with TempHome.for_server(server.url) as home:
             settings_ = {
                 **(home.config or {}),
-                "display": {"tool_progress": "verbose", "show_reasoning": True},
+                "display": {"tool_progress": "verbose", "show_reasoning": True, "skin": "light"},
                 "mcp_servers": {
                     "srv": {"command": sys.executable, "args": ["-I", str(home.root / "server.py")], "trust": "always"},
                     f"bad{OSC52}": {"command": f"/no/such{OSC52}"},
@@ -150,7 +151,7 @@ async def test_hostile_text_from_everywhere() -> None:
             for name in ("model", "code", "refusal", "mcp", "thought"):
                 assert f"{name}-before" in flat(drawn) and f"{name}-behind" in flat(drawn), f"{name}\n{drawn}"
             assert "output-behind" in drawn and "line-before" in drawn
-            assert (judge.paper.title, judge.paper.icon_name) == ("", "")
+            assert (judge.paper.title, judge.paper.icon_name) == ("", "")  # given back
 
 
 def flat(text: str) -> str:
@@ -198,8 +199,9 @@ async def test_tmux_clipboard_and_title_stay() -> None:
             hostile_home(home)
             async with in_tmux(home) as screen:
                 await screen.ask("set-buffer", "what was there")
-                title = await screen.tell("pane_title")
                 await screen.shows("mock-model")
+                title = await screen.tell("pane_title")
+                assert title == f"Hermes · {home.cwd.name}"
                 await screen.enter("go")
                 await screen.shows("model-before", "model-behind", "output-behind", "The end of it.")
                 await screen.enter("!cat hostile.bin")

@@ -51,7 +51,7 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
                 await screen.press("Tab")
                 await screen.shows("› /help", "this list, or more")
                 await screen.press("Enter", "Enter")
-                await screen.shows("Ctrl-R", "!command")
+                await screen.shows("Ctrl-O", "Usual commands")
                 await screen.press("C-l")
                 await screen.type("read @not")
                 await screen.shows("› read @not\n notes.txt")
@@ -73,7 +73,7 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
 
                 await screen.press("C-l")
                 await screen.paste(str(home.cwd / "dot.png"))
-                await screen.shows("[picture 2: dot.png]")
+                await screen.shows("[picture 1: dot.png]")
                 await screen.type("what is this")
                 await screen.press("Enter")
                 await screen.shows("answer 2")
@@ -220,7 +220,7 @@ async def test_everything_in_chinese() -> None:
             async with in_tmux(home, size=(80, 24), more={"LANG": "zh_CN.UTF-8"}) as screen:
                 await screen.shows("列出命令", "mock-model")
                 await screen.enter("清理一下")
-                shown = await screen.shows("允许 terminal 吗？", "❯ 否", "Enter 确定")
+                shown = await screen.shows("运行这条命令？", "❯ n  否", "Enter 确定")
                 assert "Yes" not in shown and "choose" not in shown
                 await screen.press("Enter")
                 await screen.shows("好的。")

@@ -32,7 +32,7 @@ async def test_the_full_chat_takes_part_in_a_session_of_the_gateway_and_goes_on_
                     await screen.answers("for both of us")
                     await chat.until(lambda: "for both of us" in chat.text())
                     await screen.enter("reset it")
-                    await screen.shows("Allow terminal?", "git push --force")
+                    await screen.shows("Run this command?", "git push --force")
                     await chat.say("/deny")
                     await screen.answers("answered elsewhere: refused", "it was not allowed")
                     await chat.say("from the chat")

@@ -61,7 +61,7 @@ class TerminalAsker(ApprovalAsker):
     async def ask_approval(self, event: ApprovalAsked, background_id: str) -> AnswerScope:
         """Ask an approval; a line that is no answer is asked about once more, and then means no."""
         line = await self._ask_line(
-            format_question(event, background_id),
+            format_question(event, background_id, self.describe_repetition(event)),
             lambda said: "" if parse_answer(said, event) else _format_retry_hint(event),
         )
         return parse_answer(line, event) or AnswerScope.DENY
@@ -93,9 +93,9 @@ class TerminalAsker(ApprovalAsker):
             os.write(self._descriptor, text.encode())
 
 
-def format_question(event: ApprovalAsked, background_id: str = "") -> str:
+def format_question(event: ApprovalAsked, background_id: str = "", changed: str = "") -> str:
     """Format an approval: what would run, why it is asked about, and what each answer covers."""
-    (_, first), *others = approval_questions.format_question(event, background_id)
+    (_, first), *others = approval_questions.format_question(event, background_id, changed)
     lines = [f"\n! {first}", *(text for _, text in others)]
     offered = {scope: covers for scope, covers in list_answers(event).items() if scope is not AnswerScope.DENY}
     lines += ["  " + tr(_COVERS[scope], what=covers) for scope, covers in offered.items() if covers]

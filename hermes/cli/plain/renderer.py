@@ -6,10 +6,19 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
+from hermes.cli.event_texts import RefusalFilter, count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
-from hermes.core.events import Event, Queued, ToolEnded, ToolStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.events import (
+    Event,
+    Queued,
+    Refused,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnResumed,
+    TurnStarted,
+)
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
@@ -50,6 +59,7 @@ class PlainRenderer:
         self._resumed: set[str] = set()
         self._resumed_outcome = ""
         """How a resumed turn ended; it is printed only when another turn follows."""
+        self._refusals = RefusalFilter()
         self.output_error: OSError | None = None
         """The error after which nothing is shown any more: the output is closed or full."""
         self.prompt: Callable[[], str] = str
@@ -72,6 +82,7 @@ class PlainRenderer:
         """Show one event."""
         if self.output_error is not None:
             return
+        self._refusals.note_event(event)
         try:
             self._show_event(event)
         except OSError as error:
@@ -85,6 +96,9 @@ class PlainRenderer:
             self._resumed_outcome = ""
         elif isinstance(event, TurnEnded):
             self._end_turn(event)
+        elif isinstance(event, Refused) and self._refusals.is_known(event):
+            subject = to_one_line(strip_control_characters(event.subject), _MAX_LINE_WIDTH)
+            self._print_warning(tr("refused: {subject}", subject=subject))
         elif (remark := describe_event(event)) is not None:
             if isinstance(event, TurnResumed):
                 self._resumed.add(event.turn_id)

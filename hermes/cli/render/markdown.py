@@ -33,6 +33,8 @@ _SLACK = 3
 _PLAIN_THEME = Theme({}, ColorDepth.PLAIN)
 MIN_WIDTH = 10
 """Cells below which nothing gets narrower: the terminal wraps instead."""
+MAX_PROSE_WIDTH = 100
+"""Cells beyond which a line of prose is hard to read; code and tables may be wider."""
 _BULLETS = "•◦▪"
 
 
@@ -349,7 +351,7 @@ class _BlockRenderer:
                 bar = "─" if theme.unicode else "-"
                 return [theme.paint("rule", bar * (3 if theme.plain else min(width, 60)))]
             case BlockKind.PARAGRAPH:
-                runs = parse_runs(block.text, base)
+                return wrap_runs(theme, parse_runs(block.text, base), min(width, MAX_PROSE_WIDTH), whole=whole)
             case BlockKind.INDENTED:
                 runs = CodeHighlighter("").highlight_line(block.text.rstrip())
             case _:
@@ -358,8 +360,8 @@ class _BlockRenderer:
 
     def _render_heading(self, block: MarkdownBlock, base: str, width: int, whole: bool) -> list[str]:
         bare = self._theme.depth is ColorDepth.PLAIN  # nothing but the marks would tell it from words
-        marks = "#" * block.level + " " if bare or block.level > 2 else ""
-        runs = parse_runs(block.text, f"{base} heading")
+        marks = "#" * block.level + " " if bare else ""
+        runs = parse_runs(block.text, f"{base} {'heading' if block.level <= 2 else 'heading.minor'}")
         return wrap_runs(self._theme, [(marks, f"{base} heading"), *runs] if marks else runs, width, whole=whole)
 
     def _render_code(self, block: MarkdownBlock, width: int, whole: bool) -> list[str]:

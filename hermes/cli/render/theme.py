@@ -5,7 +5,7 @@ from the default one, whose colors are the terminal's own and so fit dark and li
 """
 
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, tr
@@ -18,6 +18,7 @@ SKINS: Mapping[str, Mapping[str, str]] = {
         "text": "",
         "reasoning": "dim italic",
         "heading": "bold ansicyan",
+        "heading.minor": "bold",
         "strong": "bold",
         "emphasis": "italic",
         "strike": "strike",
@@ -41,12 +42,23 @@ SKINS: Mapping[str, Mapping[str, str]] = {
         "diff.hunk": "ansicyan",
         "diff.number": "dim",
         "diff.file": "bold",
+        "diff.add.band": "",
+        "diff.add.word": "bold underline",
+        "diff.remove.band": "",
+        "diff.remove.word": "bold underline",
         "person": "bold",
         "notice": "dim",
         "warning": "ansiyellow",
         "error": "ansired",
         "question": "bold",
         "question.subject": "ansicyan",
+        "question.reason": "",
+        "question.detail": "dim",
+        "question.asks": "bold ansiyellow",
+        "question.danger": "bold ansired",
+        "plan.done": "dim",
+        "plan.now": "bold ansicyan",
+        "plan.open": "",
         "result": "dim",
         "failed": "ansired",
         "tool": "",
@@ -90,6 +102,9 @@ SKINS: Mapping[str, Mapping[str, str]] = {
         "tool.failed": "#af0000",
         "working": "#005f87",
         "question.subject": "#005f87",
+        "question.asks": "bold #875f00",
+        "question.danger": "bold #af0000",
+        "plan.now": "bold #005f87",
         "status.alarm": "bold #af0000",
         "status.waiting": "#875f00",
     },
@@ -112,6 +127,9 @@ SKINS: Mapping[str, Mapping[str, str]] = {
         "tool.failed": "bold",
         "working": "bold",
         "question.subject": "underline",
+        "question.asks": "bold",
+        "question.danger": "bold reverse",
+        "plan.now": "bold",
         "status.alarm": "bold reverse",
         "status.waiting": "bold",
     },
@@ -163,6 +181,63 @@ SKINS: Mapping[str, Mapping[str, str]] = {
         "prompt": "bold #87d787",
     },
 }
+
+
+class Background(Enum):
+    """What is known of the terminal's background."""
+
+    UNKNOWN = "unknown"
+    DARK = "dark"
+    LIGHT = "light"
+
+
+BACKGROUND_PARTS: Mapping[Background, Mapping[str, str]] = {
+    Background.UNKNOWN: {},
+    Background.DARK: {
+        "diff.add.band": "bg:#12281d",
+        "diff.add.word": "bg:#1f5f3a",
+        "diff.remove.band": "bg:#33181b",
+        "diff.remove.word": "bg:#7d2b34",
+    },
+    Background.LIGHT: {
+        "diff.add.band": "bg:#e6ffec",
+        "diff.add.word": "bg:#abf2bc",
+        "diff.remove.band": "bg:#ffebe9",
+        "diff.remove.word": "bg:#ffc1ba",
+    },
+}
+"""What a skin shows on a background that is known. On an unknown one nothing is given a background of its own, since
+the terminal's own colors could not be read on it.
+"""
+_EXACT_INDEXED = {
+    "#12281d": 22,
+    "#1f5f3a": 28,
+    "#33181b": 52,
+    "#7d2b34": 88,
+    "#e6ffec": 194,
+    "#abf2bc": 157,
+    "#ffebe9": 224,
+    "#ffc1ba": 217,
+}
+"""Colors of ours whose nearest ones of 256 would lose their tint."""
+_DARK_SKINS = frozenset({"ocean", "ember", "forest"})
+
+
+def read_background(environ: Mapping[str, str]) -> Background:
+    """Read the background's color from COLORFGBG (`15;0`), which some terminals set."""
+    last = environ.get("COLORFGBG", "").rpartition(";")[2]
+    if not last.isascii() or not last.isdigit():
+        return Background.UNKNOWN
+    return Background.LIGHT if int(last) == 7 or 9 <= int(last) <= 15 else Background.DARK
+
+
+def choose_background(skin: str, detected: Background) -> Background:
+    """Return the background that a skin is made for; what was detected, where it is made for both."""
+    if skin == "light":
+        return Background.LIGHT
+    if skin == "mono":
+        return Background.UNKNOWN
+    return Background.DARK if skin in _DARK_SKINS else detected
 
 
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
@@ -225,6 +300,11 @@ class Theme:
         self.unicode = unicode and not plain
         self._skin = {**SKINS[DEFAULT_SKIN], **skin}
         self._known: dict[str, str] = {}
+
+    @property
+    def has_bands(self) -> bool:
+        """Whether changed lines have a background of their own."""
+        return self.depth >= ColorDepth.INDEXED and "bg:" in self._skin["diff.add.band"]
 
     def begin_style(self, style: str) -> str:
         """Return the sequence that turns the style on; empty when it shows as nothing."""
@@ -293,6 +373,8 @@ def _format_basic_color(number: int, ground: bool) -> str:
 
 def _find_indexed_color(value: tuple[int, int, int]) -> int:
     """Find the nearest of the 216 colors and 24 grays of a terminal with 256."""
+    if (exact := _EXACT_INDEXED.get("#{:02x}{:02x}{:02x}".format(*value))) is not None:
+        return exact
     near = [min(range(6), key=lambda one: abs(_STEPS[one] - part)) for part in value]
     cube = (_STEPS[near[0]], _STEPS[near[1]], _STEPS[near[2]])
     grey = min(max(round((sum(value) / 3 - 8) / 10), 0), 23)

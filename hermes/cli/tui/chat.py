@@ -20,14 +20,15 @@ from hermes.cli.event_texts import format_caching
 from hermes.cli.fault_log import FaultLog
 from hermes.cli.output import EXIT_INTERRUPTED
 from hermes.cli.plain.terminal import handle_signals
-from hermes.cli.render.theme import detect_color_depth
+from hermes.cli.render.theme import detect_color_depth, read_background
 from hermes.cli.tui.command_context import TuiCommandContext
 from hermes.cli.tui.composer import ChatCompleter, InputHistory, MessageDraft
 from hermes.cli.tui.menu import QuestionMenus
 from hermes.cli.tui.screen import Screen, ScreenCallbacks, SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.command import parse_command_line
-from hermes.commands.context import MenuOption
+from hermes.commands.context import MenuOption, Surface
+from hermes.commands.registry import command_registry
 from hermes.config.display import DisplaySettings
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
@@ -35,6 +36,8 @@ from hermes.i18n.messages import localize, tr
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import strip_control_characters, to_one_line
 
+_SHOWN_OTHERWISE = frozenset({"queue", "steer", "interrupt", "quit"})
+"""Commands that are not echoed: what they send is shown as the message that it is."""
 _SETTLE_SECONDS = 1.0
 """Seconds within which a turn that has ended is stored."""
 OpenSession = Callable[["TuiChat"], Awaitable[TuiCommandContext]]
@@ -60,7 +63,7 @@ class TuiChat:
             edit=lambda: self._start_task(self._edit_line()),
         )
         self.screen = Screen(
-            terminal_style, paper, history, ChatCompleter(lambda: self.context, lambda: self._skills), wishes
+            terminal_style, paper, history, ChatCompleter(lambda: self.context, lambda: self._skills), wishes, environ
         )
         self.questions = QuestionMenus(self.screen.menus, terminal_style, self.screen.tell, self.screen.ask_text)
         self.context: TuiCommandContext | None = None
@@ -116,6 +119,9 @@ class TuiChat:
     async def _load_context(self, context: TuiCommandContext) -> None:
         """Load what takes a moment: the skills, and the model's window where it is not known yet."""
         self._skills = [MenuOption(name, tr("a skill")) for name in await skill_admin(context.app).usable_names()]
+        await self._load_window(context)
+
+    async def _load_window(self, context: TuiCommandContext) -> None:
         if self.screen.status.window is None and (window := await context.app.context_length()) is not None:
             self.screen.status = structs.replace(self.screen.status, window=window)
             self.screen.request_redraw()
@@ -158,14 +164,22 @@ class TuiChat:
     def _post_draft(self, context: TuiCommandContext, draft: MessageDraft) -> None:
         from hermes.runtime.mailbox import InboundMessage
 
+        self.screen.view.forms.remember(draft.text, draft.line)
         try:
             context.post_message(InboundMessage(text=draft.text, images=draft.images, cwd=context.app.options.cwd))
         except HermesError as error:
             self.screen.tell("error", strip_control_characters(localize(str(error))))
 
     async def _run_command(self, context: TuiCommandContext, named: tuple[str, str], draft: MessageDraft) -> None:
+        if _find_command_name(named[0]) not in _SHOWN_OTHERWISE:
+            self.screen.echo_command(context.app.redact_text(draft.line))
         if not await run_typed_command(context, *named):
             self._post_draft(context, draft)
+        elif self.screen.application.is_running:
+            model = self.screen.status.model
+            await context.refresh_view()
+            if self.screen.status.model != model:
+                await self._load_window(context)
 
     async def _run_shell_command(self, context: TuiCommandContext, command: str) -> None:
         """Run a shell command of the person's own; Ctrl-C ends it."""
@@ -255,7 +269,11 @@ async def run_chat(
     term = environ.get("TERM", "")
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     terminal_style = TerminalStyle(
-        display, lambda: paper.get_size().columns, unicode=utf8, depth=detect_color_depth(environ)
+        display,
+        lambda: paper.get_size().columns,
+        unicode=utf8,
+        depth=detect_color_depth(environ),
+        background=read_background(environ),
     )
     paper = SynchronizedOutput(term, None, synchronised=not term.startswith("linux"))
     history = InputHistory(locate_home(environ).cache / "input_history.jsonl", _late_redactor(log))
@@ -286,8 +304,8 @@ async def _open_chat(
     app = await stack.enter_async_context(App(chat.environ, options))
     await stack.enter_async_context(serve_sessions(app))
     log.redact = app.redact_text
-    if chat.screen.terminal_style.skin_error:
-        chat.screen.tell("warning", chat.screen.terminal_style.skin_error)
+    for error in filter(None, (chat.screen.terminal_style.skin_error, chat.screen.key_error)):
+        chat.screen.tell("warning", localize(error))
     asker = None if args.no_input else chat.questions
     context = TuiCommandContext(app, chat.screen, asker, chat.environ, chat.end_chat)
     stack.push_async_callback(context.close)
@@ -299,6 +317,11 @@ async def _open_chat(
     if app.endpoint.cache_ttl:
         chat.screen.tell("notice", format_caching(app.endpoint.cache_ttl))
     return context
+
+
+def _find_command_name(typed: str) -> str:
+    command = command_registry(Surface.TERMINAL).find_command(typed)
+    return command.name if command is not None else typed
 
 
 def _late_redactor(log: FaultLog) -> Callable[[str], str]:

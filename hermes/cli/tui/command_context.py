@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
+from hermes.admin.git_branch import read_branch
 from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop
 from hermes.cli.output import format_remote_notice
 from hermes.cli.tui.menu import QuestionMenus
-from hermes.cli.tui.screen import Screen, SessionStatus
+from hermes.cli.tui.screen import Screen
+from hermes.cli.tui.status_line import SessionStatus
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import BusyMode, DisplaySettings
@@ -144,14 +146,17 @@ class TuiCommandContext(TerminalCommandContext):
 
     async def confirm(self, question: str) -> bool:
         """Ask for a yes or a no; Enter alone means no."""
-        return await self.choose(question, [MenuOption(tr("No")), MenuOption(tr("Yes"))]) == 1
+        options, lines = [MenuOption(tr("No")), MenuOption(tr("Yes"))], self._format_question(question)
+        return await self._screen.menus.ask([*lines, ""], options, keys=("n", "y"), rule="question.asks") == 1
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         """Ask the person for a line."""
         return await self._screen.ask_text(self._format_question(question), default)
 
     def _format_question(self, question: str) -> list[str]:
-        return self._screen.terminal_style.wrap_paragraphs("question", escape_unseen_characters(question), indent=2)
+        terminal_style = self._screen.terminal_style
+        words, width = escape_unseen_characters(question), terminal_style.line_width - 2
+        return terminal_style.wrap_paragraphs("question", words, indent=2, width=width)
 
     async def open_first_session(self, name: str | None, *, latest: bool) -> None:
         """Open the first session, show its last messages, and go on with what was left unfinished."""
@@ -171,11 +176,10 @@ class TuiCommandContext(TerminalCommandContext):
         if (remote := self.remote) is not None:
             self.show_notice(format_remote_notice())
             remote.on_lost.append(self._recover_session)
-        else:
-            self.actor.on_turn_end.append(self._update_title)
         return port
 
     async def _begin_session(self, *, greet: bool) -> None:
+        self._screen.view.plan.clear()
         await self._refresh_status(greet=greet)
         if self.port.unfinished and (ended := self.port.resume()) is not None:
             ended.add_done_callback(self._finish_post)
@@ -250,7 +254,13 @@ class TuiCommandContext(TerminalCommandContext):
 
     async def _refresh_status(self, *, greet: bool) -> None:
         """Bring the status line up to date; with `greet` show the session's last messages, too."""
-        self._screen.status = await load_status(self.app, self.port)
+        before, port = self._screen.status, self.port
+        status = await load_status(self.app, port)
+        if port is not self.port:
+            return
+        if status.window is None and status.model == before.model:
+            status = structs.replace(status, window=before.window)
+        self._screen.status = structs.replace(status, waiting=len(self._screen.view.queued))
         if greet and (lines := await format_recap(self.app, self.port, self._screen.terminal_style)):
             self._screen.view.tell_lines(lines)
         self._screen.request_redraw()
@@ -259,13 +269,6 @@ class TuiCommandContext(TerminalCommandContext):
         """End the chat."""
         self.delete_on_exit = delete
         self._end_chat(0)
-
-    async def _update_title(self, _state: object, _ended: TurnEnded) -> None:
-        """Show the title that a session has from its first turn on."""
-        status = self._screen.status
-        if status.session == self.port.session_id:
-            title = str((await self.app.session_row(self.actor))["title"])
-            self._screen.status = structs.replace(self._screen.status, session=title or status.session)
 
     def _handle_event(self, event: Event) -> None:
         screen = self._screen
@@ -278,7 +281,10 @@ class TuiCommandContext(TerminalCommandContext):
                     screen.view.show_joined(part.text)
         pursuit = self.app.background_work.find_pursuit(self._port) if self._port is not None else None
         goal = pursuit.word if pursuit is not None else ""
-        screen.status = structs.replace(screen.status.apply_event(event), waiting=len(screen.view.queued), goal=goal)
+        status = structs.replace(screen.status.apply_event(event), waiting=len(screen.view.queued), goal=goal)
+        if isinstance(event, TurnEnded):
+            status = structs.replace(status, branch=read_branch(_find_folder(self.app)))
+        screen.status = status
 
 
 async def format_recap(app: "App", port: "SessionPort", terminal_style: TerminalStyle) -> list[str]:
@@ -328,17 +334,33 @@ def _format_message(message: Message, terminal_style: TerminalStyle) -> list[str
     return [*lines, ""]
 
 
+def _find_folder(app: "App") -> str:
+    return app.options.cwd or os.getcwd()
+
+
+def _shorten_folder(folder: str, home: str) -> str:
+    """Return a folder as the status line shows it: from the home on, or its last two names."""
+    if home and (folder == home or folder.startswith(f"{home}/")):
+        folder = f"~{folder[len(home) :]}"
+    parts = folder.split("/")
+    return folder if len(parts) <= 4 else "…/" + "/".join(parts[-2:])
+
+
 async def load_status(app: "App", port: "SessionPort") -> SessionStatus:
     """Load a session's status from what is stored of it."""
     from hermes.ipc.remote_session import RemoteSession
     from hermes.ipc.session_server import require_local
 
+    folder = _find_folder(app)
+    shown = _shorten_folder(folder, app.services.environ.get("HOME", ""))
+    branch = await asyncio.to_thread(read_branch, folder)
     if isinstance(port, RemoteSession):
         about = port.attached
         return SessionStatus(
             model=about.model,
             window=about.window,
-            session=about.title or about.session_id,
+            folder=shown,
+            branch=branch,
             place=about.place,
             yolo=about.yolo,
         )
@@ -355,13 +377,15 @@ async def load_status(app: "App", port: "SessionPort") -> SessionStatus:
         certainty = Certainty.UNKNOWN if total.uncounted else Certainty.COMPUTED
         cost += Cost(nano=total.nano, certainty=certainty)
     pursuit = app.background_work.find_pursuit(actor)
-    endpoint = actor.conversation.client.endpoint
+    endpoint, lineage = actor.conversation.client.endpoint, actor.conversation.lineage
     return SessionStatus(
         model=endpoint.model,
         window=endpoint.context_length,
+        prompt_tokens=lineage.estimated_tokens if len(actor.conversation.messages) else 0,
         usage=usage,
         cost=cost,
-        session=str(row["title"]) or actor.session_id,
+        folder=shown,
+        branch=branch,
         place=app.live_session(actor).tools.context.backend_handle.name,
         yolo=app.is_yolo(actor),
         goal=pursuit.word if pursuit is not None else "",

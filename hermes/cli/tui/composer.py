@@ -168,6 +168,10 @@ class Composer:
         line = self.buffer.text
         return line.startswith("/") or "@" in line
 
+    def insert_newline(self) -> None:
+        """Begin a new line of the message."""
+        self.buffer.insert_text("\n")
+
     def complete_line(self) -> None:
         """Handle Tab: take the next completion, or the first as soon as there is one, however fast Tab came."""
         state = self.buffer.complete_state
@@ -232,8 +236,10 @@ class Composer:
         self.buffer.insert_text(mark)
 
     def _create_mark(self, made: Callable[[int], str]) -> str:
-        """Return a mark that is not in the line yet: one that was recalled or pasted there stands for nothing."""
-        self._count += 1
+        """Return a mark that is not in the line yet: one that was recalled or pasted there stands for nothing. The
+        numbers begin at 1 again with an empty line.
+        """
+        self._count = self._count + 1 if self.buffer.text.strip() else 1
         while (mark := made(self._count)) in self.buffer.text:
             self._count += 1
         return mark

@@ -5,20 +5,19 @@ The running calls, the text that streams in and its reasoning are each kept by a
 """
 
 import asyncio
-import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct, field
-
-from hermes.cli.event_texts import EDIT_TOOLS, count_preview_lines, describe_event, has_diff
+from hermes.cli.event_texts import RefusalFilter, describe_event
+from hermes.cli.tui.call_view import PLAN_TOOL, CallView
+from hermes.cli.tui.plan_view import PlanView
 from hermes.cli.tui.terminal_style import TerminalStyle
-from hermes.commands.event_descriptions import describe_call
 from hermes.config.display import ToolProgress
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
+    MessageAppended,
     Queued,
     Refused,
     RequestEnded,
@@ -34,21 +33,9 @@ from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.i18n.formats import format_duration, format_time
-from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.i18n.messages import N_, localize, tr
 from hermes.util.text import strip_control_characters, to_one_line
 
-_COMMAND_TOOLS = ("terminal", "process")
-
-
-_READ_TOOLS = ("read_file", "search_files", "web_search", "web_extract", "session_search", "skill_view")
-MAX_RESULTS = 50
-"""Results whose beginnings are kept to be unfolded."""
-MAX_UNFOLDED = 5
-"""Results that are shown again at once."""
-_MAX_UNGROUPED = 3
-_DIFF_LINES = 24
-_EXIT_NOTE = re.compile(r"\[exit code \d+[^\]]*\]")
-"""The note that a terminal call adds to the output of its command."""
 MAX_REASONING = 100_000
 """Characters of reasoning that are kept to be shown on demand."""
 SLICE_SECONDS = 0.008
@@ -59,167 +46,7 @@ MAX_JOINED_LENGTH = 1_500
 """Characters of text that are handed over at once."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MAX_WAITING_SHOWN = 3
-
-
-class RunningCall(Struct):
-    """A running call; `since` is on the loop's clock."""
-
-    name: str
-    words: str
-    since: float
-
-
-class TurnSummary(Struct):
-    """Counts what the calls of a turn did."""
-
-    kinds: Counter[str] = field(default_factory=Counter)
-    changed: list[str] = field(default_factory=list)
-    failed: int = 0
-
-    def add_call(self, ended: ToolEnded, words: str) -> None:
-        """Count a call that has ended."""
-        if ended.status is ToolStatus.REFUSED:
-            return
-        if ended.status is not ToolStatus.OK or ended.failed:
-            self.failed += 1
-        if ended.name in EDIT_TOOLS:
-            self.changed.append(words.partition(" ")[2] or words)
-        self.kinds[ended.name] += 1
-
-    def format_summary(self) -> str:
-        """Return a line on what was done; empty when nothing was."""
-        runs = sum(self.kinds[one] for one in _COMMAND_TOOLS)
-        reads = sum(self.kinds[one] for one in _READ_TOOLS)
-        files = list(dict.fromkeys(self.changed))
-        others = sum(self.kinds.values()) - runs - reads - sum(self.kinds[one] for one in EDIT_TOOLS)
-        parts = []
-        if files:
-            names = ", ".join(to_one_line(one, 40) for one in files[:3]) + (", …" if len(files) > 3 else "")
-            parts.append(
-                tr_plural("{n} file changed ({names})", "{n} files changed ({names})", len(files), names=names)
-            )
-        if runs:
-            parts.append(tr_plural("{n} command run", "{n} commands run", runs))
-        if reads:
-            parts.append(tr_plural("{n} look at things", "{n} looks at things", reads))
-        if others:
-            parts.append(tr_plural("{n} other call", "{n} other calls", others))
-        if self.failed:
-            parts.append(tr_plural("{n} of them did not succeed", "{n} of them did not succeed", self.failed))
-        return tr(", ").join(parts)
-
-
-class CallView:
-    """Formats calls, in as much detail as the person wants."""
-
-    def __init__(self, terminal_style: TerminalStyle) -> None:
-        self._terminal_style = terminal_style
-        self._folded: list[tuple[str, float]] = []
-        self._folding = ""
-        self.running: dict[str, RunningCall] = {}
-        self.turn_summary = TurnSummary()
-        """What the turn has done so far."""
-        self.results: deque[ToolEnded] = deque(maxlen=MAX_RESULTS)
-
-    def begin_turn(self) -> None:
-        """Begin a new turn."""
-        self.turn_summary = TurnSummary()
-        self.running.clear()
-
-    def start_call(self, event: ToolStarted) -> None:
-        """Note that a call is running."""
-        words = describe_call(event, max(self._terminal_style.width - 16, 20))
-        self.running[event.call_id] = RunningCall(event.name, words, asyncio.get_running_loop().time())
-
-    def end_call(self, event: ToolEnded) -> list[str]:
-        """Return the lines of a call that has ended. A refusal is shown by a line of its own."""
-        running = self.running.pop(event.call_id, None)
-        words = running.words if running is not None else to_one_line(strip_control_characters(event.name))
-        self.turn_summary.add_call(event, words)
-        self.results.append(event)
-        if event.status is ToolStatus.REFUSED or self._terminal_style.display.tool_progress is ToolProgress.OFF:
-            return []
-        return self._format_call(event, words)
-
-    def flush_folded(self) -> list[str]:
-        """Return the calls of one kind that were held back: each on a line, or all of them on one."""
-        folded, self._folded, name, self._folding = self._folded, [], self._folding, ""
-        if len(folded) <= _MAX_UNGROUPED:
-            return [self._terminal_style.format_call(words, seconds) for words, seconds in folded]
-        last = folded[-1][0]
-        words = tr("{name}, {n} times, the last: {last}", name=name, n=len(folded), last=last)
-        return [self._terminal_style.format_call(words, sum(seconds for _, seconds in folded))]
-
-    def format_results(self) -> list[str]:
-        """Return the results of the last calls, as far as they are kept; empty when there are none."""
-        lines: list[str] = []
-        for one in [*self.results][-MAX_UNFOLDED:]:
-            lines.append(
-                self._terminal_style.format_call(
-                    strip_control_characters(one.name),
-                    one.seconds,
-                    failed=one.failed or one.status is not ToolStatus.OK,
-                )
-            )
-            for raw in strip_control_characters(one.preview).splitlines():
-                lines += self._terminal_style.wrap_paragraphs("result", f"  {raw}", indent=2)
-        return lines
-
-    def _format_call(self, event: ToolEnded, words: str) -> list[str]:
-        terminal_style, progress = self._terminal_style, self._terminal_style.display.tool_progress
-        lines = strip_control_characters(event.preview).splitlines()
-        if event.status is not ToolStatus.OK:
-            said = to_one_line(" ".join(lines), terminal_style.width - 8)
-            what = f"  {tr(event.status.value)}{tr(': ') if said else ''}{said}"
-            return [
-                *self.flush_folded(),
-                terminal_style.format_call(words, event.seconds, failed=True),
-                terminal_style.paint("failed", what),
-            ]
-        if has_diff(event):
-            return [
-                *self.flush_folded(),
-                terminal_style.format_call(words, event.seconds),
-                *terminal_style.render_diff(lines, _DIFF_LINES),
-            ]
-        most = count_preview_lines(progress)
-        if progress is ToolProgress.SHORT and not event.failed:
-            return self._fold_call(event.name, words, event.seconds)
-        return self._format_preview(event, words, lines, most)
-
-    def _format_preview(self, event: ToolEnded, words: str, lines: Sequence[str], most: int) -> list[str]:
-        """Format a call with how it failed, if it did, and the first lines of its result."""
-        terminal_style = self._terminal_style
-        code = (
-            [terminal_style.paint("failed", f"  {_format_exit_code(event.code)}")]
-            if event.failed and event.code
-            else []
-        )
-        head = [*self.flush_folded(), terminal_style.format_call(words, event.seconds, failed=event.failed), *code]
-        more = any(line.strip() and not _EXIT_NOTE.fullmatch(line) for line in lines[most:])
-        tail = tr("more: Ctrl-O") if more and most else ""
-        return [*head, *(terminal_style.paint("result", f"  {line}") for line in self._cut_lines(lines[:most], tail))]
-
-    def _cut_lines(self, lines: Sequence[str], tail: str) -> list[str]:
-        """Cut the lines to the screen's width; the last one says that there are more."""
-        terminal_style = self._terminal_style
-        cut = [terminal_style.cut_text(line, terminal_style.width - 2) for line in lines]
-        if tail and cut:
-            cut[-1] = terminal_style.cut_text(
-                f"{terminal_style.cut_text(lines[-1], max(terminal_style.width - 24, 8))}  ({tail})",
-                terminal_style.width - 2,
-            )
-        return cut
-
-    def _fold_call(self, name: str, words: str, seconds: float) -> list[str]:
-        before = self.flush_folded() if name != self._folding else []
-        self._folding = name
-        self._folded.append((words, seconds))
-        return before
-
-
-def _format_exit_code(code: int) -> str:
-    return tr("exit code {code}", code=code) if code > 0 else tr("ended by signal {number}", number=-code)
+_MAX_SHOWN_FORMS = 50
 
 
 class AnswerText:
@@ -281,6 +108,29 @@ class AnswerText:
         return [*stream.feed("".join(self._reasoning)), *stream.close()]
 
 
+class MessageForms:
+    """Messages whose pastes and pictures are shown as marks: their texts, and the lines that were typed."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, str] = {}
+
+    def remember(self, text: str, line: str) -> None:
+        """Show the message of this text as this line."""
+        if text != line:
+            self._lines[text] = line
+            while len(self._lines) > _MAX_SHOWN_FORMS:
+                del self._lines[next(iter(self._lines))]
+
+    def find(self, text: str) -> str:
+        """Return a message as it was typed; a turn may begin with several of them."""
+        if text in self._lines:
+            return self._lines[text]
+        for whole in sorted(filter(None, self._lines), key=len, reverse=True):
+            if f"\n{whole}\n" in f"\n{text}\n":
+                text = text.replace(whole, self._lines[whole])
+        return text
+
+
 class EventView:
     """Shows one chat's events. `commit` takes finished lines, `changed` is called when what moves has changed."""
 
@@ -298,6 +148,9 @@ class EventView:
         self._lines: list[str] = []
         self.answer = AnswerText(terminal_style)
         self.calls = CallView(terminal_style)
+        self.plan = PlanView(terminal_style)
+        self.forms = MessageForms()
+        self._refusals = RefusalFilter()
         self._call_shown_last = False
         """Whether a call was shown last, from which an answer is set apart by an empty line."""
         self._retry_reason = ""
@@ -365,18 +218,21 @@ class EventView:
         if not running and self._phase:
             below.append(self._render_activity(localize(self._phase), now - self._since, now))
         below += self._render_waiting()
+        if self.busy and len(below) < room:
+            below = [*self.plan.render_live(room // 2 if self.answer.speaking else room - len(below)), *below]
         return [*self.answer.render_tail(max(room - len(below), 1)), *below][-room:]
 
     def _render_waiting(self) -> list[str]:
         terminal_style, shown = self._terminal_style, self.queued[:_MAX_WAITING_SHOWN]
         lines = []
         for one in shown:
-            words = to_one_line(strip_control_characters(one), terminal_style.width - 18)
+            words = to_one_line(strip_control_characters(self.forms.find(one)), terminal_style.width - 24)
             joins = one in self._joining
-            lines.append(tr("joins soon: {words}", words=words) if joins else tr("waits: {words}", words=words))
+            lines.append(tr("joins soon: {words}", words=words) if joins else tr("queued: {words}", words=words))
         if len(self.queued) > _MAX_WAITING_SHOWN:
             lines.append(tr("and {n} more", n=len(self.queued) - _MAX_WAITING_SHOWN))
-        return [terminal_style.paint("queued", f"  {line}") for line in lines]
+        mark = "↳" if terminal_style.unicode else "->"
+        return [terminal_style.paint("queued", f"{mark} {line}") for line in lines]
 
     def _render_activity(self, words: str, seconds: float, now: float) -> str:
         terminal_style = self._terminal_style
@@ -406,6 +262,9 @@ class EventView:
             self._show_answer(self._collect_text(event))
             return
         self._flowing = False
+        self._refusals.note_event(event)
+        if isinstance(event, MessageAppended):
+            self.calls.keep_results(event.message)
         self._show_event(event)
         for hear in self.listeners:
             hear(event)
@@ -466,10 +325,19 @@ class EventView:
         if isinstance(event, ToolStarted):
             self.calls.start_call(event)
             return
-        self._lines += self.calls.end_call(event)
-        self._call_shown_last = True
+        lines = self.calls.end_call(event)
+        if event.name == PLAN_TOOL and event.status is ToolStatus.OK:
+            lines = self._show_plan(event)
+        self._lines += lines
+        self._call_shown_last = self._call_shown_last or bool(lines)
         if not self.calls.running:
             self._set_phase(N_("waiting for the model"))
+
+    def _show_plan(self, event: ToolEnded) -> list[str]:
+        self.plan.apply_result(event.preview)
+        if self._terminal_style.display.tool_progress is ToolProgress.OFF:
+            return []
+        return [*self.calls.flush_folded(), *self.plan.format_change()]
 
     def _begin_turn(self, event: TurnStarted | TurnResumed) -> None:
         self.calls.begin_turn()
@@ -487,16 +355,19 @@ class EventView:
         """Format the person's own words, as they were sent."""
         terminal_style = self._terminal_style
         stamp = f"{format_time(terminal_style.now())} " if terminal_style.display.timestamps else ""
-        first, *rest = strip_control_characters(text).split("\n")
+        first, *rest = strip_control_characters(self.forms.find(text)).split("\n")
+        width = terminal_style.prose_width
         lines = terminal_style.wrap_paragraphs(
-            "person", f"{terminal_style.get_mark('person')} {stamp}{first}", indent=2
+            "person", f"{terminal_style.get_mark('person')} {stamp}{first}", indent=2, width=width
         )
         for line in rest:
-            lines += terminal_style.wrap_paragraphs("person", f"  {line}", indent=2)
+            lines += terminal_style.wrap_paragraphs("person", f"  {line}", indent=2, width=width)
         return ["", *lines, ""]
 
     def _end_turn(self, event: TurnEnded) -> None:
         self._lines += [*self.answer.end_answer(), *self.calls.flush_folded(), *self.answer.end_reasoning()]
+        if plan := self.plan.format_end():
+            self._lines += ["", *plan]
         self._phase = ""
         seconds = asyncio.get_running_loop().time() - self._began
         if event.reason is ExitReason.INTERRUPTED:
@@ -517,11 +388,11 @@ class EventView:
 
     def _show_remark(self, event: Event) -> None:
         again = isinstance(event, Retrying) and event.attempt > 1 and event.message == self._retry_reason
-        if not again and (remark := describe_event(event)) is not None:
+        if not again and not self._refusals.is_known(event) and (remark := describe_event(event)) is not None:
             self._show_warning(*remark)
         match event:
             case ApprovalAsked():
-                self._set_phase(N_("waiting for your answer"))
+                self._set_phase("")  # the question says it
             case ApprovalAnswered():
                 self._set_phase(N_("preparing a call"))
             case Retrying():
@@ -533,7 +404,9 @@ class EventView:
     def _show_warning(self, style: str, text: str) -> None:
         self._lines += [*self.answer.end_answer(), *self.calls.flush_folded()]
         mark = self._terminal_style.get_mark("notice" if style == "notice" else "warning")
-        self._lines += self._terminal_style.wrap_paragraphs(style, f"{mark} {' '.join(text.split())}", indent=2)
+        self._lines += self._terminal_style.wrap_paragraphs(
+            style, f"{mark} {' '.join(text.split())}", indent=2, width=self._terminal_style.prose_width
+        )
 
 
 def _remove_waiting(text: str, *waiting: list[str]) -> None:

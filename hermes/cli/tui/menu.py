@@ -1,12 +1,13 @@
 """Ask questions by menus that arrows and Enter answer, one at a time. Nothing that is typed answers them.
 
-A menu takes keys only once it has been on the screen for a moment in which no key was pressed. Letters
-always go into the input line; while there is something in it, Enter sends that, unless an arrow has just
-moved in the menu. Approvals and the model's questions are asked by such menus.
+A menu takes keys only once it has been on the screen for a moment in which no key was pressed. A letter answers an
+approval when it stays alone for a moment; letters of words go into the input line. While there is something in it,
+Enter sends that, unless an arrow has just moved in the menu. Approvals and the model's questions are asked by such
+menus.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -16,10 +17,13 @@ from hermes.commands.context import MenuOption
 from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, tr
-from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
+from hermes.markup.cells import measure_width
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 QUIET_SECONDS = 0.6
 """Seconds without a key after which a menu listens."""
+LETTER_SECONDS = 0.5
+"""Seconds for which a letter must stay alone to be an answer: one that others follow begins a word."""
 HEARTBEAT_SECONDS = 0.2
 """Seconds between two checks whether this process, and with it the screen, stood still."""
 MAX_SHOWN = 10
@@ -27,13 +31,12 @@ MAX_SHOWN = 10
 _LINES_BELOW = 4
 """Lines below a menu: the input line, the status line, and what is next to them."""
 
-PaintText = Callable[[str, str], str]
-WrapText = Callable[[str, str], list[str]]
+_ANSWER_KEYS = {AnswerScope.DENY: "n", AnswerScope.ONCE: "y", AnswerScope.SESSION: "s", AnswerScope.ALWAYS: "a"}
 _ANSWER_LABELS = {
     AnswerScope.DENY: N_("No"),
     AnswerScope.ONCE: N_("Yes, this once"),
-    AnswerScope.SESSION: N_("Yes, for this session:"),
-    AnswerScope.ALWAYS: N_("Yes, always:"),
+    AnswerScope.SESSION: N_("Yes, for this session"),
+    AnswerScope.ALWAYS: N_("Yes, always"),
 }
 _ANSWER_RESULTS = {
     AnswerScope.DENY: N_("refused"),
@@ -41,6 +44,7 @@ _ANSWER_RESULTS = {
     AnswerScope.SESSION: N_("allowed until the session is closed"),
     AnswerScope.ALWAYS: N_("allowed from now on"),
 }
+_ASKS = "question.asks"
 AskText = Callable[[Sequence[str]], Awaitable[str | None]]
 """Lets the person type an answer below these lines."""
 
@@ -58,6 +62,12 @@ class ChoiceMenu(Struct, eq=False):
     filter: str = ""
     typing: bool = False
     """Whether letters narrow the options down, as in long lists that the person has asked for."""
+    keys: Sequence[str] = ()
+    """The letters that answer it, in the order of the options."""
+    letter: str = ""
+    """The letter that answers in a moment."""
+    rule: str = ""
+    """The style of the rule to its left; empty for one without."""
     touched: bool = False
     """Whether an arrow has moved in it since a key was pressed for something else."""
     quiet_since: float = 0.0
@@ -114,10 +124,11 @@ class MenuQueue:
 
     def __init__(self, changed: Callable[[], None], tell: Callable[[Sequence[str]], None]) -> None:
         self._changed = changed
-        self._tell = tell
+        self.tell_lines = tell
         self._turn = asyncio.Lock()
         self._heartbeat_at = 0.0
         self._heartbeat_timer: asyncio.TimerHandle | None = None
+        self._letter_timer: asyncio.TimerHandle | None = None
         self._hidden = False
         self.menu: ChoiceMenu | None = None
 
@@ -129,17 +140,21 @@ class MenuQueue:
         chosen: int = 0,
         typing: bool = False,
         stays: bool = False,
+        keys: Sequence[str] = (),
+        rule: str = "",
     ) -> int | None:
         """Show a menu when the one before has its answer. Return the number of the option taken, or None when it was
         dismissed.
 
-        With `stays` the question's lines are put into the scrollback, where all of them can be read.
+        With `stays` the question's lines are put into the scrollback, where all of them can be read. `keys` are
+        letters that answer it, `rule` is the style of a rule to the left.
         """
         loop = asyncio.get_running_loop()
         async with self._turn:
             if stays:
-                self._tell(lines)
+                self.tell_lines(lines)
             self.menu = menu = ChoiceMenu(options, loop.create_future(), chosen, typing=typing)
+            menu.keys, menu.rule = keys, rule
             menu.lines, menu.asked = ((), len(lines)) if stays else (lines, 0)
             menu.quiet_since = self._heartbeat_at = loop.time()
             self._check_heartbeat()
@@ -149,6 +164,7 @@ class MenuQueue:
             finally:
                 if self._heartbeat_timer is not None:
                     self._heartbeat_timer.cancel()
+                self.take_waiting_letter()
                 self.menu = None
                 self._changed()
 
@@ -167,6 +183,31 @@ class MenuQueue:
     def should_take_enter(self, line: str) -> bool:
         """Return whether Enter goes to the menu, with this text in the input line."""
         return self.is_listening() and self.menu is not None and (not line or self.menu.touched)
+
+    def take_letter(self, letter: str, line: str) -> str:
+        """Take a letter that was typed with this text in the input line; return what of it belongs into the line."""
+        menu = self.menu
+        if menu is None:
+            return letter
+        begun = self.take_waiting_letter()
+        if begun or line or letter not in menu.keys:
+            self.note_other_key()
+            return begun + letter
+        menu.letter, menu.chosen = letter, menu.keys.index(letter)
+        self._letter_timer = asyncio.get_running_loop().call_later(LETTER_SECONDS, menu.accept_choice)
+        self._changed()
+        return ""
+
+    def take_waiting_letter(self) -> str:
+        """Return the letter that would have answered in a moment, and have it answer nothing."""
+        menu = self.menu
+        if self._letter_timer is not None:
+            self._letter_timer.cancel()
+            self._letter_timer = None
+        if menu is None or not menu.letter:
+            return ""
+        letter, menu.letter, menu.chosen = menu.letter, "", 0
+        return letter
 
     def note_other_key(self) -> None:
         """Wait for quiet again after a key that is not for the menu."""
@@ -199,40 +240,53 @@ class MenuQueue:
         if self.menu is not None:
             change(self.menu)
 
-    def render_menu(self, paint: PaintText, wrap: WrapText, rows: int) -> list[str]:
-        """Render the menu as lines, whole options where `rows` of the terminal leave room; empty when there is none."""
+    def render_menu(self, terminal_style: TerminalStyle, rows: int) -> list[str]:
+        """Render the menu as lines; empty when there is none. An option takes one line, but the chosen one is shown
+        whole.
+        """
         menu = self.menu
         if menu is None:
             return []
         listens = self.is_listening()
         lines = list(menu.lines)
         if menu.typing:
-            lines.append(paint("menu.hint", tr("filter: {letters}", letters=menu.filter)))
-        lines += self._render_options(menu, paint, wrap, rows - len(lines), listens=listens)
+            lines.append(terminal_style.paint("menu.hint", tr("filter: {letters}", letters=menu.filter)))
+        lines += self._render_options(menu, terminal_style, listens=listens)
         hidden = menu.asked + len(lines) + _LINES_BELOW - rows
         if hidden > 0:
-            lines.append(paint("warning", tr("{n} lines of the question are not shown: scroll up", n=hidden)))
-        hint = tr("↑ ↓ choose, Enter takes it, Esc cancels") if listens else tr("… waiting until you stop typing")
-        return [*lines, paint("menu.hint", hint)]
+            lines.append(
+                terminal_style.paint("warning", tr("{n} lines of the question are not shown: scroll up", n=hidden))
+            )
+        if not listens:
+            hint = tr("… waiting until you stop typing")
+        elif menu.keys:
+            hint = tr("A letter answers; ↑ ↓ choose, Enter takes it, Esc means no")
+        else:
+            hint = tr("↑ ↓ choose, Enter takes it, Esc cancels")
+        lines.append(terminal_style.paint("menu.hint", hint))
+        return terminal_style.add_rule(menu.rule, lines) if menu.rule else lines
 
-    def _render_options(
-        self, menu: ChoiceMenu, paint: PaintText, wrap: WrapText, rows: int, *, listens: bool
-    ) -> list[str]:
-        """Render the options; where there is too little room only the chosen one is shown whole."""
+    def _render_options(self, menu: ChoiceMenu, terminal_style: TerminalStyle, *, listens: bool) -> list[str]:
         part, above, below = menu.compute_window()
         if not part:
-            return [paint("menu.hint", "    " + tr("nothing fits"))]
-        blocks = [self._render_option(menu, number, wrap, listens=listens) for number in part]
-        tight = sum(len(block) for block in blocks) > rows - _LINES_BELOW - 3
-        lines = [paint("menu.hint", "    " + tr("{n} more above", n=above))] if above else []
-        for number, block in zip(part, blocks, strict=True):
-            lines += block if not tight or number == menu.chosen else block[:1]
-        return [*lines, paint("menu.hint", "    " + tr("{n} more below", n=below))] if below else lines
+            return [terminal_style.paint("menu.hint", "    " + tr("nothing fits"))]
+        lines = [terminal_style.paint("menu.hint", "    " + tr("{n} more above", n=above))] if above else []
+        for number in part:
+            lines += self._render_option(menu, number, terminal_style, listens=listens)
+        return [*lines, terminal_style.paint("menu.hint", "    " + tr("{n} more below", n=below))] if below else lines
 
-    def _render_option(self, menu: ChoiceMenu, number: int, wrap: WrapText, *, listens: bool) -> list[str]:
+    def _render_option(
+        self, menu: ChoiceMenu, number: int, terminal_style: TerminalStyle, *, listens: bool
+    ) -> list[str]:
         option, chosen = menu.options[number], number == menu.chosen
         style = "menu.chosen" if chosen and listens else "menu.option" if listens else "menu.hint"
-        return wrap(style, f"{'❯' if chosen else ' '} {option.label}  {option.detail}".rstrip())
+        mark = ("❯" if terminal_style.unicode else ">") if chosen else " "
+        key = f"{menu.keys[number]}  " if number < len(menu.keys) else ""
+        text = f"{mark} {key}{option.label}  {option.detail}".rstrip()
+        room = terminal_style.line_width - (2 if menu.rule else 0)
+        if chosen:
+            return terminal_style.wrap_paragraphs(style, text, indent=4, width=room)
+        return [terminal_style.paint(style, terminal_style.cut_text(text, room))]
 
 
 class QuestionMenus(ApprovalAsker):
@@ -249,39 +303,71 @@ class QuestionMenus(ApprovalAsker):
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """Ask a question of the model's. Return one of the choices, or the person's own words."""
-        asked = self._terminal_style.wrap_paragraphs("question", f"? {escape_unseen_characters(question)}", indent=2)
+        terminal_style = self._terminal_style
+        room = terminal_style.line_width - 2
+        words = terminal_style.wrap_paragraphs("question", f"? {escape_unseen_characters(question)}", 2, width=room)
+        asked = ["", *terminal_style.add_rule(_ASKS, words)]
         if not choices:
             return await self._ask_text(asked)
         options = [MenuOption(to_one_line(escape_unseen_characters(choice), 300)) for choice in choices]
-        taken = await self._menus.ask(asked, [*options, MenuOption(tr("something else: I type it"))], stays=True)
+        options.append(MenuOption(tr("something else: I type it")))
+        taken = await self._menus.ask([*asked, *terminal_style.add_rule(_ASKS, [""])], options, stays=True, rule=_ASKS)
         if taken is None:
             self._tell("notice", tr("The question was left unanswered."))
             return None
-        answer = choices[taken] if taken < len(choices) else await self._ask_text(asked)
-        self._tell(
-            "notice",
-            f"? {to_one_line(escape_unseen_characters(question), 200)} → "
-            f"{to_one_line(escape_unseen_characters(answer or '-'), 200)}",
-        )
+        answer = choices[taken] if taken < len(choices) else await self._ask_text([])
+        self._show_answer(_ASKS, "notice", to_one_line(escape_unseen_characters(answer or "-"), 200))
         return answer
 
     async def ask_approval(self, event: ApprovalAsked, background_id: str) -> AnswerScope:
         """Ask an approval by a menu; leaving it means no. What was answered stays as a line."""
         answers = list_answers(event)
-        lines = [
-            line
-            for style, text in format_question(event, background_id)
-            for line in self._terminal_style.wrap_paragraphs(
-                style, text, indent=4 if style == "question.subject" else 2
-            )
-        ]
-        options = [MenuOption(tr(_ANSWER_LABELS[scope]), covers) for scope, covers in answers.items()]
-        taken = await self._menus.ask(lines, options, stays=True)
+        question = format_question(event, background_id, self.describe_repetition(event))
+        rule, keys = question[0][0], [_ANSWER_KEYS[scope] for scope in answers]
+        options, notes = self._list_options(answers)
+        lines = self._wrap_question([*question, *notes])
+        taken = await self._menus.ask(["", *lines], options, stays=True, keys=keys, rule=rule)
         scope = [*answers][taken or 0]
-        subject = to_one_line(escape_confusable_characters(event.subject), 300)
-        said = tr("{tool}: {subject} → {answer}", tool=event.tool, subject=subject, answer=tr(_ANSWER_RESULTS[scope]))
-        self._tell("warning" if scope is AnswerScope.DENY else "notice", said)
+        self._show_answer(rule, "warning" if scope is AnswerScope.DENY else "notice", tr(_ANSWER_RESULTS[scope]))
         return scope
+
+    def _list_options(self, answers: Mapping[AnswerScope, str]) -> tuple[list[MenuOption], list[tuple[str, str]]]:
+        """Return an option for each answer, and lines for what does not fit beside one: a letter may answer it
+        without that it was ever shown whole.
+        """
+        options, notes = [], []
+        for scope, covers in answers.items():
+            label, detail = tr(_ANSWER_LABELS[scope]), covers
+            if covers and measure_width(f"❯ n  {label}  {covers}") > self._terminal_style.line_width - 2:
+                notes.append(
+                    (
+                        "question.detail",
+                        "  " + tr("{key} also allows: {covers}", key=_ANSWER_KEYS[scope], covers=covers),
+                    )
+                )
+                label, detail = tr("{answer}: what is named above", answer=label), ""
+            options.append(MenuOption(label, detail))
+        return options, notes
+
+    def _wrap_question(self, question: Sequence[tuple[str, str]]) -> list[str]:
+        """Return the lines of a question, what would run between two empty lines, with a rule to their left."""
+        terminal_style, rule = self._terminal_style, question[0][0]
+        lines: list[str] = []
+        before = ""
+        for style, text in question:
+            if (style == "question.subject") != (before == "question.subject") and before:
+                lines.append("")
+            shown = text.removeprefix("  ")
+            indent = 2 if shown.startswith(("• ", "  ")) else 0
+            lines += terminal_style.wrap_paragraphs(style, shown, indent, width=terminal_style.line_width - 2)
+            before = style
+        return terminal_style.add_rule(rule, [*lines, ""])
+
+    def _show_answer(self, rule: str, style: str, answer: str) -> None:
+        terminal_style = self._terminal_style
+        arrow = "→" if terminal_style.unicode else "->"
+        words = terminal_style.wrap_paragraphs(style, f"{arrow} {answer}", 2, width=terminal_style.line_width - 2)
+        self._menus.tell_lines(terminal_style.add_rule(rule, words))
 
     def show_closed(self, style: str, text: str) -> None:
         """Show why a question was closed; the end of its turn needs no word."""

@@ -11,11 +11,11 @@ import re
 import select
 import sys
 import termios
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from prompt_toolkit.application.application import Application
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -23,10 +23,9 @@ from prompt_toolkit.completion import Completer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.enums import EditingMode as KeySet
 from prompt_toolkit.filters import (
+    Always,
     Condition,
     Filter,
-    completion_is_selected,
-    emacs_insert_mode,
     has_completions,
     is_searching,
 )
@@ -36,32 +35,31 @@ from prompt_toolkit.input.base import Input
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
-from prompt_toolkit.key_binding.key_processor import KeyPress, KeyPressEvent
-from prompt_toolkit.keys import Keys
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
-from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.layout.processors import AppendAutoSuggestion, BeforeInput, HighlightIncrementalSearchProcessor
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
+from hermes.cli.tui.completion_rows import CompletionRows
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
+from hermes.cli.tui.key_bindings import build_key_bindings, read_action_keys
 from hermes.cli.tui.menu import QUIET_SECONDS, ChoiceMenu, MenuQueue
+from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
+from hermes.cli.tui.terminal_link import TerminalLink
+from hermes.cli.tui.terminal_signals import TerminalSignals
 from hermes.cli.tui.terminal_style import TerminalStyle
+from hermes.cli.tui.view_actions import ViewActions
+from hermes.config.chat_keys import format_action_keys
 from hermes.config.display import EditingMode
-from hermes.core.events import EpochBegan, Event, RequestEnded, TurnEnded
-from hermes.core.usage import Certainty, Cost, Usage
-from hermes.i18n.formats import format_compact
 from hermes.i18n.messages import tr
-from hermes.markup.cells import measure_width
-from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
-_ALARM_SHARE = 0.8
-"""Share of the window above which the context is shown as a warning."""
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 """Synchronised output: a terminal that knows it draws what stands between at once; others ignore both."""
 _MAX_COMPLETIONS = 8
@@ -76,91 +74,6 @@ _RESET_TERMINAL = "\x1b[0m\x1b[?1000;1002;1003;1006l\x1b[?1047l\x1b[4l\x1b[?7h\x
 of it does anything to a terminal that is in order.
 """
 _MAX_BYTES = 65_536
-
-
-class SessionStatus(Struct, frozen=True, kw_only=True):
-    """The session's status as it is known now."""
-
-    model: str = ""
-    window: int | None = None
-    prompt_tokens: int = 0
-    """Tokens of the last prompt."""
-    usage: Usage = Usage()
-    """The usage of this session, in this process and before it."""
-    cost: Cost = Cost()
-    session: str = ""
-    place: str = ""
-    """The sandbox or back end that runs commands, in a word."""
-    yolo: bool = False
-    waiting: int = 0
-    goal: str = ""
-    """The progress towards the session's goal; empty without one."""
-
-    def apply_event(self, event: Event) -> "SessionStatus":
-        """Return the status after this event."""
-        match event:
-            case RequestEnded() if event.usage is not None:
-                return structs.replace(self, prompt_tokens=event.usage.input + event.usage.output)
-            case TurnEnded():
-                last = event.last_prompt_tokens or self.prompt_tokens
-                total = self.usage + event.usage
-                return structs.replace(self, usage=total, cost=self.cost + event.cost, prompt_tokens=last)
-            case EpochBegan() if event.number > 1:
-                return structs.replace(self, model=event.model)
-            case _:
-                return self
-
-
-def format_parts(status: SessionStatus) -> list[tuple[str, str]]:
-    """Return styles and texts of the line's parts, the most important first."""
-    found = [("status.model", to_one_line(escape_unseen_characters(status.model), 40))] if status.model else []
-    if status.yolo:
-        found.append(("status.alarm", tr("NO QUESTIONS")))
-    if status.waiting:
-        found.append(("status.waiting", tr("{n} waiting", n=status.waiting)))
-    if status.goal:
-        found.append(("status.waiting", status.goal))
-    if status.prompt_tokens:
-        found.append(_format_context(status))
-    if (rate := status.usage.hit_rate) is not None:
-        found.append(("status", tr("cache {percent}%", percent=round(rate * 100))))
-    if status.usage.total:
-        found.append(("status", format_cost(status.cost)))
-    if status.place:
-        found.append(("status", escape_unseen_characters(status.place)))
-    if status.session:
-        found.append(("status.session", to_one_line(escape_unseen_characters(status.session), 32)))
-    return found
-
-
-def _format_context(status: SessionStatus) -> tuple[str, str]:
-    used = format_compact(status.prompt_tokens)
-    if not status.window:
-        return "status", tr("context {used}", used=used)
-    share = status.prompt_tokens / status.window
-    text = tr("context {percent}% of {window}", percent=round(share * 100), window=format_compact(status.window))
-    return ("status.alarm" if share >= _ALARM_SHARE else "status"), text
-
-
-def format_cost(cost: Cost) -> str:
-    """Format the cost, with a mark where it is not certain."""
-    if cost.usd is None:
-        return tr("no price known")
-    amount = f"${cost.usd:.2f}" if cost.usd >= 1 or not cost.nano else f"${cost.usd:.4f}".rstrip("0")
-    return f"≥ {amount}" if cost.certainty is Certainty.UNKNOWN else amount
-
-
-def fit_parts(found: list[tuple[str, str]], width: int) -> list[tuple[str, str]]:
-    """Return as many parts as fit the width, with dots between them."""
-    shown: list[tuple[str, str]] = []
-    room = width - 1
-    for style, text in found:
-        need = measure_width(text) + (3 if shown else 1)
-        if need > room:
-            break
-        shown += [("class:status", " · " if shown else " "), (f"class:{style}", text)]
-        room -= need
-    return shown
 
 
 class SynchronizedOutput(Vt100_Output):
@@ -203,84 +116,6 @@ class SynchronizedOutput(Vt100_Output):
         """Write what is there, unless it is held back."""
         if not self.held:
             super().flush()
-
-
-def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, free: Filter) -> None:
-    buffer = composer.buffer
-
-    takes = Condition(lambda: menus.should_take_enter(buffer.text))
-
-    @keys.add("enter", filter=~takes & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        state = buffer.complete_state
-        if state is not None and state.current_completion is not None:
-            buffer.complete_state = None
-            return
-        menus.note_other_key()
-        buffer.validate_and_handle()
-
-    @keys.add("escape", "enter", filter=free)
-    @keys.add("c-j")
-    def _(event: KeyPressEvent) -> None:
-        menus.note_other_key()
-        buffer.insert_text("\n")
-
-    # Esc and a key soon after it are Alt and that key. By default Alt-/ completes and Alt-# sends the line as a
-    # comment, so a line that is begun right after an Esc would lose its mark, or go out.
-    @keys.add("escape", "/", filter=free & emacs_insert_mode)
-    @keys.add("escape", "#", filter=free & emacs_insert_mode)
-    def _(event: KeyPressEvent) -> None:
-        menus.note_other_key()
-        buffer.insert_text(event.key_sequence[-1].data)
-
-    @keys.add("tab", filter=free & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        composer.complete_line()
-
-    @keys.add("escape", filter=has_completions & free & completion_is_selected, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        buffer.cancel_completion()
-
-    @keys.add(Keys.BracketedPaste)
-    def _(event: KeyPressEvent) -> None:
-        menus.note_other_key()
-        composer.paste_text(event.data)
-
-
-def _run_action(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
-    def act(event: KeyPressEvent) -> None:
-        action()
-
-    return act
-
-
-def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> None:
-    """Bind the keys of a menu. A listening menu takes arrows, Enter and Esc; letters go into the line, and make
-    the menu wait for quiet again.
-    """
-    listens = Condition(menus.is_listening)
-    filters = Condition(menus.is_filtering)
-    takes = Condition(lambda: menus.should_take_enter(composer.buffer.text))
-
-    bindings: tuple[tuple[tuple[str, ...], Callable[[ChoiceMenu], None], Filter], ...] = (
-        (("up", "c-p", "s-tab"), lambda menu: menu.move_choice(-1), listens),
-        (("down", "c-n", "tab"), lambda menu: menu.move_choice(1), listens),
-        (("enter",), ChoiceMenu.accept_choice, takes),
-        (("escape", "c-d"), ChoiceMenu.dismiss, listens),
-        (("backspace",), ChoiceMenu.erase_letter, filters),
-    )
-    for names, act, when in bindings:
-        for name in names:
-            keys.add(name, filter=when, eager=True)(_run_action(partial(menus.change_menu, act)))
-
-    @keys.add(Keys.Any, filter=filters, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        menus.change_menu(lambda menu: menu.add_letters(event.data))
-
-    @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        menus.note_other_key()
-        composer.buffer.insert_text(event.data * event.arg)
 
 
 def parse_fragments(lines: list[str]) -> StyleAndTextTuples:
@@ -333,6 +168,7 @@ class Screen:
         history: History,
         completer: Completer,
         callbacks: ScreenCallbacks,
+        environ: Mapping[str, str],
     ) -> None:
         self.terminal_style = terminal_style
         self._output = output
@@ -340,13 +176,17 @@ class Screen:
         self._answer: asyncio.Future[str | None] | None = None
         self._answering = False
         """Whether the input line belongs to an answer now."""
-        self._key_at = 0.0
-        """When a key was last pressed, on the loop's clock."""
         self._ticking: asyncio.TimerHandle | None = None
         self.status = SessionStatus()
+        self._action_keys, self.key_error = read_action_keys(terminal_style.display.keys)
         self.composer = Composer(history, completer, self._submit_line)
         self.view = EventView(terminal_style, self.commit_lines, self.request_redraw)
+        self.view.calls.unfold_key = format_action_keys(self._action_keys["unfold"][:1])
+        self.link = TerminalLink(TerminalSignals(environ, self.write_raw, os.getcwd()), terminal_style)
+        self.link.on_background = self.apply_display
+        self.view.listeners.append(lambda event: self.link.notify_of_event(event, is_last=not self.view.queued))
         self.menus = MenuQueue(self.request_redraw, self.view.tell_lines)
+        self._view_actions = ViewActions(self.view, self.composer, self.menus, self.tell)
         self.application: Application[None] = self._build_application()
 
     def _build_application(self) -> Application[None]:
@@ -355,6 +195,7 @@ class Screen:
             key_bindings=self._build_key_bindings(),
             style=Style.from_dict(self.terminal_style.theme.resolve_styles()),
             editing_mode=KeySet.VI if self.terminal_style.display.editing_mode is EditingMode.VI else KeySet.EMACS,
+            input=self.link.input,
             output=self._output,
             erase_when_done=True,
             min_redraw_interval=0.01,
@@ -364,6 +205,7 @@ class Screen:
         made.key_processor.before_key_press += lambda _: self._note_key()
         made.before_render += lambda _: self._output.release_output()
         made.after_render += lambda _: self._output.finish_frame()
+        made.after_render += lambda _: self.link.open()
         return made
 
     def _build_layout(self) -> Layout:
@@ -388,7 +230,7 @@ class Screen:
             get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "",
         )
         completions = Window(
-            CompletionsMenuControl(),
+            CompletionRows(),
             height=Dimension(min=1, max=_MAX_COMPLETIONS),
             dont_extend_height=True,
             style="class:completion-menu",
@@ -416,33 +258,29 @@ class Screen:
 
     def _build_key_bindings(self) -> KeyBindings:
         """Build the chat's own key bindings; those of emacs or vi come from prompt_toolkit."""
-        keys, composer, menus = KeyBindings(), self.composer, self.menus
+        composer, menus, parts = self.composer, self.menus, self._view_actions
         free = ~Condition(menus.is_listening)
-        _bind_line_keys(keys, composer, menus, free)
-        for key in ("c-c", "<sigint>"):
-            keys.add(key, eager=True)(_run_action(self._handle_interrupt))
-        for names, action in (
-            (("c-l",), self.clear),
-            (("c-o",), self._show_results),
-            (("c-t",), self._show_reasoning),
-            (("c-v",), self._callbacks.picture),
-            (("c-x", "c-e"), self._callbacks.edit),
-        ):
-            keys.add(*names, filter=free)(_run_action(action))
-        empty = Condition(lambda: not composer.buffer.text)
-        keys.add("c-d", filter=free & empty)(_run_action(self._callbacks.end))
-
-        @keys.add("c-z")
-        def _(event: KeyPressEvent) -> None:
-            event.app.suspend_to_background()
-
-        _bind_menu_keys(keys, composer, menus)
-        return keys
+        actions: Mapping[str, tuple[Callable[[], object], Filter]] = {
+            "newline": (parts.insert_newline, Always()),
+            "stop": (self._handle_interrupt, Always()),
+            "leave": (self._callbacks.end, free & Condition(lambda: not composer.buffer.text)),
+            "unfold": (parts.show_results, free),
+            "plan": (parts.toggle_plan, free),
+            "reasoning": (parts.show_reasoning, free),
+            "edit": (self._callbacks.edit, free & ~is_searching),
+            "picture": (self._callbacks.picture, free),
+            "clear": (self.clear, free),
+            "suspend": (self.link.suspend, Always()),
+        }
+        return build_key_bindings(self._action_keys, actions, composer, menus)
 
     async def run(self) -> None:
         """Show everything until `leave_screen`. Raises EOFError when the terminal is gone."""
         take_typed_lines(self.application.input)
-        await self.application.run_async(handle_sigint=False, set_exception_handler=False)
+        try:
+            await self.application.run_async(handle_sigint=False, set_exception_handler=False)
+        finally:
+            self.link.close()
 
     def leave_screen(self) -> None:
         """Remove the input line; what was shown stays."""
@@ -468,14 +306,22 @@ class Screen:
         """Ask for a redraw, since something that moves has changed."""
         if self.application.is_running:
             self.application.invalidate()
+            asks = self.menus.menu is not None or self._answer is not None
+            self.link.show_activity("?" if asks else "*" if self.view.busy else "")
         if self.view.busy and self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._redraw_times)
 
     def tell(self, style: str, text: str) -> None:
         """Show a line of Hermes' own."""
+        words = f"{self.terminal_style.get_mark('notice')} {text}"
         self.view.tell_lines(
-            self.terminal_style.wrap_paragraphs(style, f"{self.terminal_style.get_mark('notice')} {text}", indent=2)
+            self.terminal_style.wrap_paragraphs(style, words, indent=2, width=self.terminal_style.prose_width)
         )
+
+    def echo_command(self, line: str) -> None:
+        """Show a command as it was typed, above what it says."""
+        words = f"{self.terminal_style.get_mark('person')} {to_one_line(strip_control_characters(line), 400)}"
+        self.view.tell_lines(["", *self.terminal_style.wrap_paragraphs("person", words, indent=2)])
 
     def show_shell_result(self, command: str, said: str) -> None:
         """Show the output of a shell command of the person's own, as far as it fits; all of it goes to the model."""
@@ -511,12 +357,14 @@ class Screen:
         """Give the terminal to another program until it is done."""
         async with in_terminal():
             self.menus.set_hidden(True)
+            self.link.pause()
             try:
                 return await asyncio.to_thread(work)
             finally:
                 self.menus.set_hidden(False)
                 self._output.write_raw(_RESET_TERMINAL)
                 self._output.flush()
+                self.link.resume()
 
     async def ask_text(self, lines: Sequence[str], default: str = "") -> str | None:
         """Let the person type an answer below `lines`; None when they would rather not.
@@ -531,7 +379,7 @@ class Screen:
         self._answer = answer
         interrupted_text = None
         try:
-            while buffer.text and (left := self._key_at + QUIET_SECONDS - loop.time()) > 0:
+            while buffer.text and (left := self.link.key_at + QUIET_SECONDS - loop.time()) > 0:
                 await asyncio.wait({answer}, timeout=left)
             interrupted_text, buffer.text = buffer.text, default
             buffer.cursor_position = len(default)
@@ -555,7 +403,7 @@ class Screen:
         self._callbacks.line(text)
 
     def _note_key(self) -> None:
-        self._key_at = asyncio.get_running_loop().time()
+        self.link.key_at = asyncio.get_running_loop().time()
         self.menus.note_any_key()
 
     def _handle_interrupt(self) -> None:
@@ -568,20 +416,13 @@ class Screen:
         else:
             self._callbacks.stop()
 
-    def _show_results(self) -> None:
-        self.view.tell_lines(self.view.calls.format_results() or [tr("There is nothing to unfold.")])
-
-    def _show_reasoning(self) -> None:
-        self.view.tell_lines(self.view.answer.format_reasoning() or [tr("The model has shown no reasoning yet.")])
-
     # What is drawn.
 
     def _render_live(self) -> StyleAndTextTuples:
         size = self._output.get_size()
         room = max(size.rows - 6, 2)
         menu = self.menus.render_menu(
-            self.terminal_style.paint,
-            lambda style, text: self.terminal_style.wrap_paragraphs(style, text, indent=4),
+            self.terminal_style,
             size.rows,
         )
         menu = menu[-max(size.rows - 2, 1) :]

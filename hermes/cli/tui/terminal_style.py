@@ -1,10 +1,20 @@
 """Format lines for this terminal: its width, colors and marks."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hermes.cli.render.theme import DEFAULT_SKIN, SKINS, ColorDepth, Theme, find_skin
+from hermes.cli.render.theme import (
+    BACKGROUND_PARTS,
+    DEFAULT_SKIN,
+    SKINS,
+    Background,
+    ColorDepth,
+    Theme,
+    choose_background,
+    find_skin,
+)
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_duration
@@ -12,11 +22,16 @@ from hermes.i18n.messages import tr
 from hermes.markup.cells import measure_width, sanitize_line, truncate_text, wrap_text
 
 if TYPE_CHECKING:
+    from hermes.cli.render.diff import DiffLine
     from hermes.cli.render.markdown import MarkdownRenderer
 
 _MIN_WIDTH = 10
+_SEQUENCE = re.compile("\x1b\\[[0-9;]*m")
 _MARKS = {"person": "›", "warning": "!", "notice": "·", "prompt": "›"}
 _ASCII_MARKS = {"person": ">", "warning": "!", "notice": "-", "prompt": ">"}
+_MAX_PROSE_WIDTH = 100
+"""As an answer's prose (`render.markdown`), which is imported with the first answer only."""
+_MAX_BAND_WIDTH = 140
 _MIN_SHOWN_SECONDS = 0.1
 """Seconds below which a call's duration is not shown."""
 
@@ -61,8 +76,10 @@ class TerminalStyle:
         *,
         unicode: bool = True,
         depth: ColorDepth = ColorDepth.BASIC,
+        background: Background = Background.UNKNOWN,
     ) -> None:
         self._width = width
+        self._background = background
         self._depth = depth
         self._unicode = unicode
         self.now = time.time
@@ -77,8 +94,28 @@ class TerminalStyle:
             self.theme = self._build_theme(display, DEFAULT_SKIN)
 
     def _build_theme(self, display: DisplaySettings, skin: str) -> Theme:
-        found = find_skin(skin, display.skins)
+        background = choose_background(skin, self._background)
+        if self._depth >= ColorDepth.INDEXED:
+            worn = "light" if skin == DEFAULT_SKIN and background is Background.LIGHT else skin
+            parts = find_skin(worn, display.skins)
+            found = {**BACKGROUND_PARTS[background], **(parts if parts is not SKINS[DEFAULT_SKIN] else {})}
+        else:  # the terminal's own few colors
+            found = dict(find_skin(skin, display.skins))
         return Theme(found, self._depth, plain=display.plain, unicode=self._unicode)
+
+    @property
+    def fits_background(self) -> bool:
+        """Whether what is worn depends on the terminal's background."""
+        choice = choose_background(self.display.skin, Background.UNKNOWN)
+        return choice is Background.UNKNOWN and self._depth >= ColorDepth.INDEXED and self.display.skin != "mono"
+
+    def set_background(self, background: Background) -> bool:
+        """Use what was found out about the terminal's background; return whether that changes what is shown."""
+        if background is self._background:
+            return False
+        self._background = background
+        self.theme = self._build_theme(self.display, DEFAULT_SKIN if self.skin_error else self.display.skin)
+        return True
 
     def apply_display(self, display: DisplaySettings) -> None:
         """Use these display settings from now on; texts under way end as they began.
@@ -123,35 +160,53 @@ class TerminalStyle:
         """Return as much of the text as fits into `width` cells, on one line."""
         return truncate_text(sanitize_line(text), width, "…" if self.unicode else "...")
 
-    def wrap_paragraphs(self, style: str, text: str, indent: int = 0) -> list[str]:
-        """Wrap the text at words; lines after the first one are indented."""
-        return [
-            one for line in text.split("\n") for one in self._wrap_line(style, sanitize_line(line).rstrip(), indent)
-        ]
+    @property
+    def prose_width(self) -> int:
+        """The cells that a line of prose takes at most."""
+        return min(self.line_width, _MAX_PROSE_WIDTH)
 
-    def _wrap_line(self, style: str, line: str, indent: int) -> list[str]:
-        room = self.line_width
+    def wrap_paragraphs(self, style: str, text: str, indent: int = 0, *, width: int = 0) -> list[str]:
+        """Wrap the text at words, to `width` cells or to those of a line; lines after the first one are indented."""
+        room = width or self.line_width
+        lines = (sanitize_line(line).rstrip() for line in text.split("\n"))
+        return [one for line in lines for one in self._wrap_line(style, line, indent, room)]
+
+    def _wrap_line(self, style: str, line: str, indent: int, room: int) -> list[str]:
         lead = line[:indent] if measure_width(line[:indent]) == indent and room - indent >= _MIN_WIDTH else ""
         rest, paint = line[len(lead) :], self.theme.paint
         pieces = [rest[start:end].rstrip() for start, end in wrap_text(rest, room - len(lead), whole=True)]
         return [paint(style, lead + pieces[0]), *(" " * len(lead) + paint(style, one) for one in pieces[1:])]
 
-    def format_call(self, words: str, seconds: float, *, failed: bool = False) -> str:
-        """Format the line of a call that has ended."""
+    def format_call(self, words: str, seconds: float, *, failed: bool = False, note: str = "") -> str:
+        """Format the line of a call that has ended; `note` stands behind its words and is painted already."""
         took = format_duration(seconds)
-        words = self.cut_text(words, max(self.line_width - len(took) - 5, _MIN_WIDTH))
+        room = self.line_width - len(took) - 5 - (measure_width(strip_styles(note)) + 2 if note else 0)
+        words = self.cut_text(words, max(room, _MIN_WIDTH))
         if self.theme.plain:
+            words += f", {note}" if note else ""
             if failed:
                 return tr("failed: {words}, {time}", words=words, time=took)
             return tr("done: {words}, {time}", words=words, time=took)
         mark = ("✗" if failed else "✓") if self.unicode else ("x" if failed else "+")
         painted = self.theme.paint("tool.failed" if failed else "tool.mark", mark)
         dot = "·" if self.unicode else "-"
-        tail = self.theme.paint("tool.time", f" {dot} {took}") if seconds >= _MIN_SHOWN_SECONDS else ""
+        tail = f"  {note}" if note else ""
+        tail += self.theme.paint("tool.time", f" {dot} {took}") if seconds >= _MIN_SHOWN_SECONDS else ""
         return f"{painted} {self.theme.paint('tool', words)}{tail}"
 
-    def render_diff(self, lines: Sequence[str], most: int) -> list[str]:
-        """Render `most` lines of a unified diff."""
-        from hermes.cli.render.code import format_diff
+    def render_diff(self, lines: Sequence["DiffLine"], most: int, name: str = "") -> list[str]:
+        """Render `most` lines of a diff; `name` is that of its file."""
+        from hermes.cli.render.diff import format_diff
 
-        return [f"  {one}" for one in format_diff(self.theme, lines, self.line_width - 2, most)]
+        width = min(self.line_width - 2, _MAX_BAND_WIDTH)
+        return [f"  {one}" for one in format_diff(self.theme, lines, width, most, name)]
+
+    def add_rule(self, style: str, lines: Sequence[str]) -> list[str]:
+        """Put a rule in that style to the left of the lines; they take two cells less than a line may have."""
+        rule = self.theme.paint(style, "▎" if self.unicode else "|")
+        return [f"{rule} {line}".rstrip(" ") if line else rule for line in lines]
+
+
+def strip_styles(text: str) -> str:
+    """Return a painted line without our own colors."""
+    return _SEQUENCE.sub("", text)

@@ -6,12 +6,14 @@ Explain in a sentence what replaces commands that people know from other agents.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList, CommandRegistry, RunCommand, SlashCommand
 from hermes.commands.context import MenuOption
-from hermes.core.errors import NotFoundError
+from hermes.config.chat_keys import ACTIONS, format_action_keys, parse_keys
+from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_, tr
+from hermes.markup.cells import measure_width
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _NAME_WIDTH = 24
@@ -29,31 +31,67 @@ async def complete_help(call: CommandCall) -> Sequence[MenuOption]:
 @COMMANDS.command(
     "help",
     N_("this list, or more about one command"),
-    usage=N_("[command]"),
+    usage=N_("[command|all]"),
     aliases=("commands", "?"),
     complete=complete_help,
 )
 async def show_help(call: CommandCall) -> None:
-    """List all commands by group, or describe one."""
-    commands = call.commands
+    """Show the keys and the usual commands, list all commands by group (`all`), or describe one."""
+    commands, terminal = call.commands, call.context.terminal
     assert commands is not None
     name = call.text.removeprefix("/")
-    if name:
+    if name and name != "all":
         call.context.tell(_describe_command(commands, name))
         return
-    lines = []
+    if terminal is not None and terminal.full and not name:
+        call.context.tell("\n".join(_format_first_help(commands, terminal.display.keys)))
+        return
+    call.context.tell("\n".join(_format_groups(commands)).lstrip("\n"))
+
+
+def _format_groups(commands: CommandRegistry) -> list[str]:
+    lines: list[str] = []
     for group in CommandGroup:
         rows = [one for one in commands.listed if one.group is group]
         if rows:
-            lines += ["", tr(group.value), *(_format_command(one) for one in rows)]
-    if call.context.terminal is not None and call.context.terminal.full:
-        lines += ["", tr("Keys to press"), *(f"  {keys:<{_NAME_WIDTH}}{tr(what)}" for keys, what in _KEY_HELP)]
-    call.context.tell("\n".join(lines).lstrip("\n"))
+            lines += ["", tr(group.value), *(line for one in rows for line in _format_command(one))]
+    return lines
 
 
-def _format_command(command: SlashCommand) -> str:
+def _format_first_help(commands: CommandRegistry, keys: Mapping[str, str]) -> list[str]:
+    """Return what fits on a screen: the keys, and the commands that are used most."""
+    usual = [one for name in _USUAL if (one := commands.find_command(name)) is not None]
+    rows = [*_KEY_HELP, *_list_action_keys(keys)]
+    return [
+        tr("Keys to press"),
+        *(_format_row(shown, tr(what)) for shown, what in rows),
+        "",
+        tr("Usual commands"),
+        *(line for one in usual for line in _format_command(one)),
+        "",
+        tr("/help all lists every command, /help NAME tells more about one; display.keys changes keys."),
+    ]
+
+
+def _list_action_keys(settings: Mapping[str, str]) -> list[tuple[str, str]]:
+    try:
+        found = parse_keys(settings)
+    except UsageError:  # the chat has told of it when it began
+        found = parse_keys({})
+    return [(format_action_keys(found[name]), ACTIONS[name].about) for name in found if found[name]]
+
+
+def _format_row(left: str, right: str) -> str:
+    return f"  {left}{' ' * max(_NAME_WIDTH - measure_width(left), 1)}{right}"
+
+
+def _format_command(command: SlashCommand) -> list[str]:
+    """Format a command on one line, or on two where its usage is long, so that the column of words stays."""
     usage = f" {tr(command.usage)}" if command.usage else ""
-    return f"  {f'/{command.name}{usage}':<{_NAME_WIDTH - 1}} {tr(command.about)}"
+    name = f"/{command.name}{usage}"
+    if measure_width(name) < _NAME_WIDTH:
+        return [_format_row(name, tr(command.about))]
+    return [f"  {name}", _format_row("", tr(command.about))]
 
 
 def _describe_command(commands: CommandRegistry, name: str) -> str:
@@ -62,7 +100,8 @@ def _describe_command(commands: CommandRegistry, name: str) -> str:
         near = commands.suggest_name(name)
         hint = N_("Did you mean /{near}?", near=near) if near else N_("/help lists all commands.")
         raise NotFoundError(N_("There is no command /{name}.", name=name), hint)
-    lines = [_format_command(command).strip()]
+    usage = f" {tr(command.usage)}" if command.usage else ""
+    lines = [f"/{command.name}{usage}  {tr(command.about)}"]
     if command.aliases:
         lines.append(tr("Also: {names}", names=", ".join(f"/{one}" for one in command.aliases)))
     if not command.while_busy:
@@ -70,17 +109,11 @@ def _describe_command(commands: CommandRegistry, name: str) -> str:
     return "\n".join(lines)
 
 
+_USUAL = ("new", "resume", "search", "undo", "diff", "model", "context", "usage", "compress", "skills", "quit")
 _KEY_HELP = (
     ("Enter", N_("send; while a turn runs as /busy says")),
-    ("Alt-Enter, Ctrl-J", N_("a new line")),
     ("Tab", N_("complete a command or a path; @ names a file")),
-    ("Ctrl-C", N_("stop the turn, twice at once; else clear the line; else, twice, leave")),
     ("Ctrl-R, ↑", N_("what was typed before")),
-    ("Ctrl-X Ctrl-E", N_("write in your editor")),
-    ("Ctrl-O", N_("show the last results again, in full")),
-    ("Ctrl-T", N_("show the model's last reasoning")),
-    ("Ctrl-V", N_("attach the picture in the clipboard")),
-    ("Ctrl-L", N_("clear the screen")),
     ("!command", N_("run a command yourself; what it says goes along with your next message")),
 )
 

@@ -28,7 +28,7 @@ from hermes.tools.edits import replace_text
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import escape_unseen_characters, to_one_line
 
-_FAILURE_NOTICE = N_("Background memory review failed; `hermes logs` says why.")
+_FAILURE_NOTICE = N_("Background memory review failed; your chat goes on as usual (`hermes logs` says why).")
 MAX_HELD_MESSAGES = 400
 """The most messages since the last review that are held for the next one."""
 _LOG = logging.getLogger(__name__)

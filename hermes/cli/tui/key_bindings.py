@@ -1,0 +1,121 @@
+"""Bind keys: those that edit the line, those of menus, and those of the chat's actions (`config.chat_keys`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from prompt_toolkit.filters import (
+    Condition,
+    Filter,
+    completion_is_selected,
+    emacs_insert_mode,
+    has_completions,
+    is_searching,
+)
+from prompt_toolkit.key_binding.key_bindings import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from hermes.cli.tui.composer import Composer
+from hermes.cli.tui.menu import ChoiceMenu, MenuQueue
+from hermes.config.chat_keys import KeySequence, parse_keys
+from hermes.core.errors import UsageError
+
+ActionKeys = Mapping[str, Sequence[KeySequence]]
+
+
+def read_action_keys(settings: Mapping[str, str]) -> tuple[ActionKeys, str]:
+    """Return the keys of each action; the default ones where the person's cannot be used, and why."""
+    try:
+        return parse_keys(settings), ""
+    except UsageError as error:
+        return parse_keys({}), str(error)
+
+
+def build_key_bindings(
+    action_keys: ActionKeys,
+    actions: Mapping[str, tuple[Callable[[], object], Filter]],
+    composer: Composer,
+    menus: MenuQueue,
+) -> KeyBindings:
+    """Bind each action to its keys, where its filter lets it, and the keys of the line and of menus."""
+    keys = KeyBindings()
+    _bind_line_keys(keys, composer, menus, ~Condition(menus.is_listening))
+    keys.add("<sigint>", eager=True)(_run_action(actions["stop"][0]))
+    for name, sequences in action_keys.items():
+        action, when = actions[name]
+        for sequence in sequences:
+            keys.add(*sequence, filter=when, eager=name == "stop")(_run_action(action))
+    _bind_menu_keys(keys, composer, menus)
+    return keys
+
+
+def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, free: Filter) -> None:
+    buffer = composer.buffer
+
+    takes = Condition(lambda: menus.should_take_enter(buffer.text))
+
+    @keys.add("enter", filter=~takes & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        state = buffer.complete_state
+        if state is not None and state.current_completion is not None:
+            buffer.complete_state = None
+            return
+        menus.note_other_key()
+        buffer.validate_and_handle()
+
+    # Esc and a key soon after it are Alt and that key. By default Alt-/ completes and Alt-# sends the line as a
+    # comment, so a line that is begun right after an Esc would lose its mark, or go out.
+    @keys.add("escape", "/", filter=free & emacs_insert_mode)
+    @keys.add("escape", "#", filter=free & emacs_insert_mode)
+    def _(event: KeyPressEvent) -> None:
+        menus.note_other_key()
+        buffer.insert_text(event.key_sequence[-1].data)
+
+    @keys.add("tab", filter=free & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        composer.complete_line()
+
+    @keys.add("escape", filter=has_completions & free & completion_is_selected, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        buffer.cancel_completion()
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        begun = menus.take_waiting_letter()
+        menus.note_other_key()
+        composer.paste_text(begun + event.data)
+
+
+def _run_action(action: Callable[[], object]) -> Callable[[KeyPressEvent], None]:
+    def act(event: KeyPressEvent) -> None:
+        action()
+
+    return act
+
+
+def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> None:
+    """Bind the keys of a menu. A listening menu takes arrows, Enter and Esc, and the letters that answer it; others go
+    into the line, and make the menu wait for quiet again.
+    """
+    listens = Condition(menus.is_listening)
+    filters = Condition(menus.is_filtering)
+    takes = Condition(lambda: menus.should_take_enter(composer.buffer.text))
+
+    bindings: tuple[tuple[tuple[str, ...], Callable[[ChoiceMenu], None], Filter], ...] = (
+        (("up", "c-p", "s-tab"), lambda menu: menu.move_choice(-1), listens),
+        (("down", "c-n", "tab"), lambda menu: menu.move_choice(1), listens),
+        (("enter",), ChoiceMenu.accept_choice, takes),
+        (("escape", "c-d"), ChoiceMenu.dismiss, listens),
+        (("backspace",), ChoiceMenu.erase_letter, filters),
+    )
+    for names, act, when in bindings:
+        for name in names:
+            keys.add(name, filter=when, eager=True)(_run_action(partial(menus.change_menu, act)))
+
+    @keys.add(Keys.Any, filter=filters, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        menus.change_menu(lambda menu: menu.add_letters(event.data))
+
+    @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        composer.buffer.insert_text(menus.take_letter(event.data * event.arg, composer.buffer.text))
