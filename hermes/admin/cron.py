@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.admin.home_services import open_home_services
+from hermes.config.chat_targets import LOCAL, TargetBook
 from hermes.config.environment import merge_dotenv
 from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import HermesError
@@ -50,10 +51,15 @@ class JobView(Struct, frozen=True, kw_only=True):
     begun: int
     made_at: float
     spec: dict[str, object]
+    delivers_to: tuple[str, ...] = ()
+    """Where its output goes, in words of people: a file only where it is empty."""
+    new_chats: tuple[str, ...] = ()
+    """Its targets from which nobody wrote yet: nobody can tell whether they exist."""
 
 
-def to_job_view(job: CronJob) -> JobView:
+def to_job_view(job: CronJob, book: TargetBook) -> JobView:
     """Return the job with all its fields."""
+    targets = [one for one in job.spec.deliver if one != LOCAL]
     row = job.row
     return JobView(
         id=row.id,
@@ -66,6 +72,8 @@ def to_job_view(job: CronJob) -> JobView:
         begun=row.begun,
         made_at=row.made_at,
         spec=msgspec.json.decode(row.spec),
+        delivers_to=tuple(book.describe_target(one, job.spec.origin) for one in targets),
+        new_chats=tuple(one for one in targets if book.is_new_chat(one)),
     )
 
 
@@ -237,24 +245,25 @@ class CronAdmin:
 
     async def list_jobs(self) -> list[Plain]:
         """List every job; for one that cannot be read, the reason."""
-        return [_plain_row(row) for row in await self.jobs.list_jobs()]
+        book = await self.jobs.load_targets()
+        return [_plain_row(row, book) for row in await self.jobs.list_jobs()]
 
     async def get_job(self, name: str) -> Plain:
         """Return one job."""
-        return _plain_job(await self.jobs.find_job(name))
+        return await self._view_job(await self.jobs.find_job(name))
 
     async def add_job(self, wish: JobRequest, maker: JobAuthor = PERSON_AUTHOR) -> Plain:
         """Create a job."""
-        return _plain_job(await self.jobs.create_job(wish, maker))
+        return await self._view_job(await self.jobs.create_job(wish, maker))
 
     async def edit_job(self, name: str, wish: JobRequest) -> Plain:
         """Change a job."""
-        return _plain_job(await self.jobs.edit_job(name, wish))
+        return await self._view_job(await self.jobs.edit_job(name, wish))
 
     async def change_state(self, verb: str, name: str) -> Plain:
         """Pause, resume or remove a job."""
         verbs = {"pause": self.jobs.pause_job, "resume": self.jobs.resume_job, "remove": self.jobs.remove_job}
-        return _plain_job(await verbs[verb](name))
+        return await self._view_job(await verbs[verb](name))
 
     async def stop_job(self, name: str) -> int:
         """Stop the job's run; return how many scheduled instants that ended."""
@@ -282,7 +291,7 @@ class CronAdmin:
         """Request a run by the process that runs jobs; return the job."""
         job = await self.jobs.find_job(name)
         await self.jobs.make_due_now(job)
-        return _plain_job(job)
+        return await self._view_job(job)
 
     async def run_due_jobs(self) -> int:
         """Run the due jobs once and wait for them; return how many ran."""
@@ -299,21 +308,24 @@ class CronAdmin:
         """Create a scheduler for this process; it delivers to no platform."""
         return build_scheduler(self.base, NoJobDelivery(), self._open_app, cwd=self.base.process.get("HOME") or "/")
 
+    async def _view_job(self, job: CronJob) -> Plain:
+        return _plain_job(job, await self.jobs.load_targets())
+
     @property
     def is_served(self) -> bool:
         """Whether a process runs scheduled jobs now."""
         return is_gateway_running(self.base.home)
 
 
-def _plain_row(row: JobRow) -> Plain:
+def _plain_row(row: JobRow, book: TargetBook) -> Plain:
     try:
-        return _plain_job(parse_job(row))
+        return _plain_job(parse_job(row), book)
     except HermesError as error:
         return {"id": row.id, "name": row.name, "state": "unreadable", "wrong": str(error)}
 
 
-def _plain_job(job: CronJob) -> Plain:
-    row: Plain = to_plain(to_job_view(job))
+def _plain_job(job: CronJob, book: TargetBook) -> Plain:
+    row: Plain = to_plain(to_job_view(job, book))
     return row | {"wrong": ""}
 
 

@@ -100,6 +100,11 @@ class Terminal(Protocol):
 class ChatControls(Protocol):
     """What only a chat on a platform can do."""
 
+    @property
+    def target(self) -> str:
+        """This chat, or thread, as a target."""
+        ...
+
     async def set_home(self) -> str:
         """Make this chat the one to which jobs and notices of its account go; return its name as a target.
 

@@ -61,7 +61,7 @@ _JOB_OPTIONS = (
         "--deliver",
         action="append",
         metavar="TARGET",
-        help="home, local, all, or PLATFORM[:CHAT[:THREAD]] (repeatable)",
+        help="home, local, all, PLATFORM[:CHAT[:THREAD]], or a person's name (repeatable)",
     ),
     argument("--skill", action="append", dest="skills", metavar="NAME", help="a skill to tell it first (repeatable)"),
     argument("--model", help="the model that answers"),
@@ -132,8 +132,13 @@ async def show_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     in_chats=True,
 )
 async def add_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
-    """Create a job."""
-    return _job_result(admin, call, await admin.add_job(admin.build_wish(**_read_job_fields(call.args))), tr("Made."))
+    """Create a job: in a chat on a platform, its output goes there where no other target is given."""
+    from hermes.cron.jobs import JobAuthor
+
+    chat = call.context.chat if call.context is not None else None
+    wish = admin.build_wish(**_read_job_fields(call.args))
+    row = await admin.add_job(wish, JobAuthor(origin=chat.target if chat is not None else ""))
+    return _job_result(admin, call, row, tr("Made."))
 
 
 @CRON.admin_action(
@@ -228,7 +233,25 @@ def _job_result(admin: "CronAdmin", call: VerbCall, row: Plain, said: str) -> Ve
         says_idle, line = call.args.verb != "remove", f"{said} {_format_job_line(row)}"
     else:
         says_idle, line = said in (tr("Made."), tr("Resumed.")), _format_job_line(row)
-    return VerbResult(row, [line], _idle_notices(admin) if says_idle else ())
+    notices = _delivery_notices(row) if said in (tr("Made."), tr("Changed.")) else []
+    return VerbResult(row, [line], notices + (_idle_notices(admin) if says_idle else []))
+
+
+def _delivery_notices(row: Plain) -> list[str]:
+    """Return where the output of a job goes that was made or changed, with what may be a mistake."""
+    places, fresh = _read_list(row, "delivers_to"), _read_list(row, "new_chats")
+    if not places:
+        return [tr("Its output goes to a file only (cron/output): no chat is named, and there is no home chat.")]
+    said = [tr("Its output goes to {targets}.", targets=", ".join(places))]
+    if fresh:
+        said.append(tr("Nobody wrote from {targets} yet: check that it exists.", targets=", ".join(fresh)))
+    return _escape_lines(said)
+
+
+def _read_list(row: Plain, name: str) -> list[str]:
+    value = row[name]
+    assert isinstance(value, list | tuple)
+    return [str(one) for one in value]
 
 
 def _idle_notices(admin: "CronAdmin") -> list[str]:
@@ -269,7 +292,12 @@ def _format_job_line(row: Plain) -> str:
 def _format_job(row: Plain) -> list[str]:
     spec = row["spec"]
     assert isinstance(spec, dict)
-    more = {name: value for name, value in spec.items() if value not in (None, "", [], (), False)}
+    where = ", ".join(_read_list(row, "delivers_to")) or tr("a file only (cron/output)")
+    more = {"deliver": where} | {
+        name: value
+        for name, value in spec.items()
+        if value not in (None, "", [], (), False) and name not in ("deliver", "origin")
+    }
     details = [f"  {name}: {_format_value(value)}" for name, value in more.items()]
     return _escape_lines([_format_job_line(row), f"  {row['means']}", *details])
 

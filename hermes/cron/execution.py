@@ -15,7 +15,7 @@ from hermes.core.messages import PROGRAM, Provenance, Source, TextPart
 from hermes.cron.job import CronJob
 from hermes.cron.jobs import list_delivery_targets
 from hermes.cron.output import MAX_FILES, JobOutputs
-from hermes.cron.runner import JobDelivery, JobPrompt, JobRunner, JobRunOutcome
+from hermes.cron.runner import JobDelivery, JobPrompt, JobRunner, JobRunOutcome, can_reach_all
 from hermes.cron.schedule import parse_zone
 from hermes.cron.scripts import JobScripts
 from hermes.i18n.formats import format_time
@@ -227,7 +227,7 @@ class JobExecution:
         reason = to_one_line(strip_control_characters(outcome.reason), 1_000)
         name, wrong = await self._write_output(outcome, reason)
         places = list_delivery_targets(job.spec) if name and (outcome.ok or not job.spec.quiet) else ()
-        mine = bool(places) and all(deps.delivery.can_reach(place) for place in places)
+        mine = bool(places) and await can_reach_all(deps.delivery, places)
         end = InstantEnd(
             state=InstantState.RAN if outcome.ok else InstantState.FAILED,
             reason=reason or wrong,

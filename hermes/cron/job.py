@@ -7,14 +7,13 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+from hermes.config.chat_targets import LOCAL
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, StoreError
 from hermes.cron.schedule import Schedule
 from hermes.i18n.messages import N_
 from hermes.store.jobs import JobRow
 
-LOCAL, ORIGIN, HOME, ALL = "local", "origin", "home", "all"
-"""Targets that are no chat of a platform."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -43,7 +42,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     prompt: str = ""
     deliver: tuple[str, ...] = (LOCAL,)
-    """`local`, `origin`, `all`, or `PLATFORM:CHAT[:THREAD]`."""
+    """Targets in the form of `TargetBook.check_target`."""
     origin: str = ""
     """The chat in which it was made, as a target."""
     skills: tuple[str, ...] = ()

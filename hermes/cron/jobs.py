@@ -1,78 +1,37 @@
 """Creating and changing jobs, which are checked before they are stored.
 
-Delivery targets of jobs: `local`, `origin`, `home`, `all`, an account (its home chat), or a chat of an account.
+A job without a target goes to the chat in which it is made, else to the only home chat, else to a file alone.
 """
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
+from hermes.config.chat_targets import HOME, LOCAL, ORIGIN, TargetBook
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.usage import is_amount
-from hermes.cron.job import ALL, HOME, LOCAL, ORIGIN, CatchUp, CronJob, JobSpec, Overlap, parse_job
+from hermes.cron.job import CatchUp, CronJob, JobSpec, Overlap, parse_job
 from hermes.cron.output import JobOutputs
 from hermes.cron.schedule import Schedule
 from hermes.cron.scripts import JobScripts
 from hermes.i18n.messages import N_
-from hermes.plugins import suggest_name
 from hermes.store.jobs import JobRepository, JobRow, JobState
 from hermes.util.clock import Clock
 from hermes.util.text import clean_surrogates, to_one_line
 
-_PLACE = re.compile(r"(\w[\w.-]{0,63})(?::(\S{1,256}))?")
-
-
 MAX_TARGETS = 8
 
 
-def check_targets(texts: Sequence[str], homes: Mapping[str, str], *, origin: str) -> tuple[str, ...]:
-    """Return the targets, each once. `homes` has the home chat of each account that is set up, empty for none.
-
-    Raises UsageError for an invalid one, and for one that nobody can be reached by.
-    """
-    found = tuple(dict.fromkeys(_check_target(one.strip(), homes, origin=origin) for one in texts if one.strip()))
+def check_targets(texts: Sequence[str], book: TargetBook, *, origin: str) -> tuple[str, ...]:
+    """Return the targets, each once. Raises UsageError and NotFoundError for those that reach nobody."""
+    found = tuple(dict.fromkeys(book.check_target(one, origin=origin) for one in texts if one.strip()))
     if len(found) > MAX_TARGETS:
         raise UsageError(N_("A job has at most {n} targets.", n=MAX_TARGETS))
     return found or (LOCAL,)
-
-
-def _check_target(text: str, homes: Mapping[str, str], *, origin: str) -> str:
-    name = text.lower()
-    if name == ORIGIN and not origin:
-        raise UsageError(
-            N_("There is no chat to deliver to: this job is not made in one."),
-            N_("Use `local`, or PLATFORM:CHAT."),
-        )
-    if name == HOME and not has_one_home(homes):
-        raise UsageError(N_("There is not exactly one home chat."), N_("Type /sethome in a chat, or name the account."))
-    if name in (LOCAL, ORIGIN, HOME, ALL):
-        return name
-    return _check_place(text, homes)
-
-
-def _check_place(text: str, homes: Mapping[str, str]) -> str:
-    match = _PLACE.fullmatch(text)
-    if match is None:
-        raise UsageError(
-            N_("{text!r} is no target.", text=text[:80]),
-            N_("Targets are `local`, `origin`, `home`, `all`, PLATFORM and PLATFORM:CHAT or PLATFORM:CHAT:THREAD."),
-        )
-    if match[1] not in homes:
-        known = N_("Those set up: {known}.", known=", ".join(sorted(homes)))
-        hint = suggest_name(match[1], homes) or (known if homes else N_("None is set up yet."))
-        raise UsageError(N_("No platform {name!r} is set up here.", name=match[1]), hint)
-    if match[2] is None and not homes[match[1]]:
-        raise UsageError(N_("{name} has no home chat.", name=text), N_("Type /sethome there, or give PLATFORM:CHAT."))
-    return text
-
-
-def has_one_home(homes: Mapping[str, str]) -> bool:
-    """Return whether one account, and no other, has a home chat."""
-    return sum(map(bool, homes.values())) == 1
 
 
 def list_delivery_targets(spec: JobSpec) -> tuple[str, ...]:
@@ -133,8 +92,8 @@ class CronJobDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     scripts: JobScripts
     outputs: JobOutputs
-    homes: Mapping[str, str]
-    """The home chat of each account that is set up; empty for an account without one."""
+    load_targets: Callable[[], Awaitable[TargetBook]]
+    """Loads what can be a target now."""
     get_machine_zone: Callable[[], str]
     check_toolsets: Callable[[Sequence[str]], None]
     """Raises UsageError for an unknown tool set."""
@@ -153,6 +112,10 @@ class CronJobs:
     async def list_jobs(self) -> list[JobRow]:
         """Return every job, in the order in which they were made."""
         return await self._deps.store.list_all()
+
+    async def load_targets(self) -> TargetBook:
+        """Return what can be a target of a job now."""
+        return await self._deps.load_targets()
 
     async def find_job(self, name: str) -> CronJob:
         """Return the job of this name or id, or the only one whose id begins so."""
@@ -278,8 +241,8 @@ class CronJobs:
         if isinstance(request.context_from, tuple):
             given["context_from"] = await self._resolve_ids(request.context_from, job_id)
         if isinstance(request.deliver, tuple):
-            given["deliver"] = check_targets(request.deliver, self._deps.homes, origin=spec.origin)
-        elif not job_id and (spec.origin or has_one_home(self._deps.homes)):
+            given["deliver"] = check_targets(request.deliver, await self._deps.load_targets(), origin=spec.origin)
+        elif not job_id and (spec.origin or (await self._deps.load_targets()).has_one_home):
             given["deliver"] = (ORIGIN if spec.origin else HOME,)
         spec = structs.replace(spec, **given)
         spec = structs.replace(spec, prompt=clean_surrogates(spec.prompt).strip())

@@ -45,8 +45,8 @@ class JobRunner(Protocol):
 class JobDelivery(Protocol):
     """Delivers output to where people read it."""
 
-    def can_reach(self, target: str) -> bool:
-        """Return whether it can deliver to this target (`all`, or `PLATFORM:CHAT[:THREAD]`).
+    async def can_reach(self, target: str) -> bool:
+        """Return whether it can deliver to this target now.
 
         What nobody can reach stays pending until a process runs that can.
         """
@@ -61,10 +61,18 @@ class JobDelivery(Protocol):
         ...
 
 
+async def can_reach_all(delivery: JobDelivery, targets: Sequence[str]) -> bool:
+    """Return whether it can deliver to all these targets now."""
+    for one in targets:
+        if not await delivery.can_reach(one):
+            return False
+    return True
+
+
 class NoJobDelivery:
     """The delivery of a process without platforms: it reaches nobody."""
 
-    def can_reach(self, target: str) -> bool:
+    async def can_reach(self, target: str) -> bool:
         """Return False."""
         return False
 

@@ -18,6 +18,7 @@ from hermes.core.errors import BusyError, HermesError
 from hermes.cron.execution import LEASE, JobExecution, JobRunDeps
 from hermes.cron.job import CatchUp, CronJob, try_parse_job
 from hermes.cron.jobs import list_delivery_targets
+from hermes.cron.runner import can_reach_all
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.store.jobs import (
@@ -54,7 +55,7 @@ class JobDeliveryQueue:
         for one in [job] if job is not None else await self._list_jobs():
             places = list_delivery_targets(one.spec)
             rows = await self._deps.store.list_undelivered_instants(one.id, _DELIVERY_BATCH_SIZE)
-            if not all(self._deps.delivery.can_reach(place) for place in places):
+            if not await can_reach_all(self._deps.delivery, places):
                 await self._give_up_old(rows)
                 continue
             for row in rows:

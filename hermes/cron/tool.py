@@ -51,7 +51,10 @@ class CronCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = ""
     repeat: Annotated[int | None, Meta(description="How many runs in all.")] = None
     deliver: Annotated[
-        str, Meta(description="origin (this chat), home, local, all, or PLATFORM[:CHAT[:THREAD]]; several by commas.")
+        str,
+        Meta(
+            description="origin (this chat), home, local, all, PLATFORM[:CHAT[:THREAD]] or a person; several by commas."
+        ),
     ] = ""
     skills: Annotated[tuple[str, ...], Meta(description="Skills to load first.")] = ()
     model: str = ""
@@ -82,7 +85,7 @@ class CronToolDeps(Struct, frozen=True, kw_only=True):
 
 _UNTOLD = (
     " Note: what comes of it is only kept as a file in cron/output; it is sent to nobody. To reach the person, "
-    "give a chat in deliver as PLATFORM:CHAT; else tell the person."
+    "give a chat or a person in deliver; else tell the person."
 )
 _IDLE = " Note: jobs run while `hermes gateway` runs, and it does not run now; tell the person."
 

@@ -80,15 +80,21 @@ class HomeChat:
     def __init__(self, chat_session: ChatSession) -> None:
         self._chat_session = chat_session
 
+    @property
+    def target(self) -> str:
+        """This chat, or thread, as a target."""
+        place = self._chat_session.place
+        return ":".join(one for one in (place.platform, place.chat, place.thread) if one)
+
     async def set_home(self) -> str:
         """Make this chat, or thread, the one to which jobs and notices of its account go; return it as a target."""
-        account, place = self._chat_session.account, self._chat_session.place
-        home = ":".join(one for one in (place.chat, place.thread) if one)
+        account = self._chat_session.account
+        home = self.target.partition(":")[2]
         changes: dict[tuple[str, ...], object] = {("platforms", account.name, "home"): home}
         await asyncio.to_thread(change_settings, self._chat_session.app.services.home, changes)
         plan = account.plan
         account.plan = structs.replace(plan, settings=structs.replace(plan.settings, home=home))
-        return f"{account.name}:{home}"
+        return self.target
 
 
 class ChatCommandContext:

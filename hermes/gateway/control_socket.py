@@ -27,6 +27,7 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.gateway.outbox import SendOutcome, SendState
 from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
@@ -163,8 +164,8 @@ class ControlledGateway(GatewayFacade, Protocol):
     telemetry: Telemetry
     pool: SessionPool
 
-    async def send_message(self, to: str, text: str, file: str) -> str:
-        """Queue a message for a chat; return where it goes."""
+    async def send_message(self, to: str, text: str, file: str) -> tuple[str, SendOutcome]:
+        """Send a message to a target; return where it goes, and what is known of it after some seconds."""
         ...
 
 
@@ -218,8 +219,8 @@ class ControlSocket:
                     await self._gateway.measure_backlog()
                     wire.send(frames.StatusFrame(health=dict(self._gateway.health_report())))
                 case frames.SendFrame():
-                    said = await self._gateway.send_message(frame.to, frame.text, frame.file)
-                    wire.send(frames.DoneFrame(id=frame.id, said=said))
+                    where, outcome = await self._gateway.send_message(frame.to, frame.text, frame.file)
+                    wire.send(_describe_send(frame.id, where, outcome))
                 case frames.ReloadFrame():
                     wire.send(frames.DoneFrame(id=frame.id, said=await self._reload()))
                 case _:
@@ -227,6 +228,18 @@ class ControlSocket:
         except HermesError as error:
             number = frame.id if isinstance(frame, frames.SendFrame | frames.ReloadFrame) else 0
             wire.send(frames.error_frame(error, number))
+
+
+def _describe_send(request_id: int, where: str, outcome: SendOutcome) -> frames.DoneFrame:
+    match outcome.state:
+        case SendState.DELIVERED:
+            return frames.DoneFrame(id=request_id, said=N_("Delivered: {where}", where=where))
+        case SendState.STORED:
+            said = N_("Stored, and tried until it is delivered: {where} {why}", where=where, why=outcome.why)
+            return frames.DoneFrame(id=request_id, said=said, code=BusyError.exit_code)
+        case SendState.REFUSED:
+            said = N_("The platform refused it: {where} {why}", where=where, why=outcome.why)
+            return frames.DoneFrame(id=request_id, said=said, code=1)
 
 
 async def _refuse_opening() -> tuple[SessionActor, None]:

@@ -21,7 +21,7 @@ from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts,
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
-from hermes.gateway.outbox import Outbox
+from hermes.gateway.outbox import Outbox, SendOutcome
 from hermes.gateway.platform import PlatformContext, SessionRequest
 from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
@@ -41,6 +41,8 @@ RUN_SECONDS = 30 * 24 * 3600.0
 """How long ended runs and API responses are found by their ids; their messages stay in sessions."""
 TIDY_SECONDS = 3600.0
 MEASURE_SECONDS = 15.0
+SEND_WAIT_SECONDS = 20.0
+"""How long `hermes send` waits for the platform's answer."""
 _LOG = logging.getLogger(__name__)
 LOCK_NAME = "gateway"
 
@@ -159,12 +161,15 @@ class Gateway:
         await self._stack.aclose()
         await self.telemetry.close()
 
-    async def send_message(self, to: str, text: str, file: str = "") -> str:
-        """Queue a message for a delivery target; return where it goes. Raises NotFoundError."""
+    async def send_message(self, to: str, text: str, file: str = "") -> tuple[str, SendOutcome]:
+        """Send a message to a target; return where it goes, and what is known of it after some seconds.
+
+        Raises NotFoundError and UsageError for a target that reaches nobody.
+        """
         plans = {name: one.plan for name, one in self._accounts.items()}
-        items = build_outbox_items(to, SendContent(text=self.app.redact_text(text), file=file), plans)
-        await self.outbox.enqueue(items)
-        return describe_targets(items)
+        places = await self._job_delivery.find_places(to)
+        items = build_outbox_items(places, SendContent(text=self.app.redact_text(text), file=file), plans)
+        return describe_targets(items), await self.outbox.enqueue_and_wait(items, SEND_WAIT_SECONDS)
 
     async def reload_accounts(self) -> str:
         """Read the settings of the accounts again; return a summary in English. Unchanged accounts are not touched;

@@ -8,8 +8,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hermes.core.chats import Delivery, DeliveryState, OutboxItem
 from hermes.core.errors import StoreError
@@ -34,6 +35,22 @@ _ROWS_AT_ONCE = 32
 _PERMANENT_FAULTS = frozenset({SendFault.FORBIDDEN, SendFault.NOT_FOUND})
 
 
+class SendState(StrEnum):
+    """The outcome of sending a message, as far as it is known within some seconds."""
+
+    DELIVERED = "delivered"
+    STORED = "stored"
+    """It is retried until it is delivered or given up."""
+    REFUSED = "refused"
+
+
+class SendOutcome(Struct, frozen=True):
+    """What became of messages, and why where they were not delivered."""
+
+    state: SendState
+    why: str = ""
+
+
 class Outbox:
     """Sends the messages that are due, and retries them until they are delivered or given up."""
 
@@ -48,6 +65,8 @@ class Outbox:
         self._send_slots: dict[str, asyncio.Semaphore] = {}
         self._paused: dict[str, float] = {}
         """By account, the time on the loop's clock until which its platform asked to send nothing."""
+        self._awaited: dict[str, asyncio.Future[str]] = {}
+        """By key, what waits for the end of a delivery: empty when it was delivered, else why it was not."""
         self.sent = 0
         self.failed = 0
 
@@ -61,6 +80,24 @@ class Outbox:
         await self._store.outbox.enqueue(items, answered=answered, outcome=outcome)
         for lane in {one.message.place.lane for one in items}:
             self.wake_lane(lane)
+
+    async def enqueue_and_wait(self, items: Sequence[OutboxItem], seconds: float) -> SendOutcome:
+        """Send messages, and wait at most so long until the platform has taken or refused all of them."""
+        loop = asyncio.get_running_loop()
+        ends = {one.key: loop.create_future() for one in items}
+        self._awaited |= ends
+        try:
+            await self.enqueue(items)
+            await asyncio.wait(ends.values(), timeout=seconds)
+        finally:
+            for key in ends:
+                del self._awaited[key]
+        refused = [one.result() for one in ends.values() if one.done() and one.result()]
+        if refused:
+            return SendOutcome(SendState.REFUSED, refused[0])
+        waiting = [one.message.place.platform for one in items if not ends[one.key].done()]
+        why = next((self._accounts[name].last_problem for name in waiting if name in self._accounts), "")
+        return SendOutcome(SendState.STORED if waiting else SendState.DELIVERED, why)
 
     def wake_lane(self, lane: str) -> None:
         """Have the due messages of a lane sent."""
@@ -217,14 +254,21 @@ class Outbox:
                 self._report(f"{row.lane}: {error}")
                 await asyncio.sleep(_STORE_PAUSE)
         self.sent += 1
+        self._announce_end(row, "")
         self._count_delivery(row, state)
 
     def _count_delivery(self, row: Delivery, state: DeliveryState) -> None:
         self._telemetry.count_delivery(row.message.place.platform, row.lane, state, self._clock.now() - row.made_at)
 
+    def _announce_end(self, row: Delivery, why: str) -> None:
+        waiting = self._awaited.get(row.key)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(why)
+
     async def _give_up(self, row: Delivery, why: str) -> None:
         await self._store.outbox.settle(row.id, DeliveryState.FAILED, error=why)
         self.failed += 1
+        self._announce_end(row, why or tr("no reason was given"))
         self._count_delivery(row, DeliveryState.FAILED)
         self._report(f"{row.lane.rstrip(':')}: a message could not be delivered: {why}")
 

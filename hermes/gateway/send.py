@@ -4,6 +4,7 @@ Delivery of jobs' output to chats, through the outbox like every other message.
 """
 
 import asyncio
+import contextlib
 import mimetypes
 import os
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,9 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from hermes.admin.home_services import HomeServices
+from hermes.config.chat_targets import PLATFORMS_WITHOUT_CHATS, TargetBook
 from hermes.config.environment import merge_dotenv
-from hermes.core.chats import Binding, ChatKind, MediaKind, OutboxItem, Outgoing, Place
+from hermes.core.chats import ChatKind, MediaKind, OutboxItem, Outgoing, Place
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts
@@ -26,9 +28,8 @@ from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.app import App
 from hermes.sessions.http_client import create_client_session
+from hermes.sessions.target_book import format_chat, load_target_book
 
-HOME_TARGET = "home"
-ALL_TARGET = "all"
 _NOW_SECONDS = 120.0
 
 
@@ -39,48 +40,27 @@ class SendContent(Struct, frozen=True, kw_only=True):
     file: str = ""
 
 
-def find_places(target: str, plans: Mapping[str, AccountPlan]) -> list[Place]:
-    """Return the places of a target: `NAME:CHAT[:THREAD]`, `NAME` (the home chat of that account), `home` (the only
-    home chat there is) or `all` (every home chat); empty for one that cannot be reached.
-    """
-    homes = {name: plan for name, plan in plans.items() if plan.settings.home}
-    if target == ALL_TARGET or (target == HOME_TARGET and len(homes) == 1):
-        return [_make_place(plan, plan.settings.home) for plan in homes.values()]
-    name, _, chat = target.partition(":")
-    plan = plans.get(name)
-    if plan is None:
-        return []
-    chat = chat or plan.settings.home
-    return [_make_place(plan, chat)] if chat else []
+def find_places(target: str, plans: Mapping[str, AccountPlan], book: TargetBook) -> list[Place]:
+    """Return the places of a target. Raises NotFoundError and UsageError for one that reaches nobody."""
+    return [_make_place(plans[one.account], one.chat) for one in book.find_chats(target)]
 
 
-def require_places(target: str, plans: Mapping[str, AccountPlan]) -> list[Place]:
-    """Return the places of a target. Raises NotFoundError that says what is missing."""
-    found = find_places(target, plans)
-    if found:
-        return found
-    homes = [name for name, plan in plans.items() if plan.settings.home]
-    if target in (HOME_TARGET, ALL_TARGET):
-        hint = (
-            N_("Several accounts have one ({names}): name the account.", names=", ".join(homes))
-            if homes
-            else N_("Set `platforms.NAME.home` in config.yaml.")
-        )
-        raise NotFoundError(N_("There is no home chat."), hint)
-    name = target.partition(":")[0]
-    if name in plans:
-        raise NotFoundError(N_("{name} has no home chat.", name=name), N_("Say which: --to {name}:CHAT", name=name))
-    known = ", ".join(plans) or N_("none")
-    raise NotFoundError(N_("No account is called {name!r}.", name=name), N_("Those set up are: {names}.", names=known))
+def list_plan_homes(plans: Mapping[str, AccountPlan]) -> dict[str, str]:
+    """Return the home chat of each account that has chats; empty for an account without one."""
+    return {
+        name: one.settings.home
+        for name, one in plans.items()
+        if (one.settings.platform or name) not in PLATFORMS_WITHOUT_CHATS
+    }
 
 
 def build_outbox_items(
-    target: str, content: SendContent, plans: Mapping[str, AccountPlan], *, key: str = ""
+    places: Sequence[Place], content: SendContent, plans: Mapping[str, AccountPlan], *, key: str = ""
 ) -> list[OutboxItem]:
-    """Build the outbox items of a message; the same key again adds nothing. Raises NotFoundError, UsageError."""
+    """Build the outbox items of a message; the same key again adds nothing. Raises UsageError."""
     found: list[OutboxItem] = []
     base = key or f"send:{new_queued_message_id()}"
-    for place in require_places(target, plans):
+    for place in places:
         plan = plans[place.platform]
         if content.file and not plan.descriptor.can.media:
             raise UsageError(N_("{name} takes no files.", name=place.platform))
@@ -105,7 +85,7 @@ def _make_item(message: Outgoing, key: str) -> OutboxItem:
 
 async def send_now(target: str, content: SendContent, plans: Mapping[str, AccountPlan], send_deps: HomeServices) -> str:
     """Send it at once, over a connection of its own that only sends. Raises PlatformError; then it may be repeated."""
-    items = build_outbox_items(target, content, plans)
+    items = build_outbox_items(await _find_home_places(target, plans, send_deps), content, plans)
     async with AsyncExitStack() as stack:
         http = create_client_session(send_deps.environ, send_deps.settings.model.ca_bundle)
         stack.push_async_callback(http.close)
@@ -136,9 +116,14 @@ async def queue_message(
     target: str, content: SendContent, plans: Mapping[str, AccountPlan], send_deps: HomeServices
 ) -> str:
     """Put it into the outbox; the gateway sends it when it runs."""
-    items = build_outbox_items(target, content, plans)
+    items = build_outbox_items(await _find_home_places(target, plans, send_deps), content, plans)
     await send_deps.store.outbox.enqueue(items)
     return describe_targets(items)
+
+
+async def _find_home_places(target: str, plans: Mapping[str, AccountPlan], send_deps: HomeServices) -> list[Place]:
+    book = await load_target_book(send_deps.store, send_deps.settings.platforms, list_plan_homes(plans))
+    return find_places(target, plans, book)
 
 
 def describe_targets(items: Sequence[OutboxItem]) -> str:
@@ -162,7 +147,7 @@ async def list_known_chats(send_deps: HomeServices) -> list[tuple[str, str, str]
             target = f"{name}:{plan.settings.home}"
             found[target] = (target, "", tr("home"))
         for one in await send_deps.store.chats.list_platform_bindings(name):
-            target = _format_target(one)
+            target = format_chat(one).text
             known = found.get(target)
             kind = known[2] if known else one.place.kind.value
             found[target] = (target, one.place.name, kind)
@@ -175,11 +160,6 @@ def check_file(path: str) -> str:
     if not whole.is_file() or not os.access(whole, os.R_OK):
         raise UsageError(N_("There is no file {path} that can be read.", path=path))
     return str(whole)
-
-
-def _format_target(binding: Binding) -> str:
-    place = binding.place
-    return ":".join(one for one in (place.platform, place.chat, place.thread) if one)
 
 
 def _make_place(plan: AccountPlan, chat: str) -> Place:
@@ -204,17 +184,24 @@ class ChatJobDelivery:
     def __init__(self, accounts: Mapping[str, PlatformAccount], outbox: Outbox, app: App) -> None:
         self._accounts = accounts
         self._outbox = outbox
+        self._services = app.services
         self._store = app.services.store
 
-    def can_reach(self, target: str) -> bool:
-        """Return whether the account of this target is configured."""
-        return bool(self._find_places(target))
+    async def find_places(self, target: str) -> list[Place]:
+        """Return the places of a target now. Raises NotFoundError and UsageError for one that reaches nobody."""
+        plans = {name: one.plan for name, one in self._accounts.items()}
+        book = await load_target_book(self._store, self._services.settings.platforms, list_plan_homes(plans))
+        return find_places(target, plans, book)
+
+    async def can_reach(self, target: str) -> bool:
+        """Return whether this target means a chat of an account that is set up."""
+        with contextlib.suppress(NotFoundError, UsageError):
+            return bool(await self.find_places(target))
+        return False
 
     async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
         """Put it into the outbox; the same key again adds nothing."""
-        found = self._find_places(target)
-        if not found:
-            raise NotFoundError(N_("Nobody can be reached by {target}.", target=target))
+        found = await self.find_places(target)
         if session_id and await self._store.messages.list_untrusted_sources([session_id]):
             text = defuse_links(text)
         for place in found:
@@ -225,7 +212,3 @@ class ChatJobDelivery:
                 message = Outgoing(place=place, file=str(file), kind=MediaKind.DOCUMENT)
                 items.append(_make_item(message, f"{own}:file:{number}"))
             await self._outbox.enqueue(items)
-
-    def _find_places(self, target: str) -> list[Place]:
-        """Return the places of a target; empty for one that cannot be reached."""
-        return find_places(target, {name: one.plan for name, one in self._accounts.items()})

@@ -202,6 +202,10 @@ class DoneFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="done
 
     id: int
     said: str = ""
+    code: int = 0
+    """The exit code for the caller's process."""
+    notices: tuple[str, ...] = ()
+    """Lines for whoever looks after Hermes."""
 
 
 class StatusFrame(Struct, frozen=True, kw_only=True, tag="standing"):

@@ -115,6 +115,11 @@ class ChatRepository(Repository):
         """Return the chats of a platform that are bound to sessions, the one used last first."""
         return _select_bindings(tx, "json_extract(place, '$.platform') = ?", platform, limit)
 
+    @reads
+    def list_bindings(self, tx: Transaction, limit: int = 10_000) -> list[Binding]:
+        """Return the chats that are bound to sessions, the one used last first."""
+        return _select_bindings(tx, "?", 1, limit)
+
     @writes
     def bind(self, tx: Transaction, binding: Binding) -> None:
         """Bind a chat to another session from now on; the session must exist."""
@@ -204,7 +209,7 @@ def _upsert_binding(tx: Transaction, binding: Binding) -> None:
     )
 
 
-def _select_bindings(tx: Transaction, where: str, value: str, limit: int = 100) -> list[Binding]:
+def _select_bindings(tx: Transaction, where: str, value: str | int, limit: int = 100) -> list[Binding]:
     rows = tx.execute(
         "SELECT key, session_id, place, person, last_at FROM chat_sessions"
         f" WHERE {where} ORDER BY last_at DESC LIMIT ?",

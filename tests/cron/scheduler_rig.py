@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from hermes.config.chat_targets import ChatTarget, ReachablePerson, TargetBook
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.messages import TextPart
 from hermes.cron.execution import JobRunDeps
@@ -21,7 +22,8 @@ from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
 from hermes.util.process_identity import identify_this_process
 
-HOMES = {"telegram": "900", "matrix": ""}
+ANNA = ReachablePerson("telegram:6660", "Anna", ChatTarget("telegram", "6660"))
+BOOK = TargetBook(homes={"telegram": "900", "matrix": ""}, people=(ANNA, ReachablePerson("matrix:bob", "Bob", None)))
 
 
 class NotingRunner:
@@ -66,7 +68,7 @@ class RecordingJobDelivery:
         self.here = True
         self.down = False
 
-    def can_reach(self, target: str) -> bool:
+    async def can_reach(self, target: str) -> bool:
         """Whether it is here at all."""
         return self.here
 
@@ -116,6 +118,11 @@ class Rig(Struct):
         await self.scheduler.run_until_empty()
 
 
+async def load_targets() -> TargetBook:
+    """What can be a target."""
+    return BOOK
+
+
 async def _no_skills(names: Sequence[str]) -> Sequence[TextPart]:
     return ()
 
@@ -148,7 +155,7 @@ async def rigged(home: Path, start: float) -> AsyncIterator[Rig]:
             clock=clock,
             scripts=scripts,
             outputs=outputs,
-            homes=HOMES,
+            load_targets=load_targets,
             get_machine_zone=lambda: "UTC",
             check_toolsets=unchecked,
             check_skills=unchecked,

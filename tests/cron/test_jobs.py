@@ -41,8 +41,11 @@ def script(rig: Rig, name: str, text: str, mode: int = 0o700) -> Path:
         ({"prompt": "x" * 20_001}, "at most 20000"),
         ({"prompt": "x", "deliver": ("smoke:signals",)}, "No platform 'smoke'"),
         ({"prompt": "x", "deliver": ("telegramm:7",)}, "Did you mean 'telegram'"),
-        ({"prompt": "x", "deliver": ("somewhere",)}, "No platform 'somewhere'"),
-        ({"prompt": "x", "deliver": ("some where",)}, "no target"),
+        ({"prompt": "x", "deliver": ("somewhere",)}, "'somewhere' is no account, chat or person here"),
+        ({"prompt": "x", "deliver": ("some where",)}, "'some where' is no account, chat or person here"),
+        ({"prompt": "x", "deliver": ("telegam",)}, "Did you mean 'telegram'"),
+        ({"prompt": "x", "deliver": ("Ana",)}, "Did you mean 'Anna'"),
+        ({"prompt": "x", "deliver": ("Bob",)}, "has not written from a direct chat yet"),
         ({"prompt": "x", "deliver": ("matrix",)}, "matrix has no home chat"),
         ({"prompt": "x", "deliver": ("origin",)}, "not made in one"),
         ({"prompt": "x", "name": "a/b"}, "cannot be a job's name"),
@@ -101,6 +104,11 @@ async def test_a_job_without_another_place_goes_to_the_home_chat(rig: Rig) -> No
     await rig.clock.advance(60)
     await rig.ticked()
     assert sorted(target for target, _ in rig.courier.texts) == ["home", "telegram"]
+
+
+async def test_a_job_goes_to_a_person_by_name(rig: Rig) -> None:
+    job = await rig.add("0 9 * * *", deliver=("anna",))
+    assert job.spec.deliver == ("@telegram:6660",)
 
 
 async def test_what_a_model_makes_goes_to_its_chat_and_keeps_its_sources(rig: Rig) -> None:

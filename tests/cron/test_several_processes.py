@@ -17,7 +17,7 @@ from hermes.cron.jobs import CronJobDeps, CronJobs, JobRequest
 from hermes.cron.scheduler import JobScheduler
 from hermes.store.jobs import InstantRow
 from hermes.store.store import Store
-from tests.cron.scheduler_rig import HOMES, unchecked
+from tests.cron.scheduler_rig import load_targets, unchecked
 from tests.cron.worker_process import FastClock, begun_log, means_for
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ async def _jobs_made(store: Store, home: Path, clock: FastClock) -> list[str]:
             clock=clock,
             scripts=means.scripts,
             outputs=means.outputs,
-            homes=HOMES,
+            load_targets=load_targets,
             get_machine_zone=lambda: "UTC",
             check_toolsets=unchecked,
             check_skills=unchecked,

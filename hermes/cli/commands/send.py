@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from hermes.admin.home_services import open_home_services
 from hermes.commands.verb import Verb, VerbCall, VerbResult, argument
 from hermes.config.home import locate_home
-from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.core.errors import BusyError, UsageError
+from hermes.i18n.messages import N_, localize, tr
 from hermes.ipc import frames
 from hermes.ipc.gateway_request import request_gateway
 from hermes.util.text import clean_surrogates, escape_unseen_characters
@@ -17,7 +17,7 @@ from hermes.util.text import clean_surrogates, escape_unseen_characters
 SEND = Verb(
     "send",
     description="Send a message to a chat. It is stored first, and sent at once where the gateway "
-    "runs, else as soon as it does.",
+    "runs, else as soon as it does. Exit code: 0 delivered, 75 stored for later, 1 refused.",
     example='hermes send --to telegram:12345 "The build is done."',
 )
 
@@ -30,7 +30,8 @@ SEND = Verb(
         "--to",
         default="home",
         metavar="TARGET",
-        help="ACCOUNT:CHAT[:THREAD], ACCOUNT (its home chat), `home` (the default) or `all` (every home chat)",
+        help="ACCOUNT:CHAT[:THREAD], ACCOUNT (its home chat), `home` (the default), `all` (every home chat), or a "
+        "person's name or id",
     ),
     argument("--file", default="", metavar="FILE", help="a file to send along"),
     argument("--now", action="store_true", help="send it here, over a connection of its own, and wait for that"),
@@ -38,13 +39,17 @@ SEND = Verb(
     argument("--json", action="store_true", dest="as_json", help="with --list: print JSON"),
 )
 async def send_message(call: VerbCall) -> VerbResult:
-    """Send a message, or list the known chats."""
+    """Send a message, or list the known chats. The exit code is 0 when it is delivered, 75 when it is stored and goes
+    out later, 1 when the platform refused it.
+    """
     if call.args.lists:
         return await _list_chats(call)
-    return VerbResult(lines=[escape_unseen_characters(await _send_message(call.args, call.environ))])
+    said, code = await _send_message(call.args, call.environ)
+    lines = [escape_unseen_characters(localize(said).strip())]
+    return VerbResult(lines=() if code == 1 else lines, notices=lines if code == 1 else (), exit_code=code)
 
 
-async def _send_message(args: argparse.Namespace, environ: Mapping[str, str]) -> str:
+async def _send_message(args: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str, int]:
     # Front-ends know nothing of each other: what the gateway knows of targets is found by its name.
     sending = importlib.import_module("hermes.gateway.send")
     text = clean_surrogates(sys.stdin.read() if args.text == "-" else args.text)
@@ -55,15 +60,15 @@ async def _send_message(args: argparse.Namespace, environ: Mapping[str, str]) ->
         ask = frames.SendFrame(id=1, to=args.to, text=text, file=file)
         said = await request_gateway(locate_home(environ), ask)
         if isinstance(said, frames.DoneFrame):
-            return tr("It goes out: {where}", where=said.said)
+            return said.said, said.code
     async with open_home_services(environ) as services:
         saying = sending.SendContent(text=text, file=file)
         plans = sending.load_plans(services)
         if args.now:
             where = await sending.send_now(args.to, saying, plans, services)
-            return tr("Sent: {where}", where=where)
+            return tr("Sent: {where}", where=where), 0
         where = await sending.queue_message(args.to, saying, plans, services)
-        return tr("No gateway runs: it goes out when one does: {where}", where=where)
+        return tr("No gateway runs: it goes out when one does: {where}", where=where), BusyError.exit_code
 
 
 async def _list_chats(call: VerbCall) -> VerbResult:

@@ -26,6 +26,7 @@ from hermes.sessions.features.skills import build_catalogue
 from hermes.sessions.open_sessions import is_lock_held
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_tools import check_toolsets
+from hermes.sessions.target_book import load_target_book
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
@@ -77,7 +78,7 @@ def build_jobs(base: CronDeps, *, changed: Callable[[], None] = lambda: None) ->
             clock=base.clock,
             scripts=base.scripts,
             outputs=base.outputs,
-            homes={name: str(one.get("home") or "") for name, one in base.settings.platforms.items()},
+            load_targets=partial(load_target_book, base.store, base.settings.platforms),
             get_machine_zone=partial(find_machine_zone, base.settings, base.process),
             check_toolsets=require_known_toolsets,
             check_skills=require_known_skills,

@@ -1,0 +1,47 @@
+"""Load what can be a target now: the accounts of the settings, the known people, and the chats that they wrote from."""
+
+from collections.abc import Iterable, Mapping
+
+from hermes.config.chat_targets import ChatTarget, ReachablePerson, TargetBook, list_account_homes
+from hermes.core.chats import Binding, ChatKind
+from hermes.store.store import Store
+
+_OWNER = "owner"
+"""The id of the person whose Hermes this is."""
+_PEOPLE_SETTINGS = ("owners", "admins", "allow", "guests")
+
+
+async def load_target_book(
+    store: Store, platforms: Mapping[str, Mapping[str, object]], homes: Mapping[str, str] | None = None
+) -> TargetBook:
+    """Return the targets of these `platforms:` settings; `homes` are the home chats where they are known better."""
+    homes = list_account_homes(platforms) if homes is None else homes
+    bindings = [one for one in await store.chats.list_bindings() if one.place.platform in homes]
+    direct: dict[str, ChatTarget] = {}
+    for one in bindings:  # the one used last comes first
+        if one.place.kind is ChatKind.DM:
+            direct.setdefault(one.person, format_chat(one))
+    names = {one.id: one.name for one in await store.people.list_all()}
+    ids = dict.fromkeys([_OWNER, *names, *_list_configured_people(platforms, direct)])
+    return TargetBook(
+        homes=homes,
+        people=tuple(ReachablePerson(one, names.get(one, ""), direct.get(one)) for one in ids),
+        chats=frozenset(format_chat(one).text for one in bindings),
+    )
+
+
+def format_chat(binding: Binding) -> ChatTarget:
+    """Return the chat of a binding as a target."""
+    place = binding.place
+    return ChatTarget(place.platform, ":".join(one for one in (place.chat, place.thread) if one))
+
+
+def _list_configured_people(platforms: Mapping[str, Mapping[str, object]], known: Iterable[str]) -> list[str]:
+    """Return the ids of those who are named by the settings of an account and wrote from a direct chat."""
+    named: set[str] = set()
+    for platform, given in platforms.items():
+        for setting in _PEOPLE_SETTINGS:
+            listed = given.get(setting)
+            if isinstance(listed, list | tuple):
+                named.update(f"{platform}:{one}" for one in listed)
+    return [one for one in known if one in named]
