@@ -80,6 +80,7 @@ class TerminalCommandContext(ABC):
 
     surface = Surface.TERMINAL
     chat = None
+    session_person = ""
 
     def __init__(self, app: "App", asker: "ApprovalAsker | None", view: Callable[[Event], None]) -> None:
         self.app = app

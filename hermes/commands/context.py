@@ -142,6 +142,11 @@ class CommandContext(Protocol):
         ...
 
     @property
+    def session_person(self) -> str:
+        """How the store names whom this chat's sessions work for: the owner is empty."""
+        ...
+
+    @property
     def terminal(self) -> Terminal | None:
         """The features of a terminal; None elsewhere."""
         ...

@@ -589,7 +589,7 @@ class ChatSession:
         keyed = {f"note:{name}" + (f":{number}" if number else ""): piece for number, piece in enumerate(pieces)}
         items = [
             OutboxItem(
-                key=key, message=Outgoing(place=self.place, text=piece, key=key), session_id=self.actor.session_id
+                key=key, message=Outgoing(place=self.place, text=piece, key=key), session_id=self.binding.session_id
             )
             for key, piece in keyed.items()
             if piece.strip()

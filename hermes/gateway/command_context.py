@@ -7,7 +7,7 @@ from functools import cache
 from msgspec import structs
 
 from hermes.admin.config import change_settings
-from hermes.admin.people.identity import PersonIdentity, PersonRole
+from hermes.admin.people.identity import PersonIdentity, PersonRole, session_person
 from hermes.commands.command import CommandRegistry
 from hermes.commands.context import MenuOption, PostMode, Surface
 from hermes.commands.registry import command_registry
@@ -17,18 +17,17 @@ from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.session_pool import SessionPool, require_local
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.app import App
+from hermes.sessions.app import App, resolve_session_id
 from hermes.sessions.port import SessionPort
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 ANSWER_SECONDS = 300.0
 """How long a command's menu waits for its answer."""
 _YES, _NO = N_("Yes"), N_("No")
-_OWNER_COMMANDS = frozenset(
-    {"sessions", "resume", "search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome"}
-)
+_OWNER_COMMANDS = frozenset({"search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome"})
 """Commands that look into everybody's sessions, jobs and questions, or change what the owner relies on."""
 _USER_COMMANDS = frozenset(
     {
@@ -46,6 +45,8 @@ _USER_COMMANDS = frozenset(
         "usage",
         "title",
         "memory",
+        "sessions",
+        "resume",
     }
 )
 _GUEST_COMMANDS = frozenset({"help", "new", "stop", "usage"})
@@ -139,6 +140,11 @@ class ChatCommandContext:
         return self._person
 
     @property
+    def session_person(self) -> str:
+        """How the store names whom the chat's sessions work for."""
+        return session_person(self._chat_session.person)
+
+    @property
     def chat_session(self) -> ChatSession:
         """The current chat session."""
         return self._chat_session
@@ -183,12 +189,22 @@ class ChatCommandContext:
         return str(line) if line is not None else None
 
     async def open_session(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
-        """Switch the chat to another session."""
-        del greet
-        if name == self._chat_session.actor.session_id:
-            return self._chat_session.actor
-        self._chat_session = await self._pool.switch_session(self._chat_session, name)
+        """Switch the chat to another session: a fresh one, or the one of the person's that `name` means."""
+        if name is not None:
+            name = await resolve_session_id(self.app, name, person=self.session_person)
+        if name is None or name != self._chat_session.actor.session_id:
+            self._chat_session = await self._pool.switch_session(self._chat_session, name)
+            self.chat = HomeChat(self._chat_session)
+        if name is not None and greet:
+            self.tell(await self._describe_session(name))
         return self._chat_session.actor
+
+    async def _describe_session(self, session_id: str) -> str:
+        row = await self.app.services.store.sessions.get(session_id)
+        title = to_one_line(escape_unseen_characters(row.title if row is not None else ""), 80)
+        count = tr_plural("{n} message", "{n} messages", row.message_count if row is not None else 0)
+        said = tr("This chat goes on with “{title}” ({id}, {count}).", title=title, id=session_id, count=count)
+        return said if title else tr("This chat goes on with session {id} ({count}).", id=session_id, count=count)
 
     async def open_background_session(self) -> SessionActor:
         """Raise UsageError: a chat has no second session beside its own."""

@@ -47,6 +47,8 @@ _MEMORY_PER_BYTE = 2
 """Bytes of memory per byte of the encoded conversation: the buffer with room to grow, and the packed messages."""
 _REOPEN_PAUSES = (0.5, 2.0, 10.0)
 """Seconds to wait before each attempt to reopen a session that broke."""
+_HANDOVER_SECONDS, _HANDOVER_PAUSE = 5.0, 0.05
+"""How long a chat waits for a session that works in another one, and the pause between two looks."""
 OpenSession = Callable[[], Awaitable[tuple[SessionPort, ChatSession | None]]]
 """Opens a session, and the chat session that shows it where there is one."""
 
@@ -361,14 +363,37 @@ class SessionPool:
         return [one for one in self._chat_sessions.values() if one.place.lane == lane]
 
     async def switch_session(self, chat_session: ChatSession, session_id: str | None) -> ChatSession:
-        """Bind a chat to another session from now on: a fresh one, or the one of this id."""
+        """Bind a chat to another session from now on: a fresh one, or the one of this id. Where that cannot be opened
+        nothing has changed. Raises BusyError, and what opening a session raises.
+        """
         before, now = chat_session.binding, self._app.services.clock.now()
         binding = structs.replace(before, session_id=session_id or new_session_id(now), last_at=now)
         async with self._locks.setdefault(before.key, asyncio.Lock()):
-            await self.drop_session(before.session_id)
             opened = await self._open_chat(chat_session.account, binding, chat_session.person)
             await self._store.chats.bind(binding)
+            await self.drop_session(before.session_id)
         return opened
+
+    async def _take_over(self, session_id: str, key: str) -> None:
+        """Close a session that another chat of the person has in memory, so that it can go on in the chat of this key.
+        Raises BusyError while it is at work there.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + _HANDOVER_SECONDS
+        while (entry := self._entries.get(session_id)) is not None:
+            there = entry.chat_session
+            if there is not None and there.binding.key == key and self._chat_sessions.get(key) is there:
+                return
+            if entry.is_idle:
+                await self.drop_session(session_id)
+                return
+            if clock() >= until:
+                where = there.place.lane.rstrip(":") if there is not None else N_("a program")
+                raise BusyError(
+                    N_("Session {id} is at work in {where}.", id=session_id, where=where),
+                    N_("Try again when it is done there, or type /stop there."),
+                )
+            await asyncio.sleep(_HANDOVER_PAUSE)
 
     async def drop_account(self, account: str) -> list[str]:
         """Close every live session of an account that is about to change; return the ids of those with work left, which
@@ -434,6 +459,7 @@ class SessionPool:
             self._chat_sessions[binding.key] = chat_session
             return actor, chat_session
 
+        await self._take_over(binding.session_id, binding.key)
         found = (await self.get_or_open(binding.session_id, open_session)).chat_session
         if found is None or self._chat_sessions.get(binding.key) is not found:
             raise BusyError("This session is open for another conversation.", "Try again in a moment.")

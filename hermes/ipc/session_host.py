@@ -77,6 +77,7 @@ class RemoteCommandContext:
 
     surface = Surface.CHAT
     chat = None
+    session_person = ""
     terminal = None
 
     def __init__(

@@ -89,6 +89,7 @@ class RecordingContext:
 
     surface = Surface.TERMINAL
     chat = None
+    session_person = ""
 
     def __init__(self, app: App, actor: SessionActor, *answers: ScriptedReply) -> None:
         self.app = app
