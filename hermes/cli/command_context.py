@@ -5,12 +5,12 @@ The plain chat and the full one add how they show, ask, and send messages.
 
 import asyncio
 import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from hermes.admin.skills import skill_admin
-from hermes.commands.context import CommandContext, Surface
+from hermes.commands.context import CommandContext, PromptScope, Surface
 from hermes.commands.registry import command_registry
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event
@@ -112,6 +112,11 @@ class TerminalCommandContext(ABC):
         return self._port if isinstance(self._port, RemoteSession) else None
 
     @property
+    def prompt_scope(self) -> PromptScope:
+        """The skills of the home, and the own commands of the home and of the folder's project."""
+        return PromptScope(folder=self.app.options.cwd or os.getcwd())
+
+    @property
     def person(self) -> "PersonIdentity":
         """The person who sits at this machine: the owner."""
         from hermes.admin.people.identity import OWNER_IDENTITY
@@ -204,10 +209,12 @@ class TerminalCommandContext(ABC):
 
 
 async def run_typed_command(context: CommandContext, name: str, text: str) -> bool:
-    """Run the slash command that was typed, in the process where it belongs. Return False where the line names a skill,
-    and so is a message.
+    """Run the slash command that was typed, in the process where it belongs; a command of the person's own is sent as
+    the message that it stands for. Return False where the line names a skill, and so is a message.
     """
+    from hermes.commands.named_prompts import find_named_prompt, list_named_prompts
     from hermes.ipc.remote_session import RemoteSession
+    from hermes.runtime.mailbox import InboundMessage
 
     commands = command_registry(Surface.TERMINAL)
     if (command := commands.find_command(name)) is not None:
@@ -216,10 +223,13 @@ async def run_typed_command(context: CommandContext, name: str, text: str) -> bo
         else:
             await commands.run_command(context, name, text)
         return True
-    skills = await skill_admin(context.app).usable_names()
-    if name in skills:
-        return False
-    near = commands.suggest_name(name, skills)
+    scope = context.prompt_scope
+    prompt = await find_named_prompt(context.app, name, scope)
+    if prompt is not None and prompt.body:
+        context.post_message(InboundMessage(text=prompt.format_prompt(text), cwd=scope.folder))
+    if prompt is not None:
+        return bool(prompt.body)
+    near = commands.suggest_name(name, [one.name for one in await list_named_prompts(context.app, scope)])
     parts = [tr("There is no command /{name}.", name=name)]
     parts += [tr("Did you mean /{near}?", near=near)] if near else []
     context.tell(join_sentences(*parts, tr("A space in front sends it as a message.")))

@@ -36,6 +36,16 @@ class MenuOption(Struct, frozen=True):
     detail: str = ""
 
 
+class PromptScope(Struct, frozen=True, kw_only=True):
+    """Where a person's named prompts are looked for."""
+
+    folder: str
+    """The folder in which the session works."""
+    skills: bool = True
+    own: bool = True
+    """Whether the owner's own commands are theirs to use."""
+
+
 class PostMode(StrEnum):
     """How a message reaches its session."""
 
@@ -144,6 +154,11 @@ class CommandContext(Protocol):
     @property
     def session_person(self) -> str:
         """How the store names whom this chat's sessions work for: the owner is empty."""
+        ...
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """Where the skills and own commands are that the person can call by name."""
         ...
 
     @property

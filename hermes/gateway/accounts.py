@@ -21,7 +21,7 @@ import hermes.gateway.platforms
 from hermes.config.environment import merge_dotenv
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.load import load_settings
-from hermes.core.chats import Batch, Place
+from hermes.core.chats import Batch, ChatKind, Place
 from hermes.core.errors import ConfigError, StoreError
 from hermes.gateway.platform import (
     Descriptor,
@@ -154,6 +154,11 @@ def fill_variables(value: object, environ: Mapping[str, str], where: str) -> obj
 def channel_settings(settings: AccountSettings, place: Place) -> ChannelSettings:
     """Return the settings of one chat, or of its thread."""
     return settings.channels.get(place.thread) or settings.channels.get(place.chat) or _DEFAULT_CHANNEL
+
+
+def is_shared(settings: AccountSettings, place: Place) -> bool:
+    """Return whether several people share one session here."""
+    return place.kind is not ChatKind.DM and (settings.shared or bool(place.thread))
 
 
 class AccountHealth(StrEnum):

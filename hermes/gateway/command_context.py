@@ -7,20 +7,22 @@ from functools import cache
 from msgspec import structs
 
 from hermes.admin.config import change_settings
-from hermes.admin.people.identity import PersonIdentity, PersonRole, session_person
+from hermes.admin.people.identity import PersonIdentity, PersonRole, role_rights, session_person
 from hermes.commands.command import CommandRegistry
-from hermes.commands.context import MenuOption, PostMode, Surface
+from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
 from hermes.commands.registry import command_registry
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.chat_session import ChatSession
+from hermes.gateway.people import find_working_folder
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App, resolve_session_id
+from hermes.sessions.features.skills import allows_skills
 from hermes.sessions.port import SessionPort
 from hermes.util.text import escape_unseen_characters, to_one_line
 
@@ -47,9 +49,12 @@ _USER_COMMANDS = frozenset(
         "memory",
         "sessions",
         "resume",
+        "start",
+        "whoami",
+        "background",
     }
 )
-_GUEST_COMMANDS = frozenset({"help", "new", "stop", "usage"})
+_GUEST_COMMANDS = frozenset({"help", "new", "start", "stop", "usage", "whoami"})
 
 
 @cache
@@ -143,6 +148,14 @@ class ChatCommandContext:
     def session_person(self) -> str:
         """How the store names whom the chat's sessions work for."""
         return session_person(self._chat_session.person)
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """Where the person's skills and own commands are looked for: the commands are for who administers Hermes."""
+        chat_session, app = self._chat_session, self.app
+        limit = role_rights(app.services.settings.gateway, self._person.role).toolsets
+        folder = find_working_folder(app, chat_session.account.plan.settings, chat_session.person)
+        return PromptScope(folder=folder, skills=allows_skills(limit), own=self._person.can_administer)
 
     @property
     def chat_session(self) -> ChatSession:

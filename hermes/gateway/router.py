@@ -15,10 +15,11 @@ from msgspec import Struct, field, structs
 from hermes.admin.people.identity import PersonIdentity, PersonRole
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
+from hermes.commands.named_prompts import find_named_prompt, list_named_prompts
 from hermes.commands.registry import command_registry
 from hermes.config.gateway import AccountSettings
 from hermes.core.chats import AuditEntry, Batch, ChatKind, InboundEvent, OutboxItem, Outgoing, Place, StoredInboundEvent
-from hermes.core.errors import BusyError, HermesError, StoreError
+from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError
 from hermes.core.ids import new_queued_message_id
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import PlatformAccount, channel_settings
@@ -26,7 +27,7 @@ from hermes.gateway.chat_session import ChatSession, GatewayDeps, GatewayError
 from hermes.gateway.command_context import ChatCommandContext, can_use_command, commands_for
 from hermes.gateway.people import PairingCodes, Quotas
 from hermes.gateway.session_pool import ChatAddress, SessionPool, find_address
-from hermes.i18n.messages import localize, tr
+from hermes.i18n.messages import N_, localize, tr
 from hermes.util.cancellation import cancel_tasks
 
 _LOG = logging.getLogger(__name__)
@@ -338,6 +339,8 @@ class Router:
         chat_session.reply_to = rows[-1].arrival.message_id
         mode = chat_session.account.plan.settings.busy or self._deps.app.services.settings.display.busy_input_mode
         await chat_session.post_events(rows, mode, observed=lane.take_observed())
+        if reminder := chat_session.questions.take_reminder():
+            await chat_session.send_note(reminder)
         await self._write_audit(rows[0].arrival, person, "message", chat_session.binding.session_id)
 
     async def _claim_turn(self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent) -> str | None:
@@ -389,6 +392,8 @@ class Router:
         try:
             if name in ("approve", "deny"):
                 command_context.tell(await self._answer_approval(chat_session, person, event, _parse_scope(name, text)))
+            elif command_registry(Surface.CHAT).find_command(name) is None:
+                await self._call_prompt(command_context, event, name, text)
             elif not can_use_command(person, name):
                 command_context.tell(tr("/{name} is not for you here.", name=name))
             elif _is_turn_command(name) and (why := await self._claim_turn(chat_session, person, event)) is not None:
@@ -406,6 +411,23 @@ class Router:
         except HermesError as error:
             command_context.tell(localize(str(error)))
         await command_context.flush_output()
+
+    async def _call_prompt(self, context: ChatCommandContext, event: InboundEvent, name: str, text: str) -> None:
+        """Send what a skill's name, or that of an own command, stands for; or say that there is no such command."""
+        chat_session, person = context.chat_session, context.person
+        scope = context.prompt_scope
+        prompt = await find_named_prompt(self._deps.app, name, scope)
+        if prompt is None:
+            known = [one.name for one in await list_named_prompts(self._deps.app, scope)]
+            near = commands_for(person.role).suggest_name(name, known)
+            hint = N_("Did you mean /{near}?", near=near) if near else N_("/help shows those there are.")
+            raise NotFoundError(N_("There is no command /{name}.", name=name[:40]), hint)
+        if (why := await self._claim_turn(chat_session, person, event)) is not None:
+            context.tell(why)
+            return
+        chat_session.reply_to = event.message_id
+        mode = chat_session.account.plan.settings.busy or self._deps.app.services.settings.display.busy_input_mode
+        await chat_session.post_prompt(event, prompt.format_prompt(text), mode)
 
     async def _answer_approval(
         self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent, scope: AnswerScope | None

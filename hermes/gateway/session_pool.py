@@ -20,10 +20,11 @@ from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
 from hermes.core.outcomes import ExitReason
-from hermes.gateway.accounts import PlatformAccount, channel_settings
-from hermes.gateway.chat_session import ChatSession, GatewayDeps, is_shared
+from hermes.gateway.accounts import PlatformAccount, channel_settings, is_shared
+from hermes.gateway.chat_session import ChatSession, GatewayDeps
 from hermes.gateway.people import build_session_options
 from hermes.gateway.stream_renderer import build_answer, filter_answer
+from hermes.gateway.surroundings import describe_surroundings
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_, tr
 from hermes.ipc.remote_session import attach_session
@@ -370,23 +371,24 @@ class SessionPool:
         binding = structs.replace(before, session_id=session_id or new_session_id(now), last_at=now)
         async with self._locks.setdefault(before.key, asyncio.Lock()):
             opened = await self._open_chat(chat_session.account, binding, chat_session.person)
+            opened.has_moved = session_id is not None
             await self._store.chats.bind(binding)
             await self.drop_session(before.session_id)
         return opened
 
-    async def _take_over(self, session_id: str, key: str) -> None:
-        """Close a session that another chat of the person has in memory, so that it can go on in the chat of this key.
-        Raises BusyError while it is at work there.
+    async def _take_over(self, session_id: str, key: str) -> bool:
+        """Close a session that another chat of the person has in memory, so that it can go on in the chat of this key;
+        return whether one had it. Raises BusyError while it is at work there.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + _HANDOVER_SECONDS
         while (entry := self._entries.get(session_id)) is not None:
             there = entry.chat_session
             if there is not None and there.binding.key == key and self._chat_sessions.get(key) is there:
-                return
+                return False
             if entry.is_idle:
                 await self.drop_session(session_id)
-                return
+                return there is not None
             if clock() >= until:
                 where = there.place.lane.rstrip(":") if there is not None else N_("a program")
                 raise BusyError(
@@ -394,6 +396,7 @@ class SessionPool:
                     N_("Try again when it is done there, or type /stop there."),
                 )
             await asyncio.sleep(_HANDOVER_PAUSE)
+        return False
 
     async def drop_account(self, account: str) -> list[str]:
         """Close every live session of an account that is about to change; return the ids of those with work left, which
@@ -459,10 +462,11 @@ class SessionPool:
             self._chat_sessions[binding.key] = chat_session
             return actor, chat_session
 
-        await self._take_over(binding.session_id, binding.key)
+        moved = await self._take_over(binding.session_id, binding.key)
         found = (await self.get_or_open(binding.session_id, open_session)).chat_session
         if found is None or self._chat_sessions.get(binding.key) is not found:
             raise BusyError("This session is open for another conversation.", "Try again in a moment.")
+        found.has_moved = found.has_moved or moved
         return found
 
     async def _open_or_join(self, chat_session: ChatSession) -> SessionPort:
@@ -523,7 +527,12 @@ def _make_options(app: App, chat_session: ChatSession, rights: RoleSettings) -> 
         platform=settings.platform or account.name,
     )
     origin = ":".join(one for one in (place.platform, place.chat, place.thread) if one)
-    return structs.replace(options, origin=origin, reviews=person.is_owner)
+    return structs.replace(
+        options,
+        origin=origin,
+        reviews=person.is_owner,
+        surroundings=describe_surroundings(account.plan, place, person),
+    )
 
 
 class SessionRecovery:

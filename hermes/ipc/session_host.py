@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from hermes.admin.people.identity import OWNER_IDENTITY, PersonIdentity
-from hermes.commands.context import MenuOption, PostMode, Surface
+from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
 from hermes.commands.registry import command_registry
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
@@ -92,6 +92,11 @@ class RemoteCommandContext:
     def person(self) -> PersonIdentity:
         """The owner: only their own programs reach this socket, and only their own chats attach to it."""
         return OWNER_IDENTITY
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """The skills and own commands of the session's folder."""
+        return PromptScope(folder=self.app.options.cwd)
 
     @property
     def port(self) -> SessionPort:

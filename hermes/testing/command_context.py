@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.commands.context import MenuOption, PostMode, Surface
+from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
 from hermes.commands.registry import command_registry
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
@@ -104,6 +104,11 @@ class RecordingContext:
         """How the chat was left; empty if it was not."""
         self.refreshed = 0
         self._shown = asyncio.Event()
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """The skills and own commands of the session's folder."""
+        return PromptScope(folder=self.app.options.cwd)
 
     @property
     def port(self) -> SessionPort:

@@ -9,12 +9,18 @@ import asyncio
 from collections.abc import Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList, CommandRegistry, RunCommand, SlashCommand
-from hermes.commands.context import MenuOption
+from hermes.commands.context import MenuOption, Surface
+from hermes.commands.named_prompts import NamedPrompt, list_named_prompts
+from hermes.commands.people import format_role
 from hermes.core.errors import NotFoundError
 from hermes.i18n.messages import N_, tr
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _NAME_WIDTH = 24
+_FIRST_IN_CHATS = tuple(
+    ["new", "stop", "resume", "status", "model", "undo", "compress", "background", "usage", "memory", "whoami"]
+)
+"""The commands that the help of a chat explains, in that order."""
 
 
 COMMANDS = CommandList(CommandGroup.ABOUT)
@@ -41,19 +47,41 @@ async def show_help(call: CommandCall) -> None:
     if name:
         call.context.tell(_describe_command(commands, name))
         return
+    prompts = await list_named_prompts(call.context.app, call.context.prompt_scope)
+    if call.context.surface is Surface.CHAT:
+        call.context.tell(_format_short_help(commands, prompts))
+        return
     lines = []
     for group in CommandGroup:
         rows = [one for one in commands.listed if one.group is group]
         if rows:
             lines += ["", tr(group.value), *(_format_command(one) for one in rows)]
+    if own := [one for one in prompts if one.body]:
+        lines += ["", tr("Your own"), *(_format_row(one.name, one.usage, one.about) for one in own)]
     if call.context.terminal is not None and call.context.terminal.full:
         lines += ["", tr("Keys to press"), *(f"  {keys:<{_NAME_WIDTH}}{tr(what)}" for keys, what in _KEY_HELP)]
     call.context.tell("\n".join(lines).lstrip("\n"))
 
 
+def _format_short_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) -> str:
+    """Return the help of a chat: a line for what people use most, the other names in one line, no columns."""
+    listed = {one.name: one for one in commands.listed}
+    lines = [f"/{name} - {tr(listed[name].about)}" for name in _FIRST_IN_CHATS if name in listed]
+    rest = sorted(f"/{name}" for name in listed if name not in _FIRST_IN_CHATS)
+    lines += ["", tr("More: {names}", names=" ".join(rest))] if rest else []
+    own = [f"/{one.name}" for one in prompts if one.body]
+    skills = [f"/{one.name}" for one in prompts if not one.body]
+    lines += [tr("Your own: {names}", names=" ".join(own))] if own else []
+    lines += [tr("Skills: {names}", names=" ".join(skills))] if skills else []
+    return "\n".join([*lines, tr("/help NAME says more about one.")])
+
+
 def _format_command(command: SlashCommand) -> str:
-    usage = f" {tr(command.usage)}" if command.usage else ""
-    return f"  {f'/{command.name}{usage}':<{_NAME_WIDTH - 1}} {tr(command.about)}"
+    return _format_row(command.name, tr(command.usage) if command.usage else "", tr(command.about))
+
+
+def _format_row(name: str, usage: str, about: str) -> str:
+    return f"  {f'/{name} {usage}'.rstrip():<{_NAME_WIDTH - 1}} {about}"
 
 
 def _describe_command(commands: CommandRegistry, name: str) -> str:
@@ -118,7 +146,21 @@ def _format_setting(row: dict[str, object]) -> str:
 async def show_identity(call: CommandCall) -> None:
     """Show who talks here and what they may do."""
     call.require_no_arguments()
-    on = call.context.app.services
+    on, person = call.context.app.services, call.context.person
+    if call.context.chat is not None:
+        name = escape_unseen_characters(to_one_line(person.name or person.id, 60))
+        account = escape_unseen_characters(call.context.chat.target.partition(":")[0])
+        may = tr("you may use every command.") if person.is_owner else tr("/help shows the commands that are for you.")
+        call.context.tell(
+            tr(
+                "{name}, on {account}: {role}; {may}",
+                name=name,
+                account=account,
+                role=format_role(person.role),
+                may=may,
+            )
+        )
+        return
     user = on.environ.get("USER") or on.environ.get("LOGNAME") or tr("you")
     call.context.tell(tr("{user}, at this terminal: you may use every command.", user=escape_unseen_characters(user)))
 

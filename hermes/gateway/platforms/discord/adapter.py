@@ -459,6 +459,6 @@ PLATFORM = Descriptor(
     variables={"token": "DISCORD_BOT_TOKEN"},
     secrets=("token",),
     identity=lambda options: options.token if isinstance(options, DiscordOptions) else "",
-    hint="Discord shows markdown without tables and pictures; 2,000 characters fit in a message.",
+    hint="Markdown is shown, no tables, no pictures by address.",
     example="token: ...  # or DISCORD_BOT_TOKEN in .env\nowners: ['your user id']",
 )

@@ -371,6 +371,6 @@ PLATFORM = Descriptor(
     variables={"token": "TELEGRAM_BOT_TOKEN", "webhook_secret": "TELEGRAM_WEBHOOK_SECRET"},
     secrets=("token", "webhook_secret"),
     identity=_account_identity,
-    hint="You are in Telegram. Markdown is shown; tables stand in a fixed-width font, so keep them narrow.",
+    hint="Markdown is shown; keep tables narrow.",
     example="telegram:\n  token: ${TELEGRAM_BOT_TOKEN}\n  owners: ['123456789']\n",
 )
