@@ -170,6 +170,14 @@ class TerminalCommandContext(ABC):
             self._asker.attach_session(actor, background=True)
         return actor
 
+    async def close_background_session(self, actor: "SessionActor") -> None:
+        """Close such a session."""
+        await self.app.close_session(actor)
+
+    def show_later(self) -> None:
+        """Do nothing: everything is shown at once."""
+        return
+
     async def _open_session(self, name: str | None, *, latest: bool = False) -> "SessionPort":
         """Open a session, or join one that another process holds, and show it here."""
         from hermes.ipc.session_server import open_or_join

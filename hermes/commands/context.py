@@ -115,6 +115,20 @@ class ChatControls(Protocol):
         """This chat, or thread, as a target."""
         ...
 
+    async def hand_off(self, target: str) -> str:
+        """Let another chat of the person go on with this session at the next message there; return what to say.
+
+        Raises UsageError, NotFoundError, BusyError.
+        """
+        ...
+
+    def restart_gateway(self) -> None:
+        """Have the gateway end and start again once this command is done; it then says here that it is back.
+
+        Raises UsageError where it cannot.
+        """
+        ...
+
     async def set_home(self) -> str:
         """Make this chat the one to which jobs and notices of its account go; return its name as a target.
 
@@ -200,6 +214,14 @@ class CommandContext(Protocol):
 
     async def open_background_session(self) -> "SessionActor":
         """Open a fresh session in the background; it is not shown, but its questions are asked here."""
+        ...
+
+    async def close_background_session(self, actor: "SessionActor") -> None:
+        """Close such a session once its output is shown."""
+        ...
+
+    def show_later(self) -> None:
+        """Show what was told after the command was done; a terminal shows everything at once."""
         ...
 
     def post_message(self, inbound: "InboundMessage", delivery: PostMode = PostMode.USUAL) -> None:

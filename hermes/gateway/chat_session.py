@@ -117,6 +117,8 @@ class ChatSession:
         self.person = person
         self.reply_to = ""
         """The id of the message that the next answer replies to."""
+        self.is_live = True
+        """Whether answers are shown while they are written."""
         self.has_moved = False
         """Whether its session was in another place until now, which the model is told with the next message."""
         self.questions = ChatQuestions(self)
@@ -313,7 +315,9 @@ class ChatSession:
         self._note_activity(event)
         match event:
             case TurnStarted() | TurnResumed():
-                target = StreamTarget(self.account, self.place, self.reply_to, lambda: self.egress_filter)
+                target = StreamTarget(
+                    self.account, self.place, self.reply_to, lambda: self.egress_filter, is_live=self.is_live
+                )
                 self._renderer = StreamRenderer(
                     self.app, self._deps.outbox, target, self.actor.session_id, event.turn_id
                 )

@@ -1,12 +1,8 @@
 """Slash commands in chats: who may use which, and the context in which the commands of all front ends run there."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
-from msgspec import structs
-
-from hermes.admin.config import change_settings
 from hermes.admin.people.identity import PersonIdentity, PersonRole, role_rights, session_person
 from hermes.commands.command import CommandRegistry
 from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
@@ -15,6 +11,7 @@ from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
+from hermes.gateway.chat_controls import PlatformChatControls
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.people import find_working_folder
 from hermes.gateway.session_pool import SessionPool, require_local
@@ -29,7 +26,9 @@ from hermes.util.text import escape_unseen_characters, to_one_line
 ANSWER_SECONDS = 300.0
 """How long a command's menu waits for its answer."""
 _YES, _NO = N_("Yes"), N_("No")
-_OWNER_COMMANDS = frozenset({"search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome"})
+_OWNER_COMMANDS = frozenset(
+    {"search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome", "restart"}
+)
 """Commands that look into everybody's sessions, jobs and questions, or change what the owner relies on."""
 _USER_COMMANDS = frozenset(
     {
@@ -50,6 +49,7 @@ _USER_COMMANDS = frozenset(
         "sessions",
         "resume",
         "start",
+        "handoff",
         "whoami",
         "background",
     }
@@ -80,29 +80,6 @@ def can_use_command(person: PersonIdentity, name: str) -> bool:
     return command.name in (_USER_COMMANDS if person.role is PersonRole.USER else _GUEST_COMMANDS)
 
 
-class HomeChat:
-    """Makes a chat the home chat of its account, in the settings and in this process."""
-
-    def __init__(self, chat_session: ChatSession) -> None:
-        self._chat_session = chat_session
-
-    @property
-    def target(self) -> str:
-        """This chat, or thread, as a target."""
-        place = self._chat_session.place
-        return ":".join(one for one in (place.platform, place.chat, place.thread) if one)
-
-    async def set_home(self) -> str:
-        """Make this chat, or thread, the one to which jobs and notices of its account go; return it as a target."""
-        account = self._chat_session.account
-        home = self.target.partition(":")[2]
-        changes: dict[tuple[str, ...], object] = {("platforms", account.name, "home"): home}
-        await asyncio.to_thread(change_settings, self._chat_session.app.services.home, changes)
-        plan = account.plan
-        account.plan = structs.replace(plan, settings=structs.replace(plan.settings, home=home))
-        return self.target
-
-
 class ChatCommandContext:
     """The command context in a chat. A command's output is one message, sent when it asks something and when it is
     done.
@@ -120,9 +97,11 @@ class ChatCommandContext:
         self._pool = pool
         self._chat_session = chat_session
         self._person = person
-        self.chat = HomeChat(chat_session)
+        self.chat = PlatformChatControls(pool, chat_session, self)
         self._lines: list[str] = []
         self._posts: list[Callable[[], Awaitable[None]]] = []
+        self.when_done: list[Callable[[], None]] = []
+        """What happens once the command is done and its row is closed."""
 
     @property
     def app(self) -> App:
@@ -207,7 +186,7 @@ class ChatCommandContext:
             name = await resolve_session_id(self.app, name, person=self.session_person)
         if name is None or name != self._chat_session.actor.session_id:
             self._chat_session = await self._pool.switch_session(self._chat_session, name)
-            self.chat = HomeChat(self._chat_session)
+            self.chat = PlatformChatControls(self._pool, self._chat_session, self)
         if name is not None and greet:
             self.tell(await self._describe_session(name))
         return self._chat_session.actor
@@ -220,8 +199,17 @@ class ChatCommandContext:
         return said if title else tr("This chat goes on with session {id} ({count}).", id=session_id, count=count)
 
     async def open_background_session(self) -> SessionActor:
-        """Raise UsageError: a chat has no second session beside its own."""
-        raise UsageError(N_("A chat has one session; open a thread, or write from another chat."))
+        """Open a fresh session beside the chat's own; what it asks and its answer are shown here."""
+        return await self._pool.open_background(self._chat_session)
+
+    async def close_background_session(self, actor: SessionActor) -> None:
+        """Close such a session once its output is shown."""
+        await self._pool.drop_session(actor.session_id)
+
+    def show_later(self) -> None:
+        """Send what was told after the command was done."""
+        told, self._lines = "\n".join(self._lines), []
+        self._pool.send_later(self._chat_session, told)
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Post a message to the session in the person's name when the command is done."""

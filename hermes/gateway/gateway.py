@@ -10,11 +10,15 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
-from hermes.core.chats import Sender
+from hermes.core.chats import OutboxItem, Outgoing, Place, Sender
+from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
+from hermes.core.ids import new_queued_message_id
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts, reload_plans
@@ -27,12 +31,13 @@ from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import N_
+from hermes.i18n.messages import N_, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps
 from hermes.sessions.http_client import create_client_session, create_tls_context
+from hermes.util.atomic_write import write_atomic
 from hermes.util.cancellation import cancel_tasks
 
 JOURNAL_SECONDS = 7 * 24 * 3600.0
@@ -103,6 +108,7 @@ class Gateway:
         for plan in plans:
             await self._open_account(plan)
         await self.pool.recovery.recover()
+        await self._report_return()
         await self._start_accounts(list(self._accounts))
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
         self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
@@ -115,6 +121,34 @@ class Gateway:
                 self.metrics_port = meters.port
         except HermesError as error:
             self.report(str(error))
+
+    def offer_restart(self, begin: Callable[[], None]) -> None:
+        """Let the owner restart the gateway from a chat: `begin` ends this process and starts the next one, which says
+        in that chat that it is back.
+        """
+
+        def restart(place: Place) -> None:
+            with contextlib.suppress(OSError):
+                write_atomic(self._restart_file, to_json(place), mode=0o600)
+            begin()
+
+        self.pool.restart = restart
+
+    async def _report_return(self) -> None:
+        """Say in the chat from which this start was asked for that the gateway is back."""
+        try:
+            place = msgspec.json.decode(self._restart_file.read_bytes(), type=Place)
+            self._restart_file.unlink()
+        except (OSError, msgspec.MsgspecError):
+            return
+        key = f"note:{new_queued_message_id()}"
+        await self._store.outbox.enqueue(
+            [OutboxItem(key=key, message=Outgoing(place=place, text=tr("I am back."), key=key))]
+        )
+
+    @property
+    def _restart_file(self) -> Path:
+        return self.app.services.home.locks / "gateway.restart"
 
     def _start_task(self, name: str, work: Coroutine[object, object, None]) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))

@@ -277,12 +277,13 @@ class Router:
 
     async def _execute_event(self, address: ChatAddress, row: StoredInboundEvent) -> None:
         event, person = row.arrival, address.person
+        done_hooks: Sequence[Callable[[], None]] = ()
         try:
             if event.press:
                 await self._press_button(event, person)
             else:
                 async with self._pool.hold_chat(address) as chat_session:
-                    await self._run_command(chat_session, person, event)
+                    done_hooks = await self._run_command(chat_session, person, event)
         except HermesError as error:
             self._report(f"{event.place.lane}: {error}")
             await self._send_failure(event.place, error, key=f"note:{row.id}")
@@ -290,6 +291,8 @@ class Router:
             _LOG.error("a command failed", exc_info=error)
             await self._send_failure(event.place, GatewayError(type(error).__name__), key=f"note:{row.id}")
         await self._store.chats.dismiss_events([row.id], "pressed" if event.press else "command")
+        for hook in done_hooks:
+            hook()
 
     async def _route_urgent(self, lane: ChatLane) -> None:
         """Route the events of this lane that must not wait behind long work."""
@@ -350,6 +353,12 @@ class Router:
         await self._write_audit(event, person, what, detail)
         return refused
 
+    async def _claim_command_turn(
+        self, chat_session: ChatSession, event: InboundEvent, person: PersonIdentity, command: tuple[str, str]
+    ) -> str | None:
+        """Count a turn where a command sends something to the model; return why there is none, or None."""
+        return await self._claim_turn(chat_session, person, event) if _is_turn_command(*command) else None
+
     async def _write_audit(self, event: InboundEvent, person: PersonIdentity, what: str, detail: str) -> None:
         """Write an audit entry about what somebody did."""
         await self._store.people.add_audit_entry(
@@ -386,7 +395,10 @@ class Router:
             await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
         return "paired"
 
-    async def _run_command(self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent) -> None:
+    async def _run_command(
+        self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent
+    ) -> Sequence[Callable[[], None]]:
+        """Run a command; return what is to happen once its row is closed."""
         name, text = _read_command(event) or ("", "")
         command_context = ChatCommandContext(self._pool, chat_session, person)
         try:
@@ -396,7 +408,10 @@ class Router:
                 await self._call_prompt(command_context, event, name, text)
             elif not can_use_command(person, name):
                 command_context.tell(tr("/{name} is not for you here.", name=name))
-            elif _is_turn_command(name) and (why := await self._claim_turn(chat_session, person, event)) is not None:
+            elif (
+                _is_turn_command(name, text)
+                and (why := await self._claim_turn(chat_session, person, event)) is not None
+            ):
                 command_context.tell(why)
             elif (there := chat_session.remote) is not None and _can_run_remotely(name):
                 await there.run_command(name, text, command_context)
@@ -407,10 +422,11 @@ class Router:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return  # the session in which it asked something is gone, by `/new` for one
+            return ()  # the session in which it asked something is gone, by `/new` for one
         except HermesError as error:
             command_context.tell(localize(str(error)))
         await command_context.flush_output()
+        return command_context.when_done
 
     async def _call_prompt(self, context: ChatCommandContext, event: InboundEvent, name: str, text: str) -> None:
         """Send what a skill's name, or that of an own command, stands for; or say that there is no such command."""
@@ -482,8 +498,10 @@ def _parse_scope(name: str, text: str) -> AnswerScope | None:
     return AnswerScope(word) if word in ("once", "session", "always") else None
 
 
-def _is_turn_command(name: str) -> bool:
+def _is_turn_command(name: str, text: str) -> bool:
     command = command_registry(Surface.CHAT).find_command(name)
+    if command is not None and command.name == "background":
+        return text.partition(" ")[0] not in ("", "list", "stop")
     return command is not None and command.name in _TURN_COMMANDS
 
 

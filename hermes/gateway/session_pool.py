@@ -22,6 +22,7 @@ from hermes.core.ids import new_session_id
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import PlatformAccount, channel_settings, is_shared
 from hermes.gateway.chat_session import ChatSession, GatewayDeps
+from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import build_session_options
 from hermes.gateway.stream_renderer import build_answer, filter_answer
 from hermes.gateway.surroundings import describe_surroundings
@@ -255,6 +256,19 @@ class SessionPool:
         self._reopening: set[asyncio.Task[None]] = set()
         self._evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
         self.recovery = SessionRecovery(deps, self)
+        self.restart: Callable[[Place], None] | None = None
+        """Restarts the gateway, which then says in that place that it is back; None where it cannot."""
+        self._notes: set[asyncio.Task[None]] = set()
+
+    @property
+    def accounts(self) -> Mapping[str, PlatformAccount]:
+        """The accounts by name."""
+        return self._accounts
+
+    @property
+    def outbox(self) -> Outbox:
+        """The outbox of all chats."""
+        return self._deps.outbox
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -279,7 +293,7 @@ class SessionPool:
 
     async def close(self) -> None:
         """Close every session; turns that run stay open, and go on at the next start."""
-        await cancel_tasks(self._reopening)
+        await cancel_tasks([*self._reopening, *self._notes])
         await self._evictor.close()
         for session_id, entry in list(self._entries.items()):
             if isinstance(entry.actor, SessionActor):
@@ -375,6 +389,37 @@ class SessionPool:
             await self._store.chats.bind(binding)
             await self.drop_session(before.session_id)
         return opened
+
+    async def rebind(self, binding: Binding, session_id: str) -> None:
+        """Let a chat go on with another session at its next message. Raises BusyError while something runs there."""
+        async with self._locks.setdefault(binding.key, asyncio.Lock()):
+            live = self._chat_sessions.get(binding.key)
+            if live is not None and live.binding.session_id != session_id:
+                if not self._entries[live.binding.session_id].is_idle:
+                    raise BusyError(N_("A turn runs there."), N_("Try again when it has ended."))
+                await self.drop_session(live.binding.session_id)
+            now = self._app.services.clock.now()
+            await self._store.chats.bind(structs.replace(binding, session_id=session_id, last_at=now))
+
+    async def open_background(self, chat_session: ChatSession) -> SessionActor:
+        """Open a fresh session beside a chat's own: its questions and its answer are shown there. It stays in memory
+        until it is dropped.
+        """
+        session_id = new_session_id(self._app.services.clock.now())
+        binding = structs.replace(
+            chat_session.binding, key=f"{chat_session.binding.key}:background:{session_id}", session_id=session_id
+        )
+        beside = await self._open_chat(chat_session.account, binding, chat_session.person)
+        beside.is_live = False
+        self._entries[session_id].holders += 1
+        return require_local(beside.actor)
+
+    def send_later(self, chat_session: ChatSession, text: str) -> None:
+        """Send a note to a chat's place, whether its session is in memory or not."""
+        if text.strip():
+            task = asyncio.create_task(chat_session.send_note(text), name="later note")
+            self._notes.add(task)
+            task.add_done_callback(self._notes.discard)
 
     async def _take_over(self, session_id: str, key: str) -> bool:
         """Close a session that another chat of the person has in memory, so that it can go on in the chat of this key;

@@ -67,6 +67,8 @@ class StreamTarget(Struct, frozen=True):
     place: Place
     reply_to: str
     egress_filter: Callable[[], EgressFilter]
+    is_live: bool = True
+    """Whether it is shown while it is written, where the platform can."""
 
 
 class StreamRenderer:
@@ -87,7 +89,8 @@ class StreamRenderer:
         """The text in earlier segments of the message that the model is writing."""
         self._changed = asyncio.Event()
         self._showing = asyncio.Lock()
-        self._live = self._account.can.edit and self._account.plan.settings.streaming is Streaming.AUTO
+        streams = target.is_live and self._account.plan.settings.streaming is Streaming.AUTO
+        self._live = self._account.can.edit and streams
         self._tasks: list[asyncio.Task[None]] = []
 
     def _filter_text(self, text: str) -> str:

@@ -133,6 +133,13 @@ class RemoteCommandContext:
         """Raise UsageError: a session beside this one would live in the other process, too."""
         raise UsageError(N_("This session lives in another process; begin a new one with /new first."))
 
+    async def close_background_session(self, actor: SessionActor) -> None:
+        """Close such a session."""
+        await self.app.close_session(actor)
+
+    def show_later(self) -> None:
+        """Do nothing: everything is shown at once."""
+
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Send a message to the session."""
         _post_message(self.actor, inbound, delivery.value, in_order=False)

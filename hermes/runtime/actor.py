@@ -197,6 +197,22 @@ class SessionActor:
         self._recorder.mark_stopping()
         return True
 
+    def withdraw_joining(self) -> list[str]:
+        """Withdraw the messages that wait to join the running turn: they end with it, and no turn answers them. Return
+        their texts.
+        """
+        if not self.busy:
+            return []
+        withdrawn = [one for one in self._mailbox.take_steering() if not one.failed]
+        self._joined_messages += withdrawn
+        self._recorder.take_inbox_rows([one.letter_id for one in withdrawn if one.letter_id])
+        return [one.inbound.text for one in withdrawn]
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages that wait for turns of their own."""
+        return sum(1 for _ in self._mailbox)
+
     def notify(self, level: Level, text: str) -> None:
         """Show a line to every front-end of this session."""
         self._recorder.publish(Notice(level=level, text=text))

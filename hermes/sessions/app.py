@@ -209,9 +209,7 @@ class App:
         if self._background_work is None:
             from hermes.sessions.background.work import BackgroundWork
 
-            self._background_work = BackgroundWork(
-                self._services, self.live_session, self.close_session, self._close_with_session
-            )
+            self._background_work = BackgroundWork(self._services, self.live_session, self._close_with_session)
         return self._background_work
 
     def _close_with_session(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:

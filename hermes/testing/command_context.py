@@ -186,6 +186,13 @@ class RecordingContext:
         """Open a session beside this one."""
         return await self.app.open_session()
 
+    async def close_background_session(self, actor: SessionActor) -> None:
+        """Close such a session."""
+        await self.app.close_session(actor)
+
+    def show_later(self) -> None:
+        """Do nothing: everything is shown at once."""
+
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Record the message; the test sends it if it wants to."""
         del delivery

@@ -17,8 +17,9 @@ from hermes.i18n.messages import N_, tr
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _NAME_WIDTH = 24
-_FIRST_IN_CHATS = tuple(
-    ["new", "stop", "resume", "status", "model", "undo", "compress", "background", "usage", "memory", "whoami"]
+_FIRST_IN_CHATS = (
+    *("new", "stop", "resume", "status", "model", "undo"),
+    *("compress", "background", "usage", "memory", "whoami"),
 )
 """The commands that the help of a chat explains, in that order."""
 
