@@ -27,6 +27,7 @@ from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox, SendOutcome
 from hermes.gateway.platform import PlatformContext, SessionRequest
+from hermes.gateway.platform_menus import REFRESH_SECONDS, PlatformMenus
 from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
 from hermes.gateway.session_pool import SessionPool, require_local
@@ -68,6 +69,7 @@ class Gateway:
         deps = GatewayDeps(app=app, outbox=self.outbox, people=self.people, telemetry=self.telemetry, media=self._media)
         self.pool = SessionPool(deps, self._accounts)
         self.router = Router(deps, self.pool, self._accounts)
+        self.menus = PlatformMenus(app, self._accounts, self.telemetry)
         self._job_delivery = ChatJobDelivery(self._accounts, self.outbox, app)
         self._stack = AsyncExitStack()
         self._account_locks: dict[str, AsyncExitStack] = {}
@@ -111,6 +113,7 @@ class Gateway:
         await self._report_return()
         await self._start_accounts(list(self._accounts))
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
+        self._start_task("menus", _repeat(self.menus.refresh, REFRESH_SECONDS))
         self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
         self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
         self._start_task("jobs", self._jobs.run())
@@ -249,7 +252,9 @@ class Gateway:
             yield require_local(entry.actor)
 
     async def measure_backlog(self) -> None:
-        """Refresh the store's part of `health_report` and `metrics_text`."""
+        """Refresh the store's part of `health_report` and `metrics_text`; send what other processes have stored."""
+        for name in self._accounts:
+            await self.outbox.start_account(name)
         self._backlog = await read_backlog(self.app)
 
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:

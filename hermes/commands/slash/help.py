@@ -17,7 +17,7 @@ from hermes.i18n.messages import N_, tr
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _NAME_WIDTH = 24
-_FIRST_IN_CHATS = (
+FIRST_IN_CHATS = (
     *("new", "stop", "resume", "status", "model", "undo"),
     *("compress", "background", "usage", "memory", "whoami"),
 )
@@ -67,8 +67,8 @@ async def show_help(call: CommandCall) -> None:
 def _format_short_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) -> str:
     """Return the help of a chat: a line for what people use most, the other names in one line, no columns."""
     listed = {one.name: one for one in commands.listed}
-    lines = [f"/{name} - {tr(listed[name].about)}" for name in _FIRST_IN_CHATS if name in listed]
-    rest = sorted(f"/{name}" for name in listed if name not in _FIRST_IN_CHATS)
+    lines = [f"/{name} - {tr(listed[name].about)}" for name in FIRST_IN_CHATS if name in listed]
+    rest = sorted(f"/{name}" for name in listed if name not in FIRST_IN_CHATS)
     lines += ["", tr("More: {names}", names=" ".join(rest))] if rest else []
     own = [f"/{one.name}" for one in prompts if one.body]
     skills = [f"/{one.name}" for one in prompts if not one.body]
