@@ -30,6 +30,7 @@ from hermes.gateway.platform import PlatformContext, SessionRequest
 from hermes.gateway.platform_menus import REFRESH_SECONDS, PlatformMenus
 from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
+from hermes.gateway.send_tool import ChatMessenger, make_send_tool
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, tr
@@ -71,6 +72,7 @@ class Gateway:
         self.router = Router(deps, self.pool, self._accounts)
         self.menus = PlatformMenus(app, self._accounts, self.telemetry)
         self._job_delivery = ChatJobDelivery(self._accounts, self.outbox, app)
+        self.pool.chat_tools = (make_send_tool(ChatMessenger(self.pool, self._job_delivery)),)
         self._stack = AsyncExitStack()
         self._account_locks: dict[str, AsyncExitStack] = {}
         """By account, the lock on what two gateways must not use at once."""

@@ -38,6 +38,7 @@ from hermes.util.garbage_collector import release_free_memory
 
 if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession
+    from hermes.tools.tool import Tool
 
 SWEEP_SECONDS = 30.0
 SHED_SECONDS = 1.0
@@ -259,6 +260,13 @@ class SessionPool:
         self.restart: Callable[[Place], None] | None = None
         """Restarts the gateway, which then says in that place that it is back; None where it cannot."""
         self._notes: set[asyncio.Task[None]] = set()
+        self.chat_tools: tuple[Tool, ...] = ()
+        """Tools that sessions of chats have beside those of all sessions."""
+
+    @property
+    def app(self) -> App:
+        """The process's App."""
+        return self._app
 
     @property
     def accounts(self) -> Mapping[str, PlatformAccount]:
@@ -518,7 +526,7 @@ class SessionPool:
         """Open the session of a chat here, or join it where a terminal of this person holds it."""
         session_id, person = chat_session.binding.session_id, chat_session.person
         rights = self._deps.people.role_rights(person.role)
-        options = _make_options(self._app, chat_session, rights)
+        options = structs.replace(_make_options(self._app, chat_session, rights), extra_tools=self.chat_tools)
         await asyncio.to_thread(os.makedirs, options.cwd, mode=0o700, exist_ok=True)
         try:
             return await self._app.open_session(session_id, create=True, asker=chat_session, options=options)

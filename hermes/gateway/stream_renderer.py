@@ -22,7 +22,7 @@ from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import Capabilities, PlatformError, SendError
 from hermes.gateway.text.links import defuse_links
-from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
+from hermes.gateway.text.media import MediaRules, SendableFile, extract_media, hide_tags
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import localize, tr
 from hermes.sessions.app import App
@@ -85,6 +85,8 @@ class StreamRenderer:
         self._segment = _Segment()
         self._finished_segments: list[_Segment] = []
         """Segments that are complete and not in the outbox yet."""
+        self._files: list[SendableFile] = []
+        """Files that earlier segments name."""
         self._earlier_text = ""
         """The text in earlier segments of the message that the model is writing."""
         self._changed = asyncio.Event()
@@ -141,14 +143,15 @@ class StreamRenderer:
         """Enqueue the rest of the answer; the turn counts as answered once that is on disk."""
         await self.close()
         answer = filter_answer(build_answer(ended), self._target.egress_filter(), self._account.can)
-        items = [one for over in self._finished_segments for one in self._segment_items(over, over.text)]
+        items = [one for over in self._finished_segments for one in self._segment_items(over, self._take_files(over))]
         last = self._segment_items(
             self._segment, answer.text.lstrip().removeprefix(self._earlier_text.strip()).lstrip()
         )
         if last and not items and self._target.reply_to:
             first = structs.replace(last[0].message, reply_to=self._target.reply_to)
             last[0] = structs.replace(last[0], message=first)
-        items += [*last, *(self._file_item(number, file) for number, file in enumerate(answer.files))]
+        files = dict.fromkeys((*self._files, *answer.files))
+        items += [*last, *(self._file_item(number, file) for number, file in enumerate(files))]
         await self._outbox.enqueue(items, answered=self.turn_id, outcome=answer.outcome)
         await self._set_reaction("✅" if ended.reason.is_completed else "❌")
 
@@ -164,6 +167,12 @@ class StreamRenderer:
             self._message_item(self._message_at(segment, number), piece, DeliveryState.PENDING)
             for number, piece in enumerate(split_text(self._filter_text(text), self._account.can))
         ]
+
+    def _take_files(self, over: _Segment) -> str:
+        """Return the text of a segment that is complete, without the files that it names: they are sent at the end."""
+        answer = filter_answer(ChatAnswer(text=over.text, outcome=""), self._target.egress_filter(), self._account.can)
+        self._files += [one for one in answer.files if one not in self._files]
+        return answer.text
 
     def _file_item(self, number: int, file: SendableFile) -> OutboxItem:
         key = f"{self.turn_id}:file:{number}"
@@ -196,10 +205,12 @@ class StreamRenderer:
 
     async def _show_segments(self) -> None:
         while self._finished_segments:
-            await self._outbox.enqueue(self._segment_items(self._finished_segments[0], self._finished_segments[0].text))
+            over = self._finished_segments[0]
+            await self._outbox.enqueue(self._segment_items(over, self._take_files(over)))
             del self._finished_segments[0]
         segment = self._segment
-        texts = split_text(self._filter_text(segment.text), self._account.can)
+        shown = hide_tags(segment.text) if self._account.can.media else segment.text
+        texts = split_text(self._filter_text(shown), self._account.can)
         if not texts and segment.progress:
             texts = [segment.progress]
         elif texts and len(segment.text) < FIRST_CHARACTERS and not segment.messages:
