@@ -33,6 +33,7 @@ from hermes.core.events import (
     FellBack,
     Level,
     Notice,
+    Queued,
     Refused,
     Retrying,
     TurnEnded,
@@ -57,6 +58,7 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter, build_egress_filter, build_remote_egress_filter
+from hermes.sessions.own_words import OwnWords
 from hermes.sessions.port import SessionPort
 from hermes.sessions.untrusted_text import program_note, untrusted_part
 from hermes.util.cancellation import cancel_tasks
@@ -73,6 +75,8 @@ QUESTION_SECONDS = 3600.0
 """How long a question of the model waits for its answer (the clarify time-out of 0.19)."""
 MAX_PENDING = 64
 CLOSE_SECONDS = 20.0
+_LONGEST_ECHO = 500
+"""Characters that are shown of what was said in another place."""
 _TOLD_ATTEMPT = 2
 """The new try of a model call from which on a chat is told of it."""
 _MAX_QUEUED_WORK = 1_000
@@ -117,6 +121,9 @@ class ChatSession:
         self.person = person
         self.reply_to = ""
         """The id of the message that the next answer replies to."""
+        self._own_words = OwnWords()
+        self._was_denied = False
+        """Whether the last question was answered with no."""
         self.is_live = True
         """Whether answers are shown while they are written."""
         self.has_moved = False
@@ -151,6 +158,7 @@ class ChatSession:
         # In a group somebody who looks after Hermes may answer for those who may not.
         alone = self.place.kind is ChatKind.DM
         actor.approvals.can_ask = not alone or bool(self._deps.people.role_rights(self.person.role).approve)
+        self._own_words.unknown = actor.unfinished
         self._unsubscribe = actor.subscribe(self._on_event)
 
     @property
@@ -224,6 +232,7 @@ class ChatSession:
         await self._compress_if_large()
         await self.app.services.store.chats.post_to_inbox(self.binding, posting)
         self._pending += 1
+        self._own_words.add(inbound.text)
         ended = self.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
         ended.add_done_callback(self._on_turn_done)
 
@@ -313,6 +322,7 @@ class ChatSession:
 
     def _on_event(self, event: Event) -> None:
         self._note_activity(event)
+        self._show_words_elsewhere(event)
         match event:
             case TurnStarted() | TurnResumed():
                 target = StreamTarget(
@@ -332,7 +342,11 @@ class ChatSession:
             case ApprovalAsked():
                 self._enqueue_work(self.questions.show_approval(event))
             case ApprovalAnswered():
+                self._was_denied = not event.allowed
                 self._enqueue_work(self.questions.show_decision(event))
+            case Refused() if self._was_denied:
+                self._was_denied = False  # the question has said what it was about
+                self._enqueue_work(self.send_note(tr("(Not done: you said no.)")))
             case Notice() | Refused() | FellBack() | EpochBegan():
                 self._enqueue_work(self.send_note(_format_notice(event, self.person)))
             case Retrying():
@@ -341,6 +355,21 @@ class ChatSession:
                 self._renderer.handle_event(event)
             case _:
                 pass
+
+    def _show_words_elsewhere(self, event: Event) -> None:
+        """Show what was said to this session in another place, such as a terminal; the answer is shown here, too."""
+        if not isinstance(event, TurnStarted | Queued) or (isinstance(event, Queued) and not event.joins):
+            return
+        if not self.is_live or not event.text.strip() or self._own_words.take(event.text):
+            return
+        if isinstance(event, TurnStarted):
+            self.reply_to = ""  # the answer is to what was said there
+            actor = self.local
+            if actor is not None and self.app.background_work.find_pursuit(actor) is not None:
+                return
+        said = strip_control_characters(event.text)[:_LONGEST_ECHO]
+        quoted = "\n".join(f"> {line}" for line in said.splitlines())
+        self._enqueue_work(self.send_note(f"{tr('Said in a terminal:')}\n{quoted}"))
 
     def _tell_of_retries(self, event: Retrying) -> None:
         """Say once in a turn that a failing model call is tried again, from its second new try on: most are answered

@@ -130,6 +130,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """There are no groups."""
     batch_seconds: float = 0.8
     """Seconds to wait for the rest of what a person sends in pieces."""
+    captions: bool = False
+    """A file and a text of any length are one message."""
     menu: bool = False
     """A menu of commands can be set (`Platform.set_menu`)."""
     answers: bool = True

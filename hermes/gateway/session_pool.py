@@ -441,7 +441,7 @@ class SessionPool:
                 return False
             if entry.is_idle:
                 await self.drop_session(session_id)
-                return there is not None
+                return there is not None and there.binding.key != key
             if clock() >= until:
                 where = there.place.lane.rstrip(":") if there is not None else N_("a program")
                 raise BusyError(

@@ -150,7 +150,11 @@ class StreamRenderer:
         if last and not items and self._target.reply_to:
             first = structs.replace(last[0].message, reply_to=self._target.reply_to)
             last[0] = structs.replace(last[0], message=first)
-        files = dict.fromkeys((*self._files, *answer.files))
+        files = list(dict.fromkeys((*self._files, *answer.files)))
+        if self._account.can.captions and last and files:
+            file = files.pop(0)
+            with_file = structs.replace(last[-1].message, file=file.path, kind=file.kind)
+            last[-1] = structs.replace(last[-1], message=with_file)
         items += [*last, *(self._file_item(number, file) for number, file in enumerate(files))]
         await self._outbox.enqueue(items, answered=self.turn_id, outcome=answer.outcome)
         await self._set_reaction("✅" if ended.reason.is_completed else "❌")

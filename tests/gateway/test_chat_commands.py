@@ -148,6 +148,17 @@ async def test_who_writes_while_a_question_is_open_is_reminded_once() -> None:
         await here.chat.until(lambda: "done" in here.chat.text())
 
 
+async def test_a_no_is_not_explained_again_at_length() -> None:
+    async with chat_stage(ScriptedModel([PUSH], then=Say("all right"))) as here:
+        await here.chat.say("push it")
+        question = await here.question()
+        before = len(here.chat.shown())
+        await here.chat.press(question.message_id, dict(question.buttons)["No"])
+        await here.chat.until(lambda: "all right" in here.chat.text())
+        told = [one.text for one in here.chat.shown()[before:]]
+        assert "(Not done: you said no.)" in told and max(map(len, told)) < 60, told
+
+
 async def test_stop_ends_what_was_steered_in_too() -> None:
     def answer(request: RecordedRequest) -> Reply:
         return (

@@ -86,8 +86,10 @@ async def test_a_terminal_takes_part_in_what_the_gateway_holds() -> None:
                 async with lines(home, "--resume", session_of(home)) as terminal:
                     await terminal.enter("typed here")
                     await terminal.shows("for both")
-                    await chat.until(lambda: len(chat.shown()) == 2)
+                    await chat.until(lambda: "for both" in chat.text())
+                    assert "Said in a terminal:\n> typed here" in chat.text()
                     await chat.say("said there")
+                    await terminal.shows("› said there")
                     await terminal.shows("for both again")
                     await terminal.enter("/title One of two")
                     await terminal.shows("One of two")
@@ -114,7 +116,9 @@ async def test_the_chat_takes_part_in_what_a_terminal_holds() -> None:
                 async with running(home) as it:
                     await chat.say("said there")
                     await chat.until(lambda: "for both" in chat.text())
+                    await terminal.shows("› said there")
                     await terminal.shows("for both")
+                    assert "Said in a terminal" not in chat.text()  # it was said before the chat took part
                     await chat.say("/title Another name")
                     await chat.until(lambda: "Another name" in chat.text())
                     await it.gateway.outbox.wait_until_idle(60)

@@ -11,8 +11,10 @@ from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.i18n.messages import localize, tr
+from hermes.sessions.own_words import OwnWords
 from hermes.util.text import strip_control_characters, strip_terminal_controls, to_one_line
 
+_MAX_ECHO = 500
 _MAX_LINE_WIDTH = 100
 _MAX_CALL_WIDTH = _MAX_LINE_WIDTH + len("terminal ")
 """Of a command as much is shown as of any other line, and the tool's name before it."""
@@ -31,6 +33,8 @@ class PlainRenderer:
         self._wrapper = StreamingWrapper() if self._out.isatty() else None
         """Breaks the answer at spaces, on a terminal."""
         self._progress = ToolProgress.ALL
+        self.own_words = OwnWords()
+        """What was typed here, which the terminal shows already."""
         self._started: set[str] = set()
         self._resumed: set[str] = set()
         self._resumed_outcome = ""
@@ -93,6 +97,8 @@ class PlainRenderer:
                 self._out.write(self._wrapper.feed_text(text) if self._wrapper is not None else text)
                 self._out.flush()
                 self._in_line = not text.endswith("\n") if text else self._in_line
+            case TurnStarted() if not self.own_words.take(event.text) and event.text.strip():
+                self._print_line(f"› {to_one_line(strip_control_characters(event.text), _MAX_ECHO)}")
             case Queued():
                 text = to_one_line(strip_control_characters(event.text), _MAX_LINE_WIDTH)
                 self._print_warning(tr("queued: {text}", text=text))

@@ -174,6 +174,10 @@ class PlainCommandContext(TerminalCommandContext):
         del delivery
         self.queued.append(inbound)
 
+    def note_own_words(self, text: str) -> None:
+        """Note what is sent from here: the terminal shows it already."""
+        self._renderer.own_words.add(text)
+
     def prefill_input(self, text: str) -> None:
         """Print the text, to be typed again or copied: there is no input line to put it into."""
         print(f"> {strip_control_characters(text)}")
@@ -315,6 +319,7 @@ class PlainRepl:
         try:
             port = self._context.port
             with self._source.handle_interrupts(port.stop):
+                self._context.note_own_words(inbound.text)
                 ended = await port.post(inbound)
         except BusyError as error:  # the process in which the session lived is gone
             print_error(format_error(error))
