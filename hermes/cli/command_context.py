@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from hermes.commands.context import CommandContext, PromptScope, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event
 from hermes.core.messages import ImagePart
@@ -114,7 +114,7 @@ class TerminalCommandContext(ABC):
     @property
     def prompt_scope(self) -> PromptScope:
         """The skills of the home, and the own commands of the home and of the folder's project."""
-        return PromptScope(folder=self.app.options.cwd or os.getcwd())
+        return PromptScope(folder=self.app.options.cwd or os.getcwd(), taken=builtin_command_names())
 
     @property
     def person(self) -> "PersonIdentity":
@@ -174,7 +174,7 @@ class TerminalCommandContext(ABC):
         """Close such a session."""
         await self.app.close_session(actor)
 
-    def show_later(self) -> None:
+    async def show_later(self) -> None:
         """Do nothing: everything is shown at once."""
         return
 

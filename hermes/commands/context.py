@@ -41,6 +41,8 @@ class PromptScope(Struct, frozen=True, kw_only=True):
 
     folder: str
     """The folder in which the session works."""
+    taken: frozenset[str]
+    """The names of commands, which are never taken."""
     skills: bool = True
     own: bool = True
     """Whether the owner's own commands are theirs to use."""
@@ -220,7 +222,7 @@ class CommandContext(Protocol):
         """Close such a session once its output is shown."""
         ...
 
-    def show_later(self) -> None:
+    async def show_later(self) -> None:
         """Show what was told after the command was done; a terminal shows everything at once."""
         ...
 

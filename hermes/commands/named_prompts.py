@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.commands.context import PromptScope, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.context import PromptScope
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import NotTextError, read_text
 from hermes.core.errors import UsageError
@@ -73,7 +72,7 @@ async def list_named_prompts(app: "App", scope: PromptScope) -> list[NamedPrompt
     found: dict[str, NamedPrompt] = {}
     if scope.own:
         marked = [path for path, _, _ in await app.services.store.tainted_files.list_all()]
-        for one in await asyncio.to_thread(_read_own_commands, app, scope.folder, marked):
+        for one in await asyncio.to_thread(_read_own_commands, app, scope, marked):
             found.setdefault(one.name, one)
     if scope.skills:
         from hermes.sessions.features.skills import build_catalogue
@@ -82,7 +81,7 @@ async def list_named_prompts(app: "App", scope: PromptScope) -> list[NamedPrompt
         for skill in await asyncio.to_thread(
             build_catalogue(services.home, services.settings, services.environ).list_all
         ):
-            if skill.is_usable and skill.name not in _builtin_names():
+            if skill.is_usable and skill.name not in scope.taken:
                 found.setdefault(skill.name, NamedPrompt(name=skill.name, about=skill.head.description))
     return list(found.values())
 
@@ -106,25 +105,21 @@ def _split_words(text: str) -> list[str]:
         return text.split()
 
 
-def _builtin_names() -> set[str]:
-    return {name for surface in (Surface.TERMINAL, Surface.CHAT) for name in command_registry(surface).list_names()}
-
-
-def _read_own_commands(app: "App", folder: str, marked: Sequence[str]) -> Iterator[NamedPrompt]:
+def _read_own_commands(app: "App", scope: PromptScope, marked: Sequence[str]) -> Iterator[NamedPrompt]:
     """Return the own commands of the home, and those of the project where its folder is trusted and no untrusted
     content stood beside when they were written.
     """
-    home, taken = app.services.home, _builtin_names()
+    home, taken = app.services.home, scope.taken
     trust = TrustFile(home.trust_file, app.options.trusted_folders)
     found = list(_read_folder(home.root / COMMANDS_FOLDER, taken))
-    place = os.path.realpath(os.path.join(folder, PROJECT_FOLDER))
+    place = os.path.realpath(os.path.join(scope.folder, PROJECT_FOLDER))
     if trust.is_trusted_folder(place):
         found += _read_folder(Path(place), taken, project=True, marked=marked)
     return iter(found)
 
 
 def _read_folder(
-    folder: Path, taken: set[str], *, project: bool = False, marked: Sequence[str] = ()
+    folder: Path, taken: frozenset[str], *, project: bool = False, marked: Sequence[str] = ()
 ) -> Iterator[NamedPrompt]:
     try:
         files = sorted(folder.glob("*.md"))[:MAX_FILES]

@@ -64,32 +64,26 @@ class PlatformChatControls:
             "{name} was handed over from {place}: your next message here goes on with it.", name=name, place=self.target
         )
         item = OutboxItem(key=key, message=Outgoing(place=other.place, text=said, key=key))
-        await self._pool.outbox.enqueue([item])
+        await self._pool.deps.outbox.enqueue([item])
         return tr("Your next message in {place} goes on with this session.", place=format_chat(other).text)
 
     async def _find_other_chat(self, target: str) -> Binding:
         """Return the chat of the same person that a target means. Raises NotFoundError, UsageError."""
         mine, services = self._chat_session.binding, self._chat_session.app.services
         plans = {name: one.plan for name, one in self._pool.accounts.items()}
-        book = await load_target_book(services.store, services.settings.platforms, list_plan_homes(plans))
-        own = [
-            one
-            for one in await services.store.chats.list_bindings()
-            if one.person == mine.person and one.key != mine.key and one.place.platform in plans
-        ]
         named = target.strip()
-        if named in plans:  # the account: its home chat, else the chat where the person wrote last
-            wanted = {f"{named}:{plans[named].settings.home}"} if plans[named].settings.home else None
-            found = [one for one in own if one.place.platform == named]
-            found = [one for one in found if wanted and format_chat(one).text in wanted] or found
+        if named in plans and not plans[named].settings.home:
+            chats = set[str]()  # the account's chat in which the person wrote last
         else:
+            book = await load_target_book(services.store, services.settings.platforms, list_plan_homes(plans))
             chats = {one.text for one in book.find_chats(named)}
-            if self.target in chats:
-                raise UsageError(N_("That is this chat."))
-            found = [one for one in own if format_chat(one).text in chats]
-        if not found:
-            raise NotFoundError(N_("You have not written from {place} yet.", place=named[:80]), N_("Write there once."))
-        return found[0]
+        if self.target in chats:
+            raise UsageError(N_("That is this chat."))
+        for one in await services.store.chats.list_bindings():
+            is_meant = format_chat(one).text in chats or (not chats and one.place.platform == named)
+            if is_meant and one.person == mine.person and one.key != mine.key:
+                return one
+        raise NotFoundError(N_("You have not written from {place} yet.", place=named[:80]), N_("Write there once."))
 
     def restart_gateway(self) -> None:
         """Restart the gateway once this command is done."""

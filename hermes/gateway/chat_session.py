@@ -201,7 +201,7 @@ class ChatSession:
         account = self.account
         heard = [one.arrival for one in events]
         shared = is_shared(account.plan.settings, self.place)
-        inbound = await build_inbound(account, heard, self._received_folder, shared=shared)
+        inbound = await build_inbound(account, heard, _find_received_folder(self), shared=shared)
         if observed:
             before = untrusted_part(observed, f"{account.plan.descriptor.title}: said before in this group")
             inbound = structs.replace(inbound, quoted=(before, *inbound.quoted))
@@ -212,7 +212,7 @@ class ChatSession:
     async def post_prompt(self, event: InboundEvent, prompt: str, mode: BusyMode) -> None:
         """Post the prompt that a message calls by its name, with what came along with the message."""
         meant = structs.replace(event, text=prompt)
-        inbound = await build_inbound(self.account, [meant], self._received_folder, shared=False)
+        inbound = await build_inbound(self.account, [meant], _find_received_folder(self), shared=False)
         if is_shared(self.account.plan.settings, self.place):
             who = to_one_line(strip_control_characters(event.sender.name or event.sender.id), 60)
             inbound = structs.replace(inbound, quoted=(program_note(f"[{who} asks for this.]"), *inbound.quoted))
@@ -221,7 +221,11 @@ class ChatSession:
     async def post_inbound(self, inbound: InboundMessage, mode: BusyMode, *, events: tuple[int, ...] = ()) -> None:
         """Post a message to the session in the person's name; durable when this returns."""
         # A command that posts a message does not know whose folder it is.
-        inbound = structs.replace(inbound, text=self.app.redact_text(inbound.text), cwd=self._working_folder)
+        inbound = structs.replace(
+            inbound,
+            text=self.app.redact_text(inbound.text),
+            cwd=find_working_folder(self.app, self.account.plan.settings, self.person),
+        )
         if self.has_moved:
             self.has_moved = False
             here = describe_surroundings(self.account.plan, self.place, self.person)
@@ -235,17 +239,6 @@ class ChatSession:
         self._own_words.add(inbound.text)
         ended = self.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
         ended.add_done_callback(self._on_turn_done)
-
-    @property
-    def _received_folder(self) -> Path:
-        """The folder for files that come in."""
-        if self.person.is_owner:
-            return self._deps.media / self.account.name
-        return Path(self._working_folder) / "received"
-
-    @property
-    def _working_folder(self) -> str:
-        return find_working_folder(self.app, self.account.plan.settings, self.person)
 
     async def _compress_if_large(self) -> None:
         """Compress a conversation that nearly fills its model's window, before a turn begins."""
@@ -322,7 +315,8 @@ class ChatSession:
 
     def _on_event(self, event: Event) -> None:
         self._note_activity(event)
-        self._show_words_elsewhere(event)
+        if said := _quote_words_elsewhere(self, event, self._own_words):
+            self._enqueue_work(self.send_note(said))
         match event:
             case TurnStarted() | TurnResumed():
                 target = StreamTarget(
@@ -334,21 +328,15 @@ class ChatSession:
                 self._has_told_of_retries = False
                 self._enqueue_work(self._renderer.start())
             case TurnEnded():
-                if event.reason is ExitReason.SPEND_LIMIT:
-                    self.spent_at = self.app.services.clock.now()
-                renderer, self._renderer = self._renderer, None
-                if renderer is not None and renderer.turn_id == event.turn_id:
-                    self._enqueue_work(renderer.finish(event))
+                self._finish_turn(event)
             case ApprovalAsked():
                 self._enqueue_work(self.questions.show_approval(event))
             case ApprovalAnswered():
                 self._was_denied = not event.allowed
                 self._enqueue_work(self.questions.show_decision(event))
-            case Refused() if self._was_denied:
-                self._was_denied = False  # the question has said what it was about
-                self._enqueue_work(self.send_note(tr("(Not done: you said no.)")))
             case Notice() | Refused() | FellBack() | EpochBegan():
-                self._enqueue_work(self.send_note(_format_notice(event, self.person)))
+                was_denied, self._was_denied = self._was_denied, False
+                self._enqueue_work(self.send_note(_format_notice(event, self.person, was_denied=was_denied)))
             case Retrying():
                 self._tell_of_retries(event)
             case _ if self._renderer is not None:
@@ -356,20 +344,12 @@ class ChatSession:
             case _:
                 pass
 
-    def _show_words_elsewhere(self, event: Event) -> None:
-        """Show what was said to this session in another place, such as a terminal; the answer is shown here, too."""
-        if not isinstance(event, TurnStarted | Queued) or (isinstance(event, Queued) and not event.joins):
-            return
-        if not self.is_live or not event.text.strip() or self._own_words.take(event.text):
-            return
-        if isinstance(event, TurnStarted):
-            self.reply_to = ""  # the answer is to what was said there
-            actor = self.local
-            if actor is not None and self.app.background_work.find_pursuit(actor) is not None:
-                return
-        said = strip_control_characters(event.text)[:_LONGEST_ECHO]
-        quoted = "\n".join(f"> {line}" for line in said.splitlines())
-        self._enqueue_work(self.send_note(f"{tr('Said in a terminal:')}\n{quoted}"))
+    def _finish_turn(self, event: TurnEnded) -> None:
+        if event.reason is ExitReason.SPEND_LIMIT:
+            self.spent_at = self.app.services.clock.now()
+        renderer, self._renderer = self._renderer, None
+        if renderer is not None and renderer.turn_id == event.turn_id:
+            self._enqueue_work(renderer.finish(event))
 
     def _tell_of_retries(self, event: Retrying) -> None:
         """Say once in a turn that a failing model call is tried again, from its second new try on: most are answered
@@ -444,9 +424,38 @@ def _format_retries(event: Retrying, person: PersonIdentity) -> str:
     return tr("({why} I try again until {moment} at most; /stop ends it.)", why=why, moment=moment)
 
 
-def _format_notice(event: Notice | Refused | FellBack | EpochBegan, person: PersonIdentity) -> str:
-    """Return the text that people see for an event; people who do not administer Hermes see only their own."""
+def _find_received_folder(chat_session: ChatSession) -> Path:
+    """Return the folder for files that come into a chat."""
+    account, app, person = chat_session.account, chat_session.app, chat_session.person
+    if person.is_owner:
+        return app.services.home.root / "media" / account.name
+    return Path(find_working_folder(app, account.plan.settings, person)) / "received"
+
+
+def _quote_words_elsewhere(chat_session: ChatSession, event: Event, own: OwnWords) -> str:
+    """Return what was said to a chat's session in another place, such as a terminal, for the chat to show; empty for
+    words that were said in the chat.
+    """
+    if not isinstance(event, TurnStarted | Queued) or (isinstance(event, Queued) and not event.joins):
+        return ""
+    if not chat_session.is_live or not event.text.strip() or own.take(event.text):
+        return ""
+    if isinstance(event, TurnStarted):
+        chat_session.reply_to = ""  # the answer is to what was said there
+        actor = chat_session.local
+        if actor is not None and chat_session.app.background_work.find_pursuit(actor) is not None:
+            return ""
+    said = strip_control_characters(event.text)[:_LONGEST_ECHO]
+    return "\n".join([tr("Said in a terminal:"), *(f"> {line}" for line in said.splitlines())])
+
+
+def _format_notice(event: Notice | Refused | FellBack | EpochBegan, person: PersonIdentity, *, was_denied: bool) -> str:
+    """Return the text that people see for an event; people who do not administer Hermes see only their own. What
+    somebody has just said no to needs no reasons.
+    """
     match event:
+        case Refused() if was_denied:
+            return tr("(Not done: you said no.)")
         case Refused():
             return tr("(Not done: {reason})", reason=localize(event.reason))
         case Notice() if person.can_administer and event.level is not Level.INFO:

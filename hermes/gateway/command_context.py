@@ -6,7 +6,7 @@ from functools import cache
 from hermes.admin.people.identity import PersonIdentity, PersonRole, role_rights, session_person
 from hermes.commands.command import CommandRegistry
 from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
@@ -134,7 +134,9 @@ class ChatCommandContext:
         chat_session, app = self._chat_session, self.app
         limit = role_rights(app.services.settings.gateway, self._person.role).toolsets
         folder = find_working_folder(app, chat_session.account.plan.settings, chat_session.person)
-        return PromptScope(folder=folder, skills=allows_skills(limit), own=self._person.can_administer)
+        return PromptScope(
+            folder=folder, taken=builtin_command_names(), skills=allows_skills(limit), own=self._person.can_administer
+        )
 
     @property
     def chat_session(self) -> ChatSession:
@@ -206,10 +208,10 @@ class ChatCommandContext:
         """Close such a session once its output is shown."""
         await self._pool.drop_session(actor.session_id)
 
-    def show_later(self) -> None:
+    async def show_later(self) -> None:
         """Send what was told after the command was done."""
         told, self._lines = "\n".join(self._lines), []
-        self._pool.send_later(self._chat_session, told)
+        await self._chat_session.send_note(told)
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Post a message to the session in the person's name when the command is done."""

@@ -10,27 +10,25 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
-from hermes.core.chats import OutboxItem, Outgoing, Place, Sender
-from hermes.core.encoding import to_json
+from hermes.core.chats import Place, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
-from hermes.core.ids import new_queued_message_id
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts, reload_plans
+from hermes.gateway.chat_messenger import ChatMessenger
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox, SendOutcome
+from hermes.gateway.pairing_requests import make_note
 from hermes.gateway.platform import PlatformContext, SessionRequest
 from hermes.gateway.platform_menus import REFRESH_SECONDS, PlatformMenus
+from hermes.gateway.return_place import take_return_place, write_return_place
 from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
-from hermes.gateway.send_tool import ChatMessenger, make_send_tool
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, tr
@@ -38,8 +36,8 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps
+from hermes.sessions.features.send_tool import SendTool
 from hermes.sessions.http_client import create_client_session, create_tls_context
-from hermes.util.atomic_write import write_atomic
 from hermes.util.cancellation import cancel_tasks
 
 JOURNAL_SECONDS = 7 * 24 * 3600.0
@@ -72,7 +70,7 @@ class Gateway:
         self.router = Router(deps, self.pool, self._accounts)
         self.menus = PlatformMenus(app, self._accounts, self.telemetry)
         self._job_delivery = ChatJobDelivery(self._accounts, self.outbox, app)
-        self.pool.chat_tools = (make_send_tool(ChatMessenger(self.pool, self._job_delivery)),)
+        self.pool.send_tool = SendTool(ChatMessenger(self.pool, self._job_delivery))
         self._stack = AsyncExitStack()
         self._account_locks: dict[str, AsyncExitStack] = {}
         """By account, the lock on what two gateways must not use at once."""
@@ -104,7 +102,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Start every configured account, and go on with what was under way when the process before ended."""
-        self.pool.start()
+        self.pool.evictor.start()
         self.telemetry.start()
         plans, self.config_problems = plan_accounts(self._settings.platforms, self.app.services.environ)
         for line in self.config_problems:
@@ -112,7 +110,8 @@ class Gateway:
         for plan in plans:
             await self._open_account(plan)
         await self.pool.recovery.recover()
-        await self._report_return()
+        if (place := take_return_place(self.app.services.home)) is not None:
+            await self._store.outbox.enqueue([make_note(place, tr("I am back."))])
         await self._start_accounts(list(self._accounts))
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
         self._start_task("menus", _repeat(self.menus.refresh, REFRESH_SECONDS))
@@ -133,27 +132,10 @@ class Gateway:
         """
 
         def restart(place: Place) -> None:
-            with contextlib.suppress(OSError):
-                write_atomic(self._restart_file, to_json(place), mode=0o600)
+            write_return_place(self.app.services.home, place)
             begin()
 
         self.pool.restart = restart
-
-    async def _report_return(self) -> None:
-        """Say in the chat from which this start was asked for that the gateway is back."""
-        try:
-            place = msgspec.json.decode(self._restart_file.read_bytes(), type=Place)
-            self._restart_file.unlink()
-        except (OSError, msgspec.MsgspecError):
-            return
-        key = f"note:{new_queued_message_id()}"
-        await self._store.outbox.enqueue(
-            [OutboxItem(key=key, message=Outgoing(place=place, text=tr("I am back."), key=key))]
-        )
-
-    @property
-    def _restart_file(self) -> Path:
-        return self.app.services.home.locks / "gateway.restart"
 
     def _start_task(self, name: str, work: Coroutine[object, object, None]) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))

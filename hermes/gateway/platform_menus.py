@@ -7,6 +7,7 @@ from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole, r
 from hermes.commands.command import CommandGroup
 from hermes.commands.context import PromptScope
 from hermes.commands.named_prompts import list_named_prompts
+from hermes.commands.registry import builtin_command_names
 from hermes.commands.slash.help import FIRST_IN_CHATS
 from hermes.core.chats import Batch
 from hermes.core.encoding import to_json
@@ -73,7 +74,9 @@ class PlatformMenus:
         person, services = PersonIdentity(OWNER_ID, role), self._app.services
         limit = role_rights(services.settings.gateway, role).toolsets
         folder = find_working_folder(self._app, account.plan.settings, person)
-        scope = PromptScope(folder=folder, skills=allows_skills(limit), own=person.can_administer)
+        scope = PromptScope(
+            folder=folder, taken=builtin_command_names(), skills=allows_skills(limit), own=person.can_administer
+        )
         entries = [MenuEntry(one.name, tr(one.about)) for one in listed]
         entries += [MenuEntry(one.name, one.about) for one in await list_named_prompts(self._app, scope)]
         return tuple(MenuEntry(one.name, _shorten(one.about or one.name)) for one in entries[:MAX_ENTRIES])

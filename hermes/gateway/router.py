@@ -12,18 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
-from hermes.admin.people.admin import PeopleAdmin
-from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole
+from hermes.admin.people.identity import PersonIdentity, PersonRole
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
 from hermes.commands.named_prompts import find_named_prompt, list_named_prompts
-from hermes.commands.people import describe_settled
 from hermes.commands.registry import command_registry
 from hermes.config.gateway import AccountSettings
 from hermes.core.chats import (
     AuditEntry,
     Batch,
-    Button,
     ChatKind,
     InboundEvent,
     OutboxItem,
@@ -37,11 +34,11 @@ from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import PlatformAccount, channel_settings
 from hermes.gateway.chat_session import ChatSession, GatewayDeps, GatewayError
 from hermes.gateway.command_context import ChatCommandContext, can_use_command, commands_for
+from hermes.gateway.pairing_requests import PairingRequests, is_pairing_button, may_ask
 from hermes.gateway.people import PairingCodes, Quotas
 from hermes.gateway.session_pool import ChatAddress, SessionPool, find_address
 from hermes.i18n.messages import N_, localize, tr
 from hermes.util.cancellation import cancel_tasks
-from hermes.util.text import escape_unseen_characters, to_one_line
 
 _LOG = logging.getLogger(__name__)
 ROWS_AT_ONCE = 64
@@ -160,6 +157,7 @@ class Router:
         self._accounts = accounts
         self._quotas = Quotas(deps.app)
         self._pairing = PairingCodes(deps.app)
+        self._requests = PairingRequests(deps, self._pairing)
         self._lanes: dict[str, ChatLane] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._urgent: set[asyncio.Task[None]] = set()
@@ -381,9 +379,8 @@ class Router:
         )
 
     async def _press_button(self, event: InboundEvent, person: PersonIdentity) -> None:
-        if event.press.startswith("p:") and event.press.count(":") == 2:
-            said = await self._settle_pairing(event, person)
-            await self._deps.outbox.enqueue([_make_note(event.place, said)])
+        if is_pairing_button(event.press):
+            await self._requests.press_button(event, person)
             return
         for chat_session in self._pool.list_chats(event.place.lane):
             if chat_session.questions.has_token(event.press):
@@ -403,8 +400,8 @@ class Router:
             await self._pairing.note_rejection(account.name, event, "sender not verified")
             return "sender not verified"
         paired = await self._pairing.redeem_code(account.name, event) if _is_own_text(event) else None
-        if paired is None and _may_ask(account.plan.settings, event):
-            return await self._offer_pairing(account, event)
+        if paired is None and _is_own_text(event) and may_ask(account.plan.settings, event):
+            return await self._requests.take_request(account, event)
         if paired is None:
             where = event.place.lane
             self._deps.telemetry.log_event("turned_away", account=account.name, lane=where, text=event.sender.id[:100])
@@ -414,54 +411,6 @@ class Router:
             await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
         return "paired"
 
-    async def _offer_pairing(self, account: PlatformAccount, event: InboundEvent) -> str:
-        """Show a stranger a code, once, and tell who looks after Hermes; return the reason that is stored. Nothing that
-        the stranger wrote goes anywhere.
-        """
-        code = await self._pairing.request_access(account.name, event)
-        if not code:
-            return "unknown sender"
-        said = tr(
-            "I do not know you yet. Your code is {code}: who looks after me lets you in with"
-            " `hermes pairing approve {code}`, within an hour.",
-            code=code,
-        )
-        items = [_make_note(event.place, said)]
-        owner = await self._find_owner_place(account)
-        if owner is not None:
-            name = escape_unseen_characters(to_one_line(event.sender.name or event.sender.id, 40))
-            asked = tr(
-                "{name} ({platform} {account}) asks to be let in. `hermes pairing approve {code}` does it, too.",
-                name=name,
-                platform=account.name,
-                account=escape_unseen_characters(event.sender.id[:60]),
-                code=code,
-            )
-            labels = ((tr("Let in as user"), "user"), (tr("Let in as guest"), "guest"), (tr("No"), "no"))
-            rows = tuple((Button(label, f"p:{code}:{role}"),) for label, role in labels)
-            items.append(_make_note(owner, asked, rows if account.can.buttons else ()))
-        await self._deps.outbox.enqueue(items)
-        return "asked to be let in"
-
-    async def _find_owner_place(self, account: PlatformAccount) -> Place | None:
-        """Return the direct chat in which the owner wrote last on an account, or None."""
-        for one in await self._store.chats.list_platform_bindings(account.name):
-            if one.person == OWNER_ID and one.place.kind is ChatKind.DM:
-                return one.place
-        return None
-
-    async def _settle_pairing(self, event: InboundEvent, person: PersonIdentity) -> str:
-        """Carry out a pressed button about a stranger; return what to say."""
-        _, code, role = event.press.split(":", 2)
-        if not person.can_administer:
-            return tr("This question is not yours to answer.")
-        admin = PeopleAdmin(self._store, self._deps.app.services.settings, person)
-        refused = role == "no"
-        wish = await (admin.deny_request(code) if refused else admin.approve_request(code, role))
-        if not refused:
-            self._deps.outbox.wake_lane(wish.place.lane)
-        return describe_settled(wish, "" if refused else role)
-
     async def _run_command(
         self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent
     ) -> Sequence[Callable[[], None]]:
@@ -469,22 +418,7 @@ class Router:
         name, text = _read_command(event) or ("", "")
         command_context = ChatCommandContext(self._pool, chat_session, person)
         try:
-            if name in ("approve", "deny"):
-                command_context.tell(await self._answer_approval(chat_session, person, event, _parse_scope(name, text)))
-            elif command_registry(Surface.CHAT).find_command(name) is None:
-                await self._call_prompt(command_context, event, name, text)
-            elif not can_use_command(person, name):
-                command_context.tell(tr("/{name} is not for you here.", name=name))
-            elif (
-                _is_turn_command(name, text)
-                and (why := await self._claim_turn(chat_session, person, event)) is not None
-            ):
-                command_context.tell(why)
-            elif (there := chat_session.remote) is not None and _can_run_remotely(name):
-                await there.run_command(name, text, command_context)
-            else:
-                await _wait_until_idle(chat_session, name)
-                await commands_for(person.role).run_command(command_context, name, text)
+            await self._dispatch_command(command_context, event, name, text)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -494,6 +428,23 @@ class Router:
             command_context.tell(localize(str(error)))
         await command_context.flush_output()
         return command_context.when_done
+
+    async def _dispatch_command(self, context: ChatCommandContext, event: InboundEvent, name: str, text: str) -> None:
+        """Carry out a command where and if the person may use it. Raises what the command raises."""
+        chat_session, person = context.chat_session, context.person
+        if name in ("approve", "deny"):
+            context.tell(await self._answer_approval(chat_session, person, event, _parse_scope(name, text)))
+        elif command_registry(Surface.CHAT).find_command(name) is None:
+            await self._call_prompt(context, event, name, text)
+        elif not can_use_command(person, name):
+            context.tell(tr("/{name} is not for you here.", name=name))
+        elif _is_turn_command(name, text) and (why := await self._claim_turn(chat_session, person, event)) is not None:
+            context.tell(why)
+        elif (there := chat_session.remote) is not None and _can_run_remotely(name):
+            await there.run_command(name, text, context)
+        else:
+            await _wait_until_idle(chat_session, name)
+            await commands_for(person.role).run_command(context, name, text)
 
     async def _call_prompt(self, context: ChatCommandContext, event: InboundEvent, name: str, text: str) -> None:
         """Send what a skill's name, or that of an own command, stands for; or say that there is no such command."""
@@ -523,17 +474,6 @@ class Router:
         said = asking.questions.answer_approval(person, scope)
         await self._write_audit(event, person, "refused" if said else "answered", asking.binding.session_id)
         return said
-
-
-def _may_ask(settings: AccountSettings, event: InboundEvent) -> bool:
-    """Return whether a stranger may ask to be let in by this message."""
-    is_person = not event.sender.bot and bool(event.sender.id) and not event.press
-    return settings.pairing and is_person and event.place.kind is ChatKind.DM and _is_own_text(event)
-
-
-def _make_note(place: Place, text: str, buttons: tuple[tuple[Button, ...], ...] = ()) -> OutboxItem:
-    key = f"note:{new_queued_message_id()}"
-    return OutboxItem(key=key, message=Outgoing(place=place, text=text, key=key, buttons=buttons))
 
 
 def _redact_event(event: InboundEvent, redact: Callable[[str], str]) -> InboundEvent:

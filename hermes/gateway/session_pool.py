@@ -22,7 +22,6 @@ from hermes.core.ids import new_session_id
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import PlatformAccount, channel_settings, is_shared
 from hermes.gateway.chat_session import ChatSession, GatewayDeps
-from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import build_session_options
 from hermes.gateway.stream_renderer import build_answer, filter_answer
 from hermes.gateway.surroundings import describe_surroundings
@@ -37,8 +36,8 @@ from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import release_free_memory
 
 if TYPE_CHECKING:
+    from hermes.sessions.features.send_tool import SendTool
     from hermes.sessions.session_builder import LiveSession
-    from hermes.tools.tool import Tool
 
 SWEEP_SECONDS = 30.0
 SHED_SECONDS = 1.0
@@ -246,37 +245,21 @@ class SessionPool:
     """
 
     def __init__(self, deps: GatewayDeps, accounts: Mapping[str, PlatformAccount]) -> None:
-        self._deps = deps
+        self.deps = deps
         self._app = deps.app
         self._store = deps.app.services.store
-        self._accounts = accounts
+        self.accounts = accounts
         self._entries: dict[str, PooledSession] = {}
         self._chat_sessions: dict[str, ChatSession] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of session ids, for opening one, and of the keys of chat sessions, for changing the session behind one."""
-        self._reopening: set[asyncio.Task[None]] = set()
-        self._evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
+        self._broken = BrokenSessions(self)
+        self.evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
         self.recovery = SessionRecovery(deps, self)
         self.restart: Callable[[Place], None] | None = None
         """Restarts the gateway, which then says in that place that it is back; None where it cannot."""
-        self._notes: set[asyncio.Task[None]] = set()
-        self.chat_tools: tuple[Tool, ...] = ()
-        """Tools that sessions of chats have beside those of all sessions."""
-
-    @property
-    def app(self) -> App:
-        """The process's App."""
-        return self._app
-
-    @property
-    def accounts(self) -> Mapping[str, PlatformAccount]:
-        """The accounts by name."""
-        return self._accounts
-
-    @property
-    def outbox(self) -> Outbox:
-        """The outbox of all chats."""
-        return self._deps.outbox
+        self.send_tool: SendTool | None = None
+        """The tool by which sessions of chats write to other chats."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -295,14 +278,10 @@ class SessionPool:
         """The number of sessions that run a turn."""
         return sum(one.actor.busy for one in self._entries.values())
 
-    def start(self) -> None:
-        """Start evicting idle sessions."""
-        self._evictor.start()
-
     async def close(self) -> None:
         """Close every session; turns that run stay open, and go on at the next start."""
-        await cancel_tasks([*self._reopening, *self._notes])
-        await self._evictor.close()
+        await cancel_tasks(self._broken.tasks)
+        await self.evictor.close()
         for session_id, entry in list(self._entries.items()):
             if isinstance(entry.actor, SessionActor):
                 entry.actor.stays_open = True
@@ -314,13 +293,13 @@ class SessionPool:
         """Return the live session of this id, opened where it is not. Raises what opening it raises."""
         entry = self._entries.get(session_id)
         if entry is None:
-            async with self._locks.setdefault(session_id, asyncio.Lock()):
+            async with self.lock_chat(session_id):
                 entry = self._entries.get(session_id)
                 if entry is None:
-                    await self._evictor.wait_for_room()
+                    await self.evictor.wait_for_room()
                     actor, chat_session = await open_session()
                     actor.subscribe(self._on_event)
-                    actor.subscribe(self._deps.telemetry.session_listener(session_id))
+                    actor.subscribe(self.deps.telemetry.session_listener(session_id))
                     live = find_live_session(self._app, actor)
                     cwd = "" if live is None else str(live.tools.state.cwd)
                     entry = self._entries[session_id] = PooledSession(actor, chat_session, 0.0, cwd)
@@ -340,35 +319,35 @@ class SessionPool:
     def _release(self, entry: PooledSession) -> None:
         entry.holders -= 1
         entry.used_at = asyncio.get_running_loop().time()
-        self._evictor.note_idle()
+        self.evictor.note_idle()
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, TurnEnded):
-            self._evictor.note_idle()
+            self.evictor.note_idle()
 
     async def drop_session(self, session_id: str) -> None:
         """Close a live session, even while it works; its unfinished work goes on when it is opened next."""
         entry = self._entries.pop(session_id, None)
         if entry is None:
             return
-        self._deps.telemetry.set_lane(session_id, "")
+        self.deps.telemetry.set_lane(session_id, "")
         chat_session, entry.chat_session = entry.chat_session, None
         if chat_session is not None:
-            self._forget_chat(chat_session)
+            self.forget_chat(chat_session)
             remote = chat_session.remote  # closing leaves the chat without its session
             await chat_session.close()
             if remote is not None:
                 await remote.close()
         if isinstance(entry.actor, SessionActor):
             await self._app.close_session(entry.actor)
-        await self._evictor.note_dropped()
+        await self.evictor.note_dropped()
 
     # Sessions of chats.
 
     @contextlib.asynccontextmanager
     async def hold_chat(self, address: ChatAddress) -> AsyncIterator[ChatSession]:
         """Keep the chat session of an address live while the context lasts. Raises what opening a session raises."""
-        async with self._locks.setdefault(address.key, asyncio.Lock()):
+        async with self.lock_chat(address.key):
             chat_session = await self._find_or_open(address)
             entry = self._entries[chat_session.binding.session_id]
             entry.holders += 1
@@ -391,8 +370,8 @@ class SessionPool:
         """
         before, now = chat_session.binding, self._app.services.clock.now()
         binding = structs.replace(before, session_id=session_id or new_session_id(now), last_at=now)
-        async with self._locks.setdefault(before.key, asyncio.Lock()):
-            opened = await self._open_chat(chat_session.account, binding, chat_session.person)
+        async with self.lock_chat(before.key):
+            opened = await self.open_chat(chat_session.account, binding, chat_session.person)
             opened.has_moved = session_id is not None
             await self._store.chats.bind(binding)
             await self.drop_session(before.session_id)
@@ -400,7 +379,7 @@ class SessionPool:
 
     async def rebind(self, binding: Binding, session_id: str) -> None:
         """Let a chat go on with another session at its next message. Raises BusyError while something runs there."""
-        async with self._locks.setdefault(binding.key, asyncio.Lock()):
+        async with self.lock_chat(binding.key):
             live = self._chat_sessions.get(binding.key)
             if live is not None and live.binding.session_id != session_id:
                 if not self._entries[live.binding.session_id].is_idle:
@@ -417,17 +396,10 @@ class SessionPool:
         binding = structs.replace(
             chat_session.binding, key=f"{chat_session.binding.key}:background:{session_id}", session_id=session_id
         )
-        beside = await self._open_chat(chat_session.account, binding, chat_session.person)
+        beside = await self.open_chat(chat_session.account, binding, chat_session.person)
         beside.is_live = False
         self._entries[session_id].holders += 1
         return require_local(beside.actor)
-
-    def send_later(self, chat_session: ChatSession, text: str) -> None:
-        """Send a note to a chat's place, whether its session is in memory or not."""
-        if text.strip():
-            task = asyncio.create_task(chat_session.send_note(text), name="later note")
-            self._notes.add(task)
-            task.add_done_callback(self._notes.discard)
 
     async def _take_over(self, session_id: str, key: str) -> bool:
         """Close a session that another chat of the person has in memory, so that it can go on in the chat of this key;
@@ -470,15 +442,15 @@ class SessionPool:
         where its person is unknown now: their unanswered messages are then closed.
         """
         for binding in await self._store.chats.list_session_bindings(session_id):
-            account = self._accounts.get(binding.place.platform)
+            account = self.accounts.get(binding.place.platform)
             if account is None:
                 continue
             live = self._chat_sessions.get(binding.key)
             if live is not None:
                 return live
-            person = await self._deps.people.find_person(binding.person, account.plan.settings)
+            person = await self.deps.people.find_person(binding.person, account.plan.settings)
             if person is not None:
-                return await self._open_chat(account, binding, person)
+                return await self.open_chat(account, binding, person)
             await self._store.chats.abandon_session_events(session_id, "unknown sender")
         return None
 
@@ -501,11 +473,13 @@ class SessionPool:
             if live is not None:
                 await self.drop_session(live.binding.session_id)
         binding = known or Binding(key=key, session_id=new_session_id(now), place=place, person=person.id, last_at=now)
-        return await self._open_chat(account, structs.replace(binding, place=place), person)
+        return await self.open_chat(account, structs.replace(binding, place=place), person)
 
-    async def _open_chat(self, account: PlatformAccount, binding: Binding, person: PersonIdentity) -> ChatSession:
+    async def open_chat(self, account: PlatformAccount, binding: Binding, person: PersonIdentity) -> ChatSession:
+        """Return the live chat session of a binding, opened where it is not. Raises what opening a session raises."""
+
         async def open_session() -> tuple[SessionPort, ChatSession]:
-            chat_session = ChatSession(self._deps, account, binding, person, self._reopen_broken)
+            chat_session = ChatSession(self.deps, account, binding, person, self._broken.reopen)
             try:
                 actor = await self._open_or_join(chat_session)
             except BaseException:
@@ -525,8 +499,9 @@ class SessionPool:
     async def _open_or_join(self, chat_session: ChatSession) -> SessionPort:
         """Open the session of a chat here, or join it where a terminal of this person holds it."""
         session_id, person = chat_session.binding.session_id, chat_session.person
-        rights = self._deps.people.role_rights(person.role)
-        options = structs.replace(_make_options(self._app, chat_session, rights), extra_tools=self.chat_tools)
+        rights = self.deps.people.role_rights(person.role)
+        options = _make_options(self._app, chat_session, rights)
+        options = options if self.send_tool is None else self.send_tool.add_to_options(options)
         await asyncio.to_thread(os.makedirs, options.cwd, mode=0o700, exist_ok=True)
         try:
             return await self._app.open_session(session_id, create=True, asker=chat_session, options=options)
@@ -534,37 +509,49 @@ class SessionPool:
             remote = await attach_session(self._app.services.home, session_id, asks=bool(rights.approve))
             if remote is None:
                 raise
-            remote.on_lost.append(lambda: self._reopen_broken(chat_session))
+            remote.on_lost.append(lambda: self._broken.reopen(chat_session))
             return remote
 
-    def _forget_chat(self, chat_session: ChatSession) -> bool:
+    def lock_chat(self, name: str) -> asyncio.Lock:
+        """Return the lock of a session's id, for opening it, or of a chat session's key, for changing its session."""
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    def forget_chat(self, chat_session: ChatSession) -> bool:
         """Forget a chat session; return False where another one has its key."""
         if self._chat_sessions.get(chat_session.binding.key) is not chat_session:
             return False
         del self._chat_sessions[chat_session.binding.key]
         return True
 
-    def _reopen_broken(self, chat_session: ChatSession) -> None:
-        """Reopen a session that cannot continue from memory; it goes on from the disk."""
-        if self._forget_chat(chat_session):
+
+class BrokenSessions:
+    """Reopens sessions of chats that cannot continue from memory; they go on from the disk."""
+
+    def __init__(self, pool: SessionPool) -> None:
+        self._pool = pool
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def reopen(self, chat_session: ChatSession) -> None:
+        """Reopen a session, unless another chat session has its place already."""
+        if self._pool.forget_chat(chat_session):
             task = asyncio.create_task(self._reopen(chat_session), name=f"reopen {chat_session.binding.key}")
-            self._reopening.add(task)
-            task.add_done_callback(self._reopening.discard)
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     async def _reopen(self, chat_session: ChatSession) -> None:
-        binding = chat_session.binding
+        binding, pool = chat_session.binding, self._pool
         for pause in _REOPEN_PAUSES:
             await asyncio.sleep(pause)
             try:
-                async with self._locks.setdefault(binding.key, asyncio.Lock()):
-                    await self.drop_session(binding.session_id)
-                    opened = await self._open_chat(chat_session.account, binding, chat_session.person)
+                async with pool.lock_chat(binding.key):
+                    await pool.drop_session(binding.session_id)
+                    opened = await pool.open_chat(chat_session.account, binding, chat_session.person)
                 opened.reply_to = chat_session.reply_to
-                await self.recovery.settle_reopened(binding.session_id)
+                await pool.recovery.settle_reopened(binding.session_id)
                 opened.actor.resume()
                 return
             except HermesError as error:
-                self._deps.telemetry.report_line(f"{binding.key}: {error}")
+                pool.deps.telemetry.report_line(f"{binding.key}: {error}")
 
 
 def _make_options(app: App, chat_session: ChatSession, rights: RoleSettings) -> SessionOptions:

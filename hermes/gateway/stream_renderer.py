@@ -96,8 +96,9 @@ class StreamRenderer:
         self._tasks: list[asyncio.Task[None]] = []
 
     def _filter_text(self, text: str) -> str:
-        """Return a streamed text without what a platform would fetch unasked."""
+        """Return a streamed text without what a platform would fetch unasked, and without names of files to send."""
         out = self._target.egress_filter()
+        text = hide_tags(text) if self._account.can.media else text
         return defuse_links(text, out.is_host_allowed) if out.tainted else text
 
     async def start(self) -> None:
@@ -213,8 +214,7 @@ class StreamRenderer:
             await self._outbox.enqueue(self._segment_items(over, self._take_files(over)))
             del self._finished_segments[0]
         segment = self._segment
-        shown = hide_tags(segment.text) if self._account.can.media else segment.text
-        texts = split_text(self._filter_text(shown), self._account.can)
+        texts = split_text(self._filter_text(segment.text), self._account.can)
         if not texts and segment.progress:
             texts = [segment.progress]
         elif texts and len(segment.text) < FIRST_CHARACTERS and not segment.messages:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from hermes.admin.people.identity import OWNER_IDENTITY, PersonIdentity
 from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
@@ -96,7 +96,7 @@ class RemoteCommandContext:
     @property
     def prompt_scope(self) -> PromptScope:
         """The skills and own commands of the session's folder."""
-        return PromptScope(folder=self.app.options.cwd)
+        return PromptScope(folder=self.app.options.cwd, taken=builtin_command_names())
 
     @property
     def port(self) -> SessionPort:
@@ -137,7 +137,7 @@ class RemoteCommandContext:
         """Close such a session."""
         await self.app.close_session(actor)
 
-    def show_later(self) -> None:
+    async def show_later(self) -> None:
         """Do nothing: everything is shown at once."""
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:

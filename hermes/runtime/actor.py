@@ -55,7 +55,8 @@ class SessionActor:
         self.epochs = parts.epochs
         """The epochs of the session, and the undo of its turns, for callers inside `exclusive`."""
         self._parts = parts
-        self._mailbox = parts.mailbox
+        self.mailbox = self._mailbox = parts.mailbox
+        """What waits; front-ends only look."""
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._task: asyncio.Task[None] | None = None
         self._joined_messages: list[QueuedMessage] = []
@@ -196,22 +197,6 @@ class SessionActor:
         asyncio.get_running_loop().call_soon(self._turn.cancel)
         self._recorder.mark_stopping()
         return True
-
-    def withdraw_joining(self) -> list[str]:
-        """Withdraw the messages that wait to join the running turn: they end with it, and no turn answers them. Return
-        their texts.
-        """
-        if not self.busy:
-            return []
-        withdrawn = [one for one in self._mailbox.take_steering() if not one.failed]
-        self._joined_messages += withdrawn
-        self._recorder.take_inbox_rows([one.letter_id for one in withdrawn if one.letter_id])
-        return [one.inbound.text for one in withdrawn]
-
-    @property
-    def waiting(self) -> int:
-        """The number of messages that wait for turns of their own."""
-        return sum(1 for _ in self._mailbox)
 
     def notify(self, level: Level, text: str) -> None:
         """Show a line to every front-end of this session."""

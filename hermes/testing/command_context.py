@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
@@ -108,7 +108,7 @@ class RecordingContext:
     @property
     def prompt_scope(self) -> PromptScope:
         """The skills and own commands of the session's folder."""
-        return PromptScope(folder=self.app.options.cwd)
+        return PromptScope(folder=self.app.options.cwd, taken=builtin_command_names())
 
     @property
     def port(self) -> SessionPort:
@@ -190,7 +190,7 @@ class RecordingContext:
         """Close such a session."""
         await self.app.close_session(actor)
 
-    def show_later(self) -> None:
+    async def show_later(self) -> None:
         """Do nothing: everything is shown at once."""
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:

@@ -55,10 +55,10 @@ async def run_in_background(call: CommandCall) -> None:
     context.tell(tr("Background session {n} works; you are notified when it is done.", n=begun.number))
 
 
-def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
+async def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
     """Show the end of a background session, and its answer."""
     _tell_end(context, task)
-    context.show_later()
+    await context.show_later()
 
 
 def _tell_end(context: CommandContext, task: "BackgroundTask") -> None:

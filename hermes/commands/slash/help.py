@@ -6,7 +6,7 @@ Explain in a sentence what replaces commands that people know from other agents.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList, CommandRegistry, RunCommand, SlashCommand
 from hermes.commands.context import MenuOption, Surface
@@ -52,28 +52,33 @@ async def show_help(call: CommandCall) -> None:
     if call.context.surface is Surface.CHAT:
         call.context.tell(_format_short_help(commands, prompts))
         return
-    lines = []
+    full = call.context.terminal is not None and call.context.terminal.full
+    call.context.tell("\n".join(_format_long_help(commands, prompts, has_keys=full)).lstrip("\n"))
+
+
+def _format_long_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt], *, has_keys: bool) -> Iterator[str]:
+    """Yield the help of a terminal: all commands by group, own ones, and the keys of a full screen."""
     for group in CommandGroup:
         rows = [one for one in commands.listed if one.group is group]
         if rows:
-            lines += ["", tr(group.value), *(_format_command(one) for one in rows)]
+            yield from ("", tr(group.value), *map(_format_command, rows))
     if own := [one for one in prompts if one.body]:
-        lines += ["", tr("Your own"), *(_format_row(one.name, one.usage, one.about) for one in own)]
-    if call.context.terminal is not None and call.context.terminal.full:
-        lines += ["", tr("Keys to press"), *(f"  {keys:<{_NAME_WIDTH}}{tr(what)}" for keys, what in _KEY_HELP)]
-    call.context.tell("\n".join(lines).lstrip("\n"))
+        yield from ("", tr("Your own"), *(_format_row(one.name, one.usage, one.about) for one in own))
+    if has_keys:
+        yield from ("", tr("Keys to press"), *(f"  {keys:<{_NAME_WIDTH}}{tr(what)}" for keys, what in _KEY_HELP))
 
 
 def _format_short_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) -> str:
     """Return the help of a chat: a line for what people use most, the other names in one line, no columns."""
     listed = {one.name: one for one in commands.listed}
     lines = [f"/{name} - {tr(listed[name].about)}" for name in FIRST_IN_CHATS if name in listed]
-    rest = sorted(f"/{name}" for name in listed if name not in FIRST_IN_CHATS)
-    lines += ["", tr("More: {names}", names=" ".join(rest))] if rest else []
-    own = [f"/{one.name}" for one in prompts if one.body]
-    skills = [f"/{one.name}" for one in prompts if not one.body]
-    lines += [tr("Your own: {names}", names=" ".join(own))] if own else []
-    lines += [tr("Skills: {names}", names=" ".join(skills))] if skills else []
+    own, skills = ([one.name for one in prompts if bool(one.body) is is_own] for is_own in (True, False))
+    names = {
+        N_("More: {names}"): sorted(set(listed).difference(FIRST_IN_CHATS)),
+        N_("Your own: {names}"): own,
+        N_("Skills: {names}"): skills,
+    }
+    lines += ["", *(tr(said, names=" ".join(f"/{name}" for name in found)) for said, found in names.items() if found)]
     return "\n".join([*lines, tr("/help NAME says more about one.")])
 
 

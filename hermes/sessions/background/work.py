@@ -58,7 +58,7 @@ class BackgroundOpener(Protocol):
         ...
 
 
-TaskCallback = Callable[[BackgroundTask], None]
+TaskCallback = Callable[[BackgroundTask], Awaitable[None]]
 
 
 class BackgroundSessions:
@@ -118,7 +118,7 @@ class BackgroundSessions:
             actor, task.actor = task.actor, None
             if actor is not None:
                 await opener.close_background_session(actor)
-        on_end(task)
+        await on_end(task)
 
 
 FindLiveSession = Callable[[SessionActor], "LiveSession"]

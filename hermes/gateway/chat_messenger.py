@@ -1,17 +1,16 @@
-"""The `send_message` tool of sessions in chats: a message or a file to a chat, a home chat or a person, by the outbox.
+"""Messages that sessions of chats send by the tool `send_message`, through the outbox like everything else.
 
 Who looks after Hermes may reach every chat that it knows, after a question where untrusted content stands in the
 conversation; anybody else reaches chats of their own.
 """
 
 from collections.abc import Sequence
-from typing import Annotated
 
 from msgspec import structs
 
 from hermes.config.chat_targets import ORIGIN
 from hermes.core.chats import OutboxItem, Outgoing, Place
-from hermes.core.errors import HermesError, NotFoundError, ToolError, UsageError
+from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.send import ChatJobDelivery
@@ -20,15 +19,9 @@ from hermes.gateway.text.links import defuse_links
 from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_
-from hermes.safety.shell.findings import CommandFinding, Verdict
 from hermes.sessions.egress_filter import EgressFilter, build_egress_filter
 from hermes.sessions.target_book import format_chat
-from hermes.tools.schema import Arguments
-from hermes.tools.session import ToolContext
-from hermes.tools.tool import PathUse, Tool, tool
-from hermes.util.text import to_one_line
 
-TOOLSET = "messages"
 MAX_CHARACTERS = 20_000
 
 
@@ -39,22 +32,22 @@ class ChatMessenger:
         self._pool = pool
         self._delivery = delivery
 
-    async def send(self, session_id: str, target: str, text: str, file: str) -> str:
+    async def send_message(self, session_id: str, target: str, text: str, file: str) -> str:
         """Put a message of a session into the outbox; return where it goes. Raises HermesError."""
         if not text.strip() and not file:
             raise UsageError(N_("There is nothing to send."), N_("Give a message or a file."))
         entry = next((one for one in self._pool.live_sessions if one.actor.session_id == session_id), None)
         if entry is None or entry.chat_session is None:
             raise UsageError(N_("This session is not in a chat."))
-        live = self._pool.app.live_session(session_id)
+        live = self._pool.deps.app.live_session(session_id)
         places = await self._find_places(live.options.origin, target)
         if live.options.confined:
             await self._require_own(places, live.options.person)
-        egress = build_egress_filter(self._pool.app.services, live)
+        egress = build_egress_filter(self._pool.deps.app.services, live)
         items: list[OutboxItem] = []
         for place in places:
             items += _build_items(self._pool.accounts[place.platform], place, text[:MAX_CHARACTERS], file, egress)
-        await self._pool.outbox.enqueue(items)
+        await self._pool.deps.outbox.enqueue(items)
         return ", ".join(one.lane.rstrip(":") for one in places)
 
     async def _find_places(self, origin: str, target: str) -> list[Place]:
@@ -65,7 +58,7 @@ class ChatMessenger:
         """Raise NotFoundError unless all these are chats in which the person talks."""
         own = {
             format_chat(one).text
-            for one in await self._pool.app.services.store.chats.list_bindings()
+            for one in await self._pool.deps.app.services.store.chats.list_bindings()
             if one.person == person
         }
         for place in places:
@@ -97,45 +90,3 @@ def _check_file(account: PlatformAccount, file: str, egress: EgressFilter) -> Se
     if not found.files:
         raise UsageError(" ".join(found.refused) or N_("There is no file {path} that can be read.", path=name))
     return found.files[0]
-
-
-def make_send_tool(messenger: ChatMessenger) -> Tool:
-    """Return the tool over the chats of a gateway."""
-
-    @tool(
-        TOOLSET,
-        deferred=True,
-        brief="message or file to another chat or person",
-        summary=_summarize_call,
-        paths=lambda args: [PathUse(str(args["file"]))] if args.get("file") else [],
-        shown=lambda args: "; ".join(f"{name}: {value}" for name, value in args.items() if value),
-        doubts=_find_doubts,
-    )
-    async def send_message(
-        ctx: ToolContext,
-        target: Annotated[str, "origin (this chat), home, PLATFORM[:CHAT[:THREAD]], or a person's name."] = "",
-        message: Annotated[str, "Markdown."] = "",
-        file: Annotated[str, "Path of a file to send."] = "",
-    ) -> str:
-        """Send a message or a file now, to this or another chat. Answers in this chat need no tool."""
-        path = str(ctx.resolve_path(file)) if file else ""
-        try:
-            return f"It goes to {await messenger.send(ctx.session_id, target, ctx.redact(message), path)}."
-        except HermesError as error:
-            raise ToolError(str(error)) from None
-
-    return send_message
-
-
-def _summarize_call(arguments: Arguments) -> str:
-    what = arguments.get("message") or arguments.get("file") or ""
-    return f"send {to_one_line(str(what), 60)} to {arguments.get('target') or ORIGIN}"
-
-
-def _find_doubts(arguments: Arguments, sources: Sequence[str]) -> list[CommandFinding]:
-    """Doubt a message that leaves the conversation while untrusted content stands in it."""
-    target = to_one_line(str(arguments.get("target") or ORIGIN), 80)
-    if not sources or target.lower() == ORIGIN:
-        return []
-    reason = N_("it sends words to {target} while untrusted content stands in this conversation", target=target)
-    return [CommandFinding(Verdict.ASK, "tainted-message", reason, N_("send to {target}", target=target))]
