@@ -204,20 +204,20 @@ _CODE = argument("code", help="the code that they were shown")
     JSON_OPTION,
 )
 async def approve_request(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
-    """Let a stranger in."""
+    """Let somebody in."""
     wish = await admin.approve_request(call.args.code, call.args.role)
     return VerbResult({"account": wish.account, "role": call.args.role}, [describe_settled(wish, call.args.role)])
 
 
 @PAIRING.admin_action("deny", "refuse somebody who asked; they are told nothing", _CODE, JSON_OPTION)
 async def deny_request(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
-    """Refuse a stranger."""
+    """Refuse somebody."""
     wish = await admin.deny_request(call.args.code)
     return VerbResult({"account": wish.account}, [describe_settled(wish, "")])
 
 
 def describe_settled(wish: PairingRequest, role: str) -> str:
-    """Return what became of a stranger's request; an empty role refused it."""
+    """Return what became of a request; an empty role refused it."""
     name = escape_unseen_characters(to_one_line(wish.name or wish.account, 40))
     if not role:
         return tr("{name} ({platform} {account}) stays out.", name=name, platform=wish.platform, account=wish.account)

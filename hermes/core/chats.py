@@ -281,7 +281,7 @@ class PendingPairingCode(Struct, frozen=True, kw_only=True):
 
 
 class PairingRequest(Struct, frozen=True, kw_only=True):
-    """A stranger's request to be let in. `place` is where they wrote."""
+    """Somebody's request to be let in, who is not known yet. `place` is where they wrote."""
 
     platform: str
     account: str

@@ -55,10 +55,9 @@ from hermes.i18n.formats import format_duration, format_time
 from hermes.i18n.messages import N_, localize, tr
 from hermes.ipc.remote_session import RemoteSession
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import InboundMessage
+from hermes.runtime.mailbox import InboundMessage, OwnWords
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter, build_egress_filter, build_remote_egress_filter
-from hermes.sessions.own_words import OwnWords
 from hermes.sessions.port import SessionPort
 from hermes.sessions.untrusted_text import program_note, untrusted_part
 from hermes.util.cancellation import cancel_tasks

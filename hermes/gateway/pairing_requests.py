@@ -1,6 +1,6 @@
-"""Strangers who ask to be let in: they are shown a code, once, and who looks after Hermes is asked.
+"""Unknown people who ask to be let in: they are shown a code, once, and who looks after Hermes is asked.
 
-Nothing that a stranger wrote goes anywhere; their name is shown to who is asked.
+Nothing that they wrote goes anywhere; their name is shown to who is asked.
 """
 
 from hermes.admin.people.admin import PeopleAdmin
@@ -19,7 +19,7 @@ _BUTTON_PREFIX = "p:"
 
 
 def may_ask(settings: AccountSettings, event: InboundEvent) -> bool:
-    """Return whether a stranger may ask to be let in by this message, which is their own."""
+    """Return whether an unknown sender may ask to be let in by this message, which is their own."""
     is_person = not event.sender.bot and bool(event.sender.id) and not event.press
     return settings.pairing and is_person and event.place.kind is ChatKind.DM
 
@@ -38,7 +38,7 @@ class PairingRequests:
         self._codes = codes
 
     async def take_request(self, account: PlatformAccount, event: InboundEvent) -> str:
-        """Show a stranger a code, once, and tell who looks after Hermes; return the reason that is stored."""
+        """Show somebody unknown a code, once, and tell who looks after Hermes; return the reason that is stored."""
         code = await self._codes.request_access(account.name, event)
         if not code:
             return "unknown sender"
@@ -64,7 +64,7 @@ class PairingRequests:
         return "asked to be let in"
 
     async def press_button(self, event: InboundEvent, person: PersonIdentity) -> None:
-        """Carry out a pressed button about a stranger, and say what became of them. Raises HermesError."""
+        """Carry out a pressed button about somebody unknown, and say what became of them. Raises HermesError."""
         await self._deps.outbox.enqueue([make_note(event.place, await self._settle(event.press, person))])
 
     async def _settle(self, token: str, person: PersonIdentity) -> str:

@@ -2,7 +2,7 @@
 options of their sessions.
 
 Whoever administers Hermes makes a code, and another person becomes known by sending it to the bot. Nobody unknown is
-answered, except where `pairing` of the account lets strangers ask: they are shown a code, once. Five wrong codes lock
+answered, except where `pairing` of the account lets people ask: they are shown a code, once. Five wrong codes lock
 an account for an hour; how codes are made is in `admin/people/admin.py`.
 """
 
@@ -31,7 +31,7 @@ NOTE_INTERVAL = 600.0
 _START = re.compile(r"/start\s+", re.IGNORECASE)
 """What stands before the code where a link of the platform sends it."""
 MAX_REQUESTS = 20
-"""Strangers of a platform who may wait, those refused included: more are not answered."""
+"""Unknown people of a platform who may wait, those refused included: more are not answered."""
 REQUEST_SECONDS = 3600.0
 HOUR_SECONDS = 3600.0
 _DAY_SECONDS = 86_400.0
@@ -67,7 +67,7 @@ class PairingCodes:
         return PersonIdentity(known.id, role, known.name)
 
     async def request_access(self, platform: str, event: InboundEvent) -> str:
-        """Store a stranger's request to be let in, and return the code to show them; empty where they have one already,
+        """Store somebody's request to be let in, and return the code to show them; empty where they have one already,
         were refused, or too many wait.
         """
         code, sender = make_code(), event.sender

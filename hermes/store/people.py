@@ -178,7 +178,7 @@ class PeopleRepository(Repository):
 
     @writes
     def request_pairing(self, tx: Transaction, wish: PairingRequest, code: str, *, seconds: float, most: int) -> bool:
-        """Store a stranger's request with the hash of its code; return False where they have one, or were refused, or
+        """Store somebody's request with the hash of its code; return False where they have one, or were refused, or
         `most` of that platform wait.
         """
         tx.execute("DELETE FROM pairing_requests WHERE expires_at <= ?", (tx.now,))
@@ -219,7 +219,7 @@ class PeopleRepository(Repository):
 
     @writes
     def settle_pairing_request(self, tx: Transaction, code: str, role: str) -> bool:
-        """Let the stranger of a code in with this role, or (empty) refuse them until their request runs out; return
+        """Let the person of a code in with this role, or (empty) refuse them until their request runs out; return
         False when no such request waits any more.
         """
         mark = _hash_code(tx, code)

@@ -553,8 +553,8 @@ CREATE TABLE todo_lists (
 """
 
 _PAIRING_REQUESTS = """
--- Strangers who ask to be let in: one request each. mark is a hash of the code that they were shown; NULL once it was
--- refused, which is remembered until the request runs out. place is where they wrote, as JSON.
+-- Unknown people who ask to be let in: one request each. mark is a hash of the code that they were shown; NULL once
+-- it was refused, which is remembered until the request runs out. place is where they wrote, as JSON.
 CREATE TABLE pairing_requests (
     platform TEXT NOT NULL,
     account TEXT NOT NULL,

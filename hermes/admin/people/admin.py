@@ -210,14 +210,14 @@ class PeopleAdmin:
         return found
 
     async def list_requests(self) -> list[Plain]:
-        """List the strangers who ask to be let in."""
+        """List the unknown people who ask to be let in."""
         return [
             {"platform": one.platform, "account": one.account, "name": one.name, "expires_at": one.expires_at}
             for one in await self._store.people.list_pairing_requests()
         ]
 
     async def approve_request(self, code: str, role: str = PersonRole.USER) -> PairingRequest:
-        """Let the stranger in who was shown this code, and tell them. Raises NotFoundError, UsageError."""
+        """Let the person in who was shown this code, and tell them. Raises NotFoundError, UsageError."""
         given, word = self._parse_role(role), normalize_code(code)
         wish = await self._require_request(word)
         if not await self._store.people.settle_pairing_request(word, given.value):
@@ -229,7 +229,7 @@ class PeopleAdmin:
         return wish
 
     async def deny_request(self, code: str) -> PairingRequest:
-        """Refuse the stranger who was shown this code; they hear nothing of it. Raises NotFoundError."""
+        """Refuse the person who was shown this code; they hear nothing of it. Raises NotFoundError."""
         word = normalize_code(code)
         wish = await self._require_request(word)
         if not await self._store.people.settle_pairing_request(word, ""):

@@ -11,7 +11,7 @@ from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.i18n.messages import localize, tr
-from hermes.sessions.own_words import OwnWords
+from hermes.runtime.mailbox import OwnWords
 from hermes.util.text import strip_control_characters, strip_terminal_controls, to_one_line
 
 _MAX_ECHO = 500
