@@ -11,10 +11,11 @@ from hermes.commands.registry import builtin_command_names
 from hermes.commands.slash.help import FIRST_IN_CHATS
 from hermes.core.chats import Batch
 from hermes.core.encoding import to_json
+from hermes.core.errors import HermesError
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.command_context import commands_for
 from hermes.gateway.people import find_working_folder
-from hermes.gateway.platform import MenuEntry, PlatformError, PlatformMenu
+from hermes.gateway.platform import MenuEntry, PlatformMenu
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.app import App
@@ -37,22 +38,30 @@ class PlatformMenus:
         self._store = app.services.store
         self._accounts = accounts
         self._report = telemetry.report_line
+        self._problems: dict[str, str] = {}
+        """The problem that was reported last, by account."""
 
     async def refresh(self) -> None:
-        """Set the menus that differ from what their platforms have."""
+        """Set the menus that differ from what their platforms have. What goes wrong is reported, and tried again."""
         for account in list(self._accounts.values()):
             if not account.can.menu or not await account.wait_connected(_CONNECT_SECONDS):
                 continue
-            menu = await self._build_menu(account)
-            digest = hashlib.sha256(to_json(menu)).hexdigest()
-            if (await self._store.chats.get_cursors(account.name)).get(MENU_CURSOR) == digest:
-                continue
+            problem = ""
             try:
-                await account.platform.set_menu(menu)
-            except PlatformError as error:
-                self._report(N_("The menu of commands could not be set: {why}", why=str(error)), account=account.name)
-                continue
-            await self._store.chats.record_batch(account.name, Batch(cursors=((MENU_CURSOR, digest),)))
+                await self._set_menu(account)
+            except HermesError as error:
+                problem = str(error)
+            if problem and problem != self._problems.get(account.name):
+                self._report(N_("The menu of commands could not be set: {why}", why=problem), account=account.name)
+            self._problems[account.name] = problem
+
+    async def _set_menu(self, account: PlatformAccount) -> None:
+        menu = await self._build_menu(account)
+        digest = hashlib.sha256(to_json(menu)).hexdigest()
+        if (await self._store.chats.get_cursors(account.name)).get(MENU_CURSOR) == digest:
+            return
+        await account.platform.set_menu(menu)
+        await self._store.chats.record_batch(account.name, Batch(cursors=((MENU_CURSOR, digest),)))
 
     async def _build_menu(self, account: PlatformAccount) -> PlatformMenu:
         handles = await self._store.people.list_handles()

@@ -233,6 +233,11 @@ class Fake(FakeChat):
             "version": 1,
             "channel_id": channel["id"],
             "channel": channel,
+            "entitlements": [],
+            "attachment_size_limit": 10_485_760,
+            "authorizing_integration_owners": {},
+            "app_permissions": "0",
+            "locale": "en-US",
             "data": {"id": self.snowflake(), "name": name, "type": 1, "options": options},
         }
         if "guild_id" in channel:

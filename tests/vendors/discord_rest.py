@@ -382,7 +382,8 @@ class Rest:
                 raise Refused(400, 50035, "Invalid Form Body")
         self.commands[:] = commands
         self._fake.chat.news()
-        return answer(commands)
+        known: Body = {"application_id": ME, "version": "1", "default_member_permissions": None, "nsfw": False}
+        return answer([{"id": self._fake.snowflake(), **known, **one} for one in commands])
 
     async def _callback(self, request: web.Request, interaction: str) -> web.StreamResponse:
         if interaction not in self.waiting:
