@@ -164,7 +164,10 @@ def _refuse_unused_file(name: str, folder: str) -> None:
         return
     if os.path.lexists(os.path.join(folder, PROJECT_FOLDER, f"{name}.md")):
         raise UsageError(
-            N_("{file} is not used: its folder is not trusted.", file=f"{PROJECT_FOLDER}/{name}.md"),
+            N_(
+                "{file} is not used: its folder is not trusted, or it was written beside untrusted content.",
+                file=f"{PROJECT_FOLDER}/{name}.md",
+            ),
             N_("If its content is yours, run `hermes trust {folder}`.", folder=folder),
         )
     for place in FOREIGN_FOLDERS:

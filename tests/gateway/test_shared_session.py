@@ -249,3 +249,20 @@ class Told:
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         raise AssertionError(question, default)
+
+
+async def test_a_chat_resumes_what_a_terminal_holds_and_joins_it() -> None:
+    async with ScriptedServer([Say("for the terminal"), Say("for both")]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with lines(home) as terminal:
+                await terminal.enter("typed here")
+                await terminal.shows("for the terminal")
+                async with running(home) as on:
+                    row = await on.app.services.store.sessions.get_latest()
+                    assert row is not None
+                    await chat.say(f"/resume {row.id}")
+                    await chat.until(lambda: "goes on with" in chat.text())
+                    await chat.say("said there")
+                    await chat.until(lambda: "for both" in chat.text())
+                    await terminal.shows("for both")
+    assert len(server.requests[1].messages) > len(server.requests[0].messages)

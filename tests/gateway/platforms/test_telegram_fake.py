@@ -156,7 +156,7 @@ async def test_buttons_reactions_drafts_and_topics(fake: Fake, bot: Bot) -> None
     await fake.say("hello")
     await bot.set_my_commands([("model", "choose one")], scope=BotCommandScopeChat(int(fake.person)))
     assert fake.chat_commands[fake.person] == [{"command": "model", "description": "choose one"}]
-    with pytest.raises(BadRequest, match="(?i)invalid"):
+    with pytest.raises(BadRequest, match=r"(?i)invalid"):
         await bot.set_my_commands([("reload-mcp", "no hyphens")])
     with pytest.raises(BadRequest, match="not found"):
         await bot.set_my_commands([("model", "x")], scope=BotCommandScopeChat(99))
