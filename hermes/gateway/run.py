@@ -125,7 +125,10 @@ class _GatewayProcess:
         self._notifier.start_watchdog()
         try:
             await self._wait_for_stop(gateway)
-            self._notifier.notify_stopping("STATUS=Nothing new is taken in, what runs comes to its end.")
+            if self.restarts:  # a service manager that is told of an end would kill the next start
+                self._notifier.notify_reloading()
+            else:
+                self._notifier.notify_stopping("STATUS=Nothing new is taken in, what runs comes to its end.")
             self._report("The gateway ends: nothing new is taken in, what runs comes to its end.")
             await _drain_gateway(gateway, gateway.app.services.settings.gateway.drain_seconds, self._hurry)
             gateway.telemetry.log_event("ended")

@@ -179,6 +179,21 @@ async def test_stop_ends_what_was_steered_in_too() -> None:
         assert not await here.on.app.services.store.chats.list_unanswered()
 
 
+async def test_stop_says_what_still_waits() -> None:
+    def answer(request: RecordedRequest) -> Reply:
+        if "slow" in request.last_user_text:
+            return Say("late", delivery=ReplyDelivery(delay=600))
+        return repeat_words(request)
+
+    async with chat_stage(ScriptedModel(answer), busy="queue") as here:
+        await here.chat.say("slow")
+        await here.server.wait_for(1)
+        await here.chat.say("next")
+        await here.ask("/whoami", "every command")
+        await here.ask("/stop", "1 message still waits, and is next.")
+        await here.chat.until(lambda: "heard next" in here.chat.text())
+
+
 async def test_work_in_the_background_answers_in_the_chat_and_is_its_persons_own() -> None:
     def answer(request: RecordedRequest) -> Reply:
         text = request.last_user_text

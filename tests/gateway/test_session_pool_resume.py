@@ -10,6 +10,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.store.records import NewSession
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Reply, ReplyDelivery, Say, ScriptedModel
+from tests.forked_hermes import run_hermes
 from tests.gateway.chat_stage import ANNA, BEN, ChatStage, chat_stage, repeat_words
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,10 @@ async def test_runs_of_jobs_and_of_programs_are_listed_only_when_asked_for() -> 
                 pass
         listed = await here.ask("/sessions", "There is no other session yet.")
         assert "heard" not in listed
+        listed = await run_hermes(here.home, "sessions", "list")
+        assert len(listed.stdout.splitlines()) == 1
+        everything = await run_hermes(here.home, "sessions", "list", "--all")
+        assert len(everything.stdout.splitlines()) == 3
         await here.chat.say("/sessions --all")
         await here.chat.until(lambda: any(one.buttons for one in here.chat.shown()))
         question = next(one for one in here.chat.shown() if one.buttons)
