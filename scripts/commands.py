@@ -36,8 +36,9 @@ SLASH = """
 In a chat. The table is made from the registry of commands; `/help NAME` says the same. A line that begins with a space
 is a message whatever follows. What belongs to the commands of other agents and is not here is said by its name.
 
-Skills and [commands of your own](skills.md#commands-of-your-own) are called by `/NAME`, too. In chats `/start`, `/handoff`
-and `/restart` come to these, those about the screen are left out, and a role has [its share](people.md#roles) of them.
+Skills and [commands of your own](skills.md#commands-of-your-own) are called by `/NAME`, too. In chats `/start`,
+`/handoff` and `/restart` come to these, those about the screen are left out, and a role has
+[its share](people.md#roles) of them.
 """
 
 
