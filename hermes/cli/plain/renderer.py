@@ -33,8 +33,8 @@ class PlainRenderer:
         self._wrapper = StreamingWrapper() if self._out.isatty() else None
         """Breaks the answer at spaces, on a terminal."""
         self._progress = ToolProgress.ALL
-        self.own_words = OwnWords()
-        """What was typed here, which the terminal shows already."""
+        self.own_words: OwnWords | None = None
+        """What was typed here, which the terminal shows already; None where only one message is answered."""
         self._started: set[str] = set()
         self._resumed: set[str] = set()
         self._resumed_outcome = ""
@@ -97,7 +97,7 @@ class PlainRenderer:
                 self._out.write(self._wrapper.feed_text(text) if self._wrapper is not None else text)
                 self._out.flush()
                 self._in_line = not text.endswith("\n") if text else self._in_line
-            case TurnStarted() if not self.own_words.take(event.text) and event.text.strip():
+            case TurnStarted() if self._was_said_elsewhere(event.text):
                 self._print_line(f"› {to_one_line(strip_control_characters(event.text), _MAX_ECHO)}")
             case Queued():
                 text = to_one_line(strip_control_characters(event.text), _MAX_LINE_WIDTH)
@@ -113,6 +113,9 @@ class PlainRenderer:
                 self._show_call_result(event)
             case _:
                 pass
+
+    def _was_said_elsewhere(self, text: str) -> bool:
+        return self.own_words is not None and bool(text.strip()) and not self.own_words.take(text)
 
     def _show_call_result(self, event: ToolEnded) -> None:
         if event.status is ToolStatus.REFUSED:  # told already, by a line of its own

@@ -23,7 +23,7 @@ from hermes.core.messages import ImagePart
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import localize, localize_inside, tr
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import InboundMessage
+from hermes.runtime.mailbox import InboundMessage, OwnWords
 from hermes.sessions.app import App
 from hermes.sessions.pictures import read_picture
 from hermes.util.text import (
@@ -101,6 +101,7 @@ class PlainCommandContext(TerminalCommandContext):
         super().__init__(app, asker, renderer)
         self._source = source
         self._renderer = renderer
+        renderer.own_words = OwnWords()
         self.terminal = PlainTerminal(app.services.settings.display, environ, renderer.set_display)
         self.queued: deque[InboundMessage] = deque()
         """Messages to send next."""
@@ -176,7 +177,8 @@ class PlainCommandContext(TerminalCommandContext):
 
     def note_own_words(self, text: str) -> None:
         """Note what is sent from here: the terminal shows it already."""
-        self._renderer.own_words.add(text)
+        if self._renderer.own_words is not None:
+            self._renderer.own_words.add(text)
 
     def prefill_input(self, text: str) -> None:
         """Print the text, to be typed again or copied: there is no input line to put it into."""
