@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from hermes.cli.command_tree import list_commands  # noqa: E402
 from hermes.commands.command import CommandGroup  # noqa: E402 - the tree that this file stands in
+from hermes.commands.context import Surface  # noqa: E402
 from hermes.commands.registry import load_commands  # noqa: E402
 
 HEAD = """\
@@ -35,6 +36,10 @@ SLASH = """
 
 In a chat. The table is made from the registry of commands; `/help NAME` says the same. A line that begins with a space
 is a message whatever follows. What belongs to the commands of other agents and is not here is said by its name.
+
+Skills and [commands of your own](skills.md#commands-of-your-own) are called by `/NAME`, too. In chats `/start`,
+`/handoff` and `/restart` come to these, those about the screen are left out, and a role has
+[its share](people.md#roles) of them.
 """
 
 
@@ -49,7 +54,8 @@ def slash() -> list[str]:
                 typed = f"/{one.name}{usage}".replace("|", "\\|")
                 also = ", ".join(f"`/{alias}`" for alias in one.aliases)
                 waits = "" if one.while_busy else "; between two turns"
-                lines.append(f"| `{typed}` | {one.about}{waits} | {also} |".replace("  |", " |"))
+                where = "" if Surface.TERMINAL in one.surfaces else "; in chats on platforms"
+                lines.append(f"| `{typed}` | {one.about}{waits}{where} | {also} |".replace("  |", " |"))
     return lines
 
 

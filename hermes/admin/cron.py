@@ -51,10 +51,15 @@ class JobView(Struct, frozen=True, kw_only=True):
     begun: int
     made_at: float
     spec: dict[str, object]
+    delivers_to: tuple[str, ...] = ()
+    """Where its output goes, in words of people: a file only where it is empty."""
+    new_chats: tuple[str, ...] = ()
+    """Its targets from which nobody wrote yet: nobody can tell whether they exist."""
 
 
-def to_job_view(job: CronJob) -> JobView:
+def to_job_view(job: CronJob, book: TargetBook) -> JobView:
     """Return the job with all its fields."""
+    targets = [one for one in job.spec.deliver if one != LOCAL]
     row = job.row
     return JobView(
         id=row.id,
@@ -67,6 +72,8 @@ def to_job_view(job: CronJob) -> JobView:
         begun=row.begun,
         made_at=row.made_at,
         spec=msgspec.json.decode(row.spec),
+        delivers_to=tuple(book.describe_target(one, job.spec.origin) for one in targets),
+        new_chats=tuple(one for one in targets if book.is_new_chat(one)),
     )
 
 
@@ -318,16 +325,8 @@ def _plain_row(row: JobRow, book: TargetBook) -> Plain:
 
 
 def _plain_job(job: CronJob, book: TargetBook) -> Plain:
-    """Return the job with where its output goes, in words of people: `delivers_to` is empty where that is a file only,
-    `new_chats` are those from which nobody wrote yet, so that nobody can tell whether they exist.
-    """
-    targets = [one for one in job.spec.deliver if one != LOCAL]
-    row: Plain = to_plain(to_job_view(job))
-    return row | {
-        "wrong": "",
-        "delivers_to": [book.describe_target(one, job.spec.origin) for one in targets],
-        "new_chats": [one for one in targets if book.is_new_chat(one)],
-    }
+    row: Plain = to_plain(to_job_view(job, book))
+    return row | {"wrong": ""}
 
 
 def cron_admin_of_app(app: App) -> CronAdmin:

@@ -29,10 +29,6 @@ class PrunedSessions(Struct, frozen=True):
         return self.jobs + self.api
 
 
-PROGRAM_SOURCES = (*_JOB_SOURCES, *_PROGRAM_PLATFORMS)
-"""The sources of sessions that no person began."""
-
-
 class SessionRetentionPolicy:
     """The policy of the settings on a home's sessions."""
 

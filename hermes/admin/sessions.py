@@ -15,7 +15,7 @@ from hermes.i18n.messages import N_
 from hermes.runtime.locks import find_lock_owner, session_lock
 from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.records import MessageState, SessionRow, StoredMessage
+from hermes.store.records import PROGRAM_SOURCES, MessageState, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.util.text import strip_control_characters, to_one_line
 
@@ -73,16 +73,22 @@ class SessionAdmin:
         """The home of the sessions."""
         return self._home
 
-    async def list_newest(self, limit: int, *, without: Sequence[str] = ()) -> list[Plain]:
-        """List the newest sessions, newest first; none of the sources `without`."""
-        rows = await self._store.sessions.list_recent(limit, without=without)
+    async def list_newest(self, limit: int, *, person: str | None = None, everything: bool = False) -> list[Plain]:
+        """List the newest sessions, newest first: of a person, or all; runs of jobs and programs with `everything`."""
+        without = () if everything else PROGRAM_SOURCES
+        rows = await self._store.sessions.list_recent(limit, person=person, without=without)
         return [row_to_dict(row) | {"kind": row.kind} for row in rows]
 
-    async def list_tree(self, limit: int) -> "list[SessionNode]":
-        """List the newest sessions with their branches and with the sessions that they branched from."""
+    async def list_tree(
+        self, limit: int, *, person: str | None = None, everything: bool = False
+    ) -> "list[SessionNode]":
+        """List the newest sessions with their branches and with the sessions that they branched from: of a person, or
+        all; runs of jobs and programs with `everything`.
+        """
+        without = () if everything else PROGRAM_SOURCES
         nodes: dict[str, SessionNode] = {}
         roots: list[SessionNode] = []
-        for row, parent in await self._store.branches.build_tree(limit):
+        for row, parent in await self._store.branches.build_tree(limit, person=person, without=without):
             node = nodes[row.id] = SessionNode(
                 id=row.id,
                 title=row.title,

@@ -5,13 +5,13 @@ The plain chat and the full one add how they show, ask, and send messages.
 
 import asyncio
 import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from hermes.admin.skills import skill_admin
-from hermes.commands.context import CommandContext, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.context import CommandContext, PromptScope, Surface
+from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event
 from hermes.core.messages import ImagePart
@@ -80,6 +80,7 @@ class TerminalCommandContext(ABC):
 
     surface = Surface.TERMINAL
     chat = None
+    session_person = ""
 
     def __init__(self, app: "App", asker: "ApprovalAsker | None", view: Callable[[Event], None]) -> None:
         self.app = app
@@ -109,6 +110,11 @@ class TerminalCommandContext(ABC):
         from hermes.ipc.remote_session import RemoteSession
 
         return self._port if isinstance(self._port, RemoteSession) else None
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """The skills of the home, and the own commands of the home and of the folder's project."""
+        return PromptScope(folder=self.app.options.cwd or os.getcwd(), taken=builtin_command_names())
 
     @property
     def person(self) -> "PersonIdentity":
@@ -164,6 +170,14 @@ class TerminalCommandContext(ABC):
             self._asker.attach_session(actor, background=True)
         return actor
 
+    async def close_background_session(self, actor: "SessionActor") -> None:
+        """Close such a session."""
+        await self.app.close_session(actor)
+
+    async def show_later(self) -> None:
+        """Do nothing: everything is shown at once."""
+        return
+
     async def _open_session(self, name: str | None, *, latest: bool = False) -> "SessionPort":
         """Open a session, or join one that another process holds, and show it here."""
         from hermes.ipc.session_server import open_or_join
@@ -203,10 +217,12 @@ class TerminalCommandContext(ABC):
 
 
 async def run_typed_command(context: CommandContext, name: str, text: str) -> bool:
-    """Run the slash command that was typed, in the process where it belongs. Return False where the line names a skill,
-    and so is a message.
+    """Run the slash command that was typed, in the process where it belongs; a command of the person's own is sent as
+    the message that it stands for. Return False where the line names a skill, and so is a message.
     """
+    from hermes.commands.named_prompts import find_named_prompt, list_named_prompts
     from hermes.ipc.remote_session import RemoteSession
+    from hermes.runtime.mailbox import InboundMessage
 
     commands = command_registry(Surface.TERMINAL)
     if (command := commands.find_command(name)) is not None:
@@ -215,10 +231,13 @@ async def run_typed_command(context: CommandContext, name: str, text: str) -> bo
         else:
             await commands.run_command(context, name, text)
         return True
-    skills = await skill_admin(context.app).usable_names()
-    if name in skills:
-        return False
-    near = commands.suggest_name(name, skills)
+    scope = context.prompt_scope
+    prompt = await find_named_prompt(context.app, name, scope)
+    if prompt is not None and prompt.body:
+        context.post_message(InboundMessage(text=prompt.format_prompt(text), cwd=scope.folder))
+    if prompt is not None:
+        return bool(prompt.body)
+    near = commands.suggest_name(name, [one.name for one in await list_named_prompts(context.app, scope)])
     parts = [tr("There is no command /{name}.", name=name)]
     parts += [tr("Did you mean /{near}?", near=near)] if near else []
     context.tell(join_sentences(*parts, tr("A space in front sends it as a message.")))

@@ -146,8 +146,11 @@ class CommandRegistry:
         return list(self._named)
 
     def find_command(self, name: str) -> SlashCommand | None:
-        """Return the command with that name or alias in any letter case, or None."""
-        return self._named.get(name) or self._named.get(name.lower())
+        """Return the command with that name or alias in any letter case, or None; `_` stands for `-`, as the menus of
+        some platforms know no other.
+        """
+        low = name.lower()
+        return self._named.get(name) or self._named.get(low) or self._named.get(low.replace("_", "-"))
 
     def suggest_name(self, name: str, others: Sequence[str] = ()) -> str:
         """Return the known name nearest to a mistyped one; empty when none is near."""

@@ -36,6 +36,18 @@ class MenuOption(Struct, frozen=True):
     detail: str = ""
 
 
+class PromptScope(Struct, frozen=True, kw_only=True):
+    """Where a person's named prompts are looked for."""
+
+    folder: str
+    """The folder in which the session works."""
+    taken: frozenset[str]
+    """The names of commands, which are never taken."""
+    skills: bool = True
+    own: bool = True
+    """Whether the owner's own commands are theirs to use."""
+
+
 class PostMode(StrEnum):
     """How a message reaches its session."""
 
@@ -105,6 +117,20 @@ class ChatControls(Protocol):
         """This chat, or thread, as a target."""
         ...
 
+    async def hand_off(self, target: str) -> str:
+        """Let another chat of the person go on with this session at the next message there; return what to say.
+
+        Raises UsageError, NotFoundError, BusyError.
+        """
+        ...
+
+    def restart_gateway(self) -> None:
+        """Have the gateway end and start again once this command is done; it then says here that it is back.
+
+        Raises UsageError where it cannot.
+        """
+        ...
+
     async def set_home(self) -> str:
         """Make this chat the one to which jobs and notices of its account go; return its name as a target.
 
@@ -139,6 +165,16 @@ class CommandContext(Protocol):
     @property
     def person(self) -> "PersonIdentity":
         """The person who types; at a terminal and in an editor the owner."""
+        ...
+
+    @property
+    def session_person(self) -> str:
+        """How the store names whom this chat's sessions work for: the owner is empty."""
+        ...
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """Where the skills and own commands are that the person can call by name."""
         ...
 
     @property
@@ -180,6 +216,14 @@ class CommandContext(Protocol):
 
     async def open_background_session(self) -> "SessionActor":
         """Open a fresh session in the background; it is not shown, but its questions are asked here."""
+        ...
+
+    async def close_background_session(self, actor: "SessionActor") -> None:
+        """Close such a session once its output is shown."""
+        ...
+
+    async def show_later(self) -> None:
+        """Show what was told after the command was done; a terminal shows everything at once."""
         ...
 
     def post_message(self, inbound: "InboundMessage", delivery: PostMode = PostMode.USUAL) -> None:

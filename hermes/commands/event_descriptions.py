@@ -35,6 +35,7 @@ _TOOLSET_DESCRIPTIONS = {
     "memory": N_("remember facts for later sessions"),
     "session_search": N_("look through earlier conversations"),
     "cronjob": N_("run jobs on a schedule"),
+    "messages": N_("write to other chats and people, in chats"),
     "safe": N_("the web alone: neither files nor commands"),
     "coding": N_("all that work on a program needs"),
     "debugging": N_("commands, files and the web, for finding faults"),

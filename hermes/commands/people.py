@@ -19,8 +19,9 @@ from hermes.commands.verb import (
     rows_result,
     slash_command,
 )
+from hermes.core.chats import PairingRequest
 from hermes.core.encoding import Plain
-from hermes.core.errors import UsageError
+from hermes.core.errors import BusyError, UsageError
 from hermes.core.usage import format_amount
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, localize, tr, tr_plural
@@ -176,20 +177,52 @@ async def create_code(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Create a pairing code."""
     args = call.args
     code = await admin.create_code(args.role, platform=args.platform, name=args.name, person_id=args.person)
-    note = tr(
-        "It makes {who} of whoever sends it to the bot in a direct chat ({where}), once and within an hour. It is not "
-        "shown again.",
-        who=escape_unseen_characters(args.person or format_role(args.role)),
-        where=escape_unseen_characters(args.platform or tr("any platform")),
-    )
-    return VerbResult({"code": code}, [code, note])
+    role, where = format_role(args.role), args.platform or tr("any platform")
+    what = tr("one more account of {person}", person=args.person) if args.person else role
+    note = tr("They send it to the bot in a direct chat, within an hour. It is not shown again.")
+    links = await admin.find_links(code, args.platform)
+    lines = [code, tr("For: {what}, on {where}.", what=what, where=where), note, *links]
+    return VerbResult({"code": code, "role": args.role, "platform": args.platform, "links": links}, lines)
 
 
 @PAIRING.admin_action("list", "the codes that wait (also without a verb)", JSON_OPTION)
 async def list_codes(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """List the pending codes."""
     del call
-    return rows_result(await admin.list_codes(), format_pairing_code, tr("No code waits."))
+    rows = [*await admin.list_codes(), *await admin.list_requests()]
+    return rows_result(rows, format_pairing_code, tr("No code waits."))
+
+
+_CODE = argument("code", help="the code that they were shown")
+
+
+@PAIRING.admin_action(
+    "approve",
+    "let somebody in who asked, and was shown this code",
+    _CODE,
+    argument("--role", default="user", help="what they become: admin, user (the default) or guest"),
+    JSON_OPTION,
+)
+async def approve_request(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
+    """Let somebody in."""
+    wish = await admin.approve_request(call.args.code, call.args.role)
+    return VerbResult({"account": wish.account, "role": call.args.role}, [describe_settled(wish, call.args.role)])
+
+
+@PAIRING.admin_action("deny", "refuse somebody who asked; they are told nothing", _CODE, JSON_OPTION)
+async def deny_request(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
+    """Refuse somebody."""
+    wish = await admin.deny_request(call.args.code)
+    return VerbResult({"account": wish.account}, [describe_settled(wish, "")])
+
+
+def describe_settled(wish: PairingRequest, role: str) -> str:
+    """Return what became of a request; an empty role refused it."""
+    name = escape_unseen_characters(to_one_line(wish.name or wish.account, 40))
+    if not role:
+        return tr("{name} ({platform} {account}) stays out.", name=name, platform=wish.platform, account=wish.account)
+    known = {"platform": wish.platform, "account": wish.account, "role": format_role(role)}
+    return tr("{name} ({platform} {account}) is known now, as {role}.", name=name, **known)
 
 
 @PAIRING.admin_action("revoke", "revoke a code", argument("code", help="its id, as `list` shows it"), JSON_OPTION)
@@ -275,6 +308,14 @@ def format_remaining_quota(turns: int, most: int, standings: Sequence[CapUsage])
 
 def format_pairing_code(row: Plain) -> str:
     """Format a pending pairing code."""
+    if "code" not in row and "account" in row:
+        return tr(
+            "{name} ({platform} {account}) asks to be let in: `hermes pairing approve` with their code, until {until}",
+            name=escape_unseen_characters(to_one_line(str(row["name"]), 40)),
+            platform=row["platform"],
+            account=escape_unseen_characters(str(row["account"])),
+            until=format_time(float(str(row["expires_at"]))),
+        )
     who = str(row["person"]) or format_role(row["role"])
     where = str(row["platform"]) or tr("any platform")
     until = format_time(float(str(row["expires_at"])))
@@ -314,7 +355,10 @@ async def create_pairing_code(call: CommandCall) -> None:
     if len(words) > 1:
         raise UsageError(N_("/pair takes a role: user or guest, and for an owner also admin or owner."))
     admin = _people_admin(call.context, call.name)
-    code = await admin.create_code(words[0] if words else "user")
+    try:
+        code = await admin.create_code(words[0] if words else "user")
+    except BusyError as error:
+        raise BusyError(error.message, N_("Each runs out after an hour.")) from None
     call.context.tell(
         tr(("The code is {code}. It works once and for an hour: they send it to this bot in a direct chat."), code=code)
     )

@@ -25,3 +25,9 @@ def load_commands() -> tuple[SlashCommand, ...]:
 def command_registry(surface: Surface) -> CommandRegistry:
     """Return the commands that a kind of front-end has."""
     return CommandRegistry(load_commands(), surface)
+
+
+@cache
+def builtin_command_names() -> frozenset[str]:
+    """Return the names and aliases of every command, whatever front-end has it."""
+    return frozenset(name for surface in Surface for name in command_registry(surface).list_names())

@@ -14,7 +14,7 @@ from hermes.admin.export import FORMATS, export_session
 from hermes.admin.logs import parse_since
 from hermes.admin.sessions import CUT_OFF, SessionAdmin, SessionNode, open_session_admin
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
-from hermes.commands.context import CommandContext, MenuOption
+from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.commands.verb import (
     JSON_OPTION,
     SHORT_YES_OPTION,
@@ -34,6 +34,8 @@ from hermes.util.text import escape_unseen_characters, strip_control_characters,
 
 _MAX_LIMIT = 1_000_000
 _MAX_LISTED = 200
+_MAX_CHAT_LISTED = 10
+"""Rows of a list that is shown as buttons in a chat."""
 _MAX_HITS = 20
 _DEFAULT_HISTORY = 20
 _KIND_NAMES = {"branch": N_("branch"), "archive": N_("condensed past")}
@@ -47,6 +49,7 @@ async def _open_sessions(call: VerbCall) -> AsyncIterator[SessionAdmin]:
         yield admin
 
 
+_ALL = argument("--all", action="store_true", help="runs of jobs and of programs, too")
 _LIMIT = argument("--limit", type=int, default=20, metavar="N", help="how many at the most")
 _SESSION = argument("session", help="an id, its beginning, or its whole title")
 _HIDDEN = argument("--hidden", action="store_true", help="show what Hermes itself wrote for the model, too")
@@ -58,26 +61,20 @@ SESSIONS = AdminVerb(
 )
 
 
-@SESSIONS.admin_action(
-    "list",
-    "the newest sessions of people (also without a verb)",
-    JSON_OPTION,
-    _LIMIT,
-    argument("--all", action="store_true", dest="every", help="those of jobs and of programs, too"),
-)
+@SESSIONS.admin_action("list", "the newest sessions (also without a verb)", JSON_OPTION, _LIMIT, _ALL)
 async def list_sessions(admin: SessionAdmin, call: VerbCall) -> VerbResult:
-    """List the newest sessions, without those that no person began."""
-    from hermes.admin.session_retention import PROGRAM_SOURCES
+    """List the newest sessions."""
+    return rows_result(
+        await admin.list_newest(call.args.limit, everything=call.args.all),
+        _format_session,
+        tr("There is no session yet."),
+    )
 
-    every = getattr(call.args, "every", False)
-    rows = await admin.list_newest(call.args.limit, without=() if every else PROGRAM_SOURCES)
-    return rows_result(rows, _format_session, tr("There is no session yet."))
 
-
-@SESSIONS.admin_action("tree", "the newest sessions with their branches", JSON_OPTION, _LIMIT)
+@SESSIONS.admin_action("tree", "the newest sessions with their branches", JSON_OPTION, _LIMIT, _ALL)
 async def list_tree(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     """List the newest sessions with their branches."""
-    roots = await admin.list_tree(call.args.limit)
+    roots = await admin.list_tree(call.args.limit, everything=call.args.all)
     return rows_result(roots, lambda root: list(format_branches(root, "", "")), tr("There is no session yet."))
 
 
@@ -322,28 +319,35 @@ COMMANDS = CommandList(CommandGroup.SESSION)
 
 async def complete_sessions(call: CommandCall) -> Sequence[MenuOption]:
     """Complete the ids and titles of the newest sessions."""
-    rows = await _session_admin(call.context).list_newest(50)
+    rows = await _session_admin(call.context).list_newest(50, person=call.context.session_person)
     return [MenuOption(str(row["id"]), to_one_line(escape_unseen_characters(str(row["title"])), 60)) for row in rows]
 
 
 @COMMANDS.command(
     "resume",
     N_("go on with a session: an id, its beginning, or its title"),
-    usage=N_("[session]"),
+    usage=N_("[session|--all]"),
     complete=complete_sessions,
     while_busy=False,
     opens=True,
 )
 @COMMANDS.command(
-    "sessions", N_("choose among your sessions and their branches, and go on with one"), while_busy=False, opens=True
+    "sessions",
+    N_("choose among your sessions and their branches, and go on with one"),
+    usage=N_("[session|--all]"),
+    while_busy=False,
+    opens=True,
 )
 async def choose_session(call: CommandCall) -> None:
     """Choose among the sessions, the newest first, and resume one."""
-    if call.text:
+    everything = call.text == "--all"
+    if call.text and not everything:
         await call.context.open_session(call.text)
         return
-    here = call.context.port.session_id
-    nodes = list(_flatten_tree(await _session_admin(call.context).list_tree(_MAX_LISTED)))
+    here, context = call.context.port.session_id, call.context
+    limit = _MAX_LISTED if context.surface is Surface.TERMINAL else _MAX_CHAT_LISTED
+    tree = await _session_admin(context).list_tree(limit, person=context.session_person, everything=everything)
+    nodes = list(_flatten_tree(tree))[: limit + 1]
     if not [node for node, _ in nodes if node.id != here]:
         call.context.tell(tr("There is no other session yet."))
         return

@@ -84,6 +84,8 @@ class AccountSettings(Struct, frozen=True, kw_only=True):
     """Words by which it is addressed, too."""
     observe: bool = False
     """Whether what people say in groups without addressing it is kept, and told to it when it is addressed."""
+    pairing: bool = False
+    """Whether unknown people who write are shown a code, by which who looks after Hermes can let them in."""
     allow_bots: bool = False
     """Whether other programs' accounts can be people who may use it."""
     shared: bool = False

@@ -280,6 +280,16 @@ class PendingPairingCode(Struct, frozen=True, kw_only=True):
     expires_at: float
 
 
+class PairingRequest(Struct, frozen=True, kw_only=True):
+    """Somebody's request to be let in, who is not known yet. `place` is where they wrote."""
+
+    platform: str
+    account: str
+    name: str
+    place: Place
+    expires_at: float = 0.0
+
+
 class AuditEntry(Struct, frozen=True, kw_only=True):
     """An entry of the audit trail: something that somebody did from outside."""
 

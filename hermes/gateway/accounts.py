@@ -19,7 +19,7 @@ from msgspec import Struct
 import hermes.gateway.platforms
 from hermes.config.environment import fill_variables
 from hermes.config.gateway import AccountSettings, ChannelSettings
-from hermes.core.chats import Batch, Place
+from hermes.core.chats import Batch, ChatKind, Place
 from hermes.core.errors import ConfigError, StoreError
 from hermes.gateway.platform import (
     Descriptor,
@@ -131,6 +131,11 @@ def _convert_settings(given: object, kind: type[S], where: str) -> S:
 def channel_settings(settings: AccountSettings, place: Place) -> ChannelSettings:
     """Return the settings of one chat, or of its thread."""
     return settings.channels.get(place.thread) or settings.channels.get(place.chat) or _DEFAULT_CHANNEL
+
+
+def is_shared(settings: AccountSettings, place: Place) -> bool:
+    """Return whether several people share one session here."""
+    return place.kind is not ChatKind.DM and (settings.shared or bool(place.thread))
 
 
 class AccountHealth(StrEnum):

@@ -1,33 +1,33 @@
 """Slash commands in chats: who may use which, and the context in which the commands of all front ends run there."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
-from msgspec import structs
-
-from hermes.admin.config import change_settings
-from hermes.admin.people.identity import PersonIdentity, PersonRole
+from hermes.admin.people.identity import PersonIdentity, PersonRole, role_rights, session_person
 from hermes.commands.command import CommandRegistry
-from hermes.commands.context import MenuOption, PostMode, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
+from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
+from hermes.gateway.chat_controls import PlatformChatControls
 from hermes.gateway.chat_session import ChatSession
+from hermes.gateway.people import find_working_folder
 from hermes.gateway.session_pool import SessionPool, require_local
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.app import App
+from hermes.sessions.app import App, resolve_session_id
+from hermes.sessions.features.skills import allows_skills
 from hermes.sessions.port import SessionPort
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 ANSWER_SECONDS = 300.0
 """How long a command's menu waits for its answer."""
 _YES, _NO = N_("Yes"), N_("No")
 _OWNER_COMMANDS = frozenset(
-    {"sessions", "resume", "search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome"}
+    {"search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome", "restart"}
 )
 """Commands that look into everybody's sessions, jobs and questions, or change what the owner relies on."""
 _USER_COMMANDS = frozenset(
@@ -46,9 +46,15 @@ _USER_COMMANDS = frozenset(
         "usage",
         "title",
         "memory",
+        "sessions",
+        "resume",
+        "start",
+        "handoff",
+        "whoami",
+        "background",
     }
 )
-_GUEST_COMMANDS = frozenset({"help", "new", "stop", "usage"})
+_GUEST_COMMANDS = frozenset({"help", "new", "start", "stop", "usage", "whoami"})
 
 
 @cache
@@ -74,29 +80,6 @@ def can_use_command(person: PersonIdentity, name: str) -> bool:
     return command.name in (_USER_COMMANDS if person.role is PersonRole.USER else _GUEST_COMMANDS)
 
 
-class HomeChat:
-    """Makes a chat the home chat of its account, in the settings and in this process."""
-
-    def __init__(self, chat_session: ChatSession) -> None:
-        self._chat_session = chat_session
-
-    @property
-    def target(self) -> str:
-        """This chat, or thread, as a target."""
-        place = self._chat_session.place
-        return ":".join(one for one in (place.platform, place.chat, place.thread) if one)
-
-    async def set_home(self) -> str:
-        """Make this chat, or thread, the one to which jobs and notices of its account go; return it as a target."""
-        account = self._chat_session.account
-        home = self.target.partition(":")[2]
-        changes: dict[tuple[str, ...], object] = {("platforms", account.name, "home"): home}
-        await asyncio.to_thread(change_settings, self._chat_session.app.services.home, changes)
-        plan = account.plan
-        account.plan = structs.replace(plan, settings=structs.replace(plan.settings, home=home))
-        return self.target
-
-
 class ChatCommandContext:
     """The command context in a chat. A command's output is one message, sent when it asks something and when it is
     done.
@@ -114,9 +97,11 @@ class ChatCommandContext:
         self._pool = pool
         self._chat_session = chat_session
         self._person = person
-        self.chat = HomeChat(chat_session)
+        self.chat = PlatformChatControls(pool, chat_session, self)
         self._lines: list[str] = []
         self._posts: list[Callable[[], Awaitable[None]]] = []
+        self.when_done: list[Callable[[], None]] = []
+        """What happens once the command is done and its row is closed."""
 
     @property
     def app(self) -> App:
@@ -137,6 +122,21 @@ class ChatCommandContext:
     def person(self) -> PersonIdentity:
         """The person who gave the command."""
         return self._person
+
+    @property
+    def session_person(self) -> str:
+        """How the store names whom the chat's sessions work for."""
+        return session_person(self._chat_session.person)
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """Where the person's skills and own commands are looked for: the commands are for who administers Hermes."""
+        chat_session, app = self._chat_session, self.app
+        limit = role_rights(app.services.settings.gateway, self._person.role).toolsets
+        folder = find_working_folder(app, chat_session.account.plan.settings, chat_session.person)
+        return PromptScope(
+            folder=folder, taken=builtin_command_names(), skills=allows_skills(limit), own=self._person.can_administer
+        )
 
     @property
     def chat_session(self) -> ChatSession:
@@ -183,16 +183,35 @@ class ChatCommandContext:
         return str(line) if line is not None else None
 
     async def open_session(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
-        """Switch the chat to another session."""
-        del greet
-        if name == self._chat_session.actor.session_id:
-            return self._chat_session.actor
-        self._chat_session = await self._pool.switch_session(self._chat_session, name)
+        """Switch the chat to another session: a fresh one, or the one of the person's that `name` means."""
+        if name is not None:
+            name = await resolve_session_id(self.app, name, person=self.session_person)
+        if name is None or name != self._chat_session.actor.session_id:
+            self._chat_session = await self._pool.switch_session(self._chat_session, name)
+            self.chat = PlatformChatControls(self._pool, self._chat_session, self)
+        if name is not None and greet:
+            self.tell(await self._describe_session(name))
         return self._chat_session.actor
 
+    async def _describe_session(self, session_id: str) -> str:
+        row = await self.app.services.store.sessions.get(session_id)
+        title = to_one_line(escape_unseen_characters(row.title if row is not None else ""), 80)
+        count = tr_plural("{n} message", "{n} messages", row.message_count if row is not None else 0)
+        said = tr("This chat goes on with “{title}” ({id}, {count}).", title=title, id=session_id, count=count)
+        return said if title else tr("This chat goes on with session {id} ({count}).", id=session_id, count=count)
+
     async def open_background_session(self) -> SessionActor:
-        """Raise UsageError: a chat has no second session beside its own."""
-        raise UsageError(N_("A chat has one session; open a thread, or write from another chat."))
+        """Open a fresh session beside the chat's own; what it asks and its answer are shown here."""
+        return await self._pool.open_background(self._chat_session)
+
+    async def close_background_session(self, actor: SessionActor) -> None:
+        """Close such a session once its output is shown."""
+        await self._pool.drop_session(actor.session_id)
+
+    async def show_later(self) -> None:
+        """Send what was told after the command was done."""
+        told, self._lines = "\n".join(self._lines), []
+        await self._chat_session.send_note(told)
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Post a message to the session in the person's name when the command is done."""

@@ -20,21 +20,26 @@ from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, compare_plans, plan_accounts
+from hermes.gateway.chat_messenger import ChatMessenger
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox, SendOutcome
+from hermes.gateway.pairing_requests import make_note
 from hermes.gateway.platform import PlatformContext, SessionRequest
+from hermes.gateway.platform_menus import REFRESH_SECONDS, PlatformMenus
 from hermes.gateway.reload import ReloadOutcome, describe_reload, reject_settings
+from hermes.gateway.return_place import take_return_place, write_return_place
 from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import N_
+from hermes.i18n.messages import N_, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps
+from hermes.sessions.features.send_tool import SendTool
 from hermes.sessions.http_client import create_client_session, create_tls_context
 from hermes.util.cancellation import cancel_tasks
 
@@ -66,7 +71,9 @@ class Gateway:
         deps = GatewayDeps(app=app, outbox=self.outbox, people=self.people, telemetry=self.telemetry, media=self._media)
         self.pool = SessionPool(deps, self._accounts)
         self.router = Router(deps, self.pool, self._accounts)
+        self.menus = PlatformMenus(app, self._accounts, self.telemetry)
         self._job_delivery = ChatJobDelivery(self._accounts, self.outbox, app)
+        self.pool.send_tool = SendTool(ChatMessenger(self.pool, self._job_delivery))
         self._stack = AsyncExitStack()
         self._account_locks: dict[str, AsyncExitStack] = {}
         """By account, the lock on what two gateways must not use at once."""
@@ -102,7 +109,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Start every configured account, and go on with what was under way when the process before ended."""
-        self.pool.start()
+        self.pool.evictor.start()
         self.telemetry.start()
         plans, self.config_problems = plan_accounts(self._settings.platforms, self.app.services.environ)
         for line in self.config_problems:
@@ -110,9 +117,12 @@ class Gateway:
         for plan in plans:
             await self._open_account(plan)
         await self.pool.recovery.recover()
+        if (place := take_return_place(self.app.services.home)) is not None:
+            await self._store.outbox.enqueue([make_note(place, tr("I am back."))])
         await self._start_accounts(list(self._accounts))
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
         self._start_task("retention", _repeat(partial(_delete_expired_sessions, self), RETENTION_SECONDS))
+        self._start_task("menus", _repeat(self.menus.refresh, REFRESH_SECONDS))
         self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
         self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
         self._start_task("jobs", self._jobs.run())
@@ -123,6 +133,17 @@ class Gateway:
                 self.metrics_port = meters.port
         except HermesError as error:
             self.report(str(error))
+
+    def offer_restart(self, begin: Callable[[], None]) -> None:
+        """Let the owner restart the gateway from a chat: `begin` ends this process and starts the next one, which says
+        in that chat that it is back.
+        """
+
+        def restart(place: Place) -> None:
+            write_return_place(self.app.services.home, place)
+            begin()
+
+        self.pool.restart = restart
 
     def _start_task(self, name: str, work: Coroutine[object, object, None]) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
@@ -225,7 +246,9 @@ class Gateway:
             yield require_local(entry.actor)
 
     async def measure_backlog(self) -> None:
-        """Refresh the store's part of `health_report` and `metrics_text`."""
+        """Refresh the store's part of `health_report` and `metrics_text`; send what other processes have stored."""
+        for name in self._accounts:
+            await self.outbox.start_account(name)
         self._backlog = await read_backlog(self.app)
 
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:

@@ -1,8 +1,9 @@
 """Who talks in chats: pairing, by which another person becomes known, what each may use of turns and money, and the
 options of their sessions.
 
-Whoever administers Hermes makes a code, and another person becomes known by sending it to the bot: nobody unknown is
-ever answered. Five wrong codes lock an account for an hour; how codes are made is in `admin/people/admin.py`.
+Whoever administers Hermes makes a code, and another person becomes known by sending it to the bot. Nobody unknown is
+answered, except where `pairing` of the account lets people ask: they are shown a code, once. Five wrong codes lock
+an account for an hour; how codes are made is in `admin/people/admin.py`.
 """
 
 import os
@@ -11,22 +12,27 @@ from collections import deque
 
 from msgspec import Struct, field, structs
 
-from hermes.admin.people.admin import CODE_ALPHABET, CODE_LENGTH
+from hermes.admin.people.admin import CODE_FORM, make_code, normalize_code
 from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole, person_options, role_rights
 from hermes.config.gateway import AccountSettings, ChannelSettings, RoleSettings
 from hermes.config.home import person_folder_name
-from hermes.core.chats import AuditEntry, ChatKind, InboundEvent
+from hermes.core.chats import AuditEntry, ChatKind, InboundEvent, PairingRequest
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr
 from hermes.sessions.app import App
 from hermes.sessions.model.spending import PERSON_CAP, period_starts, person_cap
 from hermes.sessions.options import SessionOptions
+from hermes.util.text import strip_control_characters, to_one_line
 
 MAX_FAILURES = 5
 LOCKED_SECONDS = 3600.0
 NOTE_INTERVAL = 600.0
 """Seconds within which an unknown sender's messages are noted once."""
-_CODE = re.compile(rf"[{CODE_ALPHABET}]{{{CODE_LENGTH}}}")
+_START = re.compile(r"/start\s+", re.IGNORECASE)
+"""What stands before the code where a link of the platform sends it."""
+MAX_REQUESTS = 20
+"""Unknown people of a platform who may wait, those refused included: more are not answered."""
+REQUEST_SECONDS = 3600.0
 HOUR_SECONDS = 3600.0
 _DAY_SECONDS = 86_400.0
 _MAX_PEOPLE = 10_000
@@ -43,9 +49,9 @@ class PairingCodes:
 
     async def redeem_code(self, platform: str, event: InboundEvent) -> PersonIdentity | None:
         """Return the person that an unknown sender becomes by this message; None when it is no valid code."""
-        word = re.sub(r"[\s-]", "", event.text).upper()
+        word = normalize_code(_START.sub("", event.text.strip()))
         sender = event.sender
-        if event.place.kind is not ChatKind.DM or sender.bot or not _CODE.fullmatch(word):
+        if event.place.kind is not ChatKind.DM or sender.bot or not CODE_FORM.fullmatch(word):
             await self.note_rejection(platform, event, "unknown sender")
             return None
         known = await self._store.people.redeem_pairing_code(
@@ -59,6 +65,21 @@ class PairingCodes:
         )
         role = PersonRole.OWNER if known.id == OWNER_ID else PersonRole(known.role)
         return PersonIdentity(known.id, role, known.name)
+
+    async def request_access(self, platform: str, event: InboundEvent) -> str:
+        """Store somebody's request to be let in, and return the code to show them; empty where they have one already,
+        were refused, or too many wait.
+        """
+        code, sender = make_code(), event.sender
+        name = to_one_line(strip_control_characters(sender.name), 40)
+        wish = PairingRequest(platform=platform, account=sender.id, name=name, place=event.place)
+        made = await self._store.people.request_pairing(wish, code, seconds=REQUEST_SECONDS, most=MAX_REQUESTS)
+        if not made:
+            return ""
+        await self._store.people.add_audit_entry(
+            AuditEntry(platform=platform, account=sender.id, person="", what="asked to be let in")
+        )
+        return code
 
     async def note_rejection(self, platform: str, event: InboundEvent, what: str) -> None:
         """Note that a sender was turned away; repeated messages of one sender are noted once in a while."""

@@ -130,8 +130,30 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """There are no groups."""
     batch_seconds: float = 0.8
     """Seconds to wait for the rest of what a person sends in pieces."""
+    captions: bool = False
+    """A file and a text of any length are one message."""
+    menu: bool = False
+    """A menu of commands can be set (`Platform.set_menu`)."""
     answers: bool = True
     """Messages are answered in the same place; off for platforms that only listen or only send."""
+
+
+class MenuEntry(Struct, frozen=True):
+    """A command in a platform's menu."""
+
+    name: str
+    about: str
+
+
+class PlatformMenu(Struct, frozen=True, kw_only=True):
+    """The menus of commands for a platform to show, most used first, 100 entries at most."""
+
+    everybody: tuple[MenuEntry, ...]
+    """What people may use that are nowhere else named."""
+    everything: tuple[MenuEntry, ...]
+    """All that there is, for platforms that show everybody the same."""
+    people: Mapping[str, tuple[MenuEntry, ...]] = {}
+    """What single people may use, by the platform's own ids of them."""
 
 
 class PlatformContext(Struct, frozen=True, kw_only=True):
@@ -198,6 +220,10 @@ class Platform(ABC):
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
         """Save a file that came in to `target`, at most `MEDIA_LIMIT` bytes of it."""
+        raise NotImplementedError
+
+    async def set_menu(self, menu: PlatformMenu) -> None:
+        """Replace the menu of commands."""
         raise NotImplementedError
 
     async def find_sent(self, message: Outgoing) -> str | None:

@@ -15,18 +15,29 @@ from msgspec import Struct, field, structs
 from hermes.admin.people.identity import PersonIdentity, PersonRole
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
+from hermes.commands.named_prompts import find_named_prompt, list_named_prompts
 from hermes.commands.registry import command_registry
 from hermes.config.gateway import AccountSettings
-from hermes.core.chats import AuditEntry, Batch, ChatKind, InboundEvent, OutboxItem, Outgoing, Place, StoredInboundEvent
-from hermes.core.errors import BusyError, HermesError, StoreError
+from hermes.core.chats import (
+    AuditEntry,
+    Batch,
+    ChatKind,
+    InboundEvent,
+    OutboxItem,
+    Outgoing,
+    Place,
+    StoredInboundEvent,
+)
+from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError
 from hermes.core.ids import new_queued_message_id
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import PlatformAccount, channel_settings
 from hermes.gateway.chat_session import ChatSession, GatewayDeps, GatewayError
 from hermes.gateway.command_context import ChatCommandContext, can_use_command, commands_for
+from hermes.gateway.pairing_requests import PairingRequests, is_pairing_button, may_ask
 from hermes.gateway.people import PairingCodes, Quotas
 from hermes.gateway.session_pool import ChatAddress, SessionPool, find_address
-from hermes.i18n.messages import localize, tr
+from hermes.i18n.messages import N_, localize, tr
 from hermes.util.cancellation import cancel_tasks
 
 _LOG = logging.getLogger(__name__)
@@ -146,6 +157,7 @@ class Router:
         self._accounts = accounts
         self._quotas = Quotas(deps.app)
         self._pairing = PairingCodes(deps.app)
+        self._requests = PairingRequests(deps, self._pairing)
         self._lanes: dict[str, ChatLane] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._urgent: set[asyncio.Task[None]] = set()
@@ -276,12 +288,13 @@ class Router:
 
     async def _execute_event(self, address: ChatAddress, row: StoredInboundEvent) -> None:
         event, person = row.arrival, address.person
+        done_hooks: Sequence[Callable[[], None]] = ()
         try:
             if event.press:
                 await self._press_button(event, person)
             else:
                 async with self._pool.hold_chat(address) as chat_session:
-                    await self._run_command(chat_session, person, event)
+                    done_hooks = await self._run_command(chat_session, person, event)
         except HermesError as error:
             self._report(f"{event.place.lane}: {error}")
             await self._send_failure(event.place, error, key=f"note:{row.id}")
@@ -289,6 +302,8 @@ class Router:
             _LOG.error("a command failed", exc_info=error)
             await self._send_failure(event.place, GatewayError(type(error).__name__), key=f"note:{row.id}")
         await self._store.chats.dismiss_events([row.id], "pressed" if event.press else "command")
+        for hook in done_hooks:
+            hook()
 
     async def _route_urgent(self, lane: ChatLane) -> None:
         """Route the events of this lane that must not wait behind long work."""
@@ -338,6 +353,8 @@ class Router:
         chat_session.reply_to = rows[-1].arrival.message_id
         mode = chat_session.account.plan.settings.busy or self._deps.app.services.settings.display.busy_input_mode
         await chat_session.post_events(rows, mode, observed=lane.take_observed())
+        if reminder := chat_session.questions.take_reminder():
+            await chat_session.send_note(reminder)
         await self._write_audit(rows[0].arrival, person, "message", chat_session.binding.session_id)
 
     async def _claim_turn(self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent) -> str | None:
@@ -346,6 +363,12 @@ class Router:
         what, detail = ("message", chat_session.binding.session_id) if refused is None else ("refused", "no quota left")
         await self._write_audit(event, person, what, detail)
         return refused
+
+    async def _claim_command_turn(
+        self, chat_session: ChatSession, event: InboundEvent, person: PersonIdentity, command: tuple[str, str]
+    ) -> str | None:
+        """Count a turn where a command sends something to the model; return why there is none, or None."""
+        return await self._claim_turn(chat_session, person, event) if _is_turn_command(*command) else None
 
     async def _write_audit(self, event: InboundEvent, person: PersonIdentity, what: str, detail: str) -> None:
         """Write an audit entry about what somebody did."""
@@ -356,6 +379,9 @@ class Router:
         )
 
     async def _press_button(self, event: InboundEvent, person: PersonIdentity) -> None:
+        if is_pairing_button(event.press):
+            await self._requests.press_button(event, person)
+            return
         for chat_session in self._pool.list_chats(event.place.lane):
             if chat_session.questions.has_token(event.press):
                 said = chat_session.questions.press_button(person, event.press)
@@ -374,6 +400,8 @@ class Router:
             await self._pairing.note_rejection(account.name, event, "sender not verified")
             return "sender not verified"
         paired = await self._pairing.redeem_code(account.name, event) if _is_own_text(event) else None
+        if paired is None and _is_own_text(event) and may_ask(account.plan.settings, event):
+            return await self._requests.take_request(account, event)
         if paired is None:
             where = event.place.lane
             self._deps.telemetry.log_event("turned_away", account=account.name, lane=where, text=event.sender.id[:100])
@@ -383,29 +411,57 @@ class Router:
             await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
         return "paired"
 
-    async def _run_command(self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent) -> None:
+    async def _run_command(
+        self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent
+    ) -> Sequence[Callable[[], None]]:
+        """Run a command; return what is to happen once its row is closed."""
         name, text = _read_command(event) or ("", "")
         command_context = ChatCommandContext(self._pool, chat_session, person)
         try:
-            if name in ("approve", "deny"):
-                command_context.tell(await self._answer_approval(chat_session, person, event, _parse_scope(name, text)))
-            elif not can_use_command(person, name):
-                command_context.tell(tr("/{name} is not for you here.", name=name))
-            elif _is_turn_command(name) and (why := await self._claim_turn(chat_session, person, event)) is not None:
-                command_context.tell(why)
-            elif (there := chat_session.remote) is not None and _can_run_remotely(name):
-                await there.run_command(name, text, command_context)
-            else:
-                await _wait_until_idle(chat_session, name)
-                await commands_for(person.role).run_command(command_context, name, text)
+            await self._dispatch_command(command_context, event, name, text)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return  # the session in which it asked something is gone, by `/new` for one
+            return ()  # the session in which it asked something is gone, by `/new` for one
         except HermesError as error:
             command_context.tell(localize(str(error)))
         await command_context.flush_output()
+        return command_context.when_done
+
+    async def _dispatch_command(self, context: ChatCommandContext, event: InboundEvent, name: str, text: str) -> None:
+        """Carry out a command where and if the person may use it. Raises what the command raises."""
+        chat_session, person = context.chat_session, context.person
+        if name in ("approve", "deny"):
+            context.tell(await self._answer_approval(chat_session, person, event, _parse_scope(name, text)))
+        elif command_registry(Surface.CHAT).find_command(name) is None:
+            await self._call_prompt(context, event, name, text)
+        elif not can_use_command(person, name):
+            context.tell(tr("/{name} is not for you here.", name=name))
+        elif _is_turn_command(name, text) and (why := await self._claim_turn(chat_session, person, event)) is not None:
+            context.tell(why)
+        elif (there := chat_session.remote) is not None and _can_run_remotely(name):
+            await there.run_command(name, text, context)
+        else:
+            await _wait_until_idle(chat_session, name)
+            await commands_for(person.role).run_command(context, name, text)
+
+    async def _call_prompt(self, context: ChatCommandContext, event: InboundEvent, name: str, text: str) -> None:
+        """Send what a skill's name, or that of an own command, stands for; or say that there is no such command."""
+        chat_session, person = context.chat_session, context.person
+        scope = context.prompt_scope
+        prompt = await find_named_prompt(self._deps.app, name, scope)
+        if prompt is None:
+            known = [one.name for one in await list_named_prompts(self._deps.app, scope)]
+            near = commands_for(person.role).suggest_name(name, known)
+            hint = N_("Did you mean /{near}?", near=near) if near else N_("/help shows those there are.")
+            raise NotFoundError(N_("There is no command /{name}.", name=name[:40]), hint)
+        if (why := await self._claim_turn(chat_session, person, event)) is not None:
+            context.tell(why)
+            return
+        chat_session.reply_to = event.message_id
+        mode = chat_session.account.plan.settings.busy or self._deps.app.services.settings.display.busy_input_mode
+        await chat_session.post_prompt(event, prompt.format_prompt(text), mode)
 
     async def _answer_approval(
         self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent, scope: AnswerScope | None
@@ -460,8 +516,10 @@ def _parse_scope(name: str, text: str) -> AnswerScope | None:
     return AnswerScope(word) if word in ("once", "session", "always") else None
 
 
-def _is_turn_command(name: str) -> bool:
+def _is_turn_command(name: str, text: str) -> bool:
     command = command_registry(Surface.CHAT).find_command(name)
+    if command is not None and command.name == "background":
+        return text.partition(" ")[0] not in ("", "list", "stop")
     return command is not None and command.name in _TURN_COMMANDS
 
 

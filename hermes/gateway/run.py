@@ -8,6 +8,7 @@ import contextlib
 import os
 import resource
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -71,8 +72,12 @@ def serve(environ: Mapping[str, str], options: SessionOptions, report: Report) -
     HermesError when it cannot start.
     """
     _raise_handle_limit()
+    process = _GatewayProcess(environ, options, report)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_GatewayProcess(environ, options, report).run())
+        code = runner.run(process.run())
+    if process.restarts:  # the same process, so that a service manager sees the one that it started
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very program again
+    return code
 
 
 class _GatewayProcess:
@@ -85,6 +90,8 @@ class _GatewayProcess:
         self._options = options
         self._report = report
         self._stop, self._hurry, self._reload = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.restarts = False
+        """Whether the process begins again once it has ended."""
 
     async def run(self) -> int:
         """Run the gateway; return the exit code."""
@@ -101,6 +108,7 @@ class _GatewayProcess:
             for line in app.notices:
                 self._report(line)
             async with Gateway(app, self._report) as gateway:
+                gateway.offer_restart(self._request_restart)
                 await gateway.start()
                 starts.clear_starts()
                 tune_garbage_collector()
@@ -117,7 +125,10 @@ class _GatewayProcess:
         self._notifier.start_watchdog()
         try:
             await self._wait_for_stop(gateway)
-            self._notifier.notify_stopping("STATUS=Nothing new is taken in, what runs comes to its end.")
+            if self.restarts:  # a service manager that is told of an end would kill the next start
+                self._notifier.notify_reloading()
+            else:
+                self._notifier.notify_stopping("STATUS=Nothing new is taken in, what runs comes to its end.")
             self._report("The gateway ends: nothing new is taken in, what runs comes to its end.")
             await _drain_gateway(gateway, gateway.app.services.settings.gateway.drain_seconds, self._hurry)
             gateway.telemetry.log_event("ended")
@@ -138,6 +149,10 @@ class _GatewayProcess:
                     self._notifier.notify_ready(f"STATUS={outcome.said}")
         finally:
             stop.cancel()
+
+    def _request_restart(self) -> None:
+        self.restarts = True
+        self._stop.set()
 
     def _request_stop(self) -> None:
         (self._hurry if self._stop.is_set() else self._stop).set()

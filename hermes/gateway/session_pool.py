@@ -20,10 +20,11 @@ from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
 from hermes.core.outcomes import ExitReason
-from hermes.gateway.accounts import PlatformAccount, channel_settings
-from hermes.gateway.chat_session import ChatSession, GatewayDeps, is_shared
+from hermes.gateway.accounts import PlatformAccount, channel_settings, is_shared
+from hermes.gateway.chat_session import ChatSession, GatewayDeps
 from hermes.gateway.people import build_session_options
 from hermes.gateway.stream_renderer import build_answer, filter_answer
+from hermes.gateway.surroundings import describe_surroundings
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_, tr
 from hermes.ipc.remote_session import attach_session
@@ -35,6 +36,7 @@ from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import release_free_memory
 
 if TYPE_CHECKING:
+    from hermes.sessions.features.send_tool import SendTool
     from hermes.sessions.session_builder import LiveSession
 
 SWEEP_SECONDS = 30.0
@@ -47,6 +49,8 @@ _MEMORY_PER_BYTE = 2
 """Bytes of memory per byte of the encoded conversation: the buffer with room to grow, and the packed messages."""
 _REOPEN_PAUSES = (0.5, 2.0, 10.0)
 """Seconds to wait before each attempt to reopen a session that broke."""
+_HANDOVER_SECONDS, _HANDOVER_PAUSE = 5.0, 0.05
+"""How long a chat waits for a session that works in another one, and the pause between two looks."""
 OpenSession = Callable[[], Awaitable[tuple[SessionPort, ChatSession | None]]]
 """Opens a session, and the chat session that shows it where there is one."""
 
@@ -305,18 +309,22 @@ class SessionPool:
     """
 
     def __init__(self, deps: GatewayDeps, accounts: Mapping[str, PlatformAccount]) -> None:
-        self._deps = deps
+        self.deps = deps
         self._app = deps.app
         self._store = deps.app.services.store
-        self._accounts = accounts
+        self.accounts = accounts
         self._entries: dict[str, PooledSession] = {}
         self._chat_sessions: dict[str, ChatSession] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of session ids, for opening one, and of the keys of chat sessions, for changing the session behind one."""
-        self._reopening: set[asyncio.Task[None]] = set()
-        self._evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
         self.renewal = SettingsRenewal(deps, self._entries, self.drop_session)
+        self._broken = BrokenSessions(self)
+        self.evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
         self.recovery = SessionRecovery(deps, self)
+        self.restart: Callable[[Place], None] | None = None
+        """Restarts the gateway, which then says in that place that it is back; None where it cannot."""
+        self.send_tool: SendTool | None = None
+        """The tool by which sessions of chats write to other chats."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -335,14 +343,10 @@ class SessionPool:
         """The number of sessions that run a turn."""
         return sum(one.actor.busy for one in self._entries.values())
 
-    def start(self) -> None:
-        """Start evicting idle sessions."""
-        self._evictor.start()
-
     async def close(self) -> None:
         """Close every session; turns that run stay open, and go on at the next start."""
-        await cancel_tasks(self._reopening)
-        await self._evictor.close()
+        await cancel_tasks(self._broken.tasks)
+        await self.evictor.close()
         for session_id, entry in list(self._entries.items()):
             if isinstance(entry.actor, SessionActor):
                 entry.actor.stays_open = True
@@ -356,13 +360,13 @@ class SessionPool:
         if entry is not None and await self.renewal.drop_outdated(entry):
             entry = None
         if entry is None:
-            async with self._locks.setdefault(session_id, asyncio.Lock()):
+            async with self.lock_chat(session_id):
                 entry = self._entries.get(session_id)
                 if entry is None:
-                    await self._evictor.wait_for_room()
+                    await self.evictor.wait_for_room()
                     actor, chat_session = await open_session()
                     actor.subscribe(self._on_event)
-                    actor.subscribe(self._deps.telemetry.session_listener(session_id))
+                    actor.subscribe(self.deps.telemetry.session_listener(session_id))
                     live = find_live_session(self._app, actor)
                     cwd = "" if live is None else str(live.tools.state.cwd)
                     entry = self._entries[session_id] = PooledSession(actor, chat_session, 0.0, cwd)
@@ -383,28 +387,28 @@ class SessionPool:
     def _release(self, entry: PooledSession) -> None:
         entry.holders -= 1
         entry.used_at = asyncio.get_running_loop().time()
-        self._evictor.note_idle()
+        self.evictor.note_idle()
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, TurnEnded):
-            self._evictor.note_idle()
+            self.evictor.note_idle()
 
     async def drop_session(self, session_id: str) -> None:
         """Close a live session, even while it works; its unfinished work goes on when it is opened next."""
         entry = self._entries.pop(session_id, None)
         if entry is None:
             return
-        self._deps.telemetry.set_lane(session_id, "")
+        self.deps.telemetry.set_lane(session_id, "")
         chat_session, entry.chat_session = entry.chat_session, None
         if chat_session is not None:
-            self._forget_chat(chat_session)
+            self.forget_chat(chat_session)
             remote = chat_session.remote  # closing leaves the chat without its session
             await chat_session.close()
             if remote is not None:
                 await remote.close()
         if isinstance(entry.actor, SessionActor):
             await self._app.close_session(entry.actor)
-        await self._evictor.note_dropped()
+        await self.evictor.note_dropped()
         await self.renewal.close_replaced()
 
     # Sessions of chats.
@@ -412,7 +416,7 @@ class SessionPool:
     @contextlib.asynccontextmanager
     async def hold_chat(self, address: ChatAddress) -> AsyncIterator[ChatSession]:
         """Keep the chat session of an address live while the context lasts. Raises what opening a session raises."""
-        async with self._locks.setdefault(address.key, asyncio.Lock()):
+        async with self.lock_chat(address.key):
             chat_session = await self._find_or_open(address)
             entry = self._entries[chat_session.binding.session_id]
             entry.holders += 1
@@ -430,14 +434,63 @@ class SessionPool:
         return [one for one in self._chat_sessions.values() if one.place.lane == lane]
 
     async def switch_session(self, chat_session: ChatSession, session_id: str | None) -> ChatSession:
-        """Bind a chat to another session from now on: a fresh one, or the one of this id."""
+        """Bind a chat to another session from now on: a fresh one, or the one of this id. Where that cannot be opened
+        nothing has changed. Raises BusyError, and what opening a session raises.
+        """
         before, now = chat_session.binding, self._app.services.clock.now()
         binding = structs.replace(before, session_id=session_id or new_session_id(now), last_at=now)
-        async with self._locks.setdefault(before.key, asyncio.Lock()):
-            await self.drop_session(before.session_id)
-            opened = await self._open_chat(chat_session.account, binding, chat_session.person)
+        async with self.lock_chat(before.key):
+            opened = await self.open_chat(chat_session.account, binding, chat_session.person)
+            opened.has_moved = session_id is not None
             await self._store.chats.bind(binding)
+            await self.drop_session(before.session_id)
         return opened
+
+    async def rebind(self, binding: Binding, session_id: str) -> None:
+        """Let a chat go on with another session at its next message. Raises BusyError while something runs there."""
+        async with self.lock_chat(binding.key):
+            live = self._chat_sessions.get(binding.key)
+            if live is not None and live.binding.session_id != session_id:
+                if not self._entries[live.binding.session_id].is_idle:
+                    raise BusyError(N_("A turn runs there."), N_("Try again when it has ended."))
+                await self.drop_session(live.binding.session_id)
+            now = self._app.services.clock.now()
+            await self._store.chats.bind(structs.replace(binding, session_id=session_id, last_at=now))
+
+    async def open_background(self, chat_session: ChatSession) -> SessionActor:
+        """Open a fresh session beside a chat's own: its questions and its answer are shown there. It stays in memory
+        until it is dropped.
+        """
+        session_id = new_session_id(self._app.services.clock.now())
+        binding = structs.replace(
+            chat_session.binding, key=f"{chat_session.binding.key}:background:{session_id}", session_id=session_id
+        )
+        beside = await self.open_chat(chat_session.account, binding, chat_session.person)
+        beside.is_live = False
+        self._entries[session_id].holders += 1
+        return require_local(beside.actor)
+
+    async def _take_over(self, session_id: str, key: str) -> bool:
+        """Close a session that another chat of the person has in memory, so that it can go on in the chat of this key;
+        return whether one had it. Raises BusyError while it is at work there.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + _HANDOVER_SECONDS
+        while (entry := self._entries.get(session_id)) is not None:
+            there = entry.chat_session
+            if there is not None and there.binding.key == key and self._chat_sessions.get(key) is there:
+                return False
+            if entry.is_idle:
+                await self.drop_session(session_id)
+                return there is not None and there.binding.key != key
+            if clock() >= until:
+                where = there.place.lane.rstrip(":") if there is not None else N_("a program")
+                raise BusyError(
+                    N_("Session {id} is at work in {where}.", id=session_id, where=where),
+                    N_("Try again when it is done there, or type /stop there."),
+                )
+            await asyncio.sleep(_HANDOVER_PAUSE)
+        return False
 
     async def drop_account(self, account: str) -> list[str]:
         """Close every live session of an account that is about to change; return the ids of those with work left, which
@@ -458,15 +511,15 @@ class SessionPool:
         where its person is unknown now: their unanswered messages are then closed.
         """
         for binding in await self._store.chats.list_session_bindings(session_id):
-            account = self._accounts.get(binding.place.platform)
+            account = self.accounts.get(binding.place.platform)
             if account is None:
                 continue
             live = self._chat_sessions.get(binding.key)
             if live is not None:
                 return live
-            person = await self._deps.people.find_person(binding.person, account.plan.settings)
+            person = await self.deps.people.find_person(binding.person, account.plan.settings)
             if person is not None:
-                return await self._open_chat(account, binding, person)
+                return await self.open_chat(account, binding, person)
             await self._store.chats.abandon_session_events(session_id, "unknown sender")
         return None
 
@@ -496,11 +549,13 @@ class SessionPool:
             if live is not None:
                 await self.drop_session(live.binding.session_id)
         binding = known or Binding(key=key, session_id=new_session_id(now), place=place, person=person.id, last_at=now)
-        return await self._open_chat(account, structs.replace(binding, place=place), person)
+        return await self.open_chat(account, structs.replace(binding, place=place), person)
 
-    async def _open_chat(self, account: PlatformAccount, binding: Binding, person: PersonIdentity) -> ChatSession:
+    async def open_chat(self, account: PlatformAccount, binding: Binding, person: PersonIdentity) -> ChatSession:
+        """Return the live chat session of a binding, opened where it is not. Raises what opening a session raises."""
+
         async def open_session() -> tuple[SessionPort, ChatSession]:
-            chat_session = ChatSession(self._deps, account, binding, person, self._reopen_broken)
+            chat_session = ChatSession(self.deps, account, binding, person, self._broken.reopen)
             try:
                 actor = await self._open_or_join(chat_session)
             except BaseException:
@@ -510,16 +565,19 @@ class SessionPool:
             self._chat_sessions[binding.key] = chat_session
             return actor, chat_session
 
+        moved = await self._take_over(binding.session_id, binding.key)
         found = (await self.get_or_open(binding.session_id, open_session)).chat_session
         if found is None or self._chat_sessions.get(binding.key) is not found:
             raise BusyError("This session is open for another conversation.", "Try again in a moment.")
+        found.has_moved = found.has_moved or moved
         return found
 
     async def _open_or_join(self, chat_session: ChatSession) -> SessionPort:
         """Open the session of a chat here, or join it where a terminal of this person holds it."""
         session_id, person = chat_session.binding.session_id, chat_session.person
-        rights = self._deps.people.role_rights(person.role)
+        rights = self.deps.people.role_rights(person.role)
         options = _make_options(self._app, chat_session, rights)
+        options = options if self.send_tool is None else self.send_tool.add_to_options(options)
         await asyncio.to_thread(os.makedirs, options.cwd, mode=0o700, exist_ok=True)
         try:
             return await self._app.open_session(session_id, create=True, asker=chat_session, options=options)
@@ -527,37 +585,49 @@ class SessionPool:
             remote = await attach_session(self._app.services.home, session_id, asks=bool(rights.approve))
             if remote is None:
                 raise
-            remote.on_lost.append(lambda: self._reopen_broken(chat_session))
+            remote.on_lost.append(lambda: self._broken.reopen(chat_session))
             return remote
 
-    def _forget_chat(self, chat_session: ChatSession) -> bool:
+    def lock_chat(self, name: str) -> asyncio.Lock:
+        """Return the lock of a session's id, for opening it, or of a chat session's key, for changing its session."""
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    def forget_chat(self, chat_session: ChatSession) -> bool:
         """Forget a chat session; return False where another one has its key."""
         if self._chat_sessions.get(chat_session.binding.key) is not chat_session:
             return False
         del self._chat_sessions[chat_session.binding.key]
         return True
 
-    def _reopen_broken(self, chat_session: ChatSession) -> None:
-        """Reopen a session that cannot continue from memory; it goes on from the disk."""
-        if self._forget_chat(chat_session):
+
+class BrokenSessions:
+    """Reopens sessions of chats that cannot continue from memory; they go on from the disk."""
+
+    def __init__(self, pool: SessionPool) -> None:
+        self._pool = pool
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def reopen(self, chat_session: ChatSession) -> None:
+        """Reopen a session, unless another chat session has its place already."""
+        if self._pool.forget_chat(chat_session):
             task = asyncio.create_task(self._reopen(chat_session), name=f"reopen {chat_session.binding.key}")
-            self._reopening.add(task)
-            task.add_done_callback(self._reopening.discard)
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     async def _reopen(self, chat_session: ChatSession) -> None:
-        binding = chat_session.binding
+        binding, pool = chat_session.binding, self._pool
         for pause in _REOPEN_PAUSES:
             await asyncio.sleep(pause)
             try:
-                async with self._locks.setdefault(binding.key, asyncio.Lock()):
-                    await self.drop_session(binding.session_id)
-                    opened = await self._open_chat(chat_session.account, binding, chat_session.person)
+                async with pool.lock_chat(binding.key):
+                    await pool.drop_session(binding.session_id)
+                    opened = await pool.open_chat(chat_session.account, binding, chat_session.person)
                 opened.reply_to = chat_session.reply_to
-                await self.recovery.settle_reopened(binding.session_id)
+                await pool.recovery.settle_reopened(binding.session_id)
                 opened.actor.resume()
                 return
             except HermesError as error:
-                self._deps.telemetry.report_line(f"{binding.key}: {error}")
+                pool.deps.telemetry.report_line(f"{binding.key}: {error}")
 
 
 def _make_options(app: App, chat_session: ChatSession, rights: RoleSettings) -> SessionOptions:
@@ -573,7 +643,12 @@ def _make_options(app: App, chat_session: ChatSession, rights: RoleSettings) -> 
         platform=settings.platform or account.name,
     )
     origin = ":".join(one for one in (place.platform, place.chat, place.thread) if one)
-    return structs.replace(options, origin=origin, reviews=person.is_owner)
+    return structs.replace(
+        options,
+        origin=origin,
+        reviews=person.is_owner,
+        surroundings=describe_surroundings(account.plan, place, person),
+    )
 
 
 class SessionRecovery:

@@ -22,7 +22,7 @@ from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import Capabilities, PlatformError, SendError
 from hermes.gateway.text.links import defuse_links
-from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
+from hermes.gateway.text.media import MediaRules, SendableFile, extract_media, hide_tags
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import localize, tr
 from hermes.sessions.app import App
@@ -67,6 +67,8 @@ class StreamTarget(Struct, frozen=True):
     place: Place
     reply_to: str
     egress_filter: Callable[[], EgressFilter]
+    is_live: bool = True
+    """Whether it is shown while it is written, where the platform can."""
 
 
 class StreamRenderer:
@@ -83,16 +85,20 @@ class StreamRenderer:
         self._segment = _Segment()
         self._finished_segments: list[_Segment] = []
         """Segments that are complete and not in the outbox yet."""
+        self._files: list[SendableFile] = []
+        """Files that earlier segments name."""
         self._earlier_text = ""
         """The text in earlier segments of the message that the model is writing."""
         self._changed = asyncio.Event()
         self._showing = asyncio.Lock()
-        self._live = self._account.can.edit and self._account.plan.settings.streaming is Streaming.AUTO
+        streams = target.is_live and self._account.plan.settings.streaming is Streaming.AUTO
+        self._live = self._account.can.edit and streams
         self._tasks: list[asyncio.Task[None]] = []
 
     def _filter_text(self, text: str) -> str:
-        """Return a streamed text without what a platform would fetch unasked."""
+        """Return a streamed text without what a platform would fetch unasked, and without names of files to send."""
         out = self._target.egress_filter()
+        text = hide_tags(text) if self._account.can.media else text
         return defuse_links(text, out.is_host_allowed) if out.tainted else text
 
     async def start(self) -> None:
@@ -138,14 +144,19 @@ class StreamRenderer:
         """Enqueue the rest of the answer; the turn counts as answered once that is on disk."""
         await self.close()
         answer = filter_answer(build_answer(ended), self._target.egress_filter(), self._account.can)
-        items = [one for over in self._finished_segments for one in self._segment_items(over, over.text)]
+        items = [one for over in self._finished_segments for one in self._segment_items(over, self._take_files(over))]
         last = self._segment_items(
             self._segment, answer.text.lstrip().removeprefix(self._earlier_text.strip()).lstrip()
         )
         if last and not items and self._target.reply_to:
             first = structs.replace(last[0].message, reply_to=self._target.reply_to)
             last[0] = structs.replace(last[0], message=first)
-        items += [*last, *(self._file_item(number, file) for number, file in enumerate(answer.files))]
+        files = list(dict.fromkeys((*self._files, *answer.files)))
+        if self._account.can.captions and last and files:
+            file = files.pop(0)
+            with_file = structs.replace(last[-1].message, file=file.path, kind=file.kind)
+            last[-1] = structs.replace(last[-1], message=with_file)
+        items += [*last, *(self._file_item(number, file) for number, file in enumerate(files))]
         await self._outbox.enqueue(items, answered=self.turn_id, outcome=answer.outcome)
         await self._set_reaction("✅" if ended.reason.is_completed else "❌")
 
@@ -161,6 +172,12 @@ class StreamRenderer:
             self._message_item(self._message_at(segment, number), piece, DeliveryState.PENDING)
             for number, piece in enumerate(split_text(self._filter_text(text), self._account.can))
         ]
+
+    def _take_files(self, over: _Segment) -> str:
+        """Return the text of a segment that is complete, without the files that it names: they are sent at the end."""
+        answer = filter_answer(ChatAnswer(text=over.text, outcome=""), self._target.egress_filter(), self._account.can)
+        self._files += [one for one in answer.files if one not in self._files]
+        return answer.text
 
     def _file_item(self, number: int, file: SendableFile) -> OutboxItem:
         key = f"{self.turn_id}:file:{number}"
@@ -193,7 +210,8 @@ class StreamRenderer:
 
     async def _show_segments(self) -> None:
         while self._finished_segments:
-            await self._outbox.enqueue(self._segment_items(self._finished_segments[0], self._finished_segments[0].text))
+            over = self._finished_segments[0]
+            await self._outbox.enqueue(self._segment_items(over, self._take_files(over)))
             del self._finished_segments[0]
         segment = self._segment
         texts = split_text(self._filter_text(segment.text), self._account.can)

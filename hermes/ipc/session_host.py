@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from hermes.admin.people.identity import OWNER_IDENTITY, PersonIdentity
-from hermes.commands.context import MenuOption, PostMode, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
+from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
@@ -77,6 +77,7 @@ class RemoteCommandContext:
 
     surface = Surface.CHAT
     chat = None
+    session_person = ""
     terminal = None
 
     def __init__(
@@ -91,6 +92,11 @@ class RemoteCommandContext:
     def person(self) -> PersonIdentity:
         """The owner: only their own programs reach this socket, and only their own chats attach to it."""
         return OWNER_IDENTITY
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """The skills and own commands of the session's folder."""
+        return PromptScope(folder=self.app.options.cwd, taken=builtin_command_names())
 
     @property
     def port(self) -> SessionPort:
@@ -126,6 +132,13 @@ class RemoteCommandContext:
     async def open_background_session(self) -> SessionActor:
         """Raise UsageError: a session beside this one would live in the other process, too."""
         raise UsageError(N_("This session lives in another process; begin a new one with /new first."))
+
+    async def close_background_session(self, actor: SessionActor) -> None:
+        """Close such a session."""
+        await self.app.close_session(actor)
+
+    async def show_later(self) -> None:
+        """Do nothing: everything is shown at once."""
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Send a message to the session."""

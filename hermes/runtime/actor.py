@@ -57,7 +57,8 @@ class SessionActor:
         self.epochs = parts.epochs
         """The epochs of the session, and the undo of its turns, for callers inside `exclusive`."""
         self._parts = parts
-        self._mailbox = parts.mailbox
+        self.mailbox = self._mailbox = parts.mailbox
+        """What waits; front-ends only look."""
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._task: asyncio.Task[None] | None = None
         self._joined_messages: list[QueuedMessage] = []

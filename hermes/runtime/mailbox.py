@@ -21,6 +21,8 @@ from hermes.util.cancellation import wait_for_task
 from hermes.util.text import clean_surrogates, to_one_line
 
 LIMIT = 256
+_MOST_OWN_WORDS = 300
+"""Messages of one front-end that may wait for their turns."""
 
 
 class InboundMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,6 +92,29 @@ class QueuedMessage:
         """Tell the waiter why the turn has no end."""
         if not self.ended.done():
             self.ended.set_exception(error)
+
+
+class OwnWords:
+    """The messages that were posted from one front-end and wait for their turns: all else was said elsewhere."""
+
+    def __init__(self) -> None:
+        self._posted: deque[str] = deque(maxlen=_MOST_OWN_WORDS)
+        self.unknown = 0
+        """Turns to come whose words may be from here: what an earlier process has left."""
+
+    def add(self, text: str) -> None:
+        """Note words that are posted from here."""
+        self._posted.append(text)
+
+    def take(self, text: str) -> bool:
+        """Return whether these words, which begin a turn or join one, are from here; they are forgotten then."""
+        if text in self._posted:
+            self._posted.remove(text)
+            return True
+        if self.unknown:
+            self.unknown -= 1
+            return True
+        return False
 
 
 class SessionMailbox:

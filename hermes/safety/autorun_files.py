@@ -76,8 +76,9 @@ _NEVER_WRITTEN = {
 _ASKED_IF_TAINTED = {
     INSTRUCTIONS: """
         agents.md agent.md claude.md claude.local.md gemini.md qwen.md soul.md hermes.md .hermes.md skill.md
-        copilot-instructions.md .cursorrules .windsurfrules .goosehints .junie/guidelines.md .cursor/ .claude/ .roo/
-        .clinerules/ .windsurf/ .kiro/ .gemini/ .codex/ .opencode/ .github/instructions/ .github/prompts/ skills/
+        .hermes/commands/ copilot-instructions.md .cursorrules .windsurfrules .goosehints .junie/guidelines.md .cursor/
+        .claude/ .roo/ .clinerules/ .windsurf/ .kiro/ .gemini/ .codex/ .opencode/ .github/instructions/ .github/prompts/
+        skills/
     """,
     "builds and tests": """
         makefile gnumakefile makefile.am cmakelists.txt justfile rakefile gemfile vagrantfile dockerfile containerfile
@@ -139,7 +140,6 @@ def _build_indexes() -> tuple[_Index, _Index]:
 
 _BY_NAME, _BY_FOLDER = _build_indexes()
 _ENDINGS = tuple(name[1:] for name in _BY_NAME if name.startswith("*"))
-
 
 _SETTINGS = tuple(row for row in OBEYED_ROWS if row.clean is WriteRule.REFUSED and row.reader != REPOSITORY)
 SETTING_FOLDERS = frozenset(

@@ -28,7 +28,7 @@ from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.model.credentials import with_pool_key
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.records import SessionRow
+from hermes.store.records import PROGRAM_SOURCES, SessionRow
 from hermes.store.store import Store
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
@@ -219,9 +219,7 @@ class App:
         if self._background_work is None:
             from hermes.sessions.background.work import BackgroundWork
 
-            self._background_work = BackgroundWork(
-                self._services, self.live_session, self.close_session, self._close_with_session
-            )
+            self._background_work = BackgroundWork(self._services, self.live_session, self._close_with_session)
         return self._background_work
 
     def _close_with_session(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
@@ -294,7 +292,7 @@ async def _resolve_session_id(
     whom it was created.
     """
     if latest:
-        row = await store.sessions.get_latest(person=person)
+        row = await store.sessions.get_latest(person=person, without=PROGRAM_SOURCES)
         if row is None:
             raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
         return await store.sessions.find_tip(row.id), False
@@ -308,7 +306,7 @@ async def _resolve_session_id(
         _check_owner(row, person)
         return await store.sessions.find_tip(name), row is None
     if name is not None:
-        found = await find_session(store, name)
+        found = await find_session(store, name, person=person or None)
         _check_owner(found, person)
         return await store.sessions.find_tip(found.id), False
     return new_session_id(now), True
@@ -349,12 +347,12 @@ async def list_changed_files(app: App, session_id: str, turn_ids: Sequence[str])
     return tuple(sorted(path.removeprefix(f"{folder}/") if is_or_below(path, folder) else path for path in found))
 
 
-async def resolve_session_id(app: App, name: str | None, *, latest: bool = False) -> str:
-    """Return the id of the session that `App.open_session` would open. Raises NotFoundError."""
-    on = app.services
-    found, _ = await _resolve_session_id(
-        on.store, on.clock.now(), name, latest=latest, create=False, person=app.options.person
-    )
+async def resolve_session_id(app: App, name: str | None, *, latest: bool = False, person: str | None = None) -> str:
+    """Return the id of the session that `App.open_session` would open, for this person or for whom the process works.
+    Raises NotFoundError, and UsageError where the name could be several.
+    """
+    on, whose = app.services, app.options.person if person is None else person
+    found, _ = await _resolve_session_id(on.store, on.clock.now(), name, latest=latest, create=False, person=whose)
     return found
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
-from hermes.config.settings import PlatformHint, Settings
+from hermes.config.settings import Settings
 from hermes.context.prompt import (
     DEFAULT_IDENTITY,
     PERSONALITIES,
@@ -47,11 +47,13 @@ def build_system_parts(
     sections: Sequence[PromptSection] = (),
     skip_identity: bool = False,
 ) -> tuple[PromptPart, ...]:
-    """Build the parts of an epoch's prompt as of now. Raises ConfigError for what cannot be used."""
+    """Build the parts of an epoch's prompt as of now; `platform` says what the model is told of the front-end. Raises
+    ConfigError for what cannot be used.
+    """
     plan = PromptPlan(
         identity=DEFAULT_IDENTITY if skip_identity else read_identity(home.identity_file),
         personality=_personality_text(settings),
-        platform=_platform_hint(platform, settings.platform_hints.get(platform)),
+        platform=platform,
         model=model,
         has_tools=has_tools,
     )
@@ -109,8 +111,9 @@ def _personality_text(settings: Settings) -> str:
     return PERSONALITIES.get(chosen, chosen)
 
 
-def _platform_hint(name: str, hint: PlatformHint | None) -> str:
-    own = PLATFORM_HINTS.get(name, "")
+def describe_platform(settings: Settings, platform: str, surroundings: str = "") -> str:
+    """Return what the model is told of a front-end: by the settings, by the front-end itself, or as is usual."""
+    own, hint = surroundings or PLATFORM_HINTS.get(platform, ""), settings.platform_hints.get(platform)
     if hint is None:
         return own
     return " ".join(part for part in (hint.replace or own, hint.append) if part)
@@ -236,7 +239,7 @@ class FrameBuilder:
         parts = build_system_parts(
             self._home,
             settings,
-            platform=self._options.platform,
+            platform=describe_platform(settings, self._options.platform, self._options.surroundings),
             model=model,
             has_tools=bool(tools),
             skip_identity=self._options.skip_identity,

@@ -38,6 +38,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     disabled_toolsets: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     platform: str = "cli"
+    surroundings: str = ""
+    """What the model is told of the place in which it talks; empty: what is told of the platform."""
     fallback_models: tuple[ModelReference, ...] = ()
     """Fallback models that come before the configured ones."""
     save_trajectories: bool = False

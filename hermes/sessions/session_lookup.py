@@ -7,12 +7,13 @@ from hermes.store.records import SessionRow
 from hermes.store.store import Store
 
 
-async def find_session(store: Store, name: str) -> SessionRow:
-    """Find the one session whose id begins with `name` or whose whole title it is.
+async def find_session(store: Store, name: str, *, person: str | None = None) -> SessionRow:
+    """Find the one session whose id begins with `name` or whose whole title it is; with `person` only among those of
+    that person.
 
     Raises NotFoundError or UsageError.
     """
-    found = await store.sessions.find(name)
+    found = await store.sessions.find(name, person=person)
     exact = [row for row in found if row.id == name]
     if len(found) > 1 and not exact:
         ids = ", ".join(row.id for row in found[:5])
@@ -21,7 +22,8 @@ async def find_session(store: Store, name: str) -> SessionRow:
             "Type more of the id.",
         )
     if not found:
-        raise NotFoundError(N_("There is no session {name}.", name=repr(name)), "`hermes sessions list` shows them.")
+        hint = N_("/sessions shows yours.") if person else N_("`hermes sessions list` shows them.")
+        raise NotFoundError(N_("There is no session {name}.", name=repr(name[:80])), hint)
     return (exact or found)[0]
 
 

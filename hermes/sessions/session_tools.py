@@ -379,6 +379,7 @@ OWNED_TOOLS = {
     "session_search": ("session_search",),
     "skills": ("skills_list", "skill_view", "skill_manage"),
     "cronjob": ("cronjob",),
+    "messages": ("send_message",),
 }
 """Tools that are bound to a session, by tool set; they are in no file of the registry."""
 

@@ -7,6 +7,7 @@ originals, so search finds each message once, in the session in which it was sai
 
 import itertools
 import json
+from collections.abc import Sequence
 
 import msgspec
 
@@ -72,16 +73,19 @@ class BranchRepository(Repository):
         return made
 
     @reads
-    def build_tree(self, tx: Transaction, limit: int) -> list[tuple[SessionRow, str | None]]:
+    def build_tree(
+        self, tx: Transaction, limit: int, *, person: str | None = None, without: Sequence[str] = ()
+    ) -> list[tuple[SessionRow, str | None]]:
         """Return the sessions used last and all their relatives by branching, each with the
-        session that it branched from.
+        session that it branched from. `person` limits to one person's; `without` names sources that are left out.
         """
-        rows = {row.id: row for row in sessions.list_sessions(tx, limit) if row.end_reason != ARCHIVED}
+        recent = sessions.list_sessions(tx, limit, person=person, without=without)
+        rows = {row.id: row for row in recent if row.end_reason != ARCHIVED}
         waiting = list(rows.values())
         found: dict[str, tuple[SessionRow, str | None]] = {}
         while waiting:
             row = waiting.pop()
-            if row.id in found:
+            if row.id in found or (person is not None and row.user_id != person):
                 continue
             parent = _find_parent(tx, row)
             found[row.id] = row, parent.id if parent is not None else None

@@ -1,11 +1,23 @@
 """The people who may talk with Hermes from chats, and the audit trail of what they did."""
 
 import hmac
+from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import asdict
 
-from hermes.core.chats import AuditEntry, KnownPerson, NewPairingCode, PendingPairingCode, PlatformHandle
+from hermes.core.chats import (
+    AuditEntry,
+    KnownPerson,
+    NewPairingCode,
+    PairingRequest,
+    PendingPairingCode,
+    Place,
+    PlatformHandle,
+)
+from hermes.core.encoding import to_json
 from hermes.store.repository import Repository, Transaction, reads, writes
+from hermes.util.text import clean_surrogates
 
 _CODE_ID_LENGTH = 8
 """Characters of a code's hash that form its id."""
@@ -165,6 +177,76 @@ class PeopleRepository(Repository):
         return _get_person(tx, person_id)
 
     @writes
+    def request_pairing(self, tx: Transaction, wish: PairingRequest, code: str, *, seconds: float, most: int) -> bool:
+        """Store somebody's request with the hash of its code; return False where they have one, or were refused, or
+        `most` of that platform wait.
+        """
+        tx.execute("DELETE FROM pairing_requests WHERE expires_at <= ?", (tx.now,))
+        waiting = tx.execute("SELECT count(*) FROM pairing_requests WHERE platform = ?", (wish.platform,)).get
+        if int(waiting) >= most:
+            return False
+        return tx.change_any(
+            "INSERT INTO pairing_requests (platform, account, name, place, mark, expires_at) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (
+                wish.platform,
+                wish.account,
+                clean_surrogates(wish.name),
+                to_json(wish.place),
+                _hash_code(tx, code),
+                tx.now + seconds,
+            ),
+        )
+
+    @reads
+    def list_pairing_requests(self, tx: Transaction) -> list[PairingRequest]:
+        """Return the requests that wait, those that expire first before others."""
+        rows = tx.execute(
+            "SELECT platform, account, name, place, expires_at FROM pairing_requests"
+            " WHERE expires_at > ? AND mark IS NOT NULL ORDER BY expires_at",
+            (tx.now,),
+        ).fetchall()
+        return [_to_request(row) for row in rows]
+
+    @reads
+    def find_pairing_request(self, tx: Transaction, code: str) -> PairingRequest | None:
+        """Return the request of a code that waits, or None."""
+        row = tx.execute(
+            "SELECT platform, account, name, place, expires_at FROM pairing_requests WHERE mark = ? AND expires_at > ?",
+            (_hash_code(tx, code), tx.now),
+        ).fetchone()
+        return None if row is None else _to_request(row)
+
+    @writes
+    def settle_pairing_request(self, tx: Transaction, code: str, role: str) -> bool:
+        """Let the person of a code in with this role, or (empty) refuse them until their request runs out; return
+        False when no such request waits any more.
+        """
+        mark = _hash_code(tx, code)
+        if not role:
+            return tx.change_any(
+                "UPDATE pairing_requests SET mark = NULL WHERE mark = ? AND expires_at > ?", (mark, tx.now)
+            )
+        row = tx.execute(
+            "DELETE FROM pairing_requests WHERE mark = ? AND expires_at > ? RETURNING platform, account, name",
+            (mark, tx.now),
+        ).fetchone()
+        if row is None:
+            return False
+        platform, account, name = (str(one) for one in row)
+        person_id = f"{platform}:{account}"
+        tx.execute(
+            "INSERT INTO people (id, name, role, since) VALUES (?1, ?2, ?3, ?4)"
+            " ON CONFLICT (id) DO UPDATE SET role = ?3",
+            (person_id, name, role, tx.now),
+        )
+        tx.execute(
+            "REPLACE INTO handles (platform, account, person_id, name, since) VALUES (?, ?, ?, ?, ?)",
+            (platform, account, person_id, name, tx.now),
+        )
+        return True
+
+    @writes
     def add_audit_entry(self, tx: Transaction, row: AuditEntry) -> None:
         """Add an audit entry; the oldest rows are deleted when there are too many."""
         tx.execute(
@@ -172,6 +254,16 @@ class PeopleRepository(Repository):
             (tx.now, row.platform, row.account, row.person, row.what, row.detail),
         )
         tx.execute("DELETE FROM audit WHERE id = ?", (tx.connection.last_insert_rowid() - AUDIT_ROWS,))
+
+
+def _to_request(row: Sequence[object]) -> PairingRequest:
+    return PairingRequest(
+        platform=str(row[0]),
+        account=str(row[1]),
+        name=str(row[2]),
+        place=msgspec.json.decode(bytes(row[3]), type=Place),  # type: ignore[call-overload]
+        expires_at=float(str(row[4])),
+    )
 
 
 def _get_person(tx: Transaction, person_id: str) -> KnownPerson | None:

@@ -29,6 +29,10 @@ class NewSession(Struct, frozen=True, kw_only=True):
     branched_at: int | None = None
 
 
+PROGRAM_SOURCES = ("cron", "api_server", "webhook")
+"""The front-ends that nobody talks in: runs of jobs, programs, and reports; lists of sessions leave them out."""
+
+
 class SessionRow(NewSession, frozen=True, kw_only=True):
     """A session with its totals. `cost_usd` is None as long as no provider has named a price."""
 

@@ -552,7 +552,35 @@ CREATE TABLE todo_lists (
 ) STRICT, WITHOUT ROWID;
 """
 
+_PAIRING_REQUESTS = """
+-- Unknown people who ask to be let in: one request each. mark is a hash of the code that they were shown; NULL once
+-- it was refused, which is remembered until the request runs out. place is where they wrote, as JSON.
+CREATE TABLE pairing_requests (
+    platform TEXT NOT NULL,
+    account TEXT NOT NULL,
+    name TEXT NOT NULL,
+    place BLOB NOT NULL,
+    mark BLOB UNIQUE,
+    expires_at REAL NOT NULL,
+    PRIMARY KEY (platform, account)
+) STRICT, WITHOUT ROWID;
+"""
+
 HERMES = DatabaseSchema(
     application_id=0x4845524D,
-    steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _CHATS, _PEOPLE, _API, _TODOS),
+    steps=(
+        _FIRST,
+        _SECOND,
+        _THIRD,
+        _FOURTH,
+        _FIFTH,
+        _SIXTH,
+        _SEVENTH,
+        _EIGHTH,
+        _CHATS,
+        _PEOPLE,
+        _API,
+        _TODOS,
+        _PAIRING_REQUESTS,
+    ),
 )

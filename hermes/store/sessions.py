@@ -75,7 +75,7 @@ def list_sessions(
     """Return sessions that have messages, by last use, newest first; none of the sources `without`.
 
     `before` is the last id of the page before; `person` limits to one person's sessions: empty means the
-    owner's, None all.
+    owner's, None all. `without` names sources whose sessions are left out.
     """
     wanted, values = ["message_count > 0"], list[str | int]()
     if before is not None:
@@ -90,6 +90,9 @@ def list_sessions(
     if person is not None:
         wanted.append("user_id = ?")
         values.append(person)
+    if without:
+        wanted.append(f"source NOT IN ({', '.join('?' * len(without))})")
+        values += without
     where = " AND ".join(wanted)
     return tx.select_all(
         SessionRow, f"{_SELECT} WHERE {where} ORDER BY updated_at DESC, id DESC LIMIT ?", (*values, limit)
@@ -154,21 +157,27 @@ class SessionRepository(Repository):
     end = writes(as_method(end_session))
 
     @reads
-    def find(self, tx: Transaction, prefix_or_title: str, *, limit: int = 20) -> list[SessionRow]:
-        """Return sessions whose id begins with the text or whose title equals it, the one used last first."""
+    def find(
+        self, tx: Transaction, prefix_or_title: str, *, limit: int = 20, person: str | None = None
+    ) -> list[SessionRow]:
+        """Return sessions whose id begins with the text or whose title equals it, the one used last first; with
+        `person` only those of that person.
+        """
         text = clean_surrogates(prefix_or_title)
         if not text:
             return []
         return tx.select_all(
             SessionRow,
-            f"{_SELECT} WHERE (id >= ?1 AND id < ?1 || char(1114111)) OR title = ?1"
-            " ORDER BY updated_at DESC, id DESC LIMIT ?2",
-            (text, limit),
+            f"{_SELECT} WHERE ((id >= ?1 AND id < ?1 || char(1114111)) OR title = ?1)"
+            " AND (?3 IS NULL OR user_id = ?3) ORDER BY updated_at DESC, id DESC LIMIT ?2",
+            (text, limit, person),
         )
 
-    async def get_latest(self, source: str | None = None, *, person: str | None = None) -> SessionRow | None:
+    async def get_latest(
+        self, source: str | None = None, *, person: str | None = None, without: Sequence[str] = ()
+    ) -> SessionRow | None:
         """Return the session in which something was said last, or None."""
-        return next(iter(await self.list_recent(1, source=source, person=person)), None)
+        return next(iter(await self.list_recent(1, source=source, person=person, without=without)), None)
 
     @reads
     def list_idle(self, tx: Transaction, before: float) -> list[SessionRow]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.commands.context import MenuOption, PostMode, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
+from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
@@ -89,6 +89,7 @@ class RecordingContext:
 
     surface = Surface.TERMINAL
     chat = None
+    session_person = ""
 
     def __init__(self, app: App, actor: SessionActor, *answers: ScriptedReply) -> None:
         self.app = app
@@ -103,6 +104,11 @@ class RecordingContext:
         """How the chat was left; empty if it was not."""
         self.refreshed = 0
         self._shown = asyncio.Event()
+
+    @property
+    def prompt_scope(self) -> PromptScope:
+        """The skills and own commands of the session's folder."""
+        return PromptScope(folder=self.app.options.cwd, taken=builtin_command_names())
 
     @property
     def port(self) -> SessionPort:
@@ -179,6 +185,13 @@ class RecordingContext:
     async def open_background_session(self) -> SessionActor:
         """Open a session beside this one."""
         return await self.app.open_session()
+
+    async def close_background_session(self, actor: SessionActor) -> None:
+        """Close such a session."""
+        await self.app.close_session(actor)
+
+    async def show_later(self) -> None:
+        """Do nothing: everything is shown at once."""
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Record the message; the test sends it if it wants to."""

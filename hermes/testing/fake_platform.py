@@ -111,6 +111,10 @@ class FakeChat(ABC):
         """A person presses a button."""
         raise NotImplementedError
 
+    def menu(self) -> list[str]:
+        """The names in the menu of commands that everybody sees."""
+        raise NotImplementedError
+
     def chat_id(self, chat: str) -> str:
         """The platform's own id of a chat of that name: what `Place.chat` holds. Most take names as they are."""
         return chat

@@ -39,6 +39,7 @@ web: web_search web_extract
 search: web_search
 skills: skills_list skill_view skill_manage
 cronjob: cronjob
+messages: send_message
 memory: memory
 session_search: session_search
 """

@@ -204,8 +204,10 @@ async def test_a_user_writes_no_skill_and_reads_none_they_may_not() -> None:
 
 async def test_commands_for_the_owner_are_for_nobody_else() -> None:
     async with stage() as on:
-        for command in ("people", "pair owner", "sessions", "resume x", "search y", "model z", "tools", "approvals"):
+        for command in ("people", "pair owner", "search y", "model z", "tools", "approvals", "restart", "sethome"):
             assert "not for you" in await on.asks(ANNA, f"/{command}")
+            assert "not for you" in await on.asks(GUEST, f"/{command}")
+        for command in ("sessions", "resume x"):  # a user has their own
             assert "not for you" in await on.asks(GUEST, f"/{command}")
         assert not on.server.requests
 
@@ -264,7 +266,7 @@ async def test_nobody_opens_a_session_of_somebody_else() -> None:
         assert (await app.services.store.sessions.get_latest(person="") or hers).id == mine.id
         with pytest.raises(NotFoundError, match="somebody else's"):
             await app.open_session(hers.id)
-        with pytest.raises(NotFoundError, match="somebody else's"):
+        with pytest.raises(NotFoundError, match="There is no session"):  # not even that there is one
             await app.open_session(mine.id, options=structs.replace(app.options, person=f"telegram:{ANNA}"))
         with pytest.raises(NotFoundError, match="somebody else's"):
             await app.open_session(mine.id, create=True, options=structs.replace(app.options, person="telegram:9"))

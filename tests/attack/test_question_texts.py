@@ -11,7 +11,7 @@ from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.commands.registry import command_registry
 from hermes.commands.usage import format_cost_line
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxSupport
-from hermes.gateway.chat_session import _format_approval
+from hermes.gateway.chat_questions import _format_approval
 from hermes.i18n.messages import CHINESE, ENGLISH, localize, set_language
 from hermes.markup.cells import fold_line, measure_width
 from hermes.testing.home import TempHome

@@ -24,7 +24,7 @@ from tests.commands.chat_surfaces import chat
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COMMANDS = load_commands()
+COMMANDS = tuple(one for one in load_commands() if Surface.TERMINAL in one.surfaces)
 NOTHING_BEHIND = ("image", "steer", "queue", "interrupt")
 """What needs words, and says so without them."""
 BELOW = "new reset clear redraw history save retry prompt compose undo title branch fork compress compact rollback"
@@ -42,7 +42,7 @@ def named(command: SlashCommand) -> str:
 
 def test_names_are_unique_and_the_known_ones_are_there() -> None:
     commands = command_registry(Surface.TERMINAL)
-    names = [name for one in COMMANDS for name in (one.name, *one.aliases)]
+    names = [name for one in load_commands() for name in (one.name, *one.aliases)]
     assert len(names) == len(set(names))
     assert [name for name in BELOW.split() if commands.find_command(name) is None] == []
     assert [name for name in NOT_HERE.split() if commands.find_command(name) is not None] == []

@@ -17,7 +17,9 @@ from msgspec import structs
 from hermes.core.chats import Button, ChatKind, MediaKind, Outgoing
 from hermes.gateway.accounts import platform_names
 from hermes.gateway.platform import (
+    MenuEntry,
     PlatformError,
+    PlatformMenu,
     PlatformRefusedError,
     Resend,
     SendError,
@@ -182,6 +184,16 @@ async def test_it_is_seen_to_be_typing(rig: Rig) -> None:
     place = await rig.place()
     await platform.typing(place)
     await rig.fake.until(lambda: rig.fake.typings)
+
+
+async def test_it_shows_a_menu_of_commands(rig: Rig) -> None:
+    needs(rig, "menu")
+    platform = await rig.listening()
+    arrival = await rig.hear(await rig.fake.say("hello"))
+    entries = (MenuEntry("new", "begin"), MenuEntry("reload-mcp", "again"), MenuEntry("字", "no name everywhere"))
+    people = {arrival.sender.id: (*entries, MenuEntry("model", "choose")), "77": entries}
+    await platform.set_menu(PlatformMenu(everybody=entries[:1], everything=entries, people=people))
+    assert "new" in rig.fake.menu() and "字" not in rig.fake.menu()
 
 
 async def test_it_reacts(rig: Rig) -> None:

@@ -184,7 +184,7 @@ async def test_an_admin_makes_users_and_no_admins() -> None:
             await on_admins.create_code(person_id="owner")
         with pytest.raises(UsageError, match="Only the owner"):
             await on_admins.link_account("owner", "telegram", "6666")
-        assert "not for you" in await on.asks("/sessions", ADA)
+        assert "not for you" in await on.asks("/search pasta", ADA)
         assert "not for you" in await on.asks("/people", ANNA)
 
 

@@ -86,8 +86,10 @@ async def test_a_terminal_takes_part_in_what_the_gateway_holds() -> None:
                 async with lines(home, "--resume", session_of(home)) as terminal:
                     await terminal.enter("typed here")
                     await terminal.shows("for both")
-                    await chat.until(lambda: len(chat.shown()) == 2)
+                    await chat.until(lambda: "for both" in chat.text())
+                    assert "Said in a terminal:\n> typed here" in chat.text()
                     await chat.say("said there")
+                    await terminal.shows("› said there")
                     await terminal.shows("for both again")
                     await terminal.enter("/title One of two")
                     await terminal.shows("One of two")
@@ -114,7 +116,9 @@ async def test_the_chat_takes_part_in_what_a_terminal_holds() -> None:
                 async with running(home) as it:
                     await chat.say("said there")
                     await chat.until(lambda: "for both" in chat.text())
+                    await terminal.shows("› said there")
                     await terminal.shows("for both")
+                    assert "Said in a terminal" not in chat.text()  # it was said before the chat took part
                     await chat.say("/title Another name")
                     await chat.until(lambda: "Another name" in chat.text())
                     await it.gateway.outbox.wait_until_idle(60)
@@ -245,3 +249,20 @@ class Told:
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         raise AssertionError(question, default)
+
+
+async def test_a_chat_resumes_what_a_terminal_holds_and_joins_it() -> None:
+    async with ScriptedServer([Say("for the terminal"), Say("for both")]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with lines(home) as terminal:
+                await terminal.enter("typed here")
+                await terminal.shows("for the terminal")
+                async with running(home) as on:
+                    row = await on.app.services.store.sessions.get_latest()
+                    assert row is not None
+                    await chat.say(f"/resume {row.id}")
+                    await chat.until(lambda: "goes on with" in chat.text())
+                    await chat.say("said there")
+                    await chat.until(lambda: "for both" in chat.text())
+                    await terminal.shows("for both")
+    assert len(server.requests[1].messages) > len(server.requests[0].messages)

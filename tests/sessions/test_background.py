@@ -19,7 +19,7 @@ async def test_it_answers_beside_and_says_so() -> None:
         await here.desk.wait_for_text("/resume")
         assert "forty-two" in here.desk.text and "/resume" in here.desk.text
         assert here.desk.actor.conversation.messages == []
-        task = here.app.background_work.background.tasks[0]
+        task = here.app.background_work.background.list_tasks("")[0]
         assert task.session_id in await here.desk.type_line("/bg")
         other = await here.desk.open_session(task.session_id)
         assert "six times seven" in other.conversation.messages[0].text
@@ -44,7 +44,7 @@ async def test_leaving_ends_it() -> None:
         await here.desk.type_line("/background think")
         await here.server.wait_for(1)
         background = here.app.background_work.background
-    assert background.list_running() == []
+    assert background.list_tasks("", running=True) == []
 
 
 class Titled:

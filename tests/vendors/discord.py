@@ -215,6 +215,39 @@ class Fake(FakeChat):
         self.rest.waiting[interaction] = 0
         await self.dispatch("INTERACTION_CREATE", body)
 
+    def menu(self) -> list[str]:
+        """The names of the application's commands."""
+        return [str(one["name"]) for one in self.rest.commands]
+
+    async def call_command(self, name: str, text: str = "", *, chat: str = "", person: str = "") -> str:
+        """A person picks a command of the menu; the interaction's id."""
+        channel = self.rest.channels[self.place(chat or "9" + (person or self.person))]
+        user = user_body(person or self.person)
+        interaction = self.snowflake()
+        options = [{"name": "text", "type": 3, "value": text}] if text else []
+        body: Body = {
+            "id": interaction,
+            "application_id": ME,
+            "type": 2,
+            "token": "command-" + interaction,
+            "version": 1,
+            "channel_id": channel["id"],
+            "channel": channel,
+            "entitlements": [],
+            "attachment_size_limit": 10_485_760,
+            "authorizing_integration_owners": {},
+            "app_permissions": "0",
+            "locale": "en-US",
+            "data": {"id": self.snowflake(), "name": name, "type": 1, "options": options},
+        }
+        if "guild_id" in channel:
+            body |= {"guild_id": GUILD, "member": member_body() | {"user": user, "permissions": "0"}}
+        else:
+            body["user"] = user
+        self.rest.waiting[interaction] = 0
+        await self.dispatch("INTERACTION_CREATE", body)
+        return interaction
+
     async def _gateway(self, request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(max_msg_size=4096)
         await socket.prepare(request)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -134,6 +135,10 @@ class Rest:
         self.channels: dict[str, Body] = {}
         self.history: dict[str, Body] = {}
         self.files: dict[str, Upload] = {}
+        self.commands: list[Body] = []
+        """The application's commands."""
+        self.shown_callbacks: list[str] = []
+        """What interactions were answered with at once."""
         self.waiting: dict[str, int] = {}
         """Presses, and the type of the answer that each got; 0 while it has none."""
         self.pinged: list[str] = []
@@ -217,6 +222,8 @@ class Rest:
                 return answer(user_body(ME))
             case ["GET", "oauth2", "applications", "@me"] | ["GET", "applications", "@me"]:
                 return answer(_application())
+            case ["PUT", "applications", application, "commands"] if application == ME:
+                return self._set_commands(await request.json())
             case ["POST", "users", "@me", "channels"]:
                 return answer(self.channels[self._fake.place("9" + str((await request.json())["recipient_id"]))])
             case ["POST", "interactions", interaction, _, "callback"]:
@@ -362,12 +369,31 @@ class Rest:
         message["reactions"] = rest
         self._fake.reacted(message_id, tuple(one["emoji"]["name"] for one in rest))
 
+    def _set_commands(self, rows: object) -> web.StreamResponse:
+        """Take the whole list of commands, as a bulk overwrite does."""
+        commands = rows if isinstance(rows, list) else []
+        names = [str(one.get("name", "")) for one in commands]
+        if len(commands) > 100 or len(set(names)) != len(names):
+            raise Refused(400, 30032, "Maximum number of application commands reached (100)")
+        for one in commands:
+            if not re.fullmatch(r"[-_\w]{1,32}", str(one["name"])) or str(one["name"]).lower() != one["name"]:
+                raise Refused(400, 50035, "Invalid Form Body")
+            if not 1 <= len(str(one.get("description", ""))) <= 100:
+                raise Refused(400, 50035, "Invalid Form Body")
+        self.commands[:] = commands
+        self._fake.chat.news()
+        known: Body = {"application_id": ME, "version": "1", "default_member_permissions": None, "nsfw": False}
+        return answer([{"id": self._fake.snowflake(), **known, **one} for one in commands])
+
     async def _callback(self, request: web.Request, interaction: str) -> web.StreamResponse:
         if interaction not in self.waiting:
             raise Refused(404, 10062, "Unknown interaction")
         if self.waiting[interaction]:
             raise Refused(400, 40060, "Interaction has already been acknowledged.")
-        kind = int((await request.json())["type"])
+        wanted = await request.json()
+        kind = int(wanted["type"])
+        if kind == 4:
+            self.shown_callbacks.append(str(wanted["data"]["content"]))
         self.waiting[interaction] = kind
         self._fake.chat.news()
         if request.query.get("with_response") in ("1", "true"):

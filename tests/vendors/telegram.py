@@ -37,6 +37,8 @@ class Fake(FakeChat):
         self.blocked: set[int] = set()
         """People who have blocked the bot."""
         self.commands: list[Body] = []
+        self.chat_commands: dict[str, list[Body]] = {}
+        """The menus of single chats, by their ids."""
         self.answered: list[Body] = []
         """The presses that were answered."""
         self.feed = News(self.news)
@@ -52,6 +54,10 @@ class Fake(FakeChat):
                 web.get("/file/bot{token}/in/{file}", self._download),
             ]
         )
+
+    def menu(self) -> list[str]:
+        """The names in the menu that everybody sees."""
+        return [str(one["command"]) for one in self.commands]
 
     @property
     def chat(self) -> FakeChat:

@@ -1,6 +1,7 @@
 """The calls of Telegram's Bot API as a server answers them, with the limits and errors that bots meet."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
@@ -99,6 +100,7 @@ class Backend(Protocol):
     topics: set[tuple[int, int]]
     blocked: set[int]
     commands: list[Body]
+    chat_commands: dict[str, list[Body]]
     answered: list[Body]
 
     def next_id(self) -> int:
@@ -334,7 +336,21 @@ class Calls:
         }
 
     async def _commands(self, params: Params) -> object:
-        self._fake.commands[:] = params.rows("commands")
+        rows, scope = params.rows("commands"), params.table("scope")
+        if len(rows) > 100:
+            raise bad("BOT_COMMANDS_TOO_MUCH")
+        for one in rows:
+            if not re.fullmatch(r"[a-z0-9_]{1,32}", str(one.get("command", ""))):
+                raise bad("BOT_COMMAND_INVALID")
+            if not 1 <= len(str(one.get("description", ""))) <= 256:
+                raise bad("BOT_COMMAND_DESCRIPTION_INVALID")
+        if scope.get("type", "default") == "chat":
+            if scope.get("chat_id") not in self._fake.chats:
+                raise bad("chat not found")
+            self._fake.chat_commands[str(scope["chat_id"])] = rows
+        else:
+            self._fake.commands[:] = rows
+        self._fake.chat.news()
         return True
 
 

@@ -8,10 +8,19 @@ from contextlib import asynccontextmanager
 from hermes.admin.home_services import open_home_services
 from hermes.admin.people.identity import OWNER_ID, OWNER_IDENTITY, PersonIdentity, PersonRole, role_rights
 from hermes.config.settings import Settings
-from hermes.core.chats import AuditEntry, KnownPerson, NewPairingCode, PlatformHandle
+from hermes.core.chats import (
+    AuditEntry,
+    KnownPerson,
+    NewPairingCode,
+    OutboxItem,
+    Outgoing,
+    PairingRequest,
+    PlatformHandle,
+)
 from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import BusyError, NotFoundError, UsageError
-from hermes.i18n.messages import N_
+from hermes.core.ids import new_queued_message_id
+from hermes.i18n.messages import N_, tr
 from hermes.plugins import suggest_name
 from hermes.store.store import Store
 
@@ -20,6 +29,9 @@ CODE_LENGTH = 8
 CODE_LIFETIME_SECONDS = 3600.0
 MAX_PENDING_CODES = 3
 """The most pairing codes that may be pending for one platform."""
+CODE_FORM = re.compile(rf"[{CODE_ALPHABET}]{{{CODE_LENGTH}}}")
+PAIRING_LINK = "pairing_link"
+"""The cursor of an account that holds the address by which a code is sent to its bot: `{code}` stands for the code."""
 _PERSON_ID = re.compile(r"[A-Za-z0-9][\w.:@!+-]{0,127}", re.ASCII)
 _ROLE_SETTINGS = (
     ("owners", PersonRole.OWNER),
@@ -175,7 +187,7 @@ class PeopleAdmin:
             await self._store.people.upsert(person_id, role=given)
         if platform and platform not in self._settings.platforms:
             raise NotFoundError(N_("No account {name!r} is set up under `platforms:`.", name=platform))
-        code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
+        code = make_code()
         made = await self._store.people.offer_pairing_code(
             NewPairingCode(code=code, platform=platform, role=given.value, person=person_id, name=name),
             seconds=CODE_LIFETIME_SECONDS,
@@ -188,6 +200,48 @@ class PeopleAdmin:
             )
         await self._audit("code made", f"{person_id or given} {platform}".strip())
         return code
+
+    async def find_links(self, code: str, platform: str) -> list[str]:
+        """Return the addresses that send a code to the bot when they are opened, of the accounts where it counts."""
+        found = []
+        for name in (platform,) if platform else tuple(self._settings.platforms):
+            link = (await self._store.chats.get_cursors(name)).get(PAIRING_LINK, "")
+            found += [link.replace("{code}", code)] if link else []
+        return found
+
+    async def list_requests(self) -> list[Plain]:
+        """List the unknown people who ask to be let in."""
+        return [
+            {"platform": one.platform, "account": one.account, "name": one.name, "expires_at": one.expires_at}
+            for one in await self._store.people.list_pairing_requests()
+        ]
+
+    async def approve_request(self, code: str, role: str = PersonRole.USER) -> PairingRequest:
+        """Let the person in who was shown this code, and tell them. Raises NotFoundError, UsageError."""
+        given, word = self._parse_role(role), normalize_code(code)
+        wish = await self._require_request(word)
+        if not await self._store.people.settle_pairing_request(word, given.value):
+            raise _no_request_error(code)
+        await self._audit("request approved", f"{wish.platform} {wish.account} as {given}")
+        text = tr("You are known here now, as {role}. Write what you want.", role=given.value)
+        key = f"paired:{new_queued_message_id()}"
+        await self._store.outbox.enqueue([OutboxItem(key=key, message=Outgoing(place=wish.place, text=text, key=key))])
+        return wish
+
+    async def deny_request(self, code: str) -> PairingRequest:
+        """Refuse the person who was shown this code; they hear nothing of it. Raises NotFoundError."""
+        word = normalize_code(code)
+        wish = await self._require_request(word)
+        if not await self._store.people.settle_pairing_request(word, ""):
+            raise _no_request_error(code)
+        await self._audit("request refused", f"{wish.platform} {wish.account}")
+        return wish
+
+    async def _require_request(self, word: str) -> PairingRequest:
+        found = await self._store.people.find_pairing_request(word) if CODE_FORM.fullmatch(word) else None
+        if found is None:
+            raise _no_request_error(word)
+        return found
 
     async def list_codes(self) -> list[Plain]:
         """List the pending codes; none of them can be read."""
@@ -263,6 +317,22 @@ class PeopleAdmin:
         await self._store.people.add_audit_entry(
             AuditEntry(platform="", account="", person=self._by.id, what=what, detail=detail)
         )
+
+
+def make_code() -> str:
+    """Return a fresh pairing code."""
+    return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
+
+
+def normalize_code(text: str) -> str:
+    """Return a code as it was made: in capital letters, without the spaces and hyphens that people put into it."""
+    return re.sub(r"[\s-]", "", text).upper()
+
+
+def _no_request_error(code: str) -> NotFoundError:
+    return NotFoundError(
+        N_("Nobody waits with the code {code}.", code=code[:20]), N_("`hermes pairing list` shows who waits.")
+    )
 
 
 def _handle_row(handle: PlatformHandle) -> dict[str, str]:

@@ -66,6 +66,11 @@ class PersonIdentity(Struct, frozen=True):
 OWNER_IDENTITY = PersonIdentity(OWNER_ID, PersonRole.OWNER)
 
 
+def session_person(person: PersonIdentity) -> str:
+    """Return how stored sessions name a person: by their id, the owner by an empty one."""
+    return "" if person.is_owner else person.id
+
+
 def group_identity(person: PersonIdentity, chat_key: str) -> PersonIdentity:
     """Return the identity of all who share a session with somebody in a chat or thread.
 
@@ -100,7 +105,7 @@ def person_options(base: SessionOptions, person: PersonIdentity, rights: RoleSet
         enabled_toolsets=sets,
         toolset_limit=allowed,
         role=str(person.role),
-        person=person.id,
+        person=session_person(person),
         remembers=bool(rights.memory) and not person.is_group,
         confined=not person.can_administer,
         usd_per_day=rights.usd_per_day,

@@ -23,8 +23,10 @@ from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.i18n.messages import localize, tr
+from hermes.runtime.mailbox import OwnWords
 from hermes.util.text import strip_control_characters, strip_terminal_controls, to_one_line
 
+_MAX_ECHO = 500
 _MAX_LINE_WIDTH = 100
 _MAX_CALL_WIDTH = _MAX_LINE_WIDTH + len("terminal ")
 """Of a command as much is shown as of any other line, and the tool's name before it."""
@@ -55,6 +57,8 @@ class PlainRenderer:
         self._wrapper: TextShaper | None = StreamingWrapper() if self._out.isatty() else None
         """Breaks the answer at spaces, or renders its Markdown, on a terminal."""
         self._progress = ToolProgress.ALL
+        self.own_words: OwnWords | None = None
+        """What was typed here, which the terminal shows already; None where only one message is answered."""
         self._started: set[str] = set()
         self._resumed: set[str] = set()
         self._resumed_outcome = ""
@@ -128,6 +132,8 @@ class PlainRenderer:
                 text = strip_terminal_controls(event.text)
                 self._write_text(self._wrapper.feed_text(text) if self._wrapper is not None else text)
                 self._out.flush()
+            case TurnStarted() if self._was_said_elsewhere(event.text):
+                self._print_line(f"› {to_one_line(strip_control_characters(event.text), _MAX_ECHO)}")
             case Queued():
                 text = to_one_line(strip_control_characters(event.text), _MAX_LINE_WIDTH)
                 self._print_warning(tr("queued: {text}", text=text))
@@ -142,6 +148,9 @@ class PlainRenderer:
                 self._show_call_result(event)
             case _:
                 pass
+
+    def _was_said_elsewhere(self, text: str) -> bool:
+        return self.own_words is not None and bool(text.strip()) and not self.own_words.take(text)
 
     def _show_call_result(self, event: ToolEnded) -> None:
         if event.status is ToolStatus.REFUSED:  # told already, by a line of its own

@@ -23,7 +23,7 @@ from hermes.core.messages import ImagePart
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import localize, localize_inside, tr
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import InboundMessage
+from hermes.runtime.mailbox import InboundMessage, OwnWords
 from hermes.sessions.app import App
 from hermes.sessions.pictures import read_picture
 from hermes.util.text import (
@@ -101,6 +101,7 @@ class PlainCommandContext(TerminalCommandContext):
         super().__init__(app, asker, renderer)
         self._source = source
         self._renderer = renderer
+        renderer.own_words = OwnWords()
         self.terminal = PlainTerminal(app.services.settings.display, environ, renderer.set_display)
         self.queued: deque[InboundMessage] = deque()
         """Messages to send next."""
@@ -173,6 +174,11 @@ class PlainCommandContext(TerminalCommandContext):
         """Queue a message: no turn runs while a command does, so it is sent next."""
         del delivery
         self.queued.append(inbound)
+
+    def note_own_words(self, text: str) -> None:
+        """Note what is sent from here: the terminal shows it already."""
+        if self._renderer.own_words is not None:
+            self._renderer.own_words.add(text)
 
     def prefill_input(self, text: str) -> None:
         """Print the text, to be typed again or copied: there is no input line to put it into."""
@@ -321,6 +327,7 @@ class PlainRepl:
         try:
             port = self._context.port
             with self._source.handle_interrupts(port.stop):
+                self._context.note_own_words(inbound.text)
                 ended = await port.post(inbound)
         except BusyError as error:  # the process in which the session lived is gone
             print_error(format_error(error))

@@ -14,7 +14,6 @@ from functools import partial
 
 from msgspec import structs
 
-from hermes.admin.skills import skill_admin
 from hermes.cli.command_context import run_typed_command
 from hermes.cli.event_texts import format_caching
 from hermes.cli.fault_log import FaultLog
@@ -117,8 +116,11 @@ class TuiChat:
         self._start_task(self._load_context(context))
 
     async def _load_context(self, context: TuiCommandContext) -> None:
-        """Load what takes a moment: the skills, and the model's window where it is not known yet."""
-        self._skills = [MenuOption(name, tr("a skill")) for name in await skill_admin(context.app).usable_names()]
+        """Load what takes a moment: skills and own commands, and the model's window where it is not known yet."""
+        from hermes.commands.named_prompts import describe_prompt, list_named_prompts
+
+        prompts = await list_named_prompts(context.app, context.prompt_scope)
+        self._skills = [MenuOption(one.name, describe_prompt(one)) for one in prompts]
         await self._load_window(context)
 
     async def _load_window(self, context: TuiCommandContext) -> None:

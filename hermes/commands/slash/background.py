@@ -42,23 +42,26 @@ async def run_in_background(call: CommandCall) -> None:
     words = call.text.split()
     known = context.app.background_work.background
     if not words or words == ["list"]:
-        lines = [_format_task(one) for one in known.tasks]
+        lines = [_format_task(one) for one in known.list_tasks(context.session_person)]
         context.tell("\n".join(lines) or tr("Nothing works in the background. /background PROMPT begins something."))
         return
     if words[0] == "stop" and len(words) <= 2:
         if len(words) != 2 or not words[1].isdecimal():
             raise UsageError(N_("/background stop takes a number; /background lists them."))
-        known.stop_task(int(words[1][:9]))
+        known.stop_task(int(words[1][:9]), context.session_person)
         context.tell(tr("Background session {n} is being stopped.", n=int(words[1][:9])))
         return
-    begun = known.start_task(
-        call.text, context.open_background_session, context.app.options.cwd, lambda task: _report_task(context, task)
-    )
+    begun = known.start_task(call.text, context, context.app.options.cwd, lambda task: _report_task(context, task))
     context.tell(tr("Background session {n} works; you are notified when it is done.", n=begun.number))
 
 
-def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
+async def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
     """Show the end of a background session, and its answer."""
+    _tell_end(context, task)
+    await context.show_later()
+
+
+def _tell_end(context: CommandContext, task: "BackgroundTask") -> None:
     ended, about = task.ended, to_one_line(strip_control_characters(task.prompt), 60)
     if task.failed or ended is None:
         context.tell(
@@ -70,9 +73,9 @@ def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
         context.tell(tr("Background session {n} was stopped ({about}).", n=task.number, about=about))
         return
     context.tell(tr("Background session {n} is done ({about}):", n=task.number, about=about))
-    if ended.text:
+    if ended.text and context.chat is None:  # a chat has shown it, with its files
         context.show(ended.text)
-    if ended.error:
+    if ended.error and context.chat is None:
         context.tell(escape_unseen_characters(ended.error), Level.WARNING)
     context.tell(tr("/resume {id} goes on with it.", id=task.session_id))
 
@@ -98,7 +101,7 @@ async def list_agents(call: CommandCall) -> None:
     lines = [tr("This session: a turn runs.") if context.actor.busy else tr("This session: nothing runs.")]
     pursuit = context.app.background_work.find_pursuit(context.actor)
     lines += [tr("Its goal: {word}", word=pursuit.word)] if pursuit is not None and pursuit.word else []
-    working = context.app.background_work.background.list_running()
+    working = context.app.background_work.background.list_tasks(context.session_person, running=True)
     lines += [tr("In the background:"), *(_format_task(one) for one in working)] if working else []
     processes = context.app.live_session(context.actor).tools.state.processes.list_running()
     if processes:

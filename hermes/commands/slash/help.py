@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList, CommandRegistry, RunCommand, SlashCommand
-from hermes.commands.context import MenuOption
+from hermes.commands.context import MenuOption, Surface
+from hermes.commands.named_prompts import NamedPrompt, list_named_prompts
+from hermes.commands.people import format_role
 from hermes.config.chat_keys import ACTIONS, format_action_keys, parse_keys
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_, tr
@@ -17,6 +19,11 @@ from hermes.markup.cells import measure_width
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _NAME_WIDTH = 24
+FIRST_IN_CHATS = (
+    *("new", "stop", "resume", "status", "model", "undo"),
+    *("compress", "background", "usage", "memory", "whoami"),
+)
+"""The commands that the help of a chat explains, in that order."""
 
 
 COMMANDS = CommandList(CommandGroup.ABOUT)
@@ -43,18 +50,23 @@ async def show_help(call: CommandCall) -> None:
     if name and name != "all":
         call.context.tell(_describe_command(commands, name))
         return
-    if terminal is not None and terminal.full and not name:
+    prompts = await list_named_prompts(call.context.app, call.context.prompt_scope)
+    if call.context.surface is Surface.CHAT:
+        call.context.tell(_format_short_help(commands, prompts))
+    elif terminal is not None and terminal.full and not name:
         call.context.tell("\n".join(_format_first_help(commands, terminal.display.keys)))
-        return
-    call.context.tell("\n".join(_format_groups(commands)).lstrip("\n"))
+    else:
+        call.context.tell("\n".join(_format_groups(commands, prompts)).lstrip("\n"))
 
 
-def _format_groups(commands: CommandRegistry) -> list[str]:
+def _format_groups(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) -> list[str]:
     lines: list[str] = []
     for group in CommandGroup:
         rows = [one for one in commands.listed if one.group is group]
         if rows:
             lines += ["", tr(group.value), *(line for one in rows for line in _format_command(one))]
+    if own := [one for one in prompts if one.body]:
+        lines += ["", tr("Your own"), *(line for one in own for line in _format_usage(one.name, one.usage, one.about))]
     return lines
 
 
@@ -86,12 +98,29 @@ def _format_row(left: str, right: str) -> str:
 
 
 def _format_command(command: SlashCommand) -> list[str]:
+    return _format_usage(command.name, tr(command.usage) if command.usage else "", tr(command.about))
+
+
+def _format_usage(name: str, usage: str, about: str) -> list[str]:
     """Format a command on one line, or on two where its usage is long, so that the column of words stays."""
-    usage = f" {tr(command.usage)}" if command.usage else ""
-    name = f"/{command.name}{usage}"
-    if measure_width(name) < _NAME_WIDTH:
-        return [_format_row(name, tr(command.about))]
-    return [f"  {name}", _format_row("", tr(command.about))]
+    shown = f"/{name} {usage}".rstrip()
+    if measure_width(shown) < _NAME_WIDTH:
+        return [_format_row(shown, about)]
+    return [f"  {shown}", _format_row("", about)]
+
+
+def _format_short_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) -> str:
+    """Return the help of a chat: a line for what people use most, the other names in one line, no columns."""
+    listed = {one.name: one for one in commands.listed}
+    lines = [f"/{name} - {tr(listed[name].about)}" for name in FIRST_IN_CHATS if name in listed]
+    own, skills = ([one.name for one in prompts if bool(one.body) is is_own] for is_own in (True, False))
+    names = {
+        N_("More: {names}"): sorted(set(listed).difference(FIRST_IN_CHATS)),
+        N_("Your own: {names}"): own,
+        N_("Skills: {names}"): skills,
+    }
+    lines += ["", *(tr(said, names=" ".join(f"/{name}" for name in found)) for said, found in names.items() if found)]
+    return "\n".join([*lines, tr("/help NAME says more about one.")])
 
 
 def _describe_command(commands: CommandRegistry, name: str) -> str:
@@ -151,7 +180,21 @@ def _format_setting(row: dict[str, object]) -> str:
 async def show_identity(call: CommandCall) -> None:
     """Show who talks here and what they may do."""
     call.require_no_arguments()
-    on = call.context.app.services
+    on, person = call.context.app.services, call.context.person
+    if call.context.chat is not None:
+        name = escape_unseen_characters(to_one_line(person.name or person.id, 60))
+        account = escape_unseen_characters(call.context.chat.target.partition(":")[0])
+        may = tr("you may use every command.") if person.is_owner else tr("/help shows the commands that are for you.")
+        call.context.tell(
+            tr(
+                "{name}, on {account}: {role}; {may}",
+                name=name,
+                account=account,
+                role=format_role(person.role),
+                may=may,
+            )
+        )
+        return
     user = on.environ.get("USER") or on.environ.get("LOGNAME") or tr("you")
     call.context.tell(tr("{user}, at this terminal: you may use every command.", user=escape_unseen_characters(user)))
 

@@ -13,9 +13,10 @@ from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import BusyMode
 from hermes.context.engine import CompactionWish, NoCompaction
 from hermes.core.errors import UsageError
+from hermes.core.messages import PERSON
 from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.runtime.mailbox import InboundMessage
-from hermes.util.text import strip_control_characters
+from hermes.util.text import strip_control_characters, to_one_line
 
 COMMANDS = CommandList(CommandGroup.WORK)
 _COMPRESS = re.compile(
@@ -38,8 +39,19 @@ async def stop_turn(call: CommandCall) -> None:
     """Stop the running turn; without one, or with `all`, stop the background processes too."""
     if call.text not in ("", "all"):
         raise UsageError(N_("/stop, or /stop all: there is no other word for it."))
-    pursuit = call.context.app.background_work.find_pursuit(call.context.actor)
-    stopped = pursuit.stop() if pursuit is not None else call.context.actor.stop()
+    actor = call.context.actor
+    pursuit = call.context.app.background_work.find_pursuit(actor)
+    # What waits to join the turn becomes part of it, and ends with it; what has a turn of its own to come is next.
+    withdrawn = actor.take_joining_parts() if actor.busy else []
+    waiting = len(actor.mailbox)
+    stopped = pursuit.stop() if pursuit is not None else actor.stop()
+    for part in withdrawn:
+        if part.provenance == PERSON:
+            text = to_one_line(strip_control_characters(part.text), 80)
+            call.context.tell(tr("Not done either: {text}", text=text))
+    if stopped and waiting:
+        said = tr_plural("{n} message still waits, and is next.", "{n} messages still wait, and are next.", waiting)
+        call.context.tell(said)
     if stopped and not call.text:
         return
     for line in await call.context.app.live_session(call.context.actor).tools.stop_processes() or [

@@ -241,6 +241,6 @@ PLATFORM = Descriptor(
     open=_open_platform,
     variables={"topic": "NTFY_TOPIC", "token": "NTFY_TOKEN"},
     secrets=("token",),
-    hint="Short messages that pop up on a phone; markdown is shown.",
+    hint="Messages pop up on a phone: be short. Markdown is shown.",
     example="ntfy:\n  topic: a-name-that-nobody-guesses\n  owners: [a-name-that-nobody-guesses]",
 )

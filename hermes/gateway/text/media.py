@@ -37,6 +37,7 @@ _TAG = re.compile(
     r"""(?<![\w/])MEDIA:[ \t]*(?:"([^"\n]+)"|'([^'\n]+)'|<([^>\n]+)>|((?:[/~.]|[\w-]+/?)[^\s"'<>]*))""",
 )
 _TAG_IN_CODE = re.compile(r"`+[ \t]*MEDIA:[ \t]*([^`\n]+?)[ \t]*`+$")
+_BEGUN_TAG = re.compile(r"(?<![\w/])`*(?:M|ME|MED|MEDI|MEDIA|MEDIA:[^\n]*)$")
 _PICTURE = re.compile(r"!\[([^\]\n]*)\]\((?:file://)?(/[^()\s]+|~/[^()\s]+)\)")
 _BARE = re.compile(
     rf"^[ \t]*(?:[-*][ \t]+)?((?:/|~/)[^\n`*|]+\.(?:{_MEDIA_ENDS}))[ \t]*$", re.IGNORECASE | re.MULTILINE
@@ -112,6 +113,14 @@ def extract_media(markdown: str, rules: MediaRules) -> ExtractedMedia:
     if lines:
         text = "\n\n".join(one for one in (text, "\n".join(lines)) if one)
     return ExtractedMedia(text, tuple(dict.fromkeys(search.files)), lines)
+
+
+def hide_tags(markdown: str) -> str:
+    """Return a text that is still being written without its tags, and without one that has begun at its end."""
+    text = _TAG.sub("", markdown) if "MEDIA:" in markdown else markdown
+    head, line_break, last = text.rpartition("\n")
+    begun = _BEGUN_TAG.search(last)
+    return f"{head}{line_break}{last[: begun.start()]}" if begun else text
 
 
 def _close_gaps(text: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -37,47 +37,65 @@ class BackgroundTask(Struct, eq=False):
     ended: TurnEnded | None = None
     failed: str = ""
     done: bool = False
+    person: str = ""
+    """Whom it works for, as sessions name them; the owner is empty."""
 
 
-TaskCallback = Callable[[BackgroundTask], None]
+class BackgroundOpener(Protocol):
+    """Opens and closes the sessions that work beside another one."""
+
+    @property
+    def session_person(self) -> str:
+        """Whom the sessions work for."""
+        ...
+
+    async def open_background_session(self) -> SessionActor:
+        """Open a fresh session."""
+        ...
+
+    async def close_background_session(self, actor: SessionActor) -> None:
+        """Close such a session once its output is shown."""
+        ...
+
+
+TaskCallback = Callable[[BackgroundTask], Awaitable[None]]
 
 
 class BackgroundSessions:
     """The background sessions of a process. `close` is awaited before sessions are closed and ends them."""
 
-    def __init__(self, close_session: Callable[[SessionActor], Awaitable[None]]) -> None:
-        self._close_session = close_session
-        self.tasks: list[BackgroundTask] = []
+    def __init__(self) -> None:
+        self._tasks: list[BackgroundTask] = []
         self._running: set[asyncio.Task[None]] = set()
 
-    def list_running(self) -> list[BackgroundTask]:
-        """List the tasks that are running."""
-        return [one for one in self.tasks if not one.done]
+    def list_tasks(self, person: str, *, running: bool = False) -> list[BackgroundTask]:
+        """List the tasks of a person; with `running` only those that work."""
+        return [one for one in self._tasks if one.person == person and not (running and one.done)]
 
-    def start_task(
-        self, prompt: str, open_session: Callable[[], Awaitable[SessionActor]], cwd: str, on_end: TaskCallback
-    ) -> BackgroundTask:
+    def start_task(self, prompt: str, opener: BackgroundOpener, cwd: str, on_end: TaskCallback) -> BackgroundTask:
         """Start a fresh session that answers the prompt; `on_end` is called at its end.
 
         Raises BusyError when too many run.
         """
         from hermes.core.errors import BusyError
 
-        if len(self.list_running()) >= MAX_BACKGROUND_SESSIONS:
+        if sum(not one.done for one in self._tasks) >= MAX_BACKGROUND_SESSIONS:
             raise BusyError(
                 N_("{n} background sessions work already.", n=MAX_BACKGROUND_SESSIONS),
                 N_("/background stop N ends one of them."),
             )
-        task = BackgroundTask(number=len(self.tasks) + 1, prompt=prompt, began=time.monotonic())
-        self.tasks.append(task)
-        running = asyncio.create_task(self._run_task(task, open_session, cwd, on_end), name=f"background {task.number}")
+        task = BackgroundTask(
+            number=len(self._tasks) + 1, prompt=prompt, began=time.monotonic(), person=opener.session_person
+        )
+        self._tasks.append(task)
+        running = asyncio.create_task(self._run_task(task, opener, cwd, on_end), name=f"background {task.number}")
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         return task
 
-    def stop_task(self, number: int) -> BackgroundTask:
-        """Stop a task. Raises NotFoundError when no running task has that number."""
-        found = next((one for one in self.list_running() if one.number == number), None)
+    def stop_task(self, number: int, person: str) -> BackgroundTask:
+        """Stop a task of a person. Raises NotFoundError when no running task of theirs has that number."""
+        found = next((one for one in self.list_tasks(person, running=True) if one.number == number), None)
         if found is None:
             raise NotFoundError(N_("No background session {n} works.", n=number), N_("/background lists them."))
         if found.actor is not None:
@@ -88,11 +106,9 @@ class BackgroundSessions:
         """Cancel all running tasks and wait for them."""
         await cancel_tasks(self._running)
 
-    async def _run_task(
-        self, task: BackgroundTask, open_session: Callable[[], Awaitable[SessionActor]], cwd: str, on_end: TaskCallback
-    ) -> None:
+    async def _run_task(self, task: BackgroundTask, opener: BackgroundOpener, cwd: str, on_end: TaskCallback) -> None:
         try:
-            task.actor = await open_session()
+            task.actor = await opener.open_background_session()
             task.session_id = task.actor.session_id
             task.ended = await task.actor.post(InboundMessage(text=task.prompt, cwd=cwd))
         except HermesError as error:
@@ -101,12 +117,11 @@ class BackgroundSessions:
             task.done = True
             actor, task.actor = task.actor, None
             if actor is not None:
-                await self._close_session(actor)
-        on_end(task)
+                await opener.close_background_session(actor)
+        await on_end(task)
 
 
 FindLiveSession = Callable[[SessionActor], "LiveSession"]
-CloseSession = Callable[[SessionActor], Awaitable[None]]
 AttachCloser = Callable[[SessionActor, Callable[[], Awaitable[None]]], None]
 
 
@@ -116,12 +131,9 @@ class BackgroundWork:
     `attach_closer` has something closed before a session is.
     """
 
-    def __init__(
-        self, services: "Services", find_live: FindLiveSession, close_session: CloseSession, attach_closer: AttachCloser
-    ) -> None:
+    def __init__(self, services: "Services", find_live: FindLiveSession, attach_closer: AttachCloser) -> None:
         self._services = services
         self._find_live = find_live
-        self._close_session = close_session
         self._attach_closer = attach_closer
         self._background: BackgroundSessions | None = None
         self._pursuits: dict[object, GoalPursuit] = {}
@@ -130,7 +142,7 @@ class BackgroundWork:
     def background(self) -> "BackgroundSessions":
         """The background sessions."""
         if self._background is None:
-            self._background = BackgroundSessions(self._close_session)
+            self._background = BackgroundSessions()
         return self._background
 
     def find_pursuit(self, actor: object) -> "GoalPursuit | None":

@@ -3,6 +3,7 @@
 Builds the `cronjob` tool of a session.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,8 +13,10 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
+from hermes.config.chat_targets import TargetBook
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome
+from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
 from hermes.cron.jobs import CronJobDeps, CronJobs
@@ -72,19 +75,30 @@ def build_jobs(base: CronDeps, *, changed: Callable[[], None] = lambda: None) ->
             for name in names:
                 catalogue.find_skill(name)
 
+    async def load_targets() -> TargetBook:
+        return await load_target_book(base.store, await asyncio.to_thread(_read_platforms, base))
+
     return CronJobs(
         CronJobDeps(
             store=base.store.jobs,
             clock=base.clock,
             scripts=base.scripts,
             outputs=base.outputs,
-            load_targets=partial(load_target_book, base.store, base.settings.platforms),
+            load_targets=load_targets,
             get_machine_zone=partial(find_machine_zone, base.settings, base.process),
             check_toolsets=require_known_toolsets,
             check_skills=require_known_skills,
             on_change=changed,
         )
     )
+
+
+def _read_platforms(base: CronDeps) -> Mapping[str, Mapping[str, object]]:
+    """Return the accounts as the settings name them now: /sethome in a chat counts for sessions that run."""
+    try:
+        return load_settings(base.home).settings.platforms
+    except ConfigError:
+        return base.settings.platforms
 
 
 def is_gateway_running(home: HermesHome) -> bool:

@@ -22,7 +22,6 @@ from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.store.store import Store
 from hermes.tools.registry import KnownTool, list_session_tools
 from hermes.tools.taint_marks import TaintMarks
-from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
@@ -214,10 +213,11 @@ def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     from hermes.skills.section import SkillsSection
 
     limit = plan.options.toolset_limit
-    if limit is not None and not any(
-        "skill_view" in resolve_toolset(one) for one in limit if one in (*TOOLSETS, *ALL_TOOLSETS)
-    ):
-        return Feature()
+    if limit is not None:
+        from hermes.sessions.features.skills import allows_skills
+
+        if not allows_skills(limit):
+            return Feature()
     chosen = deps.settings.skills
     skills = deps.open_skills()
     writes = chosen.evolution is not Evolution.OFF and not plan.options.person

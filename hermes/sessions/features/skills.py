@@ -12,6 +12,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.skills.skill_library import SkillLibrary
 from hermes.store.store import Store
+from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 
 
 def build_skills(home: HermesHome, settings: Settings, environ: Mapping[str, str], store: Store) -> SkillLibrary:
@@ -42,6 +43,12 @@ def skill_roots(home: HermesHome, settings: Settings) -> SkillRoots:
         trusted=tuple(read_trusted_folders(home.trust_file)),
         disabled=chosen.disabled,
     )
+
+
+def allows_skills(limit: Sequence[str] | None) -> bool:
+    """Return whether a limit of tool sets leaves the skills."""
+    known = (*TOOLSETS, *ALL_TOOLSETS)
+    return limit is None or any("skill_view" in resolve_toolset(one) for one in limit if one in known)
 
 
 async def load_skill_parts(skills: SkillLibrary, names: Sequence[str]) -> list[TextPart]:

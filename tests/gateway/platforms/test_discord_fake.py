@@ -151,3 +151,22 @@ async def test_a_wrong_token_and_a_missing_intent_are_told(monkeypatch: pytest.M
         async with Judge() as judge:
             with pytest.raises(discord.PrivilegedIntentsRequired):
                 await judge.start(fake.token)
+
+
+async def test_application_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with judged(monkeypatch) as (fake, judge):
+        tree = discord.app_commands.CommandTree(judge)
+
+        @tree.command(name="title", description="name it")
+        async def title(interaction: discord.Interaction, text: str = "") -> None:
+            raise AssertionError(text, interaction)  # the judge answers in `on_interaction`
+
+        made = await tree.sync()
+        assert [one.name for one in made] == ["title"] == fake.menu()
+        number = await fake.call_command("title", "family", chat="7001")
+        await judge.until(lambda: judge.pressed)
+        (called,) = judge.pressed
+        assert called.type is discord.InteractionType.application_command
+        assert called.data is not None and called.data["name"] == "title"
+        assert fake.rest.waiting[number] == 5  # deferred
+        assert not fake.refused

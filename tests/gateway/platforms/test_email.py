@@ -231,6 +231,20 @@ async def test_tls_from_the_start_and_from_the_middle(rig: Rig, fake: Fake, tmp_
             await platform.send(Outgoing(place=arrival.place, text="z", key="l"))
 
 
+async def test_an_answer_with_a_file_is_one_mail() -> None:
+    async with ScriptedServer([Say("Here it is.\nMEDIA:report.txt")]) as server, Fake() as chat:
+        with home_for(server, {"email": chat}, owners=[chat.person]) as home:
+            workspace = home.hermes / "workspace"
+            workspace.mkdir()
+            (workspace / "report.txt").write_text("the report")
+            async with running(home) as on:
+                await chat.say("send me the report")
+                await chat.until(lambda: any(one.files for one in chat.shown()))
+                await on.gateway.outbox.wait_until_idle(60)
+        (mail,) = chat.shown()
+        assert "Here it is." in mail.text and [one.name for one in mail.files] == ["report.txt"]
+
+
 async def test_mails_in_the_gateway() -> None:
     script = [Say("Hello **back**."), Say(calls=(Call("terminal", {"command": "git push --force"}),)), Say("done")]
     async with ScriptedServer(script) as server, Fake() as chat:

@@ -8,7 +8,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, InputMediaPhoto, ReactionTypeEmoji, Update
+from telegram import (
+    Bot,
+    BotCommandScopeChat,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    InputMediaPhoto,
+    ReactionTypeEmoji,
+    Update,
+)
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter
 from telegram.request import HTTPXRequest
 
@@ -145,6 +153,13 @@ async def test_buttons_reactions_drafts_and_topics(fake: Fake, bot: Bot) -> None
         await bot.send_message_draft(place, 5, "x")
     await bot.set_my_commands([("help", "what there is")])
     assert fake.commands == [{"command": "help", "description": "what there is"}]
+    await fake.say("hello")
+    await bot.set_my_commands([("model", "choose one")], scope=BotCommandScopeChat(int(fake.person)))
+    assert fake.chat_commands[fake.person] == [{"command": "model", "description": "choose one"}]
+    with pytest.raises(BadRequest, match=r"(?i)invalid"):
+        await bot.set_my_commands([("reload-mcp", "no hyphens")])
+    with pytest.raises(BadRequest, match="not found"):
+        await bot.set_my_commands([("model", "x")], scope=BotCommandScopeChat(99))
 
 
 async def test_files_both_ways(fake: Fake, bot: Bot, tmp_path: Path) -> None:

@@ -34,9 +34,11 @@ from hermes.gateway.http.client import (
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
+    MenuEntry,
     Platform,
     PlatformContext,
     PlatformError,
+    PlatformMenu,
     PlatformRefusedError,
     Resend,
 )
@@ -53,9 +55,12 @@ from hermes.gateway.platforms.discord.api import (
     DiscordUser,
 )
 from hermes.gateway.platforms.discord.events import (
+    COMMAND_OPTION,
+    COMMAND_TYPE,
     DiscordEventReader,
     UnsavedDiscordEvents,
     first_id_at,
+    format_command,
     format_cursors,
 )
 from hermes.gateway.text.dialect import to_discord as dialect
@@ -81,7 +86,9 @@ FIND_SENT_SECONDS = 3600.0
 """How far back a sent message is searched when its sending time is unknown."""
 MAX_KNOWN_SENT = 500
 """Messages sent last whose keys are remembered."""
-SILENT_FLAG = 1 << 12
+SILENT_FLAG, EPHEMERAL_FLAG = 1 << 12, 1 << 6
+_MENU_NAME = re.compile(r"[-_a-z0-9]{1,32}")
+_ECHO_CHARACTERS = 1_900
 UNREADABLE_CODES = {1007: N_("not UTF-8"), 1009: N_("too large")}
 """Close codes of ours for frames that would come again if the session were resumed."""
 
@@ -173,6 +180,12 @@ class DiscordPlatform(Platform):
     async def typing(self, place: Place) -> None:
         """Show the typing indicator for ten seconds."""
         await self._client.call_api("POST", f"channels/{_channel_id(place)}/typing")
+
+    async def set_menu(self, menu: PlatformMenu) -> None:
+        """Set the application's commands. Discord shows everybody the same; who may not use one is told so."""
+        found = await self._client.call_api("GET", "applications/@me")
+        application = decode_response(found, DiscordSentMessage, "Discord").id
+        await self._client.call_api("PUT", f"applications/{application}/commands", _format_menu(menu.everything))
 
     async def react(self, place: Place, message_id: str, emoji: str) -> None:
         """React to a message; an empty `emoji` removes the bot's reactions."""
@@ -373,12 +386,26 @@ class DiscordPlatform(Platform):
         self._session, self._events.sequence = session, unsaved.sequence
 
     async def _acknowledge_press(self, interaction: DiscordInteraction) -> None:
-        """Acknowledge a button's press, within three seconds; its effect is shown by an edit."""
+        """Acknowledge a button's press or a command, within three seconds. The effect of a press is shown by an edit; a
+        command is shown to who gave it, and answered like one that was typed.
+        """
         path = f"interactions/{interaction.id}/{interaction.token}/callback"
+        shown = {"content": format_command(interaction)[:_ECHO_CHARACTERS], "flags": EPHEMERAL_FLAG}
+        body = {"type": 4, "data": shown | {"allowed_mentions": {"parse": []}}}
         try:
-            await self._client.call_api("POST", path, {"type": 6})
+            await self._client.call_api("POST", path, body if interaction.type == COMMAND_TYPE else {"type": 6})
         except PlatformError as error:
             self._context.report(N_("A button's press was not acknowledged: {error}", error=str(error)))
+
+
+def _format_menu(entries: Sequence[MenuEntry]) -> list[dict[str, object]]:
+    """Return a menu in Discord's form; what is typed behind a name is one option."""
+    named = {one.name.lower(): one.about for one in reversed(entries) if _MENU_NAME.fullmatch(one.name.lower())}
+    option = {"type": 3, "name": COMMAND_OPTION, "description": "…", "required": False}
+    return [
+        {"name": name, "description": about[:100] or name, "type": 1, "options": [option]}
+        for name, about in reversed(named.items())
+    ]
 
 
 def _gateway_url(url: str) -> str:
@@ -450,6 +477,7 @@ PLATFORM = Descriptor(
         media=True,
         media_limit=FILE_LIMIT,
         buttons=True,
+        menu=True,
         history=True,
         redelivers=True,
         resend=Resend.CHECK,
@@ -460,6 +488,6 @@ PLATFORM = Descriptor(
     secrets=("token",),
     needs_option="token",
     identity=lambda options: options.token if isinstance(options, DiscordOptions) else "",
-    hint="Discord shows markdown without tables and pictures; 2,000 characters fit in a message.",
+    hint="Markdown is shown, no tables, no pictures by address.",
     example="token: ...  # or DISCORD_BOT_TOKEN in .env\nowners: ['your user id']",
 )

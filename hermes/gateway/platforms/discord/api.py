@@ -171,10 +171,19 @@ class DiscordGuild(Struct):
     roles: list[DiscordRole] = []
 
 
-class DiscordComponentData(Struct):
-    """The component that was pressed."""
+class DiscordCommandOption(Struct):
+    """An argument of a command."""
+
+    name: str = ""
+    value: str | int | float | bool = ""
+
+
+class DiscordInteractionData(Struct):
+    """The component that was pressed, or the command that was called."""
 
     custom_id: str = ""
+    name: str = ""
+    options: list[DiscordCommandOption] = []
 
 
 class DiscordInteraction(Struct):
@@ -188,7 +197,7 @@ class DiscordInteraction(Struct):
     message: DiscordMessage | None = None
     member: DiscordMember | None = None
     user: DiscordUser | None = None
-    data: DiscordComponentData | None = None
+    data: DiscordInteractionData | None = None
 
 
 class SessionStartLimit(Struct, frozen=True):

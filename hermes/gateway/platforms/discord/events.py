@@ -189,6 +189,9 @@ class DiscordEventReader:
 
     async def _handle_press(self, interaction: DiscordInteraction, unsaved: UnsavedDiscordEvents) -> None:
         user = interaction.user or (interaction.member.user if interaction.member else None)
+        if interaction.type == COMMAND_TYPE and user is not None and interaction.data is not None:
+            await self._handle_command(interaction, user, unsaved)
+            return
         if interaction.type != 3 or user is None or interaction.data is None or interaction.message is None:
             return
         unsaved.presses.append(interaction)
@@ -199,6 +202,22 @@ class DiscordEventReader:
                 sender=_make_sender(user),
                 message_id=interaction.message.id,
                 press=interaction.data.custom_id,
+                at=time_of_id(int(interaction.id)),
+            )
+        )
+
+    async def _handle_command(
+        self, interaction: DiscordInteraction, user: DiscordUser, unsaved: UnsavedDiscordEvents
+    ) -> None:
+        """Read a command of the menu as the same line that somebody has typed."""
+        unsaved.presses.append(interaction)
+        unsaved.events.append(
+            InboundEvent(
+                event_id=interaction.id,
+                place=await self._find_place(interaction.channel_id, interaction.guild_id),
+                sender=_make_sender(user),
+                text=format_command(interaction),
+                mentioned=True,
                 at=time_of_id(int(interaction.id)),
             )
         )
@@ -248,6 +267,15 @@ class DiscordEventReader:
         if known.is_thread and known.parent_id:
             return Place(self._context.name, known.parent_id, channel, kind, known.name or "")
         return Place(self._context.name, channel, "", kind, known.name or "")
+
+
+def format_command(interaction: DiscordInteraction) -> str:
+    """Return the line that a command of the menu stands for."""
+    data = interaction.data
+    if data is None:
+        return ""
+    behind = next((str(one.value) for one in data.options if one.name == COMMAND_OPTION), "")
+    return f"/{data.name} {behind}".rstrip()
 
 
 def format_cursors(unsaved: UnsavedDiscordEvents) -> tuple[tuple[str, str], ...]:
@@ -312,5 +340,9 @@ def _clean_text(message: DiscordMessage, me: str, roles: Sequence[str]) -> str:
     return "\n".join([text, *stickers] if text else stickers)
 
 
+COMMAND_TYPE = 2
+"""The type of an interaction that calls a command of the menu."""
+COMMAND_OPTION = "text"
+"""The name of the option that holds what is typed behind a command."""
 _NOTHING_READ = ChannelPosition(0)
 _MEDIA_KINDS = {"image": MediaKind.IMAGE, "audio": MediaKind.AUDIO, "video": MediaKind.VIDEO}

@@ -404,6 +404,7 @@ PLATFORM = Descriptor(
         threads=True,
         media=True,
         media_limit=FILE_LIMIT,
+        captions=True,
         history=True,
         redelivers=True,
         resend=Resend.BLIND,

@@ -407,7 +407,7 @@ PLATFORM = Descriptor(
     },
     secrets=("access_token", "password"),
     identity=_account_identity,
-    hint="Matrix shows markdown: headings, lists, tables, code, links.",
+    hint="Markdown is shown, tables too.",
     example="homeserver: https://matrix.example.org\naccess_token: ...  # or MATRIX_ACCESS_TOKEN in .env\n"
     'owners: ["@you:example.org"]',
 )

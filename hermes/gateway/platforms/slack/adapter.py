@@ -429,6 +429,6 @@ PLATFORM = Descriptor(
     secrets=("bot_token", "app_token"),
     needs_option="bot_token",
     identity=_account_identity,
-    hint="Slack shows simple markdown: bold, lists, code, links; tables become code.",
+    hint="Simple Markdown is shown: bold, lists, code, links; no tables.",
     example="bot_token: ...  # or SLACK_BOT_TOKEN in .env\napp_token: ...  # or SLACK_APP_TOKEN\nowners: [U0123456789]",
 )

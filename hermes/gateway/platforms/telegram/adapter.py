@@ -10,14 +10,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from hermes.admin.people.admin import PAIRING_LINK
 from hermes.core.chats import Attachment, Batch, MediaKind, Outgoing, Place
 from hermes.gateway.http.client import decode_json
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
+    MenuEntry,
     Platform,
     PlatformContext,
     PlatformError,
+    PlatformMenu,
     PlatformOptions,
     PlatformRefusedError,
     SendError,
@@ -53,6 +56,7 @@ _OFFSET_SECONDS = 6 * 86_400.0
 """Seconds without updates after which Telegram may renumber them: an older offset would hide new ones."""
 _UPDATE_KINDS = ("message", "callback_query", "my_chat_member")
 _TOKEN = re.compile(r"[0-9]{1,20}:[\w-]{1,200}")
+_MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
 _FILE_FIELDS = {
     MediaKind.IMAGE: "photo",
     MediaKind.VOICE: "voice",
@@ -120,7 +124,7 @@ class TelegramPlatform(Platform):
 
     async def _poll_updates(self) -> AsyncGenerator[Batch, None]:
         await self._client.call_method("deleteWebhook", {}, bool)
-        yield Batch()
+        yield self._greeting()
         seconds = self._options.poll_seconds
         while True:
             values = {"timeout": int(seconds), "limit": UPDATES_AT_ONCE, "allowed_updates": self._update_kinds}
@@ -146,12 +150,17 @@ class TelegramPlatform(Platform):
                 "max_connections": 1,  # one after the other, in the order in which they happened
             }
             await self._client.call_method("setWebhook", values, bool)
-            yield Batch()
+            yield self._greeting()
             while True:
                 async with hook.next_updates() as updates:
                     batch, presses = self._decode_updates(updates)
                     yield batch
                 await self._answer_presses(presses)
+
+    def _greeting(self) -> Batch:
+        """Return the batch that says that the connection is up, with the address that sends a code to this bot."""
+        name = self._me.username if self._me is not None else ""
+        return Batch(cursors=((PAIRING_LINK, f"https://t.me/{name}?start={{code}}"),) if name else ())
 
     def _decode_updates(self, updates: Sequence[msgspec.Raw]) -> tuple[Batch, list[str]]:
         """Return the inbound events of updates, and the ids of the button presses among them.
@@ -264,6 +273,22 @@ class TelegramPlatform(Platform):
         """Show the typing indicator."""
         await self._client.call_method("sendChatAction", {**_place_fields(place), "action": "typing"}, bool)
 
+    async def set_menu(self, menu: PlatformMenu) -> None:
+        """Set the commands that are shown behind `/`: for everybody, and in the direct chats of those who may use more.
+        Somebody who has not written yet has no such chat; they see what everybody sees.
+        """
+        await self._client.call_method("setMyCommands", {"commands": _format_menu(menu.everybody)}, bool)
+        for person, entries in menu.people.items():
+            if not person.isdecimal():
+                continue
+            scope = {"type": "chat", "chat_id": int(person)}
+            values = {"commands": _format_menu(entries), "scope": scope}
+            try:
+                await self._client.call_method("setMyCommands", values, bool)
+            except SendError as error:
+                if error.fault not in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):
+                    raise
+
     async def react(self, place: Place, message_id: str, emoji: str) -> None:
         """React to a message."""
         reaction = [{"type": "emoji", "emoji": _REACTION_SUBSTITUTES.get(emoji, emoji)}] if emoji else []
@@ -283,6 +308,16 @@ class TelegramPlatform(Platform):
 
 class _TelegramFilePath(Struct, frozen=True):
     file_path: str = ""
+
+
+def _format_menu(entries: Sequence[MenuEntry]) -> list[dict[str, str]]:
+    """Return a menu in Telegram's form: names of small letters, digits and underscores, each once."""
+    named: dict[str, str] = {}
+    for one in entries:
+        name = one.name.lower().replace("-", "_")
+        if _MENU_NAME.fullmatch(name):
+            named.setdefault(name, one.about)
+    return [{"command": name, "description": about} for name, about in named.items()]
 
 
 def _update_number(raw: msgspec.Raw, kind: type["msgspec.Struct"]) -> int:
@@ -366,12 +401,13 @@ PLATFORM = Descriptor(
         media=True,
         media_limit=FILE_LIMIT,
         buttons=True,
+        menu=True,
     ),
     open=_open_platform,
     variables={"token": "TELEGRAM_BOT_TOKEN", "webhook_secret": "TELEGRAM_WEBHOOK_SECRET"},
     secrets=("token", "webhook_secret"),
     needs_option="token",
     identity=_account_identity,
-    hint="You are in Telegram. Markdown is shown; tables stand in a fixed-width font, so keep them narrow.",
+    hint="Markdown is shown; keep tables narrow.",
     example="telegram:\n  token: ${TELEGRAM_BOT_TOKEN}\n  owners: ['123456789']\n",
 )

@@ -1,0 +1,184 @@
+"""Prompts that a person calls by `/NAME`: skills, and commands of their own, which are Markdown files in `commands/` of
+the home and in `.hermes/commands/` of a trusted project.
+
+A file may begin with a head between two lines of `---` with `description` and `argument-hint`; other keys permit and
+change nothing. `$ARGUMENTS` and `$1` to `$9` stand for what is typed behind the name. A name of Hermes' own is never
+taken.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from hermes.commands.context import PromptScope
+from hermes.config.trusted_folders import TrustFile
+from hermes.context.prompt import NotTextError, read_text
+from hermes.core.errors import UsageError
+from hermes.i18n.messages import N_, tr
+from hermes.skills.catalog import normalize_skill_name
+from hermes.util.text import strip_control_characters, to_one_line
+
+if TYPE_CHECKING:
+    from hermes.sessions.app import App
+
+COMMANDS_FOLDER = "commands"
+PROJECT_FOLDER = ".hermes/commands"
+FOREIGN_FOLDERS = (".claude/commands", ".opencode/command", ".opencode/commands")
+"""Where other agents keep such files."""
+MAX_FILES = 200
+"""Files that are looked at in one folder."""
+MAX_CHARACTERS = 20_000
+"""Characters of one file."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_HEAD = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
+
+
+class NamedPrompt(Struct, frozen=True, kw_only=True):
+    """A skill, or a command of a person's own."""
+
+    name: str
+    about: str = ""
+    usage: str = ""
+    body: str = ""
+    """The text of an own command; empty for a skill, whose instructions its session attaches."""
+    project: bool = False
+    """Whether it belongs to the project."""
+
+    def format_prompt(self, arguments: str) -> str:
+        """Return the message that it stands for."""
+        if not self.body:
+            return f"/{self.name} {arguments}".rstrip()
+        words = _split_words(arguments)
+
+        def fill(match: re.Match[str]) -> str:
+            if match[1] == "ARGUMENTS":
+                return arguments
+            number = int(match[1]) - 1
+            return words[number] if number < len(words) else ""
+
+        text = _PLACE.sub(fill, self.body)
+        return text if _PLACE.search(self.body) or not arguments else f"{text}\n\n{arguments}"
+
+
+async def list_named_prompts(app: "App", scope: PromptScope) -> list[NamedPrompt]:
+    """List the named prompts, own commands first; a name stands for one of them."""
+    found: dict[str, NamedPrompt] = {}
+    if scope.own:
+        marked = [path for path, _, _ in await app.services.store.tainted_files.list_all()]
+        for one in await asyncio.to_thread(_read_own_commands, app, scope, marked):
+            found.setdefault(one.name, one)
+    if scope.skills:
+        from hermes.sessions.features.skills import build_catalogue
+
+        services = app.services
+        for skill in await asyncio.to_thread(
+            build_catalogue(services.home, services.settings, services.environ).list_all
+        ):
+            if skill.is_usable and skill.name not in scope.taken:
+                found.setdefault(skill.name, NamedPrompt(name=skill.name, about=skill.head.description))
+    return list(found.values())
+
+
+async def find_named_prompt(app: "App", name: str, scope: PromptScope) -> NamedPrompt | None:
+    """Return the prompt of that name, or None. `_` stands for `-`, as some platforms know no other. Raises UsageError
+    for a file that is there and not to be used.
+    """
+    prompts = {one.name: one for one in await list_named_prompts(app, scope)}
+    low = name.lower()
+    found = prompts.get(low) or prompts.get(low.replace("_", "-")) or prompts.get(normalize_skill_name(name))
+    if found is None and scope.own:
+        await asyncio.to_thread(_refuse_unused_file, low, scope.folder)
+    return found
+
+
+def _split_words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _read_own_commands(app: "App", scope: PromptScope, marked: Sequence[str]) -> Iterator[NamedPrompt]:
+    """Return the own commands of the home, and those of the project where its folder is trusted and no untrusted
+    content stood beside when they were written.
+    """
+    home, taken = app.services.home, scope.taken
+    trust = TrustFile(home.trust_file, app.options.trusted_folders)
+    found = list(_read_folder(home.root / COMMANDS_FOLDER, taken))
+    place = os.path.realpath(os.path.join(scope.folder, PROJECT_FOLDER))
+    if trust.is_trusted_folder(place):
+        found += _read_folder(Path(place), taken, project=True, marked=marked)
+    return iter(found)
+
+
+def _read_folder(
+    folder: Path, taken: frozenset[str], *, project: bool = False, marked: Sequence[str] = ()
+) -> Iterator[NamedPrompt]:
+    try:
+        files = sorted(folder.glob("*.md"))[:MAX_FILES]
+    except OSError:
+        return
+    for file in files:
+        name = file.stem
+        if not _NAME.fullmatch(name) or name in taken or file.is_symlink() or _is_marked(str(file), marked):
+            continue
+        try:
+            text = read_text(file, MAX_CHARACTERS)
+        except (FileNotFoundError, NotTextError):
+            continue
+        if body := _parse_file(text)[1]:
+            fields = _parse_file(text)[0]
+            about = fields.get("description") or body.lstrip("# ").partition("\n")[0]
+            yield NamedPrompt(
+                name=name,
+                about=to_one_line(strip_control_characters(about), 100),
+                usage=to_one_line(strip_control_characters(fields.get("argument-hint", "")), 40),
+                body=body,
+                project=project,
+            )
+
+
+def _is_marked(path: str, marked: Sequence[str]) -> bool:
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in marked)
+
+
+def _parse_file(text: str) -> tuple[dict[str, str], str]:
+    """Return the fields of a file's head, and its body."""
+    head = _HEAD.match(text)
+    if head is None:
+        return {}, text.strip()
+    rows = (line.partition(":") for line in head[1].splitlines())
+    return {key.strip(): value.strip().strip("'\"") for key, _, value in rows}, text[head.end() :].strip()
+
+
+def _refuse_unused_file(name: str, folder: str) -> None:
+    """Raise UsageError where a file of that name lies in the project and is not used, and say what to do."""
+    if not _NAME.fullmatch(name):
+        return
+    if os.path.lexists(os.path.join(folder, PROJECT_FOLDER, f"{name}.md")):
+        raise UsageError(
+            N_(
+                "{file} is not used: its folder is not trusted, or it was written beside untrusted content.",
+                file=f"{PROJECT_FOLDER}/{name}.md",
+            ),
+            N_("If its content is yours, run `hermes trust {folder}`.", folder=folder),
+        )
+    for place in FOREIGN_FOLDERS:
+        if os.path.lexists(os.path.join(folder, place, f"{name}.md")):
+            raise UsageError(
+                N_("{file} belongs to another program.", file=f"{place}/{name}.md"),
+                N_("Move it to {place}/, and /{name} works in a trusted folder.", place=PROJECT_FOLDER, name=name),
+            )
+
+
+def describe_prompt(prompt: NamedPrompt) -> str:
+    """Return what a list says of a named prompt."""
+    kind = tr("a skill") if not prompt.body else tr("the project's command") if prompt.project else tr("your command")
+    return f"{prompt.about} ({kind})" if prompt.body and prompt.about else kind
