@@ -22,7 +22,7 @@ EDIT_TOOLS = ("patch", "write_file")
 LEVEL_STYLES = {Level.INFO: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
 _MAX_PATTERN_LENGTH = 300
 _MAX_MESSAGE_LENGTH = 100
-_PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 5, ToolProgress.VERBOSE: 12}
+_VERBOSE_LINES = 12
 
 
 class RefusalFilter:
@@ -91,9 +91,9 @@ def has_diff(event: ToolEnded) -> bool:
     return event.name in EDIT_TOOLS and any(line.startswith("@@") for line in event.preview.splitlines())
 
 
-def count_preview_lines(progress: ToolProgress) -> int:
-    """Return how many lines of a result are shown, as the person wants it."""
-    return _PREVIEW_LINES.get(progress, 0)
+def count_preview_lines(progress: ToolProgress, usual: int) -> int:
+    """Return how many lines of a result are shown, as the person wants it; `usual` where they said nothing."""
+    return {ToolProgress.ALL: usual, ToolProgress.VERBOSE: _VERBOSE_LINES}.get(progress, 0)
 
 
 def _format_refusal(event: Refused) -> str:

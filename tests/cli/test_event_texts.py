@@ -70,4 +70,4 @@ def test_a_diff_is_shown_for_what_was_edited_only() -> None:
     assert has_diff(ToolEnded("c", "patch", ToolStatus.OK, 0.1, diff))
     assert not has_diff(ToolEnded("c", "terminal", ToolStatus.OK, 0.1, diff))
     assert not has_diff(ToolEnded("c", "patch", ToolStatus.OK, 0.1, "done"))
-    assert [count_preview_lines(one) for one in ToolProgress] == [0, 0, 5, 12]
+    assert [count_preview_lines(one, 5) for one in ToolProgress] == [0, 0, 5, 12]

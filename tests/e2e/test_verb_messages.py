@@ -10,7 +10,7 @@ from tests.forked_hermes import run_hermes
 EMPTY = {
     "approvals": "No question waits for an answer.",
     "trust --list": "No folder is trusted yet. `hermes trust FOLDER` trusts one.",
-    "mcp": "There are no MCP servers. `mcp_servers` in config.yaml names them.",
+    "mcp": "There are no MCP servers. `hermes mcp add` adds one.",
     "auth list": "There are no keys yet.",
 }
 

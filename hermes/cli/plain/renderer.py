@@ -163,7 +163,7 @@ class PlainRenderer:
             said = to_one_line(" ".join(lines), _MAX_LINE_WIDTH)
             self._print_line(f"  {event.status.value} after {event.seconds:.1f} s{': ' if said else ''}{said}")
             return
-        shown = _DIFF_LINES if has_diff(event) else count_preview_lines(self._progress)
+        shown = _DIFF_LINES if has_diff(event) else count_preview_lines(self._progress, 1)
         for line in lines[:shown]:
             self._print_line(f"  {line[:_MAX_LINE_WIDTH].rstrip()}")
 

@@ -166,7 +166,7 @@ class TuiChat:
     def _post_draft(self, context: TuiCommandContext, draft: MessageDraft) -> None:
         from hermes.runtime.mailbox import InboundMessage
 
-        self.screen.view.forms.remember(draft.text, draft.line)
+        self.screen.view.forms.remember(draft.text, draft.line or draft.text)
         try:
             context.post_message(InboundMessage(text=draft.text, images=draft.images, cwd=context.app.options.cwd))
         except HermesError as error:
