@@ -6,6 +6,7 @@ Source: https://platform.openai.com/docs/api-reference/responses.
 import asyncio
 import secrets
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
@@ -20,7 +21,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begin_turn, mark_session
 from hermes.gateway.platforms.api_server.deps import ApiDeps
-from hermes.gateway.platforms.api_server.errors import ApiRequestError, check_supported, to_api_error, turn_failure
+from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
 from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
 from hermes.gateway.platforms.api_server.messages import UploadedFile, parse_input
 from hermes.gateway.platforms.api_server.requests import (
@@ -39,6 +40,9 @@ from hermes.gateway.platforms.api_server.session_lookup import (
 from hermes.gateway.platforms.api_server.tools import add_tool_choice, parse_tools
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.util.cancellation import cancel_tasks
+
+if TYPE_CHECKING:
+    from hermes.sessions.answer_schema import AnswerSchema
 
 JsonBody = dict[str, object]
 _ITEM_STATES = {"completed": "completed", "incomplete": "incomplete", "failed": "incomplete", "cancelled": "incomplete"}
@@ -234,15 +238,22 @@ class ParsedResponseRequest(Struct, frozen=True, kw_only=True):
     info: ResponseInfo
     session: ApiSession
     with_events: bool
+    schema: "AnswerSchema | None" = None
+    """The form that the answer must have."""
 
 
 class PendingResponse(Struct, frozen=True, eq=False):
     """A response that is being made."""
 
     request: ParsedResponseRequest
-    turn: ApiTurn
+    turn_stream: TurnStream
     item_id: str
     ended: asyncio.Event
+
+    @property
+    def turn(self) -> ApiTurn:
+        """The turn that makes it."""
+        return self.turn_stream.turn
 
 
 class ResponseRoutes:
@@ -272,7 +283,6 @@ class ResponseRoutes:
         caller.require_scope(ApiScope.CHAT)
         await self._deps.admit_turn(caller)
         asked = await self._deps.reader.read_value(request, ResponseRequest)
-        _check_supported(asked)
         if asked.background:
             return await self._start_background(request, caller, asked)
         with self._deps.slots.take_slot(caller):
@@ -280,7 +290,7 @@ class ResponseRoutes:
             work = await self._begin_response(order)
             headers = {SESSION_HEADER: order.session.name}
             try:
-                with stop_when_abandoned(work.turn):
+                with stop_when_abandoned(work.turn_stream):
                     if asked.stream:
                         return await self._stream_response(request, work, headers)
                     body = await self._finish_response(work)
@@ -324,7 +334,7 @@ class ResponseRoutes:
             task.exception()  # it stands in the response that is stored
 
     async def _begin_response(self, order: ParsedResponseRequest) -> PendingResponse:
-        turn = await begin_turn(self._deps, order.session, order.parsed, order.files)
+        turn = await begin_turn(self._deps, order.session, order.parsed, order.files, order.schema)
         work = PendingResponse(order, turn, new_id("msg"), asyncio.Event())
         self._live[order.caller.name, order.info.id] = work
         return work
@@ -335,7 +345,7 @@ class ResponseRoutes:
 
     async def _finish_response(self, work: PendingResponse) -> JsonBody:
         """Wait for the response, store it and return it. Raises ApiRequestError where there is no answer."""
-        ended = await work.turn.wait_result()
+        ended, text = await work.turn_stream.wait_answer()
         failure = turn_failure(ended)
         about = work.request.info
         if failure is not None and about.background:
@@ -345,7 +355,6 @@ class ResponseRoutes:
             return body
         if failure is not None:
             raise failure
-        text = work.turn.make_text_filter().filter_whole(ended.text)
         body = build_response(
             about, response_status(ended), text=text, item_id=work.item_id, ended=ended, calls=work.turn.open_calls
         )
@@ -355,7 +364,7 @@ class ResponseRoutes:
     async def _stream_response(
         self, request: web.Request, work: PendingResponse, headers: dict[str, str]
     ) -> web.StreamResponse:
-        events, about, turn_stream = ResponseEventEncoder(work.item_id), work.request.info, TurnStream(work.turn)
+        events, about, turn_stream = ResponseEventEncoder(work.item_id), work.request.info, work.turn_stream
         async with EventStreamResponse(request, headers) as stream:
             begun = build_response(about, "in_progress")
             await stream.send(
@@ -432,12 +441,13 @@ class ResponseRoutes:
         said, files = parse_input(asked.input, asked.instructions)
         tools = parse_tools(asked.tools, asked.tool_choice)
         said = add_tool_choice(said, tools, asked.tool_choice)
+        schema = await _parse_schema(asked)
         about = _make_info(asked, int(self._deps.current_time()))
         name = request.headers.get(SESSION_HEADER) or _named_session(asked)
         room = await self._find_session(caller, about, name, said, SessionExtras(said.system, model, tools))
         events = request.headers.get(EVENTS_HEADER) == "1"
         return ParsedResponseRequest(
-            caller=caller, parsed=said, files=files, info=about, session=room, with_events=events
+            caller=caller, parsed=said, files=files, info=about, session=room, with_events=events, schema=schema
         )
 
     async def _find_session(
@@ -533,7 +543,10 @@ def _named_session(asked: ResponseRequest) -> str:
     return str(named or (asked.metadata or {}).get("session_id") or "")
 
 
-def _check_supported(asked: ResponseRequest) -> None:
-    """Raise ApiRequestError for options that would otherwise be ignored silently."""
-    shape = (asked.text or {}).get("format")
-    check_supported((("text", isinstance(shape, dict) and shape.get("type", "text") != "text", "Answers are text."),))
+async def _parse_schema(asked: ResponseRequest) -> "AnswerSchema | None":
+    """Return the form that the answer must have; None for text. Raises ApiRequestError for what is no JSON Schema."""
+    if not asked.text or not asked.text.get("format"):
+        return None
+    from hermes.gateway.platforms.api_server.answer_format import parse_answer_format
+
+    return await parse_answer_format(asked.text["format"], "text.format")
