@@ -88,7 +88,7 @@ def build_response(
         "model": info.model,
         "output": [
             *([build_message_item(item_id, text, _ITEM_STATES.get(status, "in_progress"))] if text else []),
-            *map(build_call_item, calls),
+            *(build_call_item(call, make_item_id("fc", info.id, index)) for index, call in enumerate(calls)),
         ],
         "parallel_tool_calls": True,
         "previous_response_id": info.previous or None,
@@ -124,10 +124,15 @@ def build_message_item(item_id: str, text: str, status: str) -> JsonBody:
     }
 
 
-def build_call_item(call: ToolCallPart, *, begun: bool = False) -> JsonBody:
+def make_item_id(prefix: str, response_id: str, index: int = 0) -> str:
+    """Return the id of an output item of a response, by which later requests may refer to it."""
+    return f"{prefix}_{response_id.partition('_')[2]}_{index}"
+
+
+def build_call_item(call: ToolCallPart, item_id: str, *, begun: bool = False) -> JsonBody:
     """Build the output item of a call that the caller is to run; with `begun` as it is before its arguments."""
     return {
-        "id": f"fc_{call.call_id}",
+        "id": item_id,
         "type": "function_call",
         "call_id": call.call_id,
         "name": call.name,
@@ -182,11 +187,12 @@ class ResponseEventEncoder:
         item = build_message_item(self._item_id, text, status)
         return done + self._encode_event("response.output_item.done", {"output_index": 0, "item": item})
 
-    def encode_call(self, call: ToolCallPart, index: int) -> bytes:
+    def encode_call(self, call: ToolCallPart, item_id: str, index: int) -> bytes:
         """Return the events of a call that the caller is to run; `index` is its place in the output."""
-        item, place = build_call_item(call), {"output_index": index}
-        about = {**place, "item_id": item["id"]}
-        begun = self._encode_event("response.output_item.added", {**place, "item": build_call_item(call, begun=True)})
+        item, place = build_call_item(call, item_id), {"output_index": index}
+        about = {**place, "item_id": item_id}
+        empty = build_call_item(call, item_id, begun=True)
+        begun = self._encode_event("response.output_item.added", {**place, "item": empty})
         begun += self._encode_event("response.function_call_arguments.delta", {**about, "delta": item["arguments"]})
         done = {**about, "name": call.name, "arguments": item["arguments"]}
         begun += self._encode_event("response.function_call_arguments.done", done)
@@ -335,7 +341,7 @@ class ResponseRoutes:
 
     async def _begin_response(self, order: ParsedResponseRequest) -> PendingResponse:
         turn = await begin_turn(self._deps, order.session, order.parsed, order.files, order.schema)
-        work = PendingResponse(order, turn, new_id("msg"), asyncio.Event())
+        work = PendingResponse(order, turn, make_item_id("msg", order.info.id), asyncio.Event())
         self._live[order.caller.name, order.info.id] = work
         return work
 
@@ -407,8 +413,9 @@ class ResponseRoutes:
             if turn_stream.text
             else b""
         )
-        for index, call in enumerate(work.turn.open_calls, 1 if turn_stream.text else 0):
-            last += events.encode_call(call, index)
+        shown = 1 if turn_stream.text else 0
+        for index, call in enumerate(work.turn.open_calls):
+            last += events.encode_call(call, make_item_id("fc", about.id, index), shown + index)
         return last + events.encode_response(
             "response.completed" if state == "completed" else "response.incomplete", body
         )
@@ -438,7 +445,7 @@ class ResponseRoutes:
         self, request: web.Request, caller: ApiCaller, asked: ResponseRequest
     ) -> ParsedResponseRequest:
         model = self._deps.sessions.resolve_model(asked.model)
-        said, files = parse_input(asked.input, asked.instructions)
+        said, files = parse_input(await self._resolve_references(caller, asked.input), asked.instructions)
         tools = parse_tools(asked.tools, asked.tool_choice)
         said = add_tool_choice(said, tools, asked.tool_choice)
         schema = await _parse_schema(asked)
@@ -449,6 +456,28 @@ class ResponseRoutes:
         return ParsedResponseRequest(
             caller=caller, parsed=said, files=files, info=about, session=room, with_events=events, schema=schema
         )
+
+    async def _resolve_references(self, caller: ApiCaller, given: str | list[object]) -> str | list[object]:
+        """Return the input with the items of earlier responses in the place of references to them.
+
+        Raises ApiRequestError for an item that is not stored.
+        """
+        if isinstance(given, str):
+            return given
+        items: list[object] = []
+        for item in given:
+            if not isinstance(item, dict) or item.get("type") != "item_reference":
+                items.append(item)
+                continue
+            wanted = str(item.get("id"))
+            response_id = f"resp_{''.join(wanted.split('_')[1:2])}"
+            known = await self._store.api.get_response(caller.owner, response_id)
+            output = msgspec.json.decode(known.body, type=dict[str, object])["output"] if known is not None else []
+            found = [one for one in msgspec.convert(output, list[dict[str, object]]) if one["id"] == wanted]
+            if not found:
+                raise ApiRequestError(404, f"Item with id {wanted[:80]!r} not found.", param="input")
+            items += found
+        return items
 
     async def _find_session(
         self, caller: ApiCaller, info: ResponseInfo, name: str, parsed: ParsedConversation, extras: SessionExtras
