@@ -242,7 +242,7 @@ def format_help_text() -> str:
     """Return what `hermes --help` prints. The options are those of `hermes chat`, whose own help lists all of them."""
     lines: list[str] = []
     for heading, names in VERB_GROUPS.items():
-        lines += [f"{tr(heading)}:", *(f"  {name:<11} {tr(VERBS[name][1])}" for name in names)]
+        lines += [tr(heading), *(f"  {name:<11} {tr(VERBS[name][1])}" for name in names)]
     return "\n".join([tr(_USAGE), *lines, "", tr(_OPTIONS)])
 
 

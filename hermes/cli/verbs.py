@@ -92,10 +92,10 @@ command does.
 
 
 VERB_GROUPS: dict[str, tuple[str, ...]] = {
-    N_("chat"): ("chat", "sessions", "memory", "skills", "usage", "insights"),
-    N_("set up"): ("setup", "model", "auth", "config", "tools", "mcp", "trust", "profile", "completion"),
-    N_("gateway, chats and jobs"): ("gateway", "send", "people", "pairing", "approvals", "audit", "cron", "webhook"),
-    N_("look after"): (
+    N_("chat:"): ("chat", "sessions", "memory", "skills", "usage", "insights"),
+    N_("set up:"): ("setup", "model", "auth", "config", "tools", "mcp", "trust", "profile", "completion"),
+    N_("gateway, chats and jobs:"): ("gateway", "send", "people", "pairing", "approvals", "audit", "cron", "webhook"),
+    N_("look after:"): (
         "status", "doctor", "logs", "backup", "restore", "update", "home", "worktree", "guard", "prompt-size",
         "version",
     ),

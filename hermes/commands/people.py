@@ -177,8 +177,8 @@ async def create_code(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Create a pairing code."""
     args = call.args
     code = await admin.create_code(args.role, platform=args.platform, name=args.name, person_id=args.person)
-    role, where = format_role(args.role), args.platform or tr("any platform")
-    what = tr("one more account of {person}", person=args.person) if args.person else role
+    where, person = escape_unseen_characters(args.platform) or tr("any platform"), escape_unseen_characters(args.person)
+    what = tr("one more account of {person}", person=person) if person else format_role(args.role)
     note = tr("They send it to the bot in a direct chat, within an hour. It is not shown again.")
     links = await admin.find_links(code, args.platform)
     lines = [code, tr("For: {what}, on {where}.", what=what, where=where), note, *links]

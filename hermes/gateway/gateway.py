@@ -15,7 +15,7 @@ from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
 from hermes.admin.session_retention import SessionRetentionPolicy
 from hermes.config.settings import Settings
-from hermes.core.chats import Place, Sender
+from hermes.core.chats import Place
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
@@ -301,7 +301,7 @@ class Gateway:
                 cursors=await self._store.chats.get_cursors(plan.name),
                 report=partial(self.report, account=plan.name),
                 gateway=self,
-                is_known_sender=self._make_sender_check(plan),
+                is_known_sender=partial(self.people.is_known, plan.settings, plan.name),
                 tls=lambda: create_tls_context(self.app.services.environ, self._settings.model.ca_bundle),
             )
             for secret in plan.descriptor.secrets:
@@ -309,12 +309,6 @@ class Gateway:
             self._accounts[plan.name] = PlatformAccount(plan, context, self.router.receive_batch)
             self._account_locks[plan.name] = stack.pop_all()
         home.ensure_exists()
-
-    def _make_sender_check(self, plan: AccountPlan) -> Callable[[str], Awaitable[bool]]:
-        async def is_known(sender: str) -> bool:
-            return await self.people.resolve_sender(plan.settings, plan.name, Sender(sender)) is not None
-
-        return is_known
 
     async def _close_account(self, name: str) -> None:
         await self._accounts.pop(name).close()

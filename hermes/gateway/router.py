@@ -272,7 +272,7 @@ class Router:
         if is_complete(event):
             await self._start_command(lane, address, first)
             return 1
-        live = self._pool.find_chat(address)
+        live = self._pool.find_chat(address.key)
         if _is_own_text(event) and live is not None and live.questions.take_answer(person, event):
             await self._store.chats.dismiss_events([first.id], "answer")
             return 1

@@ -425,9 +425,9 @@ class SessionPool:
         finally:
             self._release(entry)
 
-    def find_chat(self, address: ChatAddress) -> ChatSession | None:
-        """Return the live chat session of an address, or None."""
-        return self._chat_sessions.get(address.key)
+    def find_chat(self, key: str) -> ChatSession | None:
+        """Return the live chat session of a key, or None."""
+        return self._chat_sessions.get(key)
 
     def list_chats(self, lane: str) -> list[ChatSession]:
         """Return the live chat sessions of one chat or thread."""
@@ -505,23 +505,6 @@ class SessionPool:
                 one.local.stays_open = True
             await self.drop_session(session_id)
         return unfinished
-
-    async def open_bound(self, session_id: str) -> ChatSession | None:
-        """Open the chat session of a session that was at work; None where its account is not configured any more, and
-        where its person is unknown now: their unanswered messages are then closed.
-        """
-        for binding in await self._store.chats.list_session_bindings(session_id):
-            account = self.accounts.get(binding.place.platform)
-            if account is None:
-                continue
-            live = self._chat_sessions.get(binding.key)
-            if live is not None:
-                return live
-            person = await self.deps.people.find_person(binding.person, account.plan.settings)
-            if person is not None:
-                return await self.open_chat(account, binding, person)
-            await self._store.chats.abandon_session_events(session_id, "unknown sender")
-        return None
 
     async def _find_current(self, key: str, person: PersonIdentity) -> ChatSession | None:
         """Return the live chat session of this key; one of another role, or of earlier settings, is closed."""
@@ -657,6 +640,7 @@ class SessionRecovery:
     def __init__(self, deps: GatewayDeps, pool: SessionPool) -> None:
         self._store = deps.app.services.store
         self._pool = pool
+        self._people = deps.people
         self._outbox = deps.outbox
         self._report = deps.telemetry.report_line
 
@@ -687,12 +671,29 @@ class SessionRecovery:
     async def resume_session(self, session_id: str) -> None:
         """Reopen a session, and continue its work."""
         try:
-            chat_session = await self._pool.open_bound(session_id)
+            chat_session = await self._open_bound(session_id)
         except HermesError as error:
             self._report(f"{session_id}: {error}")
         else:
             if chat_session is not None:
                 chat_session.actor.resume()
+
+    async def _open_bound(self, session_id: str) -> ChatSession | None:
+        """Open the chat session of a session that was at work; None where its account is not configured any more, and
+        where its person is unknown now: their unanswered messages are then closed.
+        """
+        for binding in await self._store.chats.list_session_bindings(session_id):
+            account = self._pool.accounts.get(binding.place.platform)
+            if account is None:
+                continue
+            live = self._pool.find_chat(binding.key)
+            if live is not None:
+                return live
+            person = await self._people.find_person(binding.person, account.plan.settings)
+            if person is not None:
+                return await self._pool.open_chat(account, binding, person)
+            await self._store.chats.abandon_session_events(session_id, "unknown sender")
+        return None
 
     async def settle_reopened(self, session_id: str) -> None:
         """Enqueue the answers that a session gave while another process held it, or before it broke."""
@@ -716,7 +717,7 @@ class SessionRecovery:
 
     async def _enqueue_answer(self, one: UnansweredEvents) -> None:
         """Enqueue the answer of a turn that ended before its answer was in the outbox."""
-        chat_session = await self._pool.open_bound(one.session_id)
+        chat_session = await self._open_bound(one.session_id)
         if chat_session is None:
             return
         text = await self._store.chats.get_last_answer(one.turn_id)

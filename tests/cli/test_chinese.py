@@ -54,7 +54,7 @@ def test_every_help_is_chinese(verb: str) -> None:
 
 @pytest.mark.usefixtures("chinese")
 def test_the_first_help_is_chinese() -> None:
-    assert "命令：" in format_help_text() and _left(format_help_text()) == []
+    assert "聊天：" in format_help_text() and _left(format_help_text()) == []
 
 
 def test_lines_of_help_are_measured_in_columns() -> None:

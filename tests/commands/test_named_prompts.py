@@ -61,7 +61,8 @@ async def test_which_files_count(tmp_path: Path) -> None:
         assert (found["hi"].about, found["hi"].usage, found["hi"].body) == ("Greet.", "NAME", "Hello $1")
         assert len(found["long"].body) < MAX_CHARACTERS * 2
         assert "csv-analysis" in found and describe_prompt(found["csv-analysis"]) == "a skill"
-        whole = await here.desk.type_line("/help")
+        assert "Your own: /hi /long\n" in await here.desk.type_line("/help")
+        whole = await here.desk.type_line("/help all")
         assert "/hi NAME" in whole and "Your own" in whole
 
 

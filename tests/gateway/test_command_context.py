@@ -230,8 +230,8 @@ async def test_a_session_is_handed_to_another_chat_of_the_same_person() -> None:
         await here.ask("alpha", "heard alpha of 2", chat="group1")
         await here.ask("beta", "heard beta of 2")
         group = here.chat.chat_id("group1")
-        told = await here.ask(f"/handoff telegram:{group}", "Your next message in")
-        assert "was handed over from telegram:1001" in told
+        await here.ask(f"/handoff telegram:{group}", "Your next message in")
+        await here.chat.until(lambda: "was handed over from telegram:1001" in here.chat.text())
         await here.ask("gamma", "heard gamma of 4", chat="group1")
         assert "From here on: You are in Telegram, with Person 1001 in a group" in str(
             here.server.requests[-1].messages

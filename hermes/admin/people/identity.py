@@ -136,6 +136,10 @@ class PersonResolver:
             return PersonIdentity(known.id, named or _stored_role(known.role), known.name or sender.name)
         return PersonIdentity(f"{platform}:{sender.id}", named, sender.name) if named is not None else None
 
+    async def is_known(self, account: AccountSettings, platform: str, sender_id: str) -> bool:
+        """Return whether the person of an account of a platform is known."""
+        return await self.resolve_sender(account, platform, Sender(sender_id)) is not None
+
     async def find_person(self, person_id: str, account: AccountSettings) -> PersonIdentity | None:
         """Return the person of this id with their current role, or None for one who is not known any more."""
         if person_id == OWNER_ID:

@@ -54,7 +54,7 @@ async def show_help(call: CommandCall) -> None:
     if call.context.surface is Surface.CHAT:
         call.context.tell(_format_short_help(commands, prompts))
     elif terminal is not None and terminal.full and not name:
-        call.context.tell("\n".join(_format_first_help(commands, terminal.display.keys)))
+        call.context.tell("\n".join(_format_first_help(commands, prompts, terminal.display.keys)))
     else:
         call.context.tell("\n".join(_format_groups(commands, prompts)).lstrip("\n"))
 
@@ -70,16 +70,18 @@ def _format_groups(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) ->
     return lines
 
 
-def _format_first_help(commands: CommandRegistry, keys: Mapping[str, str]) -> list[str]:
-    """Return what fits on a screen: the keys, and the commands that are used most."""
+def _format_first_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt], keys: Mapping[str, str]) -> list[str]:
+    """Return what fits on a screen: the keys, the commands that are used most, and the names of own ones."""
     usual = [one for name in _USUAL if (one := commands.find_command(name)) is not None]
     rows = [*_KEY_HELP, *_list_action_keys(keys)]
+    own = " ".join(f"/{one.name}" for one in prompts if one.body)
     return [
         tr("Keys to press"),
         *(_format_row(shown, tr(what)) for shown, what in rows),
         "",
         tr("Usual commands"),
         *(line for one in usual for line in _format_command(one)),
+        *(("", tr("Your own: {names}", names=own)) if own else ()),
         "",
         tr("/help all lists every command, /help NAME tells more about one; display.keys changes keys."),
     ]
