@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from hermes.core.encoding import to_json
@@ -13,20 +13,35 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.util.text import to_one_line
 
 MAX_SCHEMA_BYTES = 256 << 10
+MAX_FOREIGN_BYTES = 32 << 10
+"""The most bytes of a schema of a program that is not the person's own."""
+_MAX_STEPS = 20_000
+"""How many demands of such a schema are looked at in one answer: references can multiply without end."""
 MAX_REPAIRS = 2
 """How often the model is asked again after an answer that does not have the form."""
 _FENCED = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
+_MAPS_OF_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+_VALUES = frozenset({"enum", "const", "default", "examples"})
+_PATTERNS = frozenset({"pattern", "patternProperties"})
 _MAX_PROBLEMS = 5
 _MAX_PROBLEM_LENGTH = 300
+
+
+Check = Callable[..., Iterable[object] | None]
+"""The check of one keyword of a schema: it yields what is wrong."""
 
 
 class AnswerSchema:
     """A JSON Schema that answers must validate against. References to other documents are never fetched."""
 
-    def __init__(self, schema: Mapping[str, object] | bool) -> None:
-        """Raises UsageError for what is no JSON Schema."""
+    def __init__(self, schema: Mapping[str, object] | bool, *, is_foreign: bool = False) -> None:
+        """Raises UsageError for what is no JSON Schema.
+
+        One that is foreign cannot hold a process up: its patterns are told to the model and not looked for, since one
+        of them can take for ever, and an answer with too many demands on it is wrong.
+        """
         from jsonschema.exceptions import SchemaError
-        from jsonschema.validators import validator_for
+        from jsonschema.validators import extend, validator_for
         from referencing import Registry
 
         found = validator_for(schema)
@@ -37,7 +52,30 @@ class AnswerSchema:
                 N_("This is no valid JSON Schema: {why}.", why=to_one_line(error.message, _MAX_PROBLEM_LENGTH))
             ) from None
         self._schema = schema
-        self._validator = found(schema, registry=Registry())
+        self._steps = 0
+        kind = extend(found, self._limit_checks(found.VALIDATORS)) if is_foreign else found
+        self._validator = kind(_drop_patterns(schema) if is_foreign else schema, registry=Registry())
+
+    @classmethod
+    def parse_foreign(cls, schema: Mapping[str, object]) -> "AnswerSchema":
+        """Return the schema of a program that is not the person's own. Raises UsageError."""
+        if len(to_json(schema)) > MAX_FOREIGN_BYTES:
+            raise UsageError(N_("The JSON Schema is larger than {most} bytes.", most=MAX_FOREIGN_BYTES))
+        return cls(schema, is_foreign=True)
+
+    def _limit_checks(self, checks: Mapping[str, Check]) -> dict[str, Check]:
+        """Return the checks of a validator so that they count their steps."""
+
+        def limit(check: Check) -> Check:
+            def count_step(*given: object) -> Iterable[object]:
+                self._steps += 1
+                if self._steps > _MAX_STEPS:
+                    raise RecursionError
+                yield from check(*given) or ()
+
+            return count_step
+
+        return {name: limit(check) for name, check in checks.items()}
 
     @classmethod
     def load(cls, file: Path) -> "AnswerSchema":
@@ -78,6 +116,7 @@ class AnswerSchema:
         from referencing.exceptions import Unresolvable
 
         problems: list[str] = []
+        self._steps = 0
         try:
             for error in self._validator.iter_errors(value):
                 demand = to_one_line(f"{error.validator}: {json.dumps(error.validator_value)}", _MAX_PROBLEM_LENGTH)
@@ -91,6 +130,21 @@ class AnswerSchema:
         except RecursionError:
             problems.append("it is nested too deeply")
         return problems
+
+
+def _drop_patterns(schema: object) -> object:
+    """Return a schema without its patterns: which of them ends in time cannot be told."""
+    if isinstance(schema, list):
+        return [_drop_patterns(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept: dict[str, object] = {}
+    for keyword, value in schema.items():
+        if keyword in _MAPS_OF_SCHEMAS and isinstance(value, Mapping):
+            kept[keyword] = {name: _drop_patterns(one) for name, one in value.items()}
+        elif keyword not in _PATTERNS:
+            kept[keyword] = value if keyword in _VALUES else _drop_patterns(value)
+    return kept
 
 
 def extract_json(text: str) -> str:

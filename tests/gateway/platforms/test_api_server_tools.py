@@ -2,6 +2,7 @@
 
 import json
 
+import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionMessageParam, ChatCompletionToolParam
 from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
@@ -306,3 +307,27 @@ async def test_a_result_without_its_call_is_refused_by_name() -> None:
         messages = [ASKED, {"role": "tool", "content": "x"}]
         status, said = await it.ask("POST", "/v1/chat/completions", {"model": "hermes", "messages": messages})
         assert (status, said["error"]["param"]) == (400, "messages[1].tool_call_id")
+
+
+async def test_items_of_earlier_responses_may_be_named_instead_of_sent() -> None:
+    """The AI SDK does so for what it believes to be stored."""
+    async with api([Say("Let me look.", calls=(OSLO,)), Say("Minus three.")]) as it, it.openai() as client:
+        first = await client.responses.create(model="hermes", input="What is it?", tools=[FLAT])
+        text, call = first.output
+        assert isinstance(call, ResponseFunctionToolCall)
+        second = await client.responses.create(
+            model="hermes",
+            input=[
+                {"role": "user", "content": "What is it?"},
+                {"type": "item_reference", "id": str(text.id)},
+                {"type": "item_reference", "id": str(call.id)},
+                {"type": "function_call_output", "call_id": call.call_id, "output": "-3 C"},
+            ],
+            tools=[FLAT],
+        )
+        assert second.output_text == "Minus three."
+        assert len(it.gateway.pool) == 1
+        with pytest.raises(openai.NotFoundError, match="not found"):
+            await client.responses.create(model="hermes", input=[{"type": "item_reference", "id": "msg_x_0"}])
+        with pytest.raises(openai.NotFoundError, match="not found"):
+            await client.responses.create(model="hermes", input=[{"type": "item_reference", "id": "odd"}])

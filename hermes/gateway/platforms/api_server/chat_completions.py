@@ -1,11 +1,11 @@
 """`/v1/chat/completions`, streamed and whole: https://platform.openai.com/docs/api-reference/chat"""
 
-import asyncio
 import secrets
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
@@ -32,8 +32,10 @@ from hermes.gateway.platforms.api_server.session_lookup import (
     SessionExtras,
 )
 from hermes.gateway.platforms.api_server.tools import add_tool_choice, parse_tools
-from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
-from hermes.runtime.actor import SessionActor
+from hermes.gateway.platforms.api_server.turns import TurnStream, stop_when_abandoned
+
+if TYPE_CHECKING:
+    from hermes.sessions.answer_schema import AnswerSchema
 
 SESSION_HEADER = "X-Hermes-Session-Id"
 EVENTS_HEADER = "X-Hermes-Events"
@@ -78,6 +80,8 @@ class ParsedChatRequest(Struct, frozen=True, kw_only=True):
     stream: bool = False
     with_usage: bool = False
     with_events: bool = False
+    schema: "AnswerSchema | None" = None
+    """The form that the answer must have."""
 
 
 class ChatCompletionsHandler:
@@ -93,9 +97,14 @@ class ChatCompletionsHandler:
         await self._deps.admit_turn(caller)
         asked = await self._deps.reader.read_value(request, ChatRequest)
         order = self._parse_request(request, caller, asked)
+        if asked.response_format is not None:
+            from hermes.gateway.platforms.api_server.answer_format import parse_answer_format
+
+            schema = await parse_answer_format(asked.response_format, "response_format")
+            order = structs.replace(order, schema=schema)
         with self._deps.slots.take_slot(caller):
             room = await self._find_session(order)
-            turn = await begin_turn(self._deps, room, order.parsed, order.files)
+            turn = await begin_turn(self._deps, room, order.parsed, order.files, order.schema)
             about = {SESSION_HEADER: room.name}
             with stop_when_abandoned(turn):
                 if order.stream:
@@ -103,17 +112,17 @@ class ChatCompletionsHandler:
                 return await self._send_whole(order, room, turn, about)
 
     async def _send_whole(
-        self, parsed: ParsedChatRequest, session: ApiSession, turn: ApiTurn, headers: dict[str, str]
+        self, parsed: ParsedChatRequest, session: ApiSession, turn_stream: TurnStream, headers: dict[str, str]
     ) -> web.Response:
-        ended = await turn.wait_result()
+        ended, text = await turn_stream.wait_answer()
         failure = turn_failure(ended)
         if failure is not None:
             raise failure
-        text = turn.make_text_filter().filter_whole(ended.text)
-        await mark_session(self._deps, session, parsed.parsed, text, turn.open_calls)
+        calls = turn_stream.turn.open_calls
+        await mark_session(self._deps, session, parsed.parsed, text, calls)
         message: dict[str, object] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
-        if turn.open_calls:
-            message |= {"content": text or None, "tool_calls": [format_call(call) for call in turn.open_calls]}
+        if calls:
+            message |= {"content": text or None, "tool_calls": [format_call(call) for call in calls]}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(ended)}
         body = {
             "id": _new_completion_id(),
@@ -132,11 +141,10 @@ class ChatCompletionsHandler:
         request: web.Request,
         parsed: ParsedChatRequest,
         session: ApiSession,
-        turn: ApiTurn,
+        turn_stream: TurnStream,
         headers: dict[str, str],
     ) -> web.StreamResponse:
         wire = ChatChunkEncoder(parsed.model, int(self._deps.current_time()), usage=parsed.with_usage)
-        turn_stream = TurnStream(turn)
         async with EventStreamResponse(request, headers) as stream:
             await stream.send(wire.first_chunk)
             try:
@@ -244,18 +252,21 @@ def encode_error(error: ApiRequestError) -> bytes:
 
 
 async def begin_turn(
-    deps: ApiDeps, session: ApiSession, parsed: ParsedConversation, files: Sequence[UploadedFile]
-) -> ApiTurn:
+    deps: ApiDeps,
+    session: ApiSession,
+    parsed: ParsedConversation,
+    files: Sequence[UploadedFile],
+    schema: "AnswerSchema | None" = None,
+) -> TurnStream:
     """Post the request's message to its session; nobody is there to answer questions. Raises HermesError."""
     message = await deps.build_message(session.caller, parsed, files)
-    await deps.sessions.offer_tools(session)
+    if schema is None:
+        return TurnStream(await deps.post_message(session, message))
+    from hermes.gateway.platforms.api_server.answer_format import FormattedTurnStream
 
-    async def post_message(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
-        await deps.sessions.bind_name(session, actor)
-        await deps.write_audit(session.caller, "message", actor.session_id)
-        return actor.post(message)
-
-    return await deps.turns.begin_turn(session.request, post_message)
+    return FormattedTurnStream(
+        deps, session, await deps.post_message(session, schema.add_instructions(message)), schema
+    )
 
 
 def format_call(call: ToolCallPart) -> dict[str, object]:
@@ -297,12 +308,10 @@ def format_chat_usage(usage: Usage) -> dict[str, object]:
 
 def _check_supported(asked: ChatRequest) -> None:
     """Raise ApiRequestError for options that would otherwise be ignored silently."""
-    shape = (asked.response_format or {}).get("type", "text")
     check_supported(
         (
             ("n", (asked.n or 1) != 1, "One answer is given; `n` must be 1."),
             ("functions", bool(asked.functions), "Functions are taken as `tools`."),
-            ("response_format", shape != "text", "Answers are text; no other format can be promised."),
             ("logprobs", bool(asked.logprobs), "An agent's answer has no log probabilities."),
             ("modalities", asked.modalities not in (None, [], ["text"]), "Answers are text."),
             ("stop", bool(asked.stop), "Stop sequences are not supported."),

@@ -1,19 +1,22 @@
 """Dependencies that all parts of the API server share."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from hermes.core.chats import AuditEntry
+from hermes.core.events import TurnEnded
 from hermes.gateway.people import Quotas
 from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiKeyring, ApiOptions, TurnSlots
 from hermes.gateway.platforms.api_server.messages import UploadedFile, build_inbound
 from hermes.gateway.platforms.api_server.requests import RequestReader
-from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, ParsedConversation
-from hermes.gateway.platforms.api_server.turns import ApiTurns
+from hermes.gateway.platforms.api_server.session_lookup import ApiSession, ApiSessions, ParsedConversation
+from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns
+from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.caller_tools import mark_untrusted
@@ -58,6 +61,17 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
         if not self.options.trust_tool_results:
             parsed = structs.replace(parsed, results=tuple(map(mark_untrusted, parsed.results)))
         return await build_inbound(parsed, files, folder, cwd)
+
+    async def post_message(self, session: ApiSession, message: InboundMessage) -> ApiTurn:
+        """Post a message to a session; nobody is there to answer questions. Raises HermesError."""
+        await self.sessions.offer_tools(session)
+
+        async def post(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
+            await self.sessions.bind_name(session, actor)
+            await self.write_audit(session.caller, "message", actor.session_id)
+            return actor.post(message)
+
+        return await self.turns.begin_turn(session.request, post)
 
     async def write_audit(self, caller: ApiCaller, what: str, detail: str) -> None:
         """Write an audit entry about what this caller did."""

@@ -6,6 +6,7 @@ Source: https://platform.openai.com/docs/api-reference/responses.
 import asyncio
 import secrets
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
@@ -20,7 +21,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begin_turn, mark_session
 from hermes.gateway.platforms.api_server.deps import ApiDeps
-from hermes.gateway.platforms.api_server.errors import ApiRequestError, check_supported, to_api_error, turn_failure
+from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
 from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
 from hermes.gateway.platforms.api_server.messages import UploadedFile, parse_input
 from hermes.gateway.platforms.api_server.requests import (
@@ -39,6 +40,9 @@ from hermes.gateway.platforms.api_server.session_lookup import (
 from hermes.gateway.platforms.api_server.tools import add_tool_choice, parse_tools
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.util.cancellation import cancel_tasks
+
+if TYPE_CHECKING:
+    from hermes.sessions.answer_schema import AnswerSchema
 
 JsonBody = dict[str, object]
 _ITEM_STATES = {"completed": "completed", "incomplete": "incomplete", "failed": "incomplete", "cancelled": "incomplete"}
@@ -84,7 +88,7 @@ def build_response(
         "model": info.model,
         "output": [
             *([build_message_item(item_id, text, _ITEM_STATES.get(status, "in_progress"))] if text else []),
-            *map(build_call_item, calls),
+            *(build_call_item(call, make_item_id("fc", info.id, index)) for index, call in enumerate(calls)),
         ],
         "parallel_tool_calls": True,
         "previous_response_id": info.previous or None,
@@ -120,10 +124,15 @@ def build_message_item(item_id: str, text: str, status: str) -> JsonBody:
     }
 
 
-def build_call_item(call: ToolCallPart, *, begun: bool = False) -> JsonBody:
+def make_item_id(prefix: str, response_id: str, index: int = 0) -> str:
+    """Return the id of an output item of a response, by which later requests may refer to it."""
+    return f"{prefix}_{response_id.partition('_')[2]}_{index}"
+
+
+def build_call_item(call: ToolCallPart, item_id: str, *, begun: bool = False) -> JsonBody:
     """Build the output item of a call that the caller is to run; with `begun` as it is before its arguments."""
     return {
-        "id": f"fc_{call.call_id}",
+        "id": item_id,
         "type": "function_call",
         "call_id": call.call_id,
         "name": call.name,
@@ -178,11 +187,12 @@ class ResponseEventEncoder:
         item = build_message_item(self._item_id, text, status)
         return done + self._encode_event("response.output_item.done", {"output_index": 0, "item": item})
 
-    def encode_call(self, call: ToolCallPart, index: int) -> bytes:
+    def encode_call(self, call: ToolCallPart, item_id: str, index: int) -> bytes:
         """Return the events of a call that the caller is to run; `index` is its place in the output."""
-        item, place = build_call_item(call), {"output_index": index}
-        about = {**place, "item_id": item["id"]}
-        begun = self._encode_event("response.output_item.added", {**place, "item": build_call_item(call, begun=True)})
+        item, place = build_call_item(call, item_id), {"output_index": index}
+        about = {**place, "item_id": item_id}
+        empty = build_call_item(call, item_id, begun=True)
+        begun = self._encode_event("response.output_item.added", {**place, "item": empty})
         begun += self._encode_event("response.function_call_arguments.delta", {**about, "delta": item["arguments"]})
         done = {**about, "name": call.name, "arguments": item["arguments"]}
         begun += self._encode_event("response.function_call_arguments.done", done)
@@ -234,15 +244,22 @@ class ParsedResponseRequest(Struct, frozen=True, kw_only=True):
     info: ResponseInfo
     session: ApiSession
     with_events: bool
+    schema: "AnswerSchema | None" = None
+    """The form that the answer must have."""
 
 
 class PendingResponse(Struct, frozen=True, eq=False):
     """A response that is being made."""
 
     request: ParsedResponseRequest
-    turn: ApiTurn
+    turn_stream: TurnStream
     item_id: str
     ended: asyncio.Event
+
+    @property
+    def turn(self) -> ApiTurn:
+        """The turn that makes it."""
+        return self.turn_stream.turn
 
 
 class ResponseRoutes:
@@ -272,7 +289,6 @@ class ResponseRoutes:
         caller.require_scope(ApiScope.CHAT)
         await self._deps.admit_turn(caller)
         asked = await self._deps.reader.read_value(request, ResponseRequest)
-        _check_supported(asked)
         if asked.background:
             return await self._start_background(request, caller, asked)
         with self._deps.slots.take_slot(caller):
@@ -280,7 +296,7 @@ class ResponseRoutes:
             work = await self._begin_response(order)
             headers = {SESSION_HEADER: order.session.name}
             try:
-                with stop_when_abandoned(work.turn):
+                with stop_when_abandoned(work.turn_stream):
                     if asked.stream:
                         return await self._stream_response(request, work, headers)
                     body = await self._finish_response(work)
@@ -324,8 +340,8 @@ class ResponseRoutes:
             task.exception()  # it stands in the response that is stored
 
     async def _begin_response(self, order: ParsedResponseRequest) -> PendingResponse:
-        turn = await begin_turn(self._deps, order.session, order.parsed, order.files)
-        work = PendingResponse(order, turn, new_id("msg"), asyncio.Event())
+        turn = await begin_turn(self._deps, order.session, order.parsed, order.files, order.schema)
+        work = PendingResponse(order, turn, make_item_id("msg", order.info.id), asyncio.Event())
         self._live[order.caller.name, order.info.id] = work
         return work
 
@@ -335,7 +351,7 @@ class ResponseRoutes:
 
     async def _finish_response(self, work: PendingResponse) -> JsonBody:
         """Wait for the response, store it and return it. Raises ApiRequestError where there is no answer."""
-        ended = await work.turn.wait_result()
+        ended, text = await work.turn_stream.wait_answer()
         failure = turn_failure(ended)
         about = work.request.info
         if failure is not None and about.background:
@@ -345,7 +361,6 @@ class ResponseRoutes:
             return body
         if failure is not None:
             raise failure
-        text = work.turn.make_text_filter().filter_whole(ended.text)
         body = build_response(
             about, response_status(ended), text=text, item_id=work.item_id, ended=ended, calls=work.turn.open_calls
         )
@@ -355,7 +370,7 @@ class ResponseRoutes:
     async def _stream_response(
         self, request: web.Request, work: PendingResponse, headers: dict[str, str]
     ) -> web.StreamResponse:
-        events, about, turn_stream = ResponseEventEncoder(work.item_id), work.request.info, TurnStream(work.turn)
+        events, about, turn_stream = ResponseEventEncoder(work.item_id), work.request.info, work.turn_stream
         async with EventStreamResponse(request, headers) as stream:
             begun = build_response(about, "in_progress")
             await stream.send(
@@ -398,8 +413,9 @@ class ResponseRoutes:
             if turn_stream.text
             else b""
         )
-        for index, call in enumerate(work.turn.open_calls, 1 if turn_stream.text else 0):
-            last += events.encode_call(call, index)
+        shown = 1 if turn_stream.text else 0
+        for index, call in enumerate(work.turn.open_calls):
+            last += events.encode_call(call, make_item_id("fc", about.id, index), shown + index)
         return last + events.encode_response(
             "response.completed" if state == "completed" else "response.incomplete", body
         )
@@ -429,16 +445,39 @@ class ResponseRoutes:
         self, request: web.Request, caller: ApiCaller, asked: ResponseRequest
     ) -> ParsedResponseRequest:
         model = self._deps.sessions.resolve_model(asked.model)
-        said, files = parse_input(asked.input, asked.instructions)
+        said, files = parse_input(await self._resolve_references(caller, asked.input), asked.instructions)
         tools = parse_tools(asked.tools, asked.tool_choice)
         said = add_tool_choice(said, tools, asked.tool_choice)
+        schema = await _parse_schema(asked)
         about = _make_info(asked, int(self._deps.current_time()))
         name = request.headers.get(SESSION_HEADER) or _named_session(asked)
         room = await self._find_session(caller, about, name, said, SessionExtras(said.system, model, tools))
         events = request.headers.get(EVENTS_HEADER) == "1"
         return ParsedResponseRequest(
-            caller=caller, parsed=said, files=files, info=about, session=room, with_events=events
+            caller=caller, parsed=said, files=files, info=about, session=room, with_events=events, schema=schema
         )
+
+    async def _resolve_references(self, caller: ApiCaller, given: str | list[object]) -> str | list[object]:
+        """Return the input with the items of earlier responses in the place of references to them.
+
+        Raises ApiRequestError for an item that is not stored.
+        """
+        if isinstance(given, str):
+            return given
+        items: list[object] = []
+        for item in given:
+            if not isinstance(item, dict) or item.get("type") != "item_reference":
+                items.append(item)
+                continue
+            wanted = str(item.get("id"))
+            response_id = f"resp_{''.join(wanted.split('_')[1:2])}"
+            known = await self._store.api.get_response(caller.owner, response_id)
+            output = msgspec.json.decode(known.body, type=dict[str, object])["output"] if known is not None else []
+            found = [one for one in msgspec.convert(output, list[dict[str, object]]) if one["id"] == wanted]
+            if not found:
+                raise ApiRequestError(404, f"Item with id {wanted[:80]!r} not found.", param="input")
+            items += found
+        return items
 
     async def _find_session(
         self, caller: ApiCaller, info: ResponseInfo, name: str, parsed: ParsedConversation, extras: SessionExtras
@@ -533,7 +572,10 @@ def _named_session(asked: ResponseRequest) -> str:
     return str(named or (asked.metadata or {}).get("session_id") or "")
 
 
-def _check_supported(asked: ResponseRequest) -> None:
-    """Raise ApiRequestError for options that would otherwise be ignored silently."""
-    shape = (asked.text or {}).get("format")
-    check_supported((("text", isinstance(shape, dict) and shape.get("type", "text") != "text", "Answers are text."),))
+async def _parse_schema(asked: ResponseRequest) -> "AnswerSchema | None":
+    """Return the form that the answer must have; None for text. Raises ApiRequestError for what is no JSON Schema."""
+    if not asked.text or not asked.text.get("format"):
+        return None
+    from hermes.gateway.platforms.api_server.answer_format import parse_answer_format
+
+    return await parse_answer_format(asked.text["format"], "text.format")

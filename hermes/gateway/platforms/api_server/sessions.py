@@ -172,7 +172,7 @@ class SessionRoutes:
         said, files = parse_input(asked.input, asked.instructions)
         extra = SessionExtras(said.system, self._deps.sessions.resolve_model(asked.model))
         room = await self._deps.sessions.find_or_create(caller, request.match_info["id"], extra, history=said.before)
-        return await begin_turn(self._deps, room, said, files)
+        return (await begin_turn(self._deps, room, said, files)).turn
 
     async def _find_session(self, request: web.Request) -> tuple[str, str]:
         caller, name = _authorized_caller(request), request.match_info["id"]

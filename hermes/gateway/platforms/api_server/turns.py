@@ -165,7 +165,7 @@ class EgressTextFilter:
 
 
 @contextlib.contextmanager
-def stop_when_abandoned(turn: ApiTurn) -> Iterator[None]:
+def stop_when_abandoned(turn: "ApiTurn | TurnStream") -> Iterator[None]:
     """Stop the turn when nobody waits for its answer any more."""
     try:
         yield
@@ -200,6 +200,17 @@ class TurnStream:
     def text(self) -> str:
         """All text that was streamed."""
         return self._text_filter.text
+
+    def stop(self) -> None:
+        """Stop the turn."""
+        self.turn.stop()
+
+    async def wait_answer(self) -> tuple[TurnEnded, str]:
+        """Wait for the turn's end and return it with the answer, the last text that was said. Raises HermesError when
+        the session could not continue.
+        """
+        self.ended = await self.turn.wait_result()
+        return self.ended, self._text_filter.filter_whole(self.ended.text)
 
     async def iter_pieces(self, pause: float) -> AsyncGenerator[str | Event | None, None]:
         """Yield text, events and pauses to the end. Raises HermesError when the session could not continue."""
