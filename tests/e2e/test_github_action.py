@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -31,14 +32,15 @@ class ActionResult(Struct, frozen=True):
     outputs: dict[str, str]
 
 
-async def run_action(home: TempHome, **given: str) -> ActionResult:
-    """Run the steps of the action until one fails."""
+async def run_action(home: TempHome, fresh: Mapping[str, str] | None = None, **given: str) -> ActionResult:
+    """Run the steps of the action until one fails; with Hermes as it is here, or in a `fresh` environment."""
     inputs = {name: str(row.get("default", "")) for name, row in ACTION["inputs"].items()}
     inputs |= {name.replace("_", "-"): value for name, value in given.items()}
-    program = home.root / "program"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m hermes "$@"\n')
-    program.chmod(0o755)
-    inputs["hermes"] = str(program)
+    if fresh is None:
+        program = home.root / "program"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m hermes "$@"\n')
+        program.chmod(0o755)
+        inputs["hermes"] = str(program)
     written = home.root / "output"
     written.touch()
     log, code = b"", 0
@@ -46,7 +48,7 @@ async def run_action(home: TempHome, **given: str) -> ActionResult:
         filled = {name: EXPRESSION.sub(lambda one: inputs[one[1]], text) for name, text in step["env"].items()}
         script = home.root / f"step-{number}.sh"
         script.write_text(step["run"])
-        environ = home.environ | filled | {
+        environ = {**(fresh or home.environ)} | filled | {
             "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_OUTPUT": str(written),
             "RUNNER_TEMP": str(home.root / "tmp"),
