@@ -21,10 +21,15 @@ sys.meta_path = [Partly if one is PathFinder else one for one in sys.meta_path i
 """
 
 
-async def run_without(home: TempHome, missing: list[str], *words: str) -> tuple[int, str]:
-    """Run Hermes as if some packages were not installed."""
+def hide_packages(home: TempHome, missing: list[str]) -> None:
+    """Have programs of the home find some packages no more."""
     (home.root / "sitecustomize.py").write_text(WITHOUT.format(missing=missing))
     home.more = {"PYTHONPATH": f"{home.root}:{home.environ['PYTHONPATH']}"}
+
+
+async def run_without(home: TempHome, missing: list[str], *words: str) -> tuple[int, str]:
+    """Run Hermes as if some packages were not installed."""
+    hide_packages(home, missing)
     done = await home.run(sys.executable, "-m", "hermes", *words)
     return done.code, done.stderr + done.stdout
 
