@@ -34,6 +34,12 @@
 # make cron-fields    5,000 random schedules against cronsim and a walk over the days (COUNT=5000 SEED=1)
 # make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes)
 # make gateway-turns  20,000 turns of a gateway, and what is left of them in its memory (10 minutes)
+# make wheel          the wheel and the source archive, in dist/
+# make install-check  installs them with pip, pipx and uv from an index on loopback, each extra too, and by action.yml, and asks each
+#                     `hermes` a prompt (5 minutes; ONLY=pip,uv)
+# make image          builds the container image with podman or docker, asks a prompt, opens the chat, runs the gateway, and says its
+#                     size (3 minutes; IMAGE_OPTIONS="--base IMAGE --index": see scripts/image_check.py)
+# make release-notes  what CHANGELOG.md says of a version (VERSION=0.1.0; without: what is not released yet)
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
 
@@ -44,7 +50,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
 
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
   stops json-stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
-  cron-year cron-fields ends load screens shape lint types contracts deps lock clean
+  cron-year cron-fields ends load screens shape lint types contracts deps lock clean \
+  wheel install-check image release-notes
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -199,6 +206,18 @@ cron-year: $(VENV)/dev.stamp
 
 ends: $(VENV)/dev.stamp
 	@PYTHONPATH=. $(BIN)/python -m tests.ends.run
+
+wheel: $(VENV)/dev.stamp
+	@$(BIN)/python -m scripts.install_check --build
+
+install-check: $(VENV)/dev.stamp
+	@$(BIN)/python -m scripts.install_check --only "$(ONLY)"
+
+image: $(VENV)/dev.stamp
+	@$(BIN)/python -m scripts.image_check $(IMAGE_OPTIONS)
+
+release-notes:
+	@$(PYTHON) scripts/release_notes.py "$(or $(VERSION),Unreleased)"
 
 screens: $(VENV)/dev.stamp
 	@$(BIN)/python -c "import cairosvg" 2>/dev/null || $(BIN)/python -m pip --disable-pip-version-check install --quiet cairosvg

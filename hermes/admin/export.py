@@ -1,36 +1,35 @@
 """Exports one session as a file: JSON lines, Markdown, or a self-contained web page without scripts."""
 
-import html
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from hermes.admin.session_page import render_session_page
 from hermes.core.encoding import Plain, to_json
+from hermes.i18n.messages import N_
 from hermes.util.text import strip_terminal_controls
 
 FORMATS = ("jsonl", "md", "html")
-
+SHARING_ADVICE = N_(
+    "API keys were removed; names, paths and all that was said are in it: read it before you give it away."
+)
+"""What somebody should know who gives a page away."""
 
 _SPEAKERS = {"user": "Person", "assistant": "Hermes", "tool": "Tool", "system": "System"}
 
 
-_STYLE = (
-    "body{max-width:50rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif;color:#222}"
-    "article{border-left:.25rem solid #ccc;padding:.1rem 1rem;margin:1rem 0}.user{border-color:#2a6}.assistant"
-    "{border-color:#26a}h2{font-size:1rem;margin:.2rem 0}time{color:#777;font-weight:normal}"
-    "pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:.3rem 0}.call,.tool pre{font-family:monospace;"
-    "font-size:.85rem;background:#f4f4f4;padding:.5rem}"
-)
+def export_session(found: Plain, format_name: str, redact: Callable[[str], str]) -> bytes:
+    """Export a session with its messages, as `Sessions.show` returns it, in one of `FORMATS`.
 
-
-def export_session(found: Plain, format_name: str) -> bytes:
-    """Export a session with its messages, as `Sessions.show` returns it, in one of `FORMATS`."""
+    A web page, which is made to be given away, gets no secret of this home: `redact` removes them.
+    """
     session = {name: value for name, value in found.items() if name != "messages"}
     messages = found["messages"]
     assert isinstance(messages, list)
     if format_name == "jsonl":
         return b"".join(to_json(entry) + b"\n" for entry in [session, *messages])
-    made = _render_markdown(session, messages) if format_name == "md" else _render_page(session, messages)
-    return made.encode("utf-8", "replace")
+    if format_name == "md":
+        return _render_markdown(session, messages).encode("utf-8", "replace")
+    return render_session_page(session, messages, redact).encode("utf-8", "replace")
 
 
 def _render_markdown(session: Plain, messages: Sequence[Plain]) -> str:
@@ -50,29 +49,6 @@ def _render_markdown(session: Plain, messages: Sequence[Plain]) -> str:
                 "",
             ]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _render_page(session: Plain, messages: Sequence[Plain]) -> str:
-    """Render a page in which every word is text: no script, no link, no picture, nothing loaded from anywhere."""
-    title = _escape_html(_session_title(session))
-    parts = [
-        "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>',
-        f"<h1>{title}</h1><p>{_escape_html(_describe_session(session))}</p>",
-    ]
-    for message in messages:
-        calls = "".join(
-            f'<pre class="call">{_escape_html(name)} {_escape_html(arguments)}</pre>'
-            for name, arguments in _list_calls(message)
-        )
-        text = _message_text(message)
-        said = f"<pre>{_escape_html(text)}</pre>" if text else ""
-        kind = str(message["role"]) if message["role"] in _SPEAKERS else "other"
-        head = f"<h2>{_escape_html(_speaker_name(message))} <time>{_format_time(message)}</time></h2>"
-        parts.append(f'<article class="{kind}">{head}{said}{calls}</article>')
-    return "\n".join([*parts, "</body></html>"]) + "\n"
 
 
 def _message_text(message: Plain) -> str:
@@ -118,7 +94,3 @@ def _fence_text(text: str, kind: str = "") -> str:
         longest = max(longest, run)
     fence = "`" * (longest + 1)
     return f"{fence}{kind}\n{text}\n{fence}"
-
-
-def _escape_html(text: str) -> str:
-    return html.escape(strip_terminal_controls(text))

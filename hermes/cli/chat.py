@@ -165,25 +165,24 @@ def _print_banner(version: str, folder: str, home: str, *, colours: bool) -> Non
 def _offer_first_setup(args: argparse.Namespace, environ: Mapping[str, str]) -> int | None:
     """Offer to set up a model where none is configured. Return an exit code when there is to be no chat.
 
-    A person who would rather look around gets the small model, and is not told a second time that none is set up.
+    A person who would rather look around gets the small model, where it is installed, and is not told a second time
+    that none is set up.
     """
     from hermes.cli.plain.menu import PromptAbortedError, choose_option
-    from hermes.sessions.model.model_route import is_nothing_configured
+    from hermes.sessions.model.model_route import has_embedded_model, is_nothing_configured
 
     options = build_app_options(args)
     if not is_nothing_configured(options, environ):
         return None
-    ways = [
-        tr("Set a model up now: it takes a minute"),
-        tr("Just look around, with the small model that comes along (English only, no tools)"),
-        tr("Leave"),
-    ]
+    ways = [tr("Set a model up now: it takes a minute"), tr("Leave")]
+    if has_embedded_model():
+        ways.insert(1, tr("Just look around, with the small model that comes along (English only, no tools)"))
     try:
         taken = choose_option(tr("No model is set up yet. What now?"), ways)
     except (PromptAbortedError, KeyboardInterrupt):
         print()
         return EXIT_INTERRUPTED
-    if taken == 2:
+    if taken == len(ways) - 1:
         return 0
     if taken == 0:
         from hermes.cli.commands.setup import run
@@ -191,6 +190,8 @@ def _offer_first_setup(args: argparse.Namespace, environ: Mapping[str, str]) -> 
         if code := run([]):
             return code
     if is_nothing_configured(options, environ):
+        if not has_embedded_model():
+            return 0
         args.provider = "local"
         print(tr("`hermes setup` sets a model up at any time."))
     return None

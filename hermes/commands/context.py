@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -136,6 +137,10 @@ class ChatControls(Protocol):
 
         Raises UsageError, ConfigError where the settings cannot be changed.
         """
+        ...
+
+    async def send_file(self, file: Path, text: str) -> None:
+        """Send a file of Hermes' own to this chat, with a text. Raises UsageError where the platform takes none."""
         ...
 
 

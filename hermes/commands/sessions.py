@@ -5,12 +5,13 @@ a fresh one, `/quit` leaves.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hermes.admin.export import FORMATS, export_session
+from hermes.admin.export import FORMATS, SHARING_ADVICE, export_session
 from hermes.admin.logs import parse_since
 from hermes.admin.sessions import CUT_OFF, SessionAdmin, SessionNode, open_session_admin
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
@@ -18,6 +19,7 @@ from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.commands.verb import (
     JSON_OPTION,
     SHORT_YES_OPTION,
+    YES_OPTION,
     AdminVerb,
     VerbCall,
     VerbResult,
@@ -29,7 +31,9 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Role
 from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.sessions.secrets import build_lenient_redactor
 from hermes.sessions.session_lookup import row_to_dict
+from hermes.util.atomic_write import write_atomic
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 _MAX_LIMIT = 1_000_000
@@ -111,16 +115,45 @@ async def find_messages(admin: SessionAdmin, call: VerbCall) -> VerbResult:
 async def write_export(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     """Export a session to a file or to standard output."""
     args = call.args
-    found = export_session(await admin.show_session(args.session, hidden=args.hidden), args.format)
+    shown = await admin.show_session(args.session, hidden=args.hidden)
+    found = export_session(shown, args.format, build_lenient_redactor(call.environ, admin.home).redact)
     if args.output is None:
         return VerbResult(data=found)
+    await _write_file(Path(args.output), found)
+    return VerbResult()
+
+
+@SESSIONS.admin_action(
+    "share",
+    "one session as a web page that stands alone, without keys: a file, nothing is sent",
+    _SESSION,
+    argument("-o", "--output", metavar="FILE", help="where to write it (default: ID.html in this folder)"),
+    YES_OPTION,
+)
+async def share_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
+    """Write a session as a web page."""
+    shown = await admin.show_session(call.args.session)
+    found = export_session(shown, "html", build_lenient_redactor(call.environ, admin.home).redact)
+    target = Path(os.getcwd(), call.args.output or f"{shown['id']}.html")
+    name = escape_unseen_characters(str(target))
+    if await asyncio.to_thread(os.path.lexists, target):
+        question = tr("{file} is there already. Write over it?", file=name)
+        await call.require_yes(question, what=tr("Writing over a file"))
+    await _write_file(target, found, mode=0o600)
+    said = tr("Written: {file} ({size}).", file=name, size=format_bytes(len(found)))
+    return VerbResult(
+        lines=[said, tr("It is a file on this machine; nothing was sent anywhere. {advice}", advice=tr(SHARING_ADVICE))]
+    )
+
+
+async def _write_file(target: Path, data: bytes, mode: int | None = None) -> None:
+    """Write what was exported. Raises HermesError."""
     try:
-        await asyncio.to_thread(Path(args.output).write_bytes, found)
+        await asyncio.to_thread(write_atomic, target, data, mode=mode)
     except OSError as error:
         raise HermesError(
-            N_("{output} cannot be written: {strerror}.", output=args.output, strerror=error.strerror)
+            N_("{output} cannot be written: {strerror}.", output=str(target), strerror=error.strerror)
         ) from None
-    return VerbResult()
 
 
 @SESSIONS.admin_action(

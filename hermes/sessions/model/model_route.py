@@ -123,6 +123,13 @@ def is_nothing_configured(options: SessionOptions, environ: Mapping[str, str]) -
     return not is_configured(choice, merge_dotenv(environ, home.env_file))
 
 
+def has_embedded_model() -> bool:
+    """Return whether the small embedded model is installed."""
+    from hermes.providers.embedded import find_embedded_model
+
+    return find_embedded_model() is not None
+
+
 FrameFactory = Callable[[Endpoint], EpochFrame]
 ModelOpener = Callable[[ModelChoice], AbstractAsyncContextManager[ModelConnection]]
 ClientFactory = Callable[[ModelConnection], Awaitable[ModelClient]]
