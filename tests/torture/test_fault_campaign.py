@@ -18,6 +18,7 @@ PROMISED = frozenset(ExitReason) - {
     ExitReason.COMPRESSION_EXHAUSTED,
     ExitReason.SPEND_LIMIT,
     ExitReason.LOCAL_ERROR,
+    ExitReason.CALLER_TOOLS,  # of programs that bring tools to the API: no answer of a model alone ends so
 }
 
 
