@@ -46,6 +46,8 @@ set -eu
 test "$(id -u)" != 0
 for one in pip gcc cc make; do if command -v "$one"; then echo "$one is in the image"; exit 1; fi; done
 if touch /opt/hermes/x 2>/dev/null; then echo "the program can be written"; exit 1; fi
+said="$(hermes update --yes 2>&1)" && exit 1
+case "$said" in *"the way it was installed"*) ;; *) echo "$said"; exit 1 ;; esac
 test -z "$(find /data ! -user "$(id -u)")"
 """
 

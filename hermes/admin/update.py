@@ -91,12 +91,15 @@ def _detect_kind(package: Path, prefix: Path) -> str:
     if (prefix / "pipx_metadata.json").exists():
         return PIPX
     from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.util import find_spec
 
     try:
         installer = (distribution(DISTRIBUTION).read_text("INSTALLER") or "").strip()
     except PackageNotFoundError:
         return UNKNOWN
-    return UV if installer == "uv" else PIP
+    if installer == "uv":
+        return UV
+    return PIP if find_spec("pip") is not None else UNKNOWN  # an image, whose pip is gone: a new one is built
 
 
 class Updater:
