@@ -11,6 +11,7 @@ from hermes.cli.piped_input import MAX_PIPED_BYTES, is_input_piped, read_piped_i
 from hermes.cli.verbs import is_prompt
 from hermes.core.errors import UsageError
 from hermes.core.usage import is_amount
+from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_, tr
 from hermes.runtime.mailbox import InboundMessage, attach_piped_text
 from hermes.sessions.options import SessionOptions
@@ -62,6 +63,12 @@ def build_chat_parser(program: str, *, is_chat: bool = True) -> CommandParser:
     )
     root_parser.add_argument(
         "--plain", action="store_true", help="a chat of lines only: for screen readers and old terminals"
+    )
+    root_parser.add_argument(
+        "--mode",
+        choices=[mode.value for mode in WorkMode],
+        default=WorkMode.ASK.value,
+        help="ask (the usual), plan (nothing is changed), or auto (fewer questions, in a sandbox only)",
     )
     root_parser.add_argument("--no-input", action="store_true", help="never ask; what would need a question is refused")
     root_parser.add_argument("--image", action="append", default=[], metavar="FILE", help="a picture to send along")
@@ -170,6 +177,7 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
         max_total_tokens=args.max_total_tokens,
         enabled_toolsets=toolsets,
         allow=tuple(args.allow),
+        mode=WorkMode(args.mode),
         share_home=args.share_home,
         unattended=args.oneshot is not None,
         cwd=cwd,

@@ -17,7 +17,9 @@ from hermes.core.encoding import Plain
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import AnswerScope
+from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.sessions.app import find_mode, set_mode
 from hermes.sessions.session_lookup import row_to_dict
 from hermes.store.approvals import ApprovalRow, StoredApprovalAnswer
 from hermes.tools.permissions.gate import describe_once
@@ -368,4 +370,42 @@ async def toggle_yolo(call: CommandCall) -> None:
     context.app.set_yolo(context.actor, on=on)
     if not on:
         context.tell(tr("Questions are asked again."))
+    await context.refresh_view()
+
+
+_MODE_TEXTS = {
+    WorkMode.ASK: N_("you are asked as your settings say"),
+    WorkMode.PLAN: N_("nothing is changed; it ends with a plan that you approve"),
+    WorkMode.AUTO: N_("what the sandbox holds is not asked about; hosts, untrusted content and other places are"),
+}
+
+
+async def complete_mode(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the modes."""
+    return [MenuOption(mode.value, tr(what)) for mode, what in _MODE_TEXTS.items()]
+
+
+@COMMANDS.command(
+    "mode",
+    N_("how freely it works in this session"),
+    usage=N_("[ask|plan|auto]"),
+    complete=complete_mode,
+    surfaces=frozenset({Surface.TERMINAL}),
+)
+async def choose_mode(call: CommandCall) -> None:
+    """Choose the session's mode by name or from a menu."""
+    context, modes, name = call.context, list(WorkMode), call.text
+    if not name:
+        options = await complete_mode(call)
+        taken = await context.choose(
+            tr("Which mode?"), options, chosen=modes.index(find_mode(context.app, context.actor))
+        )
+        if taken is None:
+            return
+        name = modes[taken].value
+    if name not in tuple(WorkMode):
+        raise UsageError(N_("There is no mode {name!r}.", name=name), ", ".join(modes))
+    mode = WorkMode(name)
+    set_mode(context.app, context.actor, mode)
+    context.tell(tr("Mode {mode}: {what}.", mode=mode.value, what=tr(_MODE_TEXTS[mode])))
     await context.refresh_view()

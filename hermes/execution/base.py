@@ -89,6 +89,9 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     """Git settings files that it may change; whatever would let git run programs is reverted afterwards. Give it no
     variables that other commands have set: they could lead git to a program.
     """
+    keeps_files: bool = False
+    """Whether it may write nothing but the session's own temporary files; only a sandbox of this machine can do that.
+    """
     stop_patience: StopPatience = StopPatience()
     """For commands on this machine; elsewhere the script that ends a run has its own times."""
 

@@ -48,6 +48,12 @@ class AccessLayout(Struct, frozen=True, kw_only=True):
             path = os.path.dirname(path)
         return self.access_by_path.get(path, PathAccess.READ)
 
+    def keep_files(self) -> "AccessLayout":
+        """Return the layout in which nothing but private folders can be written."""
+        kept = {PathAccess.WRITE: PathAccess.READ}
+        access_by_path = {path: kept.get(access, access) for path, access in self.access_by_path.items()}
+        return msgspec.structs.replace(self, access_by_path=access_by_path, pinned=())
+
     def hide_covered(self) -> "AccessLayout":
         """Return the layout for a sandbox that makes no private folders: what one would cover is hidden."""
         covered = dict.fromkeys(self.covered, PathAccess.HIDDEN)

@@ -18,6 +18,7 @@ from hermes.core.ids import new_session_id
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import NANO_PER_USD
+from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_
 from hermes.llm.context_length import find_context_length
 from hermes.providers.wire import Endpoint
@@ -28,6 +29,7 @@ from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.model.credentials import with_pool_key
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_lookup import find_session, row_to_dict
+from hermes.sessions.work_modes import check_mode
 from hermes.store.records import PROGRAM_SOURCES, SessionRow
 from hermes.store.store import Store
 from hermes.tools.session import Asker
@@ -332,6 +334,27 @@ def _check_foreign_home(home: HermesHome, *, agreed: bool) -> None:
             ),
             "`hermes home share` lets Hermes keep its own files there; HERMES_HOME names another folder.",
         )
+
+
+def find_mode(app: App, actor: SessionActor) -> WorkMode:
+    """Return a session's mode."""
+    return app.live_session(actor).tools.state.mode
+
+
+def is_mode_safe(app: App, actor: SessionActor, mode: WorkMode) -> bool:
+    """Return whether a session can work in a mode."""
+    try:
+        check_mode(mode, app.live_session(actor).tools.context.backend_handle)
+    except UsageError:
+        return False
+    return True
+
+
+def set_mode(app: App, actor: SessionActor, mode: WorkMode) -> None:
+    """Set a session's mode; the model is told with the next message. Raises UsageError where it is not safe."""
+    tools = app.live_session(actor).tools
+    check_mode(mode, tools.context.backend_handle)
+    tools.state.mode = mode
 
 
 async def list_changed_files(app: App, session_id: str, turn_ids: Sequence[str]) -> tuple[str, ...]:

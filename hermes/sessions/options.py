@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from hermes.config.settings import ModelReference
 from hermes.core.messages import Message
 from hermes.core.secret import KeyHolder
+from hermes.core.work_mode import WorkMode
 
 if TYPE_CHECKING:
     from hermes.tools.tool import Tool
@@ -37,6 +38,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     enabled_toolsets: tuple[str, ...] | None = None
     disabled_toolsets: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    mode: WorkMode = WorkMode.ASK
+    """The mode in which sessions begin."""
     platform: str = "cli"
     surroundings: str = ""
     """What the model is told of the place in which it talks; empty: what is told of the platform."""

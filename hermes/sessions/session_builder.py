@@ -41,6 +41,7 @@ from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
+from hermes.sessions.work_modes import make_mode_notes
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.effect_marks import EffectMarks
@@ -240,7 +241,7 @@ class SessionBuilder:
         for attend in features.attending:
             await attend(actor, stack)
         await self._attach_hooks(actor, conversation, tools)
-        actor.attachments.providers += features.bringers
+        actor.attachments.providers += [*features.bringers, make_mode_notes(tools.state, conversation)]
 
         def renew_epoch(reason: str, first: bool) -> Coroutine[object, object, int]:
             return epochs.renew_epoch(reason, recorder.emit, first=first)

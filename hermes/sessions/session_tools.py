@@ -18,6 +18,7 @@ from hermes.safety.secrets.redactor import Redactor
 from hermes.safety.shell.findings import Verdict
 from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_trusted_path, resolve_places
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.work_modes import check_mode
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
@@ -218,7 +219,7 @@ def build_session_tools(
     options = plan.options
     toolbox, remarks, servers = _select_tools(settings, options, extra_tools)
     environ = process_deps.environ
-    state = ToolState(cwd=Path(plan.cwd))
+    state = ToolState(cwd=Path(plan.cwd), mode=options.mode)
     for host in {*settings.security.allowed_hosts} & {"localhost", "127.0.0.1", "::1"}:
         state.taint.trust_source(f"{Source.WEB}:{host}")  # what listens on the person's own machine is theirs, they say
     spill = home.spill / plan.session_id
@@ -229,6 +230,7 @@ def build_session_tools(
         confined=options.confined,
     )
     backend, remark = process_deps.backend_factory.create_backend(places, plan.lock_handle)
+    check_mode(options.mode, backend)
     remarks = (*remarks, *([remark] if remark else []))
     context = ToolContext(
         session_id=plan.session_id,

@@ -256,6 +256,11 @@ class SessionUndo:
         said = tuple(to_inbound(turn.opening) for turn in taken.turns)
         return UndoResult(turns=len(said), said=said, files=restored, redo=taken.whole)
 
+    async def list_messages(self, limit: int) -> list[InboundMessage]:
+        """List the messages with which the last turns begin, the newest first: going back to the first undoes one."""
+        turns = await self._store.undo.list_last_turns(self._actor.session_id, limit)
+        return [to_inbound(one.opening) for one in reversed(turns)]
+
     async def _undo_turns(self, turns: int, *, files: bool, force: bool) -> tuple[RestoreResult, UndoneTurns]:
         session_id = self._actor.session_id
         past = {one.turn_id for one in await self._store.undo.list_last_turns(session_id, turns)}

@@ -14,6 +14,7 @@ from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance
 from hermes.core.secret import KeyHolder
+from hermes.core.work_mode import WorkMode
 from hermes.execution.base import BackendHandle, CommandPermissions, DeniedPath, TerminalBackend
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
@@ -242,6 +243,8 @@ class ToolState(Struct):
     started_at: float = field(default_factory=time.time)
     """The time when the session began, by the clock that files are stamped with."""
     taint: Taint = field(default_factory=Taint)
+    mode: WorkMode = WorkMode.ASK
+    """How freely the session works, as a person has chosen."""
     uncovered: dict[FileLoss, str] = field(default_factory=dict)
     """For each loss of files by the calls of this batch what no checkpoint can bring back; empty where it can."""
     has_told_of_undo: bool = False

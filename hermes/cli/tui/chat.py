@@ -39,6 +39,8 @@ _SHOWN_OTHERWISE = frozenset({"queue", "steer", "interrupt", "quit"})
 """Commands that are not echoed: what they send is shown as the message that it is."""
 _SETTLE_SECONDS = 1.0
 """Seconds within which a turn that has ended is stored."""
+_TWICE_SECONDS = 1.0
+"""Seconds within which a second Esc belongs to the first."""
 OpenSession = Callable[["TuiChat"], Awaitable[TuiCommandContext]]
 
 
@@ -57,6 +59,8 @@ class TuiChat:
         wishes = ScreenCallbacks(
             line=self._submit_line,
             stop=self._handle_interrupt,
+            back=self._handle_escape,
+            mode=self._change_mode,
             end=self._handle_end_of_input,
             picture=lambda: self._start_task(self._paste_picture()),
             edit=lambda: self._start_task(self._edit_line()),
@@ -74,6 +78,7 @@ class TuiChat:
         self._shell_task: asyncio.Task[object] | None = None
         """The running shell command of the person's own."""
         self._interrupts = 0
+        self._escaped_at = -_TWICE_SECONDS
         self._code = 0
 
     def queue_prompt(self, text: str) -> None:
@@ -172,11 +177,15 @@ class TuiChat:
         except HermesError as error:
             self.screen.tell("error", strip_control_characters(localize(str(error))))
 
-    async def _run_command(self, context: TuiCommandContext, named: tuple[str, str], draft: MessageDraft) -> None:
-        if _find_command_name(named[0]) not in _SHOWN_OTHERWISE:
+    async def _run_command(
+        self, context: TuiCommandContext, named: tuple[str, str], draft: MessageDraft | None
+    ) -> None:
+        """Run a slash command; without a draft it was a key that meant it."""
+        if draft is not None and _find_command_name(named[0]) not in _SHOWN_OTHERWISE:
             self.screen.echo_command(context.app.redact_text(draft.line))
         if not await run_typed_command(context, *named):
-            self._post_draft(context, draft)
+            if draft is not None:
+                self._post_draft(context, draft)
         elif self.screen.application.is_running:
             model = self.screen.status.model
             await context.refresh_view()
@@ -217,6 +226,28 @@ class TuiChat:
             self.end_chat()
         else:
             self.screen.tell("notice", tr("Ctrl-C again or Ctrl-D leaves."))
+
+    def _handle_escape(self) -> None:
+        """Handle Esc: stop what runs; at an empty line, at the second time, go back to an earlier message."""
+        if self._shell_task is not None:
+            self._shell_task.cancel()
+            return
+        if self.context is None or self.context.stop_turn() or self.screen.composer.buffer.text:
+            return
+        now = asyncio.get_running_loop().time()
+        is_second, self._escaped_at = now - self._escaped_at < _TWICE_SECONDS, now
+        if is_second:
+            self._escaped_at = -_TWICE_SECONDS
+            self._start_command("rewind")
+
+    def _change_mode(self) -> None:
+        if self.context is not None:
+            self._start_task(self.context.modes.change_mode())
+
+    def _start_command(self, name: str, text: str = "") -> None:
+        """Run a slash command that a key stands for."""
+        if self.context is not None:
+            self._start_task(self._run_command(self.context, (name, text), None))
 
     def _handle_end_of_input(self) -> None:
         """Handle Ctrl-D at an empty line."""

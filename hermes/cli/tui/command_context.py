@@ -12,6 +12,7 @@ from hermes.admin.git_branch import read_branch
 from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop
 from hermes.cli.output import format_remote_notice
 from hermes.cli.tui.menu import QuestionMenus
+from hermes.cli.tui.mode_switch import ModeSwitch
 from hermes.cli.tui.screen import Screen
 from hermes.cli.tui.status_line import SessionStatus
 from hermes.cli.tui.terminal_style import TerminalStyle
@@ -111,6 +112,7 @@ class TuiCommandContext(TerminalCommandContext):
         self.terminal = TuiTerminal(screen, environ)
         self._reopening: set[asyncio.Task[None]] = set()
         screen.view.listeners.append(self._handle_event)
+        self.modes = ModeSwitch(screen, app, lambda: self.actor, self._post_words, can_ask=asker is not None)
 
     @property
     def busy(self) -> bool:
@@ -180,6 +182,7 @@ class TuiCommandContext(TerminalCommandContext):
 
     async def _begin_session(self, *, greet: bool) -> None:
         self._screen.view.plan.clear()
+        self.modes.close()
         await self._refresh_status(greet=greet)
         if self.port.unfinished and (ended := self.port.resume()) is not None:
             ended.add_done_callback(self._finish_post)
@@ -202,6 +205,7 @@ class TuiCommandContext(TerminalCommandContext):
 
     async def close(self) -> None:
         """Leave a session that lives elsewhere; those that live here are closed by the App."""
+        self.modes.close()
         tasks = list(self._reopening)
         for task in tasks:
             task.cancel()
@@ -222,6 +226,11 @@ class TuiCommandContext(TerminalCommandContext):
             PostMode.INTERRUPT: port.interrupt,
         }
         ways[delivery](inbound).add_done_callback(self._finish_post)
+
+    def _post_words(self, text: str) -> None:
+        from hermes.runtime.mailbox import InboundMessage
+
+        self.post_message(InboundMessage(text=text, cwd=self.app.options.cwd))
 
     def _finish_post(self, ended: "asyncio.Future[TurnEnded]") -> None:
         if ended.cancelled():
@@ -364,6 +373,8 @@ async def load_status(app: "App", port: "SessionPort") -> SessionStatus:
             place=about.place,
             yolo=about.yolo,
         )
+    from hermes.sessions.app import find_mode
+
     actor = require_local(port)
     row = await app.session_row(actor)
     usage = Usage(
@@ -388,6 +399,7 @@ async def load_status(app: "App", port: "SessionPort") -> SessionStatus:
         branch=branch,
         place=app.live_session(actor).tools.context.backend_handle.name,
         yolo=app.is_yolo(actor),
+        mode=find_mode(app, actor),
         goal=pursuit.word if pursuit is not None else "",
     )
 

@@ -5,6 +5,7 @@ The running calls, the text that streams in and its reasoning are each kept by a
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -34,6 +35,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.i18n.formats import format_duration, format_time
 from hermes.i18n.messages import N_, localize, tr
+from hermes.markup.cells import measure_width
 from hermes.util.text import strip_control_characters, to_one_line
 
 MAX_REASONING = 100_000
@@ -45,6 +47,7 @@ REDRAW_SECONDS = 0.15
 MAX_JOINED_LENGTH = 1_500
 """Characters of text that are handed over at once."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_COLOR = re.compile("\x1b\\[[0-9;]*m")
 _MAX_WAITING_SHOWN = 3
 _MAX_SHOWN_FORMS = 50
 
@@ -146,6 +149,8 @@ class EventView:
         self._flowing = False
         """Whether what was shown last was more of an answer."""
         self._lines: list[str] = []
+        self.stop_key = ""
+        """The key that stops a turn, as a person reads it."""
         self.answer = AnswerText(terminal_style)
         self.calls = CallView(terminal_style)
         self.plan = PlanView(terminal_style)
@@ -217,6 +222,8 @@ class EventView:
         below = [self._render_activity(one.words, now - one.since, now) for one in running]
         if not running and self._phase:
             below.append(self._render_activity(localize(self._phase), now - self._since, now))
+        if below and self.stop_key and not self.answer.speaking:
+            below[-1] = self._add_hint(below[-1])
         below += self._render_waiting()
         if self.busy and len(below) < room:
             below = [*self.plan.render_live(room // 2 if self.answer.speaking else room - len(below)), *below]
@@ -233,6 +240,12 @@ class EventView:
             lines.append(tr("and {n} more", n=len(self.queued) - _MAX_WAITING_SHOWN))
         mark = "↳" if terminal_style.unicode else "->"
         return [terminal_style.paint("queued", f"{mark} {line}") for line in lines]
+
+    def _add_hint(self, line: str) -> str:
+        """Add to the line of activity how to stop it, where there is room."""
+        hint = f"  {tr('{key} stops', key=self.stop_key)}"
+        room = self._terminal_style.width - measure_width(_COLOR.sub("", line)) - 1
+        return line + self._terminal_style.paint("notice", hint) if measure_width(hint) <= room else line
 
     def _render_activity(self, words: str, seconds: float, now: float) -> str:
         terminal_style = self._terminal_style

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from prompt_toolkit.application.application import Application
 from prompt_toolkit.filters import (
     Condition,
     Filter,
@@ -18,8 +19,11 @@ from prompt_toolkit.keys import Keys
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.menu import ChoiceMenu, MenuQueue
 from hermes.config.chat_keys import KeySequence, parse_keys
+from hermes.config.display import DisplaySettings, EditingMode
 from hermes.core.errors import UsageError
 
+_ESCAPE_SECONDS, _SEQUENCE_SECONDS = 0.1, 1.0
+"""Seconds to wait for the key that may follow an Esc, or another key with which several begin."""
 ActionKeys = Mapping[str, Sequence[KeySequence]]
 
 
@@ -29,6 +33,19 @@ def read_action_keys(settings: Mapping[str, str]) -> tuple[ActionKeys, str]:
         return parse_keys(settings), ""
     except UsageError as error:
         return parse_keys({}), str(error)
+
+
+def list_stop_keys(action_keys: ActionKeys, display: DisplaySettings) -> Sequence[KeySequence]:
+    """Return the keys that stop a turn; in vi's mode Esc has another use first."""
+    back = () if display.editing_mode is EditingMode.VI else action_keys["back"]
+    return [*back, *action_keys["stop"]]
+
+
+def limit_key_wait(application: Application[None]) -> None:
+    """Wait only a moment for what may follow an Esc: Alt and a key come together, from all terminals."""
+    begun = application.key_processor.key_buffer
+    is_escape = bool(begun) and begun[-1].key == Keys.Escape
+    application.timeoutlen = _ESCAPE_SECONDS if is_escape else _SEQUENCE_SECONDS
 
 
 def build_key_bindings(

@@ -28,6 +28,7 @@ from prompt_toolkit.filters import (
     Filter,
     has_completions,
     is_searching,
+    vi_insert_mode,
 )
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
@@ -48,7 +49,12 @@ from prompt_toolkit.styles import Style
 from hermes.cli.tui.completion_rows import CompletionRows
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
-from hermes.cli.tui.key_bindings import build_key_bindings, read_action_keys
+from hermes.cli.tui.key_bindings import (
+    build_key_bindings,
+    limit_key_wait,
+    list_stop_keys,
+    read_action_keys,
+)
 from hermes.cli.tui.menu import QUIET_SECONDS, ChoiceMenu, MenuQueue
 from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
 from hermes.cli.tui.terminal_link import TerminalLink
@@ -153,6 +159,8 @@ class ScreenCallbacks(Struct, frozen=True):
 
     line: Callable[[str], None]
     stop: Callable[[], None]
+    back: Callable[[], None]
+    mode: Callable[[], None]
     end: Callable[[], None]
     picture: Callable[[], None]
     edit: Callable[[], None]
@@ -182,6 +190,7 @@ class Screen:
         self.composer = Composer(history, completer, self._submit_line)
         self.view = EventView(terminal_style, self.commit_lines, self.request_redraw)
         self.view.calls.unfold_key = format_action_keys(self._action_keys["unfold"][:1])
+        self.view.stop_key = format_action_keys(list_stop_keys(self._action_keys, terminal_style.display)[:1])
         self.link = TerminalLink(TerminalSignals(environ, self.write_raw, os.getcwd()), terminal_style)
         self.link.on_background = self.apply_display
         self.view.listeners.append(lambda event: self.link.notify_of_event(event, is_last=not self.view.queued))
@@ -203,6 +212,7 @@ class Screen:
         )
         made.ttimeoutlen = 0.05
         made.key_processor.before_key_press += lambda _: self._note_key()
+        made.key_processor.after_key_press += lambda _: limit_key_wait(made)
         made.before_render += lambda _: self._output.release_output()
         made.after_render += lambda _: self._output.finish_frame()
         made.after_render += lambda _: self.link.open()
@@ -263,6 +273,8 @@ class Screen:
         actions: Mapping[str, tuple[Callable[[], object], Filter]] = {
             "newline": (parts.insert_newline, Always()),
             "stop": (self._handle_interrupt, Always()),
+            "back": (self._handle_escape, free & ~is_searching & ~vi_insert_mode),
+            "mode": (self._callbacks.mode, free & ~has_completions & ~is_searching),
             "leave": (self._callbacks.end, free & Condition(lambda: not composer.buffer.text)),
             "unfold": (parts.show_results, free),
             "plan": (parts.toggle_plan, free),
@@ -415,6 +427,16 @@ class Screen:
                 self._answer.set_result(None)
         else:
             self._callbacks.stop()
+
+    def _handle_escape(self) -> None:
+        """Handle Esc: close the completions, else leave a question unanswered, else what the chat has it for."""
+        buffer = self.composer.buffer
+        if buffer.complete_state is not None:
+            buffer.cancel_completion()
+        elif self.menus.menu is None and self._answer is None:
+            self._callbacks.back()
+        elif self._answering and self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
 
     # What is drawn.
 

@@ -4,13 +4,17 @@ from msgspec import Struct, structs
 
 from hermes.core.events import EpochBegan, Event, RequestEnded, TurnEnded
 from hermes.core.usage import Certainty, Cost, Usage
+from hermes.core.work_mode import WorkMode
 from hermes.i18n.formats import format_compact
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import N_, tr
 from hermes.markup.cells import measure_width
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _ALARM_SHARE = 0.8
 """Share of the window above which the context is shown as a warning."""
+
+
+_MODE_NAMES = {WorkMode.ASK: N_("ask mode"), WorkMode.PLAN: N_("plan mode"), WorkMode.AUTO: N_("auto mode")}
 
 
 class StatusPart(Struct, frozen=True):
@@ -40,6 +44,8 @@ class SessionStatus(Struct, frozen=True, kw_only=True):
     place: str = ""
     """The sandbox or back end that runs commands, in a word."""
     yolo: bool = False
+    mode: WorkMode | None = None
+    """The session's mode, where it is known."""
     waiting: int = 0
     goal: str = ""
     """The progress towards the session's goal; empty without one."""
@@ -68,6 +74,7 @@ def format_parts(status: SessionStatus) -> list[StatusPart]:
             found.append(StatusPart(rank, style, text))
 
     add(0, "status.alarm", tr("NO QUESTIONS") if status.yolo else "")
+    add(*_format_mode(status.mode))
     add(1, "status.waiting", tr("{n} waiting", n=status.waiting) if status.waiting else "")
     add(2, "status.waiting", status.goal)
     branch = to_one_line(escape_unseen_characters(status.branch), 32)
@@ -83,6 +90,12 @@ def format_parts(status: SessionStatus) -> list[StatusPart]:
         add(8, "status", tr("cache {percent}%", percent=round(rate * 100)))
     add(9, "status", escape_unseen_characters(status.place))
     return found
+
+
+def _format_mode(mode: WorkMode | None) -> tuple[int, str, str]:
+    if mode is None or mode is WorkMode.ASK:
+        return 6, "status", tr(_MODE_NAMES[mode]) if mode is not None else ""
+    return 1, "status.waiting", tr(_MODE_NAMES[mode])
 
 
 def _format_context(status: SessionStatus) -> tuple[str, str]:

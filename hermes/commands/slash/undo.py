@@ -1,11 +1,11 @@
-"""`/undo`, `/redo`, `/retry`, `/rollback`, `/diff`, `/branch`: undo turns and file changes, or branch."""
+"""`/undo`, `/rewind`, `/redo`, `/retry`, `/rollback`, `/diff`, `/branch`: undo turns and file changes, or branch."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.commands.command import CommandCall, CommandGroup, CommandList
+from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _MAX_NAMED_FILES = 12
 _MAX_DIFF_LINES = 200
+_MAX_MESSAGES = 200
+"""Messages that can be gone back to from a menu."""
 
 
 def _session_undo(call: CommandCall) -> "SessionUndo":
@@ -54,7 +56,26 @@ COMMANDS = CommandList(CommandGroup.SESSION)
 )
 async def undo_turns(call: CommandCall) -> None:
     """Undo the last turns and their file changes; the first undone message can be edited again."""
-    done = await _session_undo(call).undo_turns(_parse_count(call, default=1))
+    await _go_back(call, _parse_count(call, default=1))
+
+
+@COMMANDS.command("rewind", N_("go back to an earlier message, and edit it"), surfaces=TERMINAL_ONLY, while_busy=False)
+async def choose_message(call: CommandCall) -> None:
+    """Go back to a message from a menu: it and what followed are undone with their file changes."""
+    call.require_no_arguments()
+    messages = await _session_undo(call).list_messages(_MAX_MESSAGES)
+    if not messages:
+        call.context.tell(tr("There is no message to go back to yet."))
+        return
+    options = [MenuOption(to_one_line(escape_unseen_characters(one.text), 200) or "-") for one in messages]
+    title = tr("Go back to which message? What the turns since have changed in files is put back, too.")
+    taken = await call.context.choose(title, options)
+    if taken is not None:
+        await _go_back(call, taken + 1)
+
+
+async def _go_back(call: CommandCall, turns: int) -> None:
+    done = await _session_undo(call).undo_turns(turns)
     told = tr_plural("{n} turn was taken back.", "{n} turns were taken back.", done.turns)
     again = tr("/redo restores it until you send the next message.") if done.redo else ""
     call.context.tell(join_sentences(told, again))

@@ -99,7 +99,8 @@ class SessionLayout:
         fixed = [one for one in self._fixed_paths if one not in command.git_settings]
         copies = self._copies.refresh(tmpdir) if self._policy.readable else ()
         seen = hide_sockets(layout, self._sockets, self._outer if self.has_sockets else ())
-        return msgspec.structs.replace(add_fixed_paths(seen, fixed), copies=copies)
+        found = msgspec.structs.replace(add_fixed_paths(seen, fixed), copies=copies)
+        return found.keep_files() if command.keeps_files else found
 
     def note_found(self, paths: tuple[str, ...], sockets: Sequence[str], *, is_alone: bool) -> None:
         """Keep these paths read-only inside of what is writable, and note the sockets there. Those on which a program

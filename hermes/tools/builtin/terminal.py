@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
+from hermes.core.work_mode import WorkMode
 from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.execution.layout import PathAccess
 from hermes.i18n.messages import N_
@@ -79,6 +80,7 @@ def _make_command(ctx: ToolContext, args: TerminalParams, cwd: str) -> ShellComm
         permissions=ctx.permissions,
         opened_paths=(*ctx.opened, *(opened.paths if opened is not None and is_same else ())),
         git_settings=ctx.git_settings,
+        keeps_files=state.mode is WorkMode.PLAN,
     )
 
 
@@ -101,12 +103,13 @@ def _fingerprint_code(ctx: ToolContext) -> str:
 def _choose_network(ctx: ToolContext) -> NetworkMode:
     """Return the most that a command may reach.
 
-    Nothing when nobody can tell what it runs, and, while untrusted content is in the conversation, no host
-    that was not allowed.
+    Nothing when nobody can tell what it runs, and no host that was not allowed while untrusted content is in the
+    conversation, or a plan is made.
     """
     if ctx.offline:
         return NetworkMode.OFF
-    return NetworkMode.ALLOWLIST if ctx.state.taint.list_sources() else NetworkMode.ON
+    is_plan = ctx.state.mode is WorkMode.PLAN
+    return NetworkMode.ALLOWLIST if is_plan or ctx.state.taint.list_sources() else NetworkMode.ON
 
 
 async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: float, *, keep_folder: bool) -> ToolOutput:

@@ -16,7 +16,8 @@ from msgspec import Struct, field, structs
 from hermes.core.errors import ToolError
 from hermes.core.messages import Source
 from hermes.core.outcomes import AnswerScope
-from hermes.execution.base import DeniedPath, TerminalBackend
+from hermes.core.work_mode import WorkMode
+from hermes.execution.base import DeniedPath
 from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
@@ -104,10 +105,16 @@ class PolicyGate:
         """Return the strictest decision that the findings on the call lead to."""
         try:
             from hermes.tools.permissions.evaluate import evaluate_call  # at the first call, with what it needs
+            from hermes.tools.permissions.work_modes import PLAN_RULE, explain_plan_refusal
 
             self.lift_trusted_sources(context.state.taint)
             self._grant_allowed_paths(context)
-            return self._apply_policy(evaluate_call(tool, arguments, context, self.policy.hosts), context)
+            facts = evaluate_call(tool, arguments, context, self.policy.hosts)
+            if context.state.mode is WorkMode.PLAN and (why := explain_plan_refusal(tool, facts, context.backend)):
+                return gate.PermissionDecision(
+                    verdict=Verdict.DENY, rule=PLAN_RULE, reason=why, subject=facts.subject, cwd=facts.cwd
+                )
+            return self._apply_policy(facts, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
             reason = N_("the gate could not judge it ({name})", name=type(error).__name__)
@@ -134,6 +141,8 @@ class PolicyGate:
         verb = gate.WRITE if denied.is_write else gate.READ
         subject = quote_argv((verb, f"{path}/*" if os.path.isdir(path) else path))
         refused = (write_refusal if denied.is_write else read_refusal)(path, context.places)
+        if denied.is_write and context.state.mode is WorkMode.PLAN:
+            refused = N_("this is plan mode, in which nothing is changed")
         rule = "protected-path" if refused else rule
         if refused := refused or self._find_refusal(subject):
             return gate.PermissionDecision(
@@ -200,7 +209,7 @@ class PolicyGate:
         asks = self.list_objections(facts)
         if asks and asks[0].verdict is Verdict.DENY:
             return structs.replace(base, verdict=Verdict.DENY, rule=asks[0].rule, reason=asks[0].reason)
-        asks = self._list_asked(asks, facts, context.backend)
+        asks = self._list_asked(asks, facts, context)
         if not asks:
             return base
         named = ((one.rule, subject) for one in asks for subject in _list_refusal_subjects(one, facts))
@@ -285,13 +294,15 @@ class PolicyGate:
         granted = (one.pattern for one in plain if one.places_hash == led)
         return facts.line in lines or escape_pattern(facts.line) in (*lines, *granted)
 
-    def _list_asked(
-        self, asks: list[CommandFinding], facts: "CallFacts", backend: TerminalBackend
-    ) -> list[CommandFinding]:
+    def _list_asked(self, asks: list[CommandFinding], facts: "CallFacts", context: ToolContext) -> list[CommandFinding]:
         """Return the questions that are put: none where the person wants none in this session, and of a command that
         is not asked about where it runs those about places, connections being decided when they are made.
         """
+        from hermes.tools.permissions.work_modes import is_held_in_auto
+
+        backend, mode = context.backend, context.state.mode
         is_off = facts.line and self.policy.off_in == backend.name and backend.contained
+        asks = [one for one in asks if not is_held_in_auto(one, mode, backend)]
         return [one for one in asks if (one.rule in _PLACE_RULES or not is_off) and not self.session_grants.yolo]
 
 

@@ -1,0 +1,115 @@
+"""The full chat in a real terminal: the keys that stop, go back, and change how it works."""
+
+from hermes.testing.home import TempHome
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
+from hermes.testing.server import ScriptedServer
+from tests.e2e.tmux import NEEDED, in_tmux
+
+pytestmark = NEEDED
+PROMPT = "›"
+HANG = ReplyDelivery(ending=Ending.HANG, at=4)
+
+
+async def test_esc_stops_a_turn_and_says_so_beside_the_spinner() -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("terminal", {"command": "sleep 300"}),)),
+        Say("answered again"),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.type("/mod")
+                await screen.shows("/model")
+                await screen.press("Escape")
+                await screen.hides("/model ")
+                await screen.press("C-u")
+                await screen.enter("wait for it")
+                await screen.shows("$ sleep 300", "Esc stops")
+                await screen.type("a")
+                await screen.press("M-Enter")
+                await screen.type("b")
+                await screen.shows("› a\n  b", "$ sleep 300")
+                await screen.press("Escape")
+                await screen.shows("Stopped after", "› a\n  b")
+                await screen.press("C-u", "BSpace", "C-u")
+                await screen.enter("again")
+                await screen.answers("answered again")
+                await screen.leave()
+
+
+async def test_esc_esc_goes_back_to_a_chosen_message_with_its_files() -> None:
+    replies: list[Reply] = [
+        Say("first answer"),
+        Say(calls=(Call("write_file", {"path": "poem.txt", "content": "one\n"}),)),
+        Say("second answer"),
+        Say("third answer"),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            poem = home.cwd / "poem.txt"
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                for said, answer in (("one", "first"), ("write a poem", "second"), ("three", "third")):
+                    await screen.enter(said)
+                    await screen.answers(f"{answer} answer")
+                assert poem.exists()
+                await screen.press("Escape", "Escape")
+                await screen.shows("Go back to which message?", "❯ three", "  write a poem", "  one", "Enter takes it")
+                await screen.press("Down", "Enter")
+                await screen.shows("2 turns were taken back.", "Deleted again: poem.txt", "› write a poem")
+                assert not poem.exists()
+                await screen.press("C-u")
+                await screen.leave()
+
+
+PLAN = "The plan:\n\n1. Rename main to run.\n2. Run the tests."
+
+
+async def test_shift_tab_plans_and_an_approved_plan_is_carried_out() -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("write_file", {"path": "app.py", "content": "x\n"}),)),
+        Say(PLAN),
+        Say(PLAN.replace("plan", "other plan")),
+        Say(calls=(Call("write_file", {"path": "app.py", "content": "x\n"}),)),
+        Say("It is done."),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url, more_config={"terminal": {"backend": "sandbox"}}) as home:
+            async with in_tmux(home, size=(80, 30)) as screen:
+                await screen.shows("ask mode")
+                await screen.press("BTab")
+                await screen.shows("plan mode")
+                await screen.press("BTab")
+                await screen.shows("auto mode")
+                await screen.press("BTab", "BTab")
+                await screen.shows("plan mode")
+                await screen.enter("rename main")
+                await screen.shows("2. Run the tests.", "Carry out this plan?", "A letter answers")
+                assert not (home.cwd / "app.py").exists()
+                await screen.press("n")
+                await screen.hides("Carry out this plan?")
+                await screen.enter("another way")
+                await screen.shows("other plan", "Carry out this plan?", "A letter answers")
+                await screen.press("a")
+                await screen.answers("Carry out this plan.", "It is done.", "auto mode")
+                assert (home.cwd / "app.py").read_text() == "x\n"
+                await screen.enter("/mode ask")
+                await screen.shows("Mode ask:", "ask mode")
+                session = (await screen.leave()).rpartition("hermes --resume ")[2].split()[0]
+            async with in_tmux(home, "--resume", session, "--mode", "plan") as screen:
+                await screen.shows("plan mode", "It is done.")
+            async with in_tmux(home, "--resume", session) as screen:
+                await screen.shows("ask mode", "It is done.")
+
+
+async def test_auto_mode_is_refused_where_there_is_no_sandbox() -> None:
+    async with ScriptedServer([Say("hello")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("ask mode")
+                await screen.enter("/mode auto")
+                await screen.shows("Auto mode needs a sandbox")
+                await screen.press("BTab", "BTab")
+                await screen.shows("ask mode")
+                await screen.leave()
