@@ -31,6 +31,7 @@ ACTIONS: Mapping[str, KeyAction] = {
     "stop": KeyAction("ctrl-c", N_("stop the turn, twice at once; else clear the line; else, twice, leave")),
     "back": KeyAction("esc", N_("stop the turn; at an empty line, twice: go back to an earlier message")),
     "mode": KeyAction("shift-tab", N_("change the mode: ask, plan, auto")),
+    "background": KeyAction("ctrl-b", N_("let the running command go on in the background")),
     "leave": KeyAction("ctrl-d", N_("leave, at an empty line")),
     "unfold": KeyAction("ctrl-o", N_("show the newest result in full, and again the one before")),
     "plan": KeyAction("ctrl-t", N_("hide or show the plan")),

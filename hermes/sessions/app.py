@@ -357,6 +357,15 @@ def set_mode(app: App, actor: SessionActor, mode: WorkMode) -> None:
     tools.state.mode = mode
 
 
+def leave_command(app: App, actor: SessionActor) -> bool:
+    """Let the command that a call waits for go on in the background; return False where there is none."""
+    foreground = app.live_session(actor).tools.state.foreground
+    if foreground is None or foreground.is_left.is_set():
+        return False
+    foreground.is_left.set()
+    return True
+
+
 async def list_changed_files(app: App, session_id: str, turn_ids: Sequence[str]) -> tuple[str, ...]:
     """Return the files that turns of a session changed, as their checkpoints have them: relative to the process's
     working folder where they are below it.

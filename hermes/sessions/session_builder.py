@@ -49,10 +49,12 @@ from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import StoredTodoList, ToolContext
+from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.checkpoints.observer import WorkspaceObserver
     from hermes.checkpoints.recorder import CheckpointRecorder
+    from hermes.tools.processes import BackgroundProcess
 
 
 def build_guard_limits(settings: GuardSettings) -> LoopLimits:
@@ -338,6 +340,7 @@ class SessionBuilder:
         )
         waiting = () if plan.fresh else await services.store.inbox.list_waiting(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
+        tools.state.tell_process_end = partial(_tell_process_end, actor)
         met.append(actor)
         self._stack.push_async_callback(checkpoints.close)
         if conversation.lost_turn is not None and checkpoints.keeps_copies:
@@ -535,6 +538,12 @@ def _warn_unfinished(tools: SessionTools, actor: SessionActor) -> None:
     line = tools.describe_running()
     if line:
         actor.notify(Level.WARNING, line)
+
+
+def _tell_process_end(actor: SessionActor, process: "BackgroundProcess") -> None:
+    command = to_one_line(strip_control_characters(process.command), 60)
+    text = N_("{id} {status}: {command}", id=process.process_id, status=process.status, command=command)
+    actor.notify(Level.INFO, text)
 
 
 def _make_notice_hook(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

@@ -5,7 +5,8 @@ import contextlib
 import math
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -68,10 +69,27 @@ class BackgroundProcess(Struct, eq=False):
         return self.running
 
 
-class ProcessTable:
-    """The background processes of one session. `close` ends them all."""
+class ForegroundCommand:
+    """A command that a call waits for, until the person sends it into the background."""
 
-    def __init__(self) -> None:
+    def __init__(self, sink: Callable[[bytes], None]) -> None:
+        self.sink = sink
+        """Takes its output, as long as nothing else does."""
+        self.is_left = asyncio.Event()
+        """Set when the call is to wait no longer."""
+
+    def take_output(self, data: bytes) -> None:
+        """Take output for whoever has it now."""
+        self.sink(data)
+
+
+class ProcessTable:
+    """The background processes of one session. `close` ends them all. `tell_end` is called when one has ended whose end
+    is to be told.
+    """
+
+    def __init__(self, tell_end: Callable[[BackgroundProcess], None] | None = None) -> None:
+        self._tell_end = tell_end
         self._processes: dict[str, BackgroundProcess] = {}
         self._notices: deque[str] = deque(maxlen=_MAX_NOTICES)
         self._contacted_hosts: set[str] = set()
@@ -143,6 +161,25 @@ class ProcessTable:
             opened_paths=(DeniedPath(command.cwd, False), *command.opened_paths),
         )
 
+    def keep_running(
+        self, command: ShellCommand, running: RunningCommand, foreground: ForegroundCommand, started: float
+    ) -> BackgroundProcess:
+        """Keep a command that a call has waited for; its end is told. Raises `ToolError` when there are too many."""
+        self._make_room()
+        process = BackgroundProcess(
+            process_id=self._new_id(),
+            command=command.text,
+            cwd=command.cwd,
+            started=started,
+            notify=True,
+            running=running,
+            opened_paths=(DeniedPath(command.cwd, False), *command.opened_paths),
+        )
+        foreground.sink = partial(self._take_output, process)
+        process.waiter = asyncio.create_task(self._watch_end(process, running), name=f"process {process.process_id}")
+        self._processes[process.process_id] = process
+        return process
+
     async def kill(self, process: BackgroundProcess) -> StopOutcome:
         """End a process with everything that it started; return whether it is known that nothing of it is left."""
         process.stopped = StopOutcome.GONE if process.running is None else await process.running.stop()
@@ -211,6 +248,8 @@ class ProcessTable:
         process.exit = await running.wait()
         if process.notify:
             self._notices.append(f"{process.process_id} ({process.command[:80]}) {process.status}.")
+            if self._tell_end is not None and process.stopped is None:
+                self._tell_end(process)
 
     def _take_output(self, process: BackgroundProcess, data: bytes) -> None:
         process.output.feed(data)

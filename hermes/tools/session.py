@@ -26,7 +26,7 @@ from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
     from hermes.safety.urls import Resolver
-    from hermes.tools.processes import ProcessTable
+    from hermes.tools.processes import BackgroundProcess, ForegroundCommand, ProcessTable
     from hermes.web.fetch import FetchLimits, WebFetcher
 
 
@@ -251,6 +251,10 @@ class ToolState(Struct):
     """Whether the person was told that files are deleted without a question, since copies are kept."""
     one_time_paths: dict[str, OneTimePaths] = field(default_factory=dict)
     """The paths that a person has allowed for one more run of a command, by its text."""
+    foreground: "ForegroundCommand | None" = None
+    """The command that a call waits for now."""
+    tell_process_end: "Callable[[BackgroundProcess], None] | None" = None
+    """Tells the person of the end of a background process."""
     started_processes: "ProcessTable | None" = None
     """The background processes; None before anything has asked for them."""
 
@@ -260,7 +264,7 @@ class ToolState(Struct):
         if self.started_processes is None:
             from hermes.tools.processes import ProcessTable
 
-            self.started_processes = ProcessTable()
+            self.started_processes = ProcessTable(self.tell_process_end)
         return self.started_processes
 
     async def close(self) -> None:

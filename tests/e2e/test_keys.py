@@ -113,3 +113,33 @@ async def test_auto_mode_is_refused_where_there_is_no_sandbox() -> None:
                 await screen.press("BTab", "BTab")
                 await screen.shows("ask mode")
                 await screen.leave()
+
+
+async def test_ctrl_b_sends_a_command_into_the_background_and_its_end_is_told() -> None:
+    command = "echo begun; until test -e end; do sleep 0.1; done; echo over"
+    replies: list[Reply] = [
+        Say(calls=(Call("terminal", {"command": command}),)),
+        Say("It goes on."),
+        Say("It is 4."),
+        Say("It is over."),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home, size=(120, 40)) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("wait for it")
+                await screen.shows("$ echo begun", "Ctrl-B sends it into the background")
+                await screen.press("C-b")
+                await screen.answers("It goes on.")
+                (result,) = server.requests[-1].results.values()
+                assert "begun\n[the person sent it into the background: it runs on as proc_" in result
+                await screen.enter("what is 2+2?")
+                await screen.answers("It is 4.")
+                await screen.enter("/tasks")
+                await screen.shows("Processes of its tools:", "proc_")
+                (home.cwd / "end").touch()
+                await screen.shows("exited with code 0: echo begun")
+                await screen.enter("and now?")
+                await screen.answers("It is over.")
+                assert "exited with code 0." in str(server.requests[-1].messages)
+                await screen.leave()

@@ -61,6 +61,7 @@ class TuiChat:
             stop=self._handle_interrupt,
             back=self._handle_escape,
             mode=self._change_mode,
+            background=self._leave_command,
             end=self._handle_end_of_input,
             picture=lambda: self._start_task(self._paste_picture()),
             edit=lambda: self._start_task(self._edit_line()),
@@ -243,6 +244,12 @@ class TuiChat:
     def _change_mode(self) -> None:
         if self.context is not None:
             self._start_task(self.context.modes.change_mode())
+
+    def _leave_command(self) -> None:
+        from hermes.sessions.app import leave_command
+
+        if self.context is not None and not leave_command(self.context.app, self.context.actor):
+            self.screen.tell("notice", tr("No command runs that could go on in the background."))
 
     def _start_command(self, name: str, text: str = "") -> None:
         """Run a slash command that a key stands for."""

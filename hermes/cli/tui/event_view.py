@@ -151,6 +151,7 @@ class EventView:
         self._lines: list[str] = []
         self.stop_key = ""
         """The key that stops a turn, as a person reads it."""
+        self.background_key = ""
         self.answer = AnswerText(terminal_style)
         self.calls = CallView(terminal_style)
         self.plan = PlanView(terminal_style)
@@ -193,6 +194,10 @@ class EventView:
     def busy(self) -> bool:
         """Whether something goes on that moves."""
         return bool(self._phase or self.calls.running)
+
+    def is_command_running(self) -> bool:
+        """Return whether a call waits for a command."""
+        return any(one.name == "terminal" for one in self.calls.running.values())
 
     def tell_lines(self, lines: Sequence[str]) -> None:
         """Put lines of Hermes' own behind everything that was shown before."""
@@ -244,6 +249,8 @@ class EventView:
     def _add_hint(self, line: str) -> str:
         """Add to the line of activity how to stop it, where there is room."""
         hint = f"  {tr('{key} stops', key=self.stop_key)}"
+        if self.background_key and self.is_command_running():
+            hint += f" · {tr('{key} sends it into the background', key=self.background_key)}"
         room = self._terminal_style.width - measure_width(_COLOR.sub("", line)) - 1
         return line + self._terminal_style.paint("notice", hint) if measure_width(hint) <= room else line
 

@@ -161,6 +161,7 @@ class ScreenCallbacks(Struct, frozen=True):
     stop: Callable[[], None]
     back: Callable[[], None]
     mode: Callable[[], None]
+    background: Callable[[], None]
     end: Callable[[], None]
     picture: Callable[[], None]
     edit: Callable[[], None]
@@ -190,6 +191,7 @@ class Screen:
         self.composer = Composer(history, completer, self._submit_line)
         self.view = EventView(terminal_style, self.commit_lines, self.request_redraw)
         self.view.calls.unfold_key = format_action_keys(self._action_keys["unfold"][:1])
+        self.view.background_key = format_action_keys(self._action_keys["background"][:1])
         self.view.stop_key = format_action_keys(list_stop_keys(self._action_keys, terminal_style.display)[:1])
         self.link = TerminalLink(TerminalSignals(environ, self.write_raw, os.getcwd()), terminal_style)
         self.link.on_background = self.apply_display
@@ -275,6 +277,7 @@ class Screen:
             "stop": (self._handle_interrupt, Always()),
             "back": (self._handle_escape, free & ~is_searching & ~vi_insert_mode),
             "mode": (self._callbacks.mode, free & ~has_completions & ~is_searching),
+            "background": (self._callbacks.background, Condition(self.view.is_command_running)),
             "leave": (self._callbacks.end, free & Condition(lambda: not composer.buffer.text)),
             "unfold": (parts.show_results, free),
             "plan": (parts.toggle_plan, free),

@@ -93,7 +93,7 @@ def _format_task(task: "BackgroundTask") -> str:
     return f"  {task.number}  {state}  {task.session_id}  {about}".rstrip()
 
 
-@COMMANDS.command("agents", N_("what works now: the turn, the background, processes"), aliases=("tasks",))
+@COMMANDS.command("agents", N_("what works now: the turn, the background, processes"), aliases=("tasks", "ps"))
 async def list_agents(call: CommandCall) -> None:
     """List what runs now: this session's turn, background sessions, processes, MCP servers."""
     call.require_no_arguments()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
@@ -18,6 +18,10 @@ from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import HeadTailBuffer, truncate_text
 from hermes.tools.session import OneTimePaths, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
+from hermes.util.cancellation import cancel_tasks
+
+if TYPE_CHECKING:
+    from hermes.tools.processes import ForegroundCommand
 
 MAX_TIMEOUT = 600
 _NO_EDITORS = dict.fromkeys(("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "VISUAL", "EDITOR"), "false")
@@ -113,10 +117,18 @@ def _choose_network(ctx: ToolContext) -> NetworkMode:
 
 
 async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: float, *, keep_folder: bool) -> ToolOutput:
+    from hermes.tools.processes import ForegroundCommand
+
     output = HeadTailBuffer()
     started = ctx.clock.monotonic()
-    running = await ctx.backend.start(command, output.feed)
-    ended = await _wait_or_stop(ctx.state, command, running, seconds)
+    foreground = ctx.state.foreground = ForegroundCommand(output.feed)
+    try:
+        running = await ctx.backend.start(command, foreground.take_output)
+        ended = await _wait_or_stop(ctx.state, command, running, seconds, foreground)
+    finally:
+        ctx.state.foreground = None
+    if ended is None:
+        return _leave_running(ctx, command, running, foreground, output)
     text = truncate_text(output.to_text().strip("\n"))
     notes: list[str] = []
     if isinstance(ended, StopOutcome):
@@ -149,6 +161,23 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
         failed=ended.code != 0,
         code=ended.code,
         contacted_hosts=reached,
+        opened_paths=_list_opened(ctx, command),
+    )
+
+
+def _leave_running(
+    ctx: ToolContext,
+    command: ShellCommand,
+    running: RunningCommand,
+    foreground: "ForegroundCommand",
+    output: HeadTailBuffer,
+) -> ToolOutput:
+    """Return what a command has printed so far that goes on in the background, as the person wants."""
+    process = ctx.state.processes.keep_running(command, running, foreground, ctx.clock.now())
+    note = f"the person sent it into the background: it runs on as {process.process_id}; you are told when it ends"
+    return ToolOutput(
+        text=_append_notes(truncate_text(output.to_text().strip("\n")), [note]),
+        contacted_hosts=running.contacted_hosts,
         opened_paths=_list_opened(ctx, command),
     )
 
@@ -192,15 +221,15 @@ def _was_open(denied: DeniedPath, command: ShellCommand) -> bool:
 
 
 async def _wait_or_stop(
-    state: ToolState, command: ShellCommand, running: RunningCommand, seconds: float
-) -> CommandExit | StopOutcome:
-    """Wait for the end of a command, or stop it; return which.
+    state: ToolState, command: ShellCommand, running: RunningCommand, seconds: float, foreground: "ForegroundCommand"
+) -> CommandExit | StopOutcome | None:
+    """Wait for the end of a command, or stop it; return which, or None where it is to run on in the background.
 
     When it is not over in time its whole process tree is ended, and when cancelled too.
     """
     try:
         async with asyncio.timeout(seconds):
-            return await running.wait()
+            return await _wait_in_foreground(running, foreground)
     except TimeoutError:
         return await running.stop()
     except asyncio.CancelledError:
@@ -209,6 +238,15 @@ async def _wait_or_stop(
                 N_("{text} was stopped, and may still be running there.", text=repr(command.text[:80]))
             )
         raise
+
+
+async def _wait_in_foreground(running: RunningCommand, foreground: "ForegroundCommand") -> CommandExit | None:
+    ended, left = asyncio.ensure_future(running.wait()), asyncio.ensure_future(foreground.is_left.wait())
+    try:
+        await asyncio.wait((ended, left), return_when=asyncio.FIRST_COMPLETED)
+        return ended.result() if ended.done() else None
+    finally:
+        await cancel_tasks((ended, left))
 
 
 def _carry_state(ctx: ToolContext, ended: CommandExit, command: ShellCommand, *, keep_folder: bool) -> str:
