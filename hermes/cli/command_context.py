@@ -44,6 +44,11 @@ class TerminalDesktop(ABC):
     def add_picture(self, name: str, picture: ImagePart) -> None:
         """Send a picture along with the next message."""
 
+    def watch_choice(self, moved: Callable[[int], None]) -> contextlib.AbstractContextManager[None]:
+        """Watch nothing: there are no menus in lines."""
+        del moved
+        return contextlib.nullcontext()
+
     async def lend_terminal(self, work: Callable[[], T]) -> T:
         """Give the terminal to another program until it is done."""
         return await asyncio.to_thread(work)

@@ -1,6 +1,7 @@
 """What a front-end offers to slash commands: its person, its session, and ways to show and ask."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -83,6 +84,10 @@ class Terminal(Protocol):
 
     def list_skins(self) -> Sequence[str]:
         """Return the names of the available skins."""
+        ...
+
+    def watch_choice(self, moved: Callable[[int], None]) -> AbstractContextManager[None]:
+        """While the context lasts, call `moved` with the option to which a menu is moved, where it has menus."""
         ...
 
     def clear(self) -> None:

@@ -77,7 +77,7 @@ def _chart_size(call: CommandCall) -> tuple[int, bool]:
 COMMANDS = CommandList(CommandGroup.ABOUT)
 
 
-@COMMANDS.command("usage", N_("tokens and money of this session, over time"))
+@COMMANDS.command("usage", N_("tokens and money of this session, over time"), aliases=("cost",))
 async def show_usage(call: CommandCall) -> None:
     """Show what this session used and cost, in total and over its calls."""
     call.require_no_arguments()

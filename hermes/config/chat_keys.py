@@ -27,7 +27,9 @@ class KeyAction(Struct, frozen=True):
 
 
 ACTIONS: Mapping[str, KeyAction] = {
-    "newline": KeyAction("alt-enter, ctrl-j", N_("a new line")),
+    "newline": KeyAction("ctrl-j", N_("a new line")),
+    "later": KeyAction("alt-enter", N_("while a turn runs, send for afterwards; else a new line")),
+    "waiting": KeyAction("alt-up", N_("take the newest waiting message back into the line")),
     "stop": KeyAction("ctrl-c", N_("stop the turn, twice at once; else clear the line; else, twice, leave")),
     "back": KeyAction("esc", N_("stop the turn; at an empty line, twice: go back to an earlier message")),
     "mode": KeyAction("shift-tab", N_("change the mode: ask, plan, auto")),

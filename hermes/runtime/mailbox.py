@@ -157,6 +157,13 @@ class SessionMailbox:
         """Queue a message for the next boundary of the running turn."""
         self._steering.append(queued)
 
+    def take_newest(self) -> QueuedMessage | None:
+        """Take the newest of the messages that wait for a turn of their own, or else of those that would join one."""
+        for messages in (self._waiting, self._steering):
+            if messages and not messages[-1].joins_only:
+                return messages.pop()
+        return None
+
     def take_steering(self) -> list[QueuedMessage]:
         """Take the messages that join the running turn now."""
         taken = list(self._steering)

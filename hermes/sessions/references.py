@@ -94,10 +94,10 @@ _LINE_RANGE = re.compile(r"(.+?):(\d{1,7})(?:-(\d{1,7}))?")
 _REVISION = re.compile(r"[A-Za-z0-9_][\w./~^@{}-]{0,199}", re.ASCII)
 
 
-_GIT = "git --no-pager -c core.fsmonitor=false -c log.showSignature=false"
+GIT = "git --no-pager -c core.fsmonitor=false -c log.showSignature=false"
 
 
-_PLAIN_DIFF = "--no-color --no-ext-diff --no-textconv"
+PLAIN_DIFF = "--no-color --no-ext-diff --no-textconv"
 
 
 _TRAILING = ".,;:!?)]}>。，；：！？）】》"
@@ -159,7 +159,7 @@ def _parse_reference(kind: str, value: str) -> MessageReference:
             return _commit_reference(written, value)
         case _:
             staged = " --cached" if kind == "staged" else ""
-            return _command_reference(written, f"{_GIT} diff{staged} {_PLAIN_DIFF}")
+            return _command_reference(written, f"{GIT} diff{staged} {PLAIN_DIFF}")
 
 
 def _parse_path(value: str, find_path: FindPath) -> MessageReference | None:
@@ -221,7 +221,7 @@ def _file_reference(written: str, value: str) -> MessageReference:
 def _commit_reference(written: str, name: str) -> MessageReference:
     if not _REVISION.fullmatch(name):
         return MessageReference(written, wrong="this is no name of a commit.")
-    return _command_reference(written, f"{_GIT} show {_PLAIN_DIFF} --stat --patch {shlex.quote(name)} --")
+    return _command_reference(written, f"{GIT} show {PLAIN_DIFF} --stat --patch {shlex.quote(name)} --")
 
 
 def _command_reference(written: str, command: str) -> MessageReference:

@@ -315,6 +315,11 @@ class InboxRepository(Repository):
 
     enqueue = queues(as_method(enqueue_message))
 
+    @writes
+    def withdraw(self, tx: Transaction, session_id: str, letter_id: str) -> None:
+        """Remove a message that waits, and that its person has taken back."""
+        tx.execute("DELETE FROM inbox WHERE session_id = ? AND id = ?", (session_id, letter_id))
+
     @reads
     def list_waiting(self, tx: Transaction, session_id: str) -> list[InboxRow]:
         """Return the waiting messages, in the order in which they were sent."""

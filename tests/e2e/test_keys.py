@@ -1,5 +1,7 @@
 """The full chat in a real terminal: the keys that stop, go back, and change how it works."""
 
+import asyncio
+
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
@@ -27,7 +29,7 @@ async def test_esc_stops_a_turn_and_says_so_beside_the_spinner() -> None:
                 await screen.enter("wait for it")
                 await screen.shows("$ sleep 300", "Esc stops")
                 await screen.type("a")
-                await screen.press("M-Enter")
+                await screen.press("C-j")
                 await screen.type("b")
                 await screen.shows("› a\n  b", "$ sleep 300")
                 await screen.press("Escape")
@@ -143,3 +145,71 @@ async def test_ctrl_b_sends_a_command_into_the_background_and_its_end_is_told() 
                 await screen.answers("It is over.")
                 assert "exited with code 0." in str(server.requests[-1].messages)
                 await screen.leave()
+
+
+async def test_names_that_people_type_from_habit() -> None:
+    replies: list[Reply] = [Say("Written."), Say("app.py:1 adds where it should multiply.")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            git = ("git", "-C", str(home.cwd), "-c", "user.name=a", "-c", "user.email=a@example.com")
+            (home.cwd / "app.py").write_text("print(6 * 7)\n")
+            for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+                await (await asyncio.create_subprocess_exec(*git, *words)).wait()
+            (home.cwd / "app.py").write_text("print(6 + 7)\n")
+            (home.cwd / "new.txt").write_text("x\n")
+            async with in_tmux(home, size=(120, 50)) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("/diff")
+                await screen.shows("-print(6 * 7)", "+print(6 + 7)", "New, not known to git: new.txt")
+                await screen.enter("/cost")
+                await screen.shows("/cost", "Nothing was used in this session yet.")
+                await screen.enter("/theme")
+                await screen.shows("Which skin?", "light", "Enter takes it")
+                await screen.press("Down", "Enter")
+                await screen.shows("it is kept in config.yaml")
+                assert "skin:" in (home.hermes / "config.yaml").read_text()
+                await screen.enter("/init")
+                await screen.answers("Written.")
+                assert "AGENTS.md" in server.requests[0].messages[-1]["content"]
+                await screen.enter("/review")
+                await screen.shows("Review what?", "uncommitted", "Enter takes it")
+                await screen.press("Enter")
+                await screen.answers("app.py:1 adds")
+                assert "git diff HEAD" in str(server.requests[1].messages[-1])
+                await screen.enter("/ps")
+                await screen.shows("This session: nothing runs.")
+                await screen.enter("/compact keep the test names")
+                await screen.hides("/compress takes")
+                await screen.leave()
+
+
+async def test_alt_enter_queues_and_alt_up_takes_back() -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("terminal", {"command": "until test -e end; do sleep 0.1; done"}),)),
+        Say("All is done."),
+        Say("The README, too."),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.type("two")
+                await screen.press("M-Enter")
+                await screen.type("lines")
+                await screen.press("Enter")
+                await screen.shows("› two\n  lines", "$ until test")
+                for said in ("then update the README", "then show git status"):
+                    await screen.type(said)
+                    await screen.press("M-Enter")
+                    await screen.shows(f"queued: {said}")
+                await screen.press("M-Up")
+                await screen.hides("queued: then show git status")
+                await screen.shows("› then show git status", "1 waiting")
+                await screen.press("C-u")
+                (home.cwd / "end").touch()
+                await screen.answers("All is done.", "The README, too.")
+                assert len(server.requests) == 3
+                session = (await screen.leave()).rpartition("hermes --resume ")[2].split()[0]
+            async with in_tmux(home, "--resume", session) as screen:
+                await screen.shows("The README, too.", "mock-model")
+                assert len(server.requests) == 3

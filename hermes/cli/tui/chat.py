@@ -26,7 +26,7 @@ from hermes.cli.tui.menu import QuestionMenus
 from hermes.cli.tui.screen import Screen, ScreenCallbacks, SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.command import parse_command_line
-from hermes.commands.context import MenuOption, Surface
+from hermes.commands.context import MenuOption, PostMode, Surface
 from hermes.commands.registry import command_registry
 from hermes.config.display import DisplaySettings
 from hermes.config.home import locate_home
@@ -61,6 +61,8 @@ class TuiChat:
             stop=self._handle_interrupt,
             back=self._handle_escape,
             mode=self._change_mode,
+            later=partial(self._submit_line, delivery=PostMode.QUEUE),
+            waiting=lambda: self._start_task(self._take_waiting()),
             background=self._leave_command,
             end=self._handle_end_of_input,
             picture=lambda: self._start_task(self._paste_picture()),
@@ -145,7 +147,7 @@ class TuiChat:
 
     # What is typed.
 
-    def _submit_line(self, text: str) -> None:
+    def _submit_line(self, text: str, delivery: PostMode = PostMode.USUAL) -> None:
         self._interrupts = 0
         draft = self.screen.composer.resolve_draft(text)
         if not draft.text.strip() and not draft.images:
@@ -155,7 +157,22 @@ class TuiChat:
             self._early_drafts.append(draft)
             self.screen.tell("notice", tr("The session is being opened; this is sent as soon as it is."))
             return
-        self._interpret_draft(self.context, draft)
+        if delivery is PostMode.USUAL:
+            self._interpret_draft(self.context, draft)
+        else:
+            self._post_draft(self.context, draft, delivery)
+
+    async def _take_waiting(self) -> None:
+        """Take the newest message that waits back into the line."""
+        if self.context is None:
+            return
+        taken = await self.context.actor.withdraw_newest()
+        if taken is None:
+            self.screen.tell("notice", tr("No message waits."))
+            return
+        self.screen.view.forget_waiting(taken.text)
+        self.screen.composer.prefill_input(taken.text)
+        await self.context.refresh_view()
 
     def _interpret_draft(self, context: TuiCommandContext, draft: MessageDraft) -> None:
         """Run a command, a shell command or a turn, as the draft means. A line is a command only when it was typed
@@ -169,12 +186,13 @@ class TuiChat:
         else:
             self._start_task(self._run_command(context, named, draft))
 
-    def _post_draft(self, context: TuiCommandContext, draft: MessageDraft) -> None:
+    def _post_draft(self, context: TuiCommandContext, draft: MessageDraft, delivery: PostMode = PostMode.USUAL) -> None:
         from hermes.runtime.mailbox import InboundMessage
 
         self.screen.view.forms.remember(draft.text, draft.line or draft.text)
         try:
-            context.post_message(InboundMessage(text=draft.text, images=draft.images, cwd=context.app.options.cwd))
+            message = InboundMessage(text=draft.text, images=draft.images, cwd=context.app.options.cwd)
+            context.post_message(message, delivery)
         except HermesError as error:
             self.screen.tell("error", strip_control_characters(localize(str(error))))
 

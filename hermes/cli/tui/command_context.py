@@ -1,8 +1,9 @@
 """The command context of the full-screen chat: its session on the screen, and what slash commands can do there."""
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -69,6 +70,15 @@ class TuiTerminal(TerminalDesktop):
     def list_skins(self) -> Sequence[str]:
         """Return the names of the skins."""
         return self._screen.terminal_style.list_skins()
+
+    @contextlib.contextmanager
+    def watch_choice(self, moved: Callable[[int], None]) -> Iterator[None]:
+        """While the context lasts, call `moved` with the option to which a menu is moved."""
+        self._screen.menus.moved = moved
+        try:
+            yield
+        finally:
+            self._screen.menus.moved = None
 
     def clear(self) -> None:
         """Clear the screen."""

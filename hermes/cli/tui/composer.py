@@ -142,6 +142,13 @@ class Composer:
         buffer.text = remaining
         return False  # what was typed is cleared, and kept in the history
 
+    def take_line(self, send: Callable[[str], None]) -> None:
+        """Clear the line, keep it in the history, and hand it to `send`."""
+        line, self._prefilled = self.buffer.text, ""
+        self.buffer.history.append_string(self._format_history_line(line))
+        self.buffer.reset()
+        send(line)
+
     def _format_history_line(self, line: str) -> str:
         """Return a line as the history has it: with its pastes where they are short, since marks would stand for
         nothing there.

@@ -215,6 +215,14 @@ class EventView:
             self(event)
         self._changed()
 
+    def forget_waiting(self, text: str) -> None:
+        """Show a message as waiting no longer."""
+        for waiting in (self.queued, self._joining):
+            if text in waiting:
+                waiting.reverse()
+                waiting.remove(text)
+                waiting.reverse()
+
     def show_joined(self, text: str) -> None:
         """Show a waiting message that has become part of the running turn."""
         _remove_waiting(text, self.queued, self._joining)

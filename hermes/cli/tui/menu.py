@@ -131,6 +131,8 @@ class MenuQueue:
         self._letter_timer: asyncio.TimerHandle | None = None
         self._hidden = False
         self.menu: ChoiceMenu | None = None
+        self.moved: Callable[[int], None] | None = None
+        """Is told where in a menu the choice is moved to."""
 
     async def ask(
         self,
@@ -237,8 +239,13 @@ class MenuQueue:
 
     def change_menu(self, change: Callable[[ChoiceMenu], None]) -> None:
         """Change or answer the shown menu, where there is one."""
-        if self.menu is not None:
-            change(self.menu)
+        menu = self.menu
+        if menu is None:
+            return
+        before = menu.chosen
+        change(menu)
+        if menu.chosen != before and self.moved is not None:
+            self.moved(menu.chosen)
 
     def render_menu(self, terminal_style: TerminalStyle, rows: int) -> list[str]:
         """Render the menu as lines; empty when there is none. An option takes one line, but the chosen one is shown

@@ -12,7 +12,7 @@ import select
 import sys
 import termios
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from msgspec import Struct
@@ -158,9 +158,12 @@ class ScreenCallbacks(Struct, frozen=True):
     """The callbacks for what a person asks of the chat by a key."""
 
     line: Callable[[str], None]
+    later: Callable[[str], None]
+    """Is given a line for a turn of its own."""
     stop: Callable[[], None]
     back: Callable[[], None]
     mode: Callable[[], None]
+    waiting: Callable[[], None]
     background: Callable[[], None]
     end: Callable[[], None]
     picture: Callable[[], None]
@@ -274,6 +277,8 @@ class Screen:
         free = ~Condition(menus.is_listening)
         actions: Mapping[str, tuple[Callable[[], object], Filter]] = {
             "newline": (parts.insert_newline, Always()),
+            "later": (partial(parts.send_later, self._callbacks.later), Always()),
+            "waiting": (self._callbacks.waiting, free),
             "stop": (self._handle_interrupt, Always()),
             "back": (self._handle_escape, free & ~is_searching & ~vi_insert_mode),
             "mode": (self._callbacks.mode, free & ~has_completions & ~is_searching),

@@ -22,6 +22,15 @@ class ViewActions:
         self._menus.note_other_key()
         self._composer.insert_newline()
 
+    def send_later(self, send: Callable[[str], None]) -> None:
+        """Send the line for a turn of its own while one runs; else begin a new line."""
+        line = self._composer.buffer.text
+        if self._view.busy and line.strip() and not line.startswith(("/", "!")):
+            self._menus.note_other_key()
+            self._composer.take_line(send)
+        else:
+            self.insert_newline()
+
     def show_results(self) -> None:
         """Show the newest result in full, and the next time the one before it."""
         if lines := self._view.calls.format_results():

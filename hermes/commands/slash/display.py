@@ -7,8 +7,9 @@ from msgspec import structs
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption, Terminal
 from hermes.config.display import ToolProgress
-from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.core.errors import HermesError, UsageError
+from hermes.core.events import Level
+from hermes.i18n.messages import N_, join_sentences, localize, tr
 
 _DETAIL_TEXTS = {
     ToolProgress.OFF: N_("only answers, questions and what went wrong"),
@@ -38,20 +39,41 @@ async def complete_skins(call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption(name) for name in _require_terminal(call).list_skins()]
 
 
-@COMMANDS.command("skin", N_("choose the colours"), usage=N_("[name]"), complete=complete_skins, surfaces=TERMINAL_ONLY)
+@COMMANDS.command(
+    "skin",
+    N_("choose the colours; they are kept"),
+    usage=N_("[name]"),
+    aliases=("theme",),
+    complete=complete_skins,
+    surfaces=TERMINAL_ONLY,
+)
 async def choose_skin(call: CommandCall) -> None:
-    """Choose the colors."""
+    """Choose the colors, which are shown while the menu moves, and keep them in the settings."""
     terminal = _require_terminal(call)
-    names = list(terminal.list_skins())
+    names, before = list(terminal.list_skins()), terminal.display
+
+    def show_skin(at: int) -> None:
+        terminal.set_display(structs.replace(before, skin=names[at]))
+
     name = call.text
     if not name:
-        now = names.index(terminal.display.skin) if terminal.display.skin in names else 0
-        taken = await call.context.choose(tr("Which skin?"), [MenuOption(one) for one in names], chosen=now)
+        now = names.index(before.skin) if before.skin in names else 0
+        options = [MenuOption(one) for one in names]
+        with terminal.watch_choice(show_skin):
+            taken = await call.context.choose(tr("Which skin?"), options, chosen=now)
         if taken is None:
+            terminal.set_display(before)
             return
         name = names[taken]
-    terminal.set_display(structs.replace(terminal.display, skin=name))
-    call.context.tell(tr("Skin {name}. `hermes config set display.skin {name}` keeps it.", name=name))
+    terminal.set_display(structs.replace(before, skin=name))
+    from hermes.admin.config import change_settings
+
+    try:
+        change_settings(call.context.app.services.home, {("display", "skin"): name})
+    except HermesError as error:
+        call.context.tell(join_sentences(localize(error.message), localize(error.hint)), Level.WARNING)
+        return
+    call.context.tell(tr("Skin {name}; it is kept in config.yaml.", name=name))
 
 
 async def complete_switch(_call: CommandCall) -> Sequence[MenuOption]:

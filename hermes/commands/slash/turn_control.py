@@ -149,7 +149,10 @@ async def compress_conversation(call: CommandCall) -> None:
 
 def parse_compress_wish(text: str) -> tuple[CompactionWish, bool]:
     """Return what is wanted of a compression, and whether it is only to be said. Raises UsageError."""
-    found = _COMPRESS.fullmatch(text.replace("--preview", " "))
+    words = text.replace("--preview", " ")
+    found = _COMPRESS.fullmatch(words)
+    if found is None and not words.lstrip().startswith("-"):  # plain words say what to keep
+        found = _COMPRESS.fullmatch(f"focus {words}")
     if found is None or (found["focus"] is not None and not found["topic"]):
         raise UsageError(
             N_("/compress takes `here N`, `focus TOPIC`, `--preview`, `--undo`, or nothing."),

@@ -145,10 +145,15 @@ def _checkpoint_option(one: "CheckpointSummary") -> MenuOption:
 
 
 @COMMANDS.command(
-    "diff", N_("what the agent has changed in files since a turn"), usage=N_("[number]"), complete=complete_checkpoints
+    "diff",
+    N_("what differs from the last commit, or what the agent has changed since a turn"),
+    usage=N_("[number]"),
+    complete=complete_checkpoints,
 )
 async def show_diff(call: CommandCall) -> None:
-    """Show what has changed since a turn began."""
+    """Show what differs in the whole working tree; with a number, or without git, what has changed since a turn."""
+    if not call.text and not call.context.actor.busy and await _show_working_diff(call):
+        return
     number = _parse_count(call, default=1)
     session_undo = _session_undo(call)
     if not call.text and not await session_undo.list_checkpoints():
@@ -162,15 +167,37 @@ async def show_diff(call: CommandCall) -> None:
         call.context.show(_format_diff(one))
 
 
+async def _show_working_diff(call: CommandCall) -> bool:
+    """Show how the working tree differs from its last commit; return False where git does not tell."""
+    from hermes.sessions.shell_escape import read_working_diff
+
+    tools = call.context.app.live_session(call.context.actor).tools
+    found = await read_working_diff(tools.gate, tools.context)
+    if found is None:
+        return False
+    diff, new = found
+    if diff:
+        call.context.show(_format_block(diff, is_cut=False))
+    if new:
+        call.context.tell(tr("New, not known to git: {files}", files=_format_names(new)))
+    if not diff and not new:
+        call.context.tell(tr("Nothing differs from the last commit."))
+    return True
+
+
+def _format_block(text: str, *, is_cut: bool) -> str:
+    lines = strip_control_characters(text).split("\n")
+    cut = [tr("… more lines")] if is_cut or len(lines) > _MAX_DIFF_LINES else []
+    body = "\n".join([*lines[:_MAX_DIFF_LINES], *cut]).replace("```", "'''")
+    return f"```diff\n{body}\n```"
+
+
 def _format_diff(one: "FileDiff") -> str:
     change = tr(_CHANGE_WORDS[one.change]) if one.change in _CHANGE_WORDS else one.change
     head = f"**{strip_control_characters(one.path).replace('*', '')}** ({change}, +{one.added} −{one.removed})"
     if not one.text:
         return f"{head} {tr(_NOTE_WORDS[one.note]) if one.note in _NOTE_WORDS else strip_control_characters(one.note)}"
-    lines = strip_control_characters(one.text).split("\n")
-    cut = [tr("… more lines")] if one.cut or len(lines) > _MAX_DIFF_LINES else []
-    body = "\n".join([*lines[:_MAX_DIFF_LINES], *cut]).replace("```", "'''")
-    return f"{head}\n\n```diff\n{body}\n```"
+    return f"{head}\n\n{_format_block(one.text, is_cut=one.cut)}"
 
 
 def _report_files(call: CommandCall, files: "RestoreResult", *, always: bool = False) -> None:
