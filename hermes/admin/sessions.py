@@ -47,6 +47,7 @@ class SessionNode(Struct, kw_only=True):
     title: str
     updated_at: float
     messages: int
+    folder: str = ""
     turns: int = 0
     branches: "list[SessionNode]" = field(default_factory=list)
 
@@ -94,6 +95,7 @@ class SessionAdmin:
                 title=row.title,
                 updated_at=row.updated_at,
                 messages=row.message_count,
+                folder=row.cwd,
                 turns=row.branched_at or 0,
             )
             above = nodes.get(parent) if parent is not None else None

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from hermes.commands.context import CommandContext, PromptScope, Surface
+from hermes.commands.context import CommandContext, MenuOption, PromptScope, Surface
 from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event
@@ -44,9 +44,11 @@ class TerminalDesktop(ABC):
     def add_picture(self, name: str, picture: ImagePart) -> None:
         """Send a picture along with the next message."""
 
-    def watch_choice(self, moved: Callable[[int], None]) -> contextlib.AbstractContextManager[None]:
+    def watch_choice(
+        self, moved: Callable[[int], None] | None = None, mark: Callable[[int], MenuOption] | None = None
+    ) -> contextlib.AbstractContextManager[None]:
         """Watch nothing: there are no menus in lines."""
-        del moved
+        del moved, mark
         return contextlib.nullcontext()
 
     async def lend_terminal(self, work: Callable[[], T]) -> T:

@@ -6,11 +6,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.config.display import DisplaySettings
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
+from hermes.util.text import escape_unseen_characters
 
 if TYPE_CHECKING:
     from hermes.admin.people.identity import PersonIdentity
@@ -36,6 +37,17 @@ class MenuOption(Struct, frozen=True):
 
     label: str
     detail: str = ""
+    note: str = ""
+    """What stands on a line of its own below it."""
+    marked: tuple[str, ...] = ()
+    """Words that are highlighted in the note."""
+    is_title: bool = False
+    """Whether the label is the title of something: it stands out, and typing narrows such a menu down."""
+
+    def escape(self) -> "MenuOption":
+        """Return the option without control and hidden characters."""
+        label, detail, note = map(escape_unseen_characters, (self.label, self.detail, self.note))
+        return structs.replace(self, label=label, detail=detail, note=note)
 
 
 class PromptScope(Struct, frozen=True, kw_only=True):
@@ -86,8 +98,12 @@ class Terminal(Protocol):
         """Return the names of the available skins."""
         ...
 
-    def watch_choice(self, moved: Callable[[int], None]) -> AbstractContextManager[None]:
-        """While the context lasts, call `moved` with the option to which a menu is moved, where it has menus."""
+    def watch_choice(
+        self, moved: Callable[[int], None] | None = None, mark: Callable[[int], MenuOption] | None = None
+    ) -> AbstractContextManager[None]:
+        """While the context lasts, call `moved` with the option to which a menu is moved, and have Ctrl-F replace an
+        option by what `mark` returns, where it has menus.
+        """
         ...
 
     def clear(self) -> None:

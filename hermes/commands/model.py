@@ -2,11 +2,13 @@
 session, and how it answers.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from hermes.admin.models.favourites import FavouriteModels
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.core.errors import HermesError, UsageError
@@ -16,10 +18,12 @@ from hermes.i18n.messages import N_, join_sentences, localize, localize_inside, 
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
+    from hermes.admin.models.models import ListedModel
     from hermes.admin.models.session_overrides import ModelFit, OverrideEditor
 
 _MIN_REPORTED_BYTES = 10_000
 """The least bytes of a conversation for which a prompt cache reset is reported."""
+_NEXT = "--next"
 _VISIBILITY_WORDS = ("show", "hide")
 
 
@@ -66,7 +70,7 @@ async def complete_model(call: CommandCall) -> Sequence[MenuOption]:
 @COMMANDS.command(
     "model",
     N_("show or switch the model of this session; --global keeps it"),
-    usage=N_("[name] [--provider name] [--global]"),
+    usage=N_("[name|--next] [--provider name] [--global]"),
     complete=complete_model,
     while_busy=False,
 )
@@ -82,12 +86,26 @@ async def choose_model(call: CommandCall) -> None:
         words = [*words[:at], *words[at + 2 :]]
         if not provider:
             raise UsageError(N_("--provider needs a name; /provider lists them."))
-    if len(words) > 1 or any(word.startswith("-") for word in words):
+    if len(words) > 1 or any(word.startswith("-") and word != _NEXT for word in words):
         raise UsageError(N_("/model takes a name, --provider NAME and --global."))
     choices = session_choices(call)
+    if words == [_NEXT]:
+        await _switch_to_favourite(call, choices)
+        return
     name = words[0] if words else await _pick_model(call, provider)
     if name is not None:
         await _switch_model(call, choices, name, provider, save_globally=everywhere)
+
+
+async def _switch_to_favourite(call: CommandCall, choices: "OverrideEditor") -> None:
+    """Switch to the next favourite."""
+    here = call.context.actor.conversation.client.endpoint
+    found = FavouriteModels(call.context.app.services.home).find_next(here.record.name, here.model)
+    if found is None:
+        call.context.tell(tr("There is no other favourite; Ctrl-F in /model marks one."))
+        return
+    provider, name = found
+    await _switch_model(call, choices, name, provider if provider != here.record.name else "", save_globally=False)
 
 
 async def _pick_model(call: CommandCall, provider: str) -> str | None:
@@ -113,13 +131,29 @@ async def _pick_model(call: CommandCall, provider: str) -> str | None:
     except HermesError as error:
         call.context.tell(join_sentences(localize(error.message), localize(error.hint)), Level.WARNING)
         return await call.context.ask(tr("The model's name"))
+    return await _choose_listed(call, here.provider, listed, endpoint.model)
+
+
+async def _choose_listed(call: CommandCall, provider: str, listed: "Sequence[ListedModel]", now: str) -> str | None:
+    """Let the user pick one of these models, favourites first; Ctrl-F marks one."""
+    favourites = FavouriteModels(call.context.app.services.home)
+    marked = {model for name, model in favourites.list_all() if name == provider}
+    listed = sorted(listed, key=lambda one: one.name not in marked)
     names = [one.name for one in listed]
-    options = [
-        MenuOption(one.name, tr("{n} tokens", n=format_number(one.context_length)) if one.context_length else "")
-        for one in listed
-    ]
-    chosen = names.index(endpoint.model) if endpoint.model in names else 0
-    taken = await call.context.choose(tr("Which model?"), options, chosen=chosen) if names else None
+
+    def make_option(at: int, *, is_marked: bool) -> MenuOption:
+        size = listed[at].context_length
+        detail = tr("{n} tokens", n=format_number(size)) if size else ""
+        return MenuOption(f"★ {names[at]}" if is_marked else names[at], detail)
+
+    def mark(at: int) -> MenuOption:
+        return make_option(at, is_marked=favourites.toggle_model(provider, names[at]))
+
+    options = [make_option(at, is_marked=name in marked) for at, name in enumerate(names)]
+    chosen = names.index(now) if now in names else 0
+    terminal = call.context.terminal
+    with terminal.watch_choice(mark=mark) if terminal is not None else contextlib.nullcontext():
+        taken = await call.context.choose(tr("Which model?"), options, chosen=chosen) if names else None
     return None if taken is None else names[taken]
 
 

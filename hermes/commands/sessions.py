@@ -6,6 +6,7 @@ a fresh one, `/quit` leaves.
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +30,7 @@ from hermes.commands.verb import (
 from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Role
-from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
+from hermes.i18n.formats import format_age, format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.sessions.secrets import build_lenient_redactor
 from hermes.sessions.session_lookup import row_to_dict
@@ -40,7 +41,11 @@ _MAX_LIMIT = 1_000_000
 _MAX_LISTED = 200
 _MAX_CHAT_LISTED = 10
 """Rows of a list that is shown as buttons in a chat."""
-_MAX_HITS = 20
+_MAX_HITS = 100
+"""Messages that are looked at for a menu of sessions."""
+_RESULT_MARKUP = re.compile(
+    r"</?untrusted\b[^>]*(?:>|\Z)|\A[^<>]*\bid=\"?[0-9a-f]+\"?>|\[(?:exit code|ended by signal) -?\d+[^\]]*(?:\]|\Z)"
+)
 _DEFAULT_HISTORY = 20
 _KIND_NAMES = {"branch": N_("branch"), "archive": N_("condensed past")}
 
@@ -341,10 +346,16 @@ def _last_update(node: SessionNode) -> float:
 
 
 def _session_option(node: SessionNode, depth: int) -> MenuOption:
-    title = to_one_line(escape_unseen_characters(node.title), 60) or node.id
-    count = tr_plural("{n} message", "{n} messages", node.messages)
     lead = "   " * (depth - 1) + "└─ " if depth else ""
-    return MenuOption(lead + title, f"{format_time(node.updated_at)} · {count} · {node.id}")
+    title = to_one_line(escape_unseen_characters(node.title), 60) or node.id
+    return MenuOption(lead + title, _format_details(node.updated_at, node.messages, node.folder), is_title=True)
+
+
+def _format_details(updated_at: float, messages: int, folder: str) -> str:
+    """Return what a menu says of a session beside its title: its age, messages, and the end of its folder's name."""
+    count = tr_plural("{n} message", "{n} messages", messages)
+    parts = [format_age(updated_at), count, to_one_line(os.path.basename(folder.rstrip("/")), 30)]
+    return " · ".join(part for part in parts if part)
 
 
 COMMANDS = CommandList(CommandGroup.SESSION)
@@ -409,20 +420,45 @@ async def search_messages(call: CommandCall) -> None:
     if not call.text:
         call.context.tell(tr("Say what to look for: /search words"))
         return
-    hits = await _session_admin(call.context).search_messages(call.text, limit=_MAX_HITS, newest=True)
-    if not hits:
+    admin = _session_admin(call.context)
+    best = _pick_best_hits(await admin.search_messages(call.text, limit=_MAX_HITS, newest=True))
+    if not best:
         call.context.tell(tr("No message has these words."))
         return
-    options = [
-        MenuOption(
-            to_one_line(escape_unseen_characters(str(hit["snippet"])), 100),
-            f"{format_time(float(str(hit['created_at'])))} · {hit['session_id']}",
-        )
-        for hit in hits
-    ]
+    options = [await _hit_option(admin, hit, tuple(call.text.split())) for hit in best]
     taken = await call.context.choose(tr("Found; go on with which session?"), options)
     if taken is not None:
-        await call.context.open_session(str(hits[taken]["session_id"]))
+        await call.context.open_session(str(best[taken]["session_id"]))
+
+
+def _pick_best_hits(hits: Sequence[Plain]) -> list[Plain]:
+    """Return one hit of each session: what somebody said before what a tool gave; sessions with only that last."""
+    found: dict[str, Plain] = {}
+    for hit in sorted(hits, key=_is_tool_hit):
+        found.setdefault(str(hit["session_id"]), hit)
+    return list(found.values())
+
+
+def _is_tool_hit(hit: Plain) -> bool:
+    return str(hit["role"]) == Role.TOOL
+
+
+async def _hit_option(admin: SessionAdmin, hit: Plain, words: tuple[str, ...]) -> MenuOption:
+    row = await admin.find_session_row(str(hit["session_id"]))
+    title = to_one_line(escape_unseen_characters(str(row["title"])), 60) or str(row["id"])
+    updated_at, messages = float(str(row["updated_at"])), int(str(row["message_count"]))
+    return MenuOption(
+        title,
+        _format_details(updated_at, messages, str(row["cwd"] or "")),
+        note=to_one_line(escape_unseen_characters(_clean_snippet(str(hit["snippet"]))), 200),
+        marked=words,
+        is_title=True,
+    )
+
+
+def _clean_snippet(text: str) -> str:
+    """Return an excerpt without what Hermes has put around results of tools; it may begin or end inside of that."""
+    return _RESULT_MARKUP.sub(" ", text).strip()
 
 
 @COMMANDS.command("history", N_("show the last messages of this session"), usage=N_("[number]"))

@@ -34,6 +34,7 @@ ACTIONS: Mapping[str, KeyAction] = {
     "back": KeyAction("esc", N_("stop the turn; at an empty line, twice: go back to an earlier message")),
     "mode": KeyAction("shift-tab", N_("change the mode: ask, plan, auto")),
     "background": KeyAction("ctrl-b", N_("let the running command go on in the background")),
+    "model": KeyAction("alt-m", N_("change to the next favourite model")),
     "leave": KeyAction("ctrl-d", N_("leave, at an empty line")),
     "unfold": KeyAction("ctrl-o", N_("show the newest result in full, and again the one before")),
     "plan": KeyAction("ctrl-t", N_("hide or show the plan")),

@@ -138,6 +138,7 @@ class HermesHome:
         self.auth_file = root / "auth.json"
         self.trust_file = root / "trust.json"
         self.models_file = root / "models.json"
+        self.favourites_file = root / "favourite_models.json"
         """Windows and prices that were taken over from a list."""
         self.identity_file = root / "SOUL.md"
         self.memories = root / "memories"

@@ -36,6 +36,17 @@ def format_time(seconds: float, *, now: float | None = None) -> str:
     return f"{time.strftime('%b', then)} {then.tm_mday}, {then.tm_year}, {hour}"
 
 
+def format_age(seconds: float, *, now: float | None = None) -> str:
+    """Format how long ago a point in time is in few characters: 40 s, 12 min, 3 h, 5 d; after a month its date."""
+    age = max((time.time() if now is None else now) - seconds, 0)
+    if age >= 30 * DAY:
+        return format_time(seconds, now=now)
+    marks = ("天", "小时", "分钟", "秒") if get_language() == CHINESE else ("d", "h", "min", "s")
+    sizes = (DAY, HOUR, MINUTE, 1)
+    size, mark = next((one for one in zip(sizes, marks, strict=True) if age >= one[0]), (1, marks[3]))
+    return f"{int(age // size)} {mark}"
+
+
 def format_duration(seconds: float) -> str:
     """Format a duration in few characters: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d; in Chinese 12 秒, 3 分 5 秒."""
     marks = ("天", "小时", "分", "秒") if get_language() == CHINESE else ("d", "h", "min", "s")

@@ -415,16 +415,6 @@ class SessionActor:
         await _run_end_hooks(self, state, result, self._deps.context.redact)
         return result
 
-    async def withdraw_newest(self) -> InboundMessage | None:
-        """Take the newest waiting message back, also from the store, and return it; None where none waits."""
-        queued = self._mailbox.take_newest()
-        if queued is None:
-            return None
-        if queued.letter_id:
-            await self._recorder.withdraw_message(queued.letter_id)
-        queued.ended.cancel()
-        return queued.inbound
-
     def take_joining_parts(self) -> list[TextPart]:
         """Return the texts that join the running turn now; with the next message they leave the store's inbox."""
         queued_messages = [one for one in self._mailbox.take_steering() if not one.failed]

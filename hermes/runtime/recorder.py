@@ -237,10 +237,6 @@ class TurnRecorder:
         """Store a message that waits; with `first` before all others."""
         return self._store.inbox.enqueue(self._session_id, letter_id, body, first=first)
 
-    async def withdraw_message(self, letter_id: str) -> None:
-        """Remove a message that waits from the store."""
-        await self._store.inbox.withdraw(self._session_id, letter_id)
-
     def mark_stopping(self) -> None:
         """Record that the running turn is to stop: if this process dies now, nobody resumes it."""
         if self.owner is not None:

@@ -24,6 +24,7 @@ from hermes.llm.context_length import find_context_length
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
+from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.paths import is_or_below
 from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.model.credentials import with_pool_key
@@ -355,6 +356,17 @@ def set_mode(app: App, actor: SessionActor, mode: WorkMode) -> None:
     tools = app.live_session(actor).tools
     check_mode(mode, tools.context.backend_handle)
     tools.state.mode = mode
+
+
+async def withdraw_newest(app: App, actor: SessionActor) -> InboundMessage | None:
+    """Take the newest waiting message back, also from the store, and return it; None where none waits."""
+    queued = actor.mailbox.take_newest()
+    if queued is None:
+        return None
+    if queued.letter_id:
+        await app.services.store.inbox.withdraw(actor.session_id, queued.letter_id)
+    queued.ended.cancel()
+    return queued.inbound
 
 
 def leave_command(app: App, actor: SessionActor) -> bool:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -54,6 +55,13 @@ class RecordingTerminal:
     def list_skins(self) -> Sequence[str]:
         """Return two names."""
         return ("default", "mono")
+
+    def watch_choice(
+        self, moved: Callable[[int], None] | None = None, mark: Callable[[int], MenuOption] | None = None
+    ) -> AbstractContextManager[None]:
+        """Watch nothing."""
+        del moved, mark
+        return nullcontext()
 
     def clear(self) -> None:
         """Record it."""

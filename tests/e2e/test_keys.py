@@ -213,3 +213,61 @@ async def test_alt_enter_queues_and_alt_up_takes_back() -> None:
             async with in_tmux(home, "--resume", session) as screen:
                 await screen.shows("The README, too.", "mock-model")
                 assert len(server.requests) == 3
+
+
+async def test_search_and_resume_show_one_row_a_session() -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("terminal", {"command": "echo a flaky test of turnips"}),)),
+        Say("It was flaky, and flaky again."),
+        Say("Something else."),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("which test is flaky?")
+                await screen.answers("flaky again.")
+                await screen.enter("/clear")
+                await screen.hides("flaky again.")
+                await screen.enter("speak of vegetables")
+                await screen.answers("Something else.")
+                await screen.enter("/search flaky")
+                shown = await screen.shows("Found; go on with which session?", "Enter takes it")
+                menu = shown.partition("Found; go on")[2]
+                assert menu.count("❯") == 1 and "4 messages · work" in menu, shown
+                assert menu.count("flaky") >= 2 and "untrusted" not in menu, shown
+                await screen.press("Escape")
+                await screen.hides("Enter takes it")
+                await screen.enter("/search turnips")
+                await screen.shows("which test is flaky?", "a flaky test of turnips", "Enter takes it")
+                assert "exit code" not in (await screen.screen()).rpartition("Found; go on")[2]
+                await screen.press("Escape")
+                await screen.hides("Enter takes it")
+                await screen.enter("/resume")
+                await screen.shows("Go on with which session?", "4 messages · work", "Enter takes it")
+                await screen.type("flak")
+                await screen.shows("filter: flak")
+                await screen.press("Enter")
+                await screen.shows("Going on with", "flaky again.")
+                await screen.leave()
+
+
+async def test_a_marked_model_is_a_favourite_and_stands_out() -> None:
+    async with ScriptedServer([Say("hello")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.press("M-m")
+                await screen.shows("There is no other favourite")
+                await screen.enter("/model")
+                await screen.shows("Which model?", "❯ mock-model", "Ctrl-F marks a favourite")
+                await screen.press("C-f")
+                await screen.shows("❯ ★ mock-model")
+                await screen.press("Escape")
+                await screen.hides("Ctrl-F marks")
+                await screen.enter("/model")
+                await screen.shows("❯ ★ mock-model", "Ctrl-F marks a favourite")
+                await screen.press("Enter")
+                await screen.shows("answers now")
+                await screen.leave()
+            assert not list(home.cwd.iterdir())

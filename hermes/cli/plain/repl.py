@@ -128,6 +128,8 @@ class PlainCommandContext(TerminalCommandContext):
         print(escape_unseen_characters(title))
         for number, option in enumerate(options, 1):
             print(escape_unseen_characters(f"  {number}. {option.label}  {option.detail}".rstrip()))
+            if option.note:
+                print(escape_unseen_characters(f"     {option.note}"))
         line = await self.ask(tr("A number (Enter alone: none)"))
         if line is None or not line.strip().isdecimal() or not 0 < int(line) <= len(options):
             return None

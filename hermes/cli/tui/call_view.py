@@ -126,6 +126,10 @@ class CallView:
         self.turn_summary = TurnSummary()
         self.running.clear()
 
+    def is_command_running(self) -> bool:
+        """Return whether a call waits for a command."""
+        return any(one.name == "terminal" for one in self.running.values())
+
     def start_call(self, event: ToolStarted) -> None:
         """Note that a call is running."""
         width = max(self._terminal_style.width - 16, 20)

@@ -22,6 +22,7 @@ from hermes.cli.plain.terminal import handle_signals
 from hermes.cli.render.theme import detect_color_depth, read_background
 from hermes.cli.tui.command_context import TuiCommandContext
 from hermes.cli.tui.composer import ChatCompleter, InputHistory, MessageDraft
+from hermes.cli.tui.event_view import forget_waiting
 from hermes.cli.tui.menu import QuestionMenus
 from hermes.cli.tui.screen import Screen, ScreenCallbacks, SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
@@ -61,6 +62,7 @@ class TuiChat:
             stop=self._handle_interrupt,
             back=self._handle_escape,
             mode=self._change_mode,
+            model=lambda: self._start_command("model", "--next"),
             later=partial(self._submit_line, delivery=PostMode.QUEUE),
             waiting=lambda: self._start_task(self._take_waiting()),
             background=self._leave_command,
@@ -166,11 +168,13 @@ class TuiChat:
         """Take the newest message that waits back into the line."""
         if self.context is None:
             return
-        taken = await self.context.actor.withdraw_newest()
+        from hermes.sessions.app import withdraw_newest
+
+        taken = await withdraw_newest(self.context.app, self.context.actor)
         if taken is None:
             self.screen.tell("notice", tr("No message waits."))
             return
-        self.screen.view.forget_waiting(taken.text)
+        forget_waiting(self.screen.view, taken.text)
         self.screen.composer.prefill_input(taken.text)
         await self.context.refresh_view()
 

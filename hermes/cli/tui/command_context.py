@@ -72,13 +72,16 @@ class TuiTerminal(TerminalDesktop):
         return self._screen.terminal_style.list_skins()
 
     @contextlib.contextmanager
-    def watch_choice(self, moved: Callable[[int], None]) -> Iterator[None]:
-        """While the context lasts, call `moved` with the option to which a menu is moved."""
-        self._screen.menus.moved = moved
+    def watch_choice(
+        self, moved: Callable[[int], None] | None = None, mark: Callable[[int], MenuOption] | None = None
+    ) -> Iterator[None]:
+        """While the context lasts, tell `moved` where a menu is moved, and let Ctrl-F `mark` its options."""
+        menus = self._screen.menus
+        menus.moved, menus.mark = moved, mark
         try:
             yield
         finally:
-            self._screen.menus.moved = None
+            menus.moved = menus.mark = None
 
     def clear(self) -> None:
         """Clear the screen."""
@@ -149,12 +152,9 @@ class TuiCommandContext(TerminalCommandContext):
 
     async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
         """Ask with a menu; a long one is narrowed down by typing."""
-        safe = [
-            MenuOption(escape_unseen_characters(one.label), escape_unseen_characters(one.detail)) for one in options
-        ]
-        return await self._screen.menus.ask(
-            self._format_question(title), safe, chosen=chosen, typing=len(options) > _FILTER_THRESHOLD
-        )
+        typing = len(options) > _FILTER_THRESHOLD or any(one.is_title for one in options)
+        safe = [one.escape() for one in options]
+        return await self._screen.menus.ask(self._format_question(title), safe, chosen=chosen, typing=typing)
 
     async def confirm(self, question: str) -> bool:
         """Ask for a yes or a no; Enter alone means no."""

@@ -195,10 +195,6 @@ class EventView:
         """Whether something goes on that moves."""
         return bool(self._phase or self.calls.running)
 
-    def is_command_running(self) -> bool:
-        """Return whether a call waits for a command."""
-        return any(one.name == "terminal" for one in self.calls.running.values())
-
     def tell_lines(self, lines: Sequence[str]) -> None:
         """Put lines of Hermes' own behind everything that was shown before."""
         self.flush()
@@ -215,14 +211,6 @@ class EventView:
             self(event)
         self._changed()
 
-    def forget_waiting(self, text: str) -> None:
-        """Show a message as waiting no longer."""
-        for waiting in (self.queued, self._joining):
-            if text in waiting:
-                waiting.reverse()
-                waiting.remove(text)
-                waiting.reverse()
-
     def show_joined(self, text: str) -> None:
         """Show a waiting message that has become part of the running turn."""
         _remove_waiting(text, self.queued, self._joining)
@@ -236,7 +224,8 @@ class EventView:
         if not running and self._phase:
             below.append(self._render_activity(localize(self._phase), now - self._since, now))
         if below and self.stop_key and not self.answer.speaking:
-            below[-1] = self._add_hint(below[-1])
+            can_leave = self.calls.is_command_running() and self.background_key
+            below[-1] = _add_hint(self._terminal_style, below[-1], self.stop_key, can_leave or "")
         below += self._render_waiting()
         if self.busy and len(below) < room:
             below = [*self.plan.render_live(room // 2 if self.answer.speaking else room - len(below)), *below]
@@ -253,14 +242,6 @@ class EventView:
             lines.append(tr("and {n} more", n=len(self.queued) - _MAX_WAITING_SHOWN))
         mark = "↳" if terminal_style.unicode else "->"
         return [terminal_style.paint("queued", f"{mark} {line}") for line in lines]
-
-    def _add_hint(self, line: str) -> str:
-        """Add to the line of activity how to stop it, where there is room."""
-        hint = f"  {tr('{key} stops', key=self.stop_key)}"
-        if self.background_key and self.is_command_running():
-            hint += f" · {tr('{key} sends it into the background', key=self.background_key)}"
-        room = self._terminal_style.width - measure_width(_COLOR.sub("", line)) - 1
-        return line + self._terminal_style.paint("notice", hint) if measure_width(hint) <= room else line
 
     def _render_activity(self, words: str, seconds: float, now: float) -> str:
         terminal_style = self._terminal_style
@@ -435,6 +416,21 @@ class EventView:
         self._lines += self._terminal_style.wrap_paragraphs(
             style, f"{mark} {' '.join(text.split())}", indent=2, width=self._terminal_style.prose_width
         )
+
+
+def _add_hint(terminal_style: TerminalStyle, line: str, stop_key: str, background_key: str) -> str:
+    """Add to the line of activity which keys change it, where there is room."""
+    hint = f"  {tr('{key} stops', key=stop_key)}"
+    if background_key:
+        hint += f" · {tr('{key} sends it into the background', key=background_key)}"
+    room = terminal_style.width - measure_width(_COLOR.sub("", line)) - 1
+    return line + terminal_style.paint("notice", hint) if measure_width(hint) <= room else line
+
+
+def forget_waiting(view: EventView, text: str) -> None:
+    """Show a message as waiting no longer."""
+    if text in view.queued:
+        del view.queued[len(view.queued) - 1 - view.queued[::-1].index(text)]
 
 
 def _remove_waiting(text: str, *waiting: list[str]) -> None:

@@ -129,6 +129,8 @@ def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> 
         for name in names:
             keys.add(name, filter=when, eager=True)(_run_action(partial(menus.change_menu, act)))
 
+    keys.add("c-f", filter=Condition(menus.can_mark), eager=True)(_run_action(menus.mark_choice))
+
     @keys.add(Keys.Any, filter=filters, eager=True)
     def _(event: KeyPressEvent) -> None:
         menus.change_menu(lambda menu: menu.add_letters(event.data))

@@ -7,6 +7,7 @@ menus.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
@@ -78,7 +79,7 @@ class ChoiceMenu(Struct, eq=False):
         return [
             number
             for number, option in enumerate(self.options)
-            if all(word in f"{option.label} {option.detail}".lower() for word in words)
+            if all(word in f"{option.label} {option.detail} {option.note}".lower() for word in words)
         ]
 
     def move_choice(self, steps: int) -> None:
@@ -133,6 +134,8 @@ class MenuQueue:
         self.menu: ChoiceMenu | None = None
         self.moved: Callable[[int], None] | None = None
         """Is told where in a menu the choice is moved to."""
+        self.mark: Callable[[int], MenuOption] | None = None
+        """Marks an option, and returns it as it is shown then."""
 
     async def ask(
         self,
@@ -237,6 +240,19 @@ class MenuQueue:
         self._heartbeat_timer = loop.call_later(HEARTBEAT_SECONDS, self._check_heartbeat)
         self._changed()
 
+    def can_mark(self) -> bool:
+        """Return whether options of the shown menu can be marked."""
+        return self.mark is not None and self.is_listening()
+
+    def mark_choice(self) -> None:
+        """Mark the chosen option, or take its mark away."""
+        menu = self.menu
+        if menu is not None and self.mark is not None and menu.chosen in menu.list_matches():
+            options = list(menu.options)
+            options[menu.chosen] = self.mark(menu.chosen)
+            menu.options = options
+            self._changed()
+
     def change_menu(self, change: Callable[[ChoiceMenu], None]) -> None:
         """Change or answer the shown menu, where there is one."""
         menu = self.menu
@@ -270,6 +286,7 @@ class MenuQueue:
             hint = tr("A letter answers; ↑ ↓ choose, Enter takes it, Esc means no")
         else:
             hint = tr("↑ ↓ choose, Enter takes it, Esc cancels")
+            hint += tr("; Ctrl-F marks a favourite") if self.mark is not None else ""
         lines.append(terminal_style.paint("menu.hint", hint))
         return terminal_style.add_rule(menu.rule, lines) if menu.rule else lines
 
@@ -291,9 +308,34 @@ class MenuQueue:
         key = f"{menu.keys[number]}  " if number < len(menu.keys) else ""
         text = f"{mark} {key}{option.label}  {option.detail}".rstrip()
         room = terminal_style.line_width - (2 if menu.rule else 0)
+        if option.is_title:
+            return _render_title(option, terminal_style, f"{mark} ", "menu.chosen" if chosen and listens else "")
         if chosen:
             return terminal_style.wrap_paragraphs(style, text, indent=4, width=room)
         return [terminal_style.paint(style, terminal_style.cut_text(text, room))]
+
+
+def _render_title(option: MenuOption, terminal_style: TerminalStyle, lead: str, style: str) -> list[str]:
+    """Render an option with a title on one line, and below it its note with the marked words in it."""
+    room = terminal_style.prose_width
+    detail = terminal_style.cut_text(option.detail, room // 2)
+    title = terminal_style.cut_text(option.label, max(room - measure_width(detail) - len(lead) - 2, 8))
+    paint = terminal_style.paint
+    head = (
+        paint(style, f"{lead}{title}  {detail}")
+        if style
+        else (lead + paint("strong", title) + "  " + paint("menu.hint", detail))
+    )
+    if not option.note:
+        return [head]
+    note = terminal_style.cut_text(option.note, room - 4)
+    if not option.marked:
+        return [head, paint("menu.hint", f"    {note}")]
+    pieces = re.split(f"({'|'.join(map(re.escape, option.marked))})", note, flags=re.IGNORECASE)
+    return [
+        head,
+        "    " + "".join(paint("question.asks" if at % 2 else "menu.hint", one) for at, one in enumerate(pieces)),
+    ]
 
 
 class QuestionMenus(ApprovalAsker):

@@ -163,6 +163,7 @@ class ScreenCallbacks(Struct, frozen=True):
     stop: Callable[[], None]
     back: Callable[[], None]
     mode: Callable[[], None]
+    model: Callable[[], None]
     waiting: Callable[[], None]
     background: Callable[[], None]
     end: Callable[[], None]
@@ -282,7 +283,8 @@ class Screen:
             "stop": (self._handle_interrupt, Always()),
             "back": (self._handle_escape, free & ~is_searching & ~vi_insert_mode),
             "mode": (self._callbacks.mode, free & ~has_completions & ~is_searching),
-            "background": (self._callbacks.background, Condition(self.view.is_command_running)),
+            "background": (self._callbacks.background, Condition(self.view.calls.is_command_running)),
+            "model": (self._callbacks.model, free),
             "leave": (self._callbacks.end, free & Condition(lambda: not composer.buffer.text)),
             "unfold": (parts.show_results, free),
             "plan": (parts.toggle_plan, free),

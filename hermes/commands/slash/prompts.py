@@ -7,22 +7,10 @@ from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.own_prompts import REVIEWED, build_init_prompt, build_review_prompt
 from hermes.util.text import to_one_line
 
 COMMANDS = CommandList(CommandGroup.WORK)
-_INIT = """Write AGENTS.md for this repository: what an agent must know to work here.
-Look first: the build files, the tests and how they are run, the folders, the style, CI. Write only what you have seen \
-and checked, in at most 80 lines: what the project is, how to build, test and lint (the exact commands), where what \
-lies, conventions. If AGENTS.md exists, read it, keep what is true, and improve it by edits; do not replace it."""
-_REVIEW = """Review {what}.
-Read what surrounds each change before you judge it. Report real faults only: bugs, security, lost data, broken \
-callers, missing tests. For each: file and line, what goes wrong and when, how to fix it; the worst first. Say so if \
-there are none. Change no file."""
-_WHAT = {
-    "uncommitted": "the uncommitted changes (git diff HEAD, and new files from git status)",
-    "branch": "what this branch changes since it left {base} (git diff {base}...HEAD)",
-    "commit": "the commit {base} (git show {base})",
-}
 
 
 def _post_prompt(call: CommandCall, prompt: str) -> None:
@@ -32,7 +20,7 @@ def _post_prompt(call: CommandCall, prompt: str) -> None:
 @COMMANDS.command("init", N_("have AGENTS.md written, or improved, for this folder"), usage=N_("[what matters]"))
 async def write_instructions(call: CommandCall) -> None:
     """Have the model write AGENTS.md; what is typed behind the name goes along."""
-    _post_prompt(call, f"{_INIT}\n\n{call.text}".rstrip())
+    _post_prompt(call, build_init_prompt(call.text))
 
 
 async def complete_review(_call: CommandCall) -> Sequence[MenuOption]:
@@ -59,7 +47,6 @@ async def review_changes(call: CommandCall) -> None:
         if taken is None:
             return
         words = [options[taken].label]
-    if words[0] not in _WHAT or len(words) > 2:
+    if words[0] not in REVIEWED or len(words) > 2:
         raise UsageError(N_("/review takes uncommitted, branch [base], commit [name], or nothing."))
-    base = to_one_line(words[1], 80) if len(words) > 1 else "main" if words[0] == "branch" else "HEAD"
-    _post_prompt(call, _REVIEW.format(what=_WHAT[words[0]].format(base=base)))
+    _post_prompt(call, build_review_prompt(words[0], to_one_line(words[1], 80) if len(words) > 1 else ""))

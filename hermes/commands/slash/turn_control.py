@@ -152,7 +152,7 @@ def parse_compress_wish(text: str) -> tuple[CompactionWish, bool]:
     words = text.replace("--preview", " ")
     found = _COMPRESS.fullmatch(words)
     if found is None and not words.lstrip().startswith("-"):  # plain words say what to keep
-        found = _COMPRESS.fullmatch(f"focus {words}")
+        return CompactionWish(topic=" ".join(words.split())), "--preview" in text.split()
     if found is None or (found["focus"] is not None and not found["topic"]):
         raise UsageError(
             N_("/compress takes `here N`, `focus TOPIC`, `--preview`, `--undo`, or nothing."),
