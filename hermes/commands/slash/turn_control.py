@@ -22,6 +22,8 @@ COMMANDS = CommandList(CommandGroup.WORK)
 _COMPRESS = re.compile(
     r"\s*(?P<here>here(?:\s+(?P<turns>\d{1,6}))?)?\s*(?P<focus>\bfocus\b\s*(?P<topic>.*\S)?)?\s*", re.DOTALL
 )
+_PLAIN_WISH = re.compile(r"\s*(?!here\b|focus\b|-)\S+\s+\S.*", re.DOTALL)
+"""Several words that are no option: they say what to keep most about."""
 
 
 async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
@@ -151,7 +153,7 @@ def parse_compress_wish(text: str) -> tuple[CompactionWish, bool]:
     """Return what is wanted of a compression, and whether it is only to be said. Raises UsageError."""
     words = text.replace("--preview", " ")
     found = _COMPRESS.fullmatch(words)
-    if found is None and not words.lstrip().startswith("-"):  # plain words say what to keep
+    if found is None and _PLAIN_WISH.fullmatch(words):
         return CompactionWish(topic=" ".join(words.split())), "--preview" in text.split()
     if found is None or (found["focus"] is not None and not found["topic"]):
         raise UsageError(
