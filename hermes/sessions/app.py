@@ -30,7 +30,6 @@ from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.model.credentials import with_pool_key
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.sessions.work_modes import check_mode
 from hermes.store.records import PROGRAM_SOURCES, SessionRow
 from hermes.store.store import Store
 from hermes.tools.session import Asker
@@ -344,6 +343,8 @@ def find_mode(app: App, actor: SessionActor) -> WorkMode:
 
 def is_mode_safe(app: App, actor: SessionActor, mode: WorkMode) -> bool:
     """Return whether a session can work in a mode."""
+    from hermes.sessions.work_modes import check_mode
+
     try:
         check_mode(mode, app.live_session(actor).tools.context.backend_handle)
     except UsageError:
@@ -353,6 +354,8 @@ def is_mode_safe(app: App, actor: SessionActor, mode: WorkMode) -> bool:
 
 def set_mode(app: App, actor: SessionActor, mode: WorkMode) -> None:
     """Set a session's mode; the model is told with the next message. Raises UsageError where it is not safe."""
+    from hermes.sessions.work_modes import check_mode
+
     tools = app.live_session(actor).tools
     check_mode(mode, tools.context.backend_handle)
     tools.state.mode = mode

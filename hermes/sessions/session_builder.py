@@ -21,6 +21,7 @@ from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import ImagePart, Message, TextPart
+from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_, tr
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Meter
@@ -41,7 +42,6 @@ from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
-from hermes.sessions.work_modes import make_mode_notes
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.effect_marks import EffectMarks
@@ -243,7 +243,7 @@ class SessionBuilder:
         for attend in features.attending:
             await attend(actor, stack)
         await self._attach_hooks(actor, conversation, tools)
-        actor.attachments.providers += [*features.bringers, make_mode_notes(tools.state, conversation)]
+        actor.attachments.providers += [*features.bringers, _make_mode_bringer(tools, conversation)]
 
         def renew_epoch(reason: str, first: bool) -> Coroutine[object, object, int]:
             return epochs.renew_epoch(reason, recorder.emit, first=first)
@@ -538,6 +538,24 @@ def _warn_unfinished(tools: SessionTools, actor: SessionActor) -> None:
     line = tools.describe_running()
     if line:
         actor.notify(Level.WARNING, line)
+
+
+def _make_mode_bringer(tools: SessionTools, conversation: LiveConversation) -> AttachmentProvider:
+    """Return what tells the model of the session's mode in the next message, where it does not know of it."""
+    is_known = not conversation.messages
+
+    async def bring_note(_inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
+        nonlocal is_known
+        mode = tools.state.mode
+        if mode is WorkMode.ASK and is_known:
+            return ()
+        # After a change, or where the session began earlier, the transcript says what the model was told last.
+        is_known = mode is WorkMode.ASK
+        from hermes.sessions.work_modes import build_mode_note
+
+        return build_mode_note(mode, conversation.messages)
+
+    return bring_note
 
 
 def _tell_process_end(actor: SessionActor, process: "BackgroundProcess") -> None:

@@ -10,6 +10,7 @@ from hermes.config.settings import RuleSettings, Settings
 from hermes.config.trusted_folders import TrustFile, read_trusted_folders
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.messages import PROGRAM, Message, Source, TextPart
+from hermes.core.work_mode import WorkMode
 from hermes.execution.base import StopOutcome
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
@@ -18,7 +19,6 @@ from hermes.safety.secrets.redactor import Redactor
 from hermes.safety.shell.findings import Verdict
 from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_trusted_path, resolve_places
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.work_modes import check_mode
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
@@ -230,7 +230,10 @@ def build_session_tools(
         confined=options.confined,
     )
     backend, remark = process_deps.backend_factory.create_backend(places, plan.lock_handle)
-    check_mode(options.mode, backend)
+    if options.mode is not WorkMode.ASK:
+        from hermes.sessions.work_modes import check_mode
+
+        check_mode(options.mode, backend)
     remarks = (*remarks, *([remark] if remark else []))
     context = ToolContext(
         session_id=plan.session_id,

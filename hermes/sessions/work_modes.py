@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hermes.core.errors import UsageError
-from hermes.core.messages import PROGRAM, ImagePart, Message, Role, TextPart
+from hermes.core.messages import PROGRAM, Message, Role, TextPart
 from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_
-from hermes.runtime.mailbox import AttachmentProvider, InboundMessage
 
 if TYPE_CHECKING:
     from hermes.execution.base import BackendHandle
-    from hermes.runtime.conversation import LiveConversation
-    from hermes.tools.session import ToolState
 
 _BEGINNING = "[Mode: "
 _NOTES = {
@@ -37,21 +34,11 @@ def check_mode(mode: WorkMode, backend: "BackendHandle") -> None:
         )
 
 
-def make_mode_notes(state: "ToolState", conversation: "LiveConversation") -> AttachmentProvider:
-    """Return what tells the model of the mode in the next message, where it does not know of it."""
-    is_known = not conversation.messages
-
-    async def attach_note(_inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
-        nonlocal is_known
-        if state.mode is WorkMode.ASK and is_known:
-            return ()
-        # After a change, or where the session began earlier, the transcript says what the model was told last.
-        is_known = state.mode is WorkMode.ASK
-        note = _NOTES[state.mode]
-        told = _find_last_note(conversation.messages) or _NOTES[WorkMode.ASK]
-        return () if note == told else (TextPart(note, PROGRAM),)
-
-    return attach_note
+def build_mode_note(mode: WorkMode, messages: Sequence[Message]) -> Sequence[TextPart]:
+    """Return what tells the model of the mode; nothing where it was told that last."""
+    note = _NOTES[mode]
+    told = _find_last_note(messages) or _NOTES[WorkMode.ASK]
+    return () if note == told else (TextPart(note, PROGRAM),)
 
 
 def _find_last_note(messages: Sequence[Message]) -> str:

@@ -3,8 +3,10 @@
 Saves results too large for a conversation: the whole goes to a file, the model gets both ends and the path.
 """
 
+import asyncio
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from hermes.util.text import truncate_middle
@@ -49,6 +51,20 @@ class HeadTailBuffer:
         head = strip_control_codes(self._head.decode("utf-8", "replace"))
         tail = strip_control_codes(self._tail[-self._tail_limit :].decode("utf-8", "replace"))
         return f"{head}\n[... {self.total - kept} bytes left out ...]\n{tail}"
+
+
+class ForegroundCommand:
+    """A command that a call waits for, until the person sends it into the background."""
+
+    def __init__(self, sink: Callable[[bytes], None]) -> None:
+        self.sink = sink
+        """Takes its output, as long as nothing else does."""
+        self.is_left = asyncio.Event()
+        """Set when the call is to wait no longer."""
+
+    def take_output(self, data: bytes) -> None:
+        """Take output for whoever has it now."""
+        self.sink(data)
 
 
 class RollingBuffer:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, DeniedPath, RunningCommand, ShellCommand, StopOutcome, TerminalBackend
-from hermes.tools.output import RollingBuffer
+from hermes.tools.output import ForegroundCommand, RollingBuffer
 
 MAX_PROCESSES = 64
 _MAX_NOTICES = 64
@@ -67,20 +67,6 @@ class BackgroundProcess(Struct, eq=False):
         if self.running is None or self.exit is not None:
             raise ToolError(f"{self.process_id} has ended ({self.status}) and takes no input.")
         return self.running
-
-
-class ForegroundCommand:
-    """A command that a call waits for, until the person sends it into the background."""
-
-    def __init__(self, sink: Callable[[bytes], None]) -> None:
-        self.sink = sink
-        """Takes its output, as long as nothing else does."""
-        self.is_left = asyncio.Event()
-        """Set when the call is to wait no longer."""
-
-    def take_output(self, data: bytes) -> None:
-        """Take output for whoever has it now."""
-        self.sink(data)
 
 
 class ProcessTable:

@@ -26,7 +26,8 @@ from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
     from hermes.safety.urls import Resolver
-    from hermes.tools.processes import BackgroundProcess, ForegroundCommand, ProcessTable
+    from hermes.tools.output import ForegroundCommand
+    from hermes.tools.processes import BackgroundProcess, ProcessTable
     from hermes.web.fetch import FetchLimits, WebFetcher
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -15,13 +15,10 @@ from hermes.execution.layout import PathAccess
 from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
 from hermes.tools.failed_connections import has_reached_nobody
-from hermes.tools.output import HeadTailBuffer, truncate_text
+from hermes.tools.output import ForegroundCommand, HeadTailBuffer, truncate_text
 from hermes.tools.session import OneTimePaths, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
 from hermes.util.cancellation import cancel_tasks
-
-if TYPE_CHECKING:
-    from hermes.tools.processes import ForegroundCommand
 
 MAX_TIMEOUT = 600
 _NO_EDITORS = dict.fromkeys(("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "VISUAL", "EDITOR"), "false")
@@ -117,8 +114,6 @@ def _choose_network(ctx: ToolContext) -> NetworkMode:
 
 
 async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: float, *, keep_folder: bool) -> ToolOutput:
-    from hermes.tools.processes import ForegroundCommand
-
     output = HeadTailBuffer()
     started = ctx.clock.monotonic()
     foreground = ctx.state.foreground = ForegroundCommand(output.feed)
@@ -169,7 +164,7 @@ def _leave_running(
     ctx: ToolContext,
     command: ShellCommand,
     running: RunningCommand,
-    foreground: "ForegroundCommand",
+    foreground: ForegroundCommand,
     output: HeadTailBuffer,
 ) -> ToolOutput:
     """Return what a command has printed so far that goes on in the background, as the person wants."""
@@ -221,7 +216,7 @@ def _was_open(denied: DeniedPath, command: ShellCommand) -> bool:
 
 
 async def _wait_or_stop(
-    state: ToolState, command: ShellCommand, running: RunningCommand, seconds: float, foreground: "ForegroundCommand"
+    state: ToolState, command: ShellCommand, running: RunningCommand, seconds: float, foreground: ForegroundCommand
 ) -> CommandExit | StopOutcome | None:
     """Wait for the end of a command, or stop it; return which, or None where it is to run on in the background.
 
@@ -240,7 +235,7 @@ async def _wait_or_stop(
         raise
 
 
-async def _wait_in_foreground(running: RunningCommand, foreground: "ForegroundCommand") -> CommandExit | None:
+async def _wait_in_foreground(running: RunningCommand, foreground: ForegroundCommand) -> CommandExit | None:
     ended, left = asyncio.ensure_future(running.wait()), asyncio.ensure_future(foreground.is_left.wait())
     try:
         await asyncio.wait((ended, left), return_when=asyncio.FIRST_COMPLETED)

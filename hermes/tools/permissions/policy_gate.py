@@ -105,15 +105,17 @@ class PolicyGate:
         """Return the strictest decision that the findings on the call lead to."""
         try:
             from hermes.tools.permissions.evaluate import evaluate_call  # at the first call, with what it needs
-            from hermes.tools.permissions.work_modes import PLAN_RULE, explain_plan_refusal
 
             self.lift_trusted_sources(context.state.taint)
             self._grant_allowed_paths(context)
             facts = evaluate_call(tool, arguments, context, self.policy.hosts)
-            if context.state.mode is WorkMode.PLAN and (why := explain_plan_refusal(tool, facts, context.backend)):
-                return gate.PermissionDecision(
-                    verdict=Verdict.DENY, rule=PLAN_RULE, reason=why, subject=facts.subject, cwd=facts.cwd
-                )
+            if context.state.mode is WorkMode.PLAN:
+                from hermes.tools.permissions.work_modes import PLAN_RULE, explain_plan_refusal
+
+                if why := explain_plan_refusal(tool, facts, context.backend):
+                    return gate.PermissionDecision(
+                        verdict=Verdict.DENY, rule=PLAN_RULE, reason=why, subject=facts.subject, cwd=facts.cwd
+                    )
             return self._apply_policy(facts, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
@@ -298,11 +300,12 @@ class PolicyGate:
         """Return the questions that are put: none where the person wants none in this session, and of a command that
         is not asked about where it runs those about places, connections being decided when they are made.
         """
-        from hermes.tools.permissions.work_modes import is_held_in_auto
-
-        backend, mode = context.backend, context.state.mode
+        backend = context.backend
         is_off = facts.line and self.policy.off_in == backend.name and backend.contained
-        asks = [one for one in asks if not is_held_in_auto(one, mode, backend)]
+        if context.state.mode is WorkMode.AUTO and backend.contained:
+            from hermes.tools.permissions.work_modes import HELD_RULES
+
+            asks = [one for one in asks if one.rule not in HELD_RULES]
         return [one for one in asks if (one.rule in _PLACE_RULES or not is_off) and not self.session_grants.yolo]
 
 

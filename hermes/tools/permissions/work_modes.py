@@ -1,18 +1,17 @@
 """What a session's mode adds to the gate, or takes from its questions (`hermes.core.work_mode`)."""
 
-from hermes.core.work_mode import WorkMode
 from hermes.execution.base import TerminalBackend
 from hermes.i18n.messages import N_
-from hermes.safety.shell.findings import CommandFinding, EffectKind
+from hermes.safety.shell.findings import EffectKind
 from hermes.tools.permissions.call_facts import CallFacts
 from hermes.tools.tool import Tool
 
 PLAN_RULE = "plan-mode"
 _LASTING_KINDS = (EffectKind.SENDS, EffectKind.DESTROYS, EffectKind.PERSISTS, EffectKind.ESCALATES, EffectKind.KILLS)
-_HELD_RULES = frozenset(
+HELD_RULES = frozenset(
     {"unclear", "too-long", "nested-program", "program-text", "chmod-open", "mv-away", "fills", "bomb"}
 )
-"""Rules about commands that may harm this machine, which a sandbox and the copies of files keep from harm."""
+"""Rules about commands that may harm this machine, which a sandbox keeps from it: in auto mode not asked about."""
 
 
 def can_keep_files(backend: TerminalBackend) -> bool:
@@ -37,8 +36,3 @@ def _explain_refused_command(facts: CallFacts, backend: TerminalBackend) -> str:
     if not facts.is_read_only and not can_keep_files(backend):
         return N_("this is plan mode, and nothing here keeps this command from changing files")
     return ""
-
-
-def is_held_in_auto(finding: CommandFinding, mode: WorkMode, backend: TerminalBackend) -> bool:
-    """Return whether a question needs no answer in auto mode, since the sandbox around the command is one."""
-    return mode is WorkMode.AUTO and backend.contained and finding.rule in _HELD_RULES
