@@ -118,7 +118,7 @@ async def test_auto_mode_is_refused_where_there_is_no_sandbox() -> None:
 
 
 async def test_ctrl_b_sends_a_command_into_the_background_and_its_end_is_told() -> None:
-    command = "echo begun; until test -e end; do sleep 0.1; done; echo over"
+    command = "echo begun; touch started; until test -e end; do sleep 0.1; done; echo over"
     replies: list[Reply] = [
         Say(calls=(Call("terminal", {"command": command}),)),
         Say("It goes on."),
@@ -131,6 +131,7 @@ async def test_ctrl_b_sends_a_command_into_the_background_and_its_end_is_told() 
                 await screen.shows("mock-model")
                 await screen.enter("wait for it")
                 await screen.shows("$ echo begun", "Ctrl-B sends it into the background")
+                await screen.wait_for((home.cwd / "started").exists, "it has not begun")
                 await screen.press("C-b")
                 await screen.answers("It goes on.")
                 (result,) = server.requests[-1].results.values()

@@ -5,7 +5,6 @@ The running calls, the text that streams in and its reasoning are each kept by a
 """
 
 import asyncio
-import re
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -47,7 +46,8 @@ REDRAW_SECONDS = 0.15
 MAX_JOINED_LENGTH = 1_500
 """Characters of text that are handed over at once."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_COLOR = re.compile("\x1b\\[[0-9;]*m")
+_MIN_ACTIVITY = 20
+"""Cells that what goes on keeps beside a hint."""
 _MAX_WAITING_SHOWN = 3
 _MAX_SHOWN_FORMS = 50
 
@@ -220,12 +220,14 @@ class EventView:
         """Render what moves in at most `room` lines: the unfinished text, running calls, what is waited for."""
         now = asyncio.get_running_loop().time()
         running = [*self.calls.running.values()][-max(room // 2, 1) :]
-        below = [self._render_activity(one.words, now - one.since, now) for one in running]
-        if not running and self._phase:
-            below.append(self._render_activity(localize(self._phase), now - self._since, now))
-        if below and self.stop_key and not self.answer.speaking:
-            can_leave = self.calls.is_command_running() and self.background_key
-            below[-1] = _add_hint(self._terminal_style, below[-1], self.stop_key, can_leave or "")
+        shown = [(one.words, one.since) for one in running]
+        if not shown and self._phase:
+            shown.append((localize(self._phase), self._since))
+        hint = "" if self.answer.speaking else self._format_hint()
+        below = [
+            self._render_activity(words, now - since, now, hint if at == len(shown) - 1 else "")
+            for at, (words, since) in enumerate(shown)
+        ]
         below += self._render_waiting()
         if self.busy and len(below) < room:
             below = [*self.plan.render_live(room // 2 if self.answer.speaking else room - len(below)), *below]
@@ -243,13 +245,22 @@ class EventView:
         mark = "↳" if terminal_style.unicode else "->"
         return [terminal_style.paint("queued", f"{mark} {line}") for line in lines]
 
-    def _render_activity(self, words: str, seconds: float, now: float) -> str:
+    def _format_hint(self) -> str:
+        """Format which keys change what goes on."""
+        parts = [tr("{key} stops", key=self.stop_key)] if self.stop_key else []
+        if self.background_key and self.calls.is_command_running():
+            parts.append(tr("{key} sends it into the background", key=self.background_key))
+        return "".join(f" · {part}" for part in parts)
+
+    def _render_activity(self, words: str, seconds: float, now: float, hint: str = "") -> str:
+        """Render a line of activity; its words are cut before the hint is, but on a narrow terminal."""
         terminal_style = self._terminal_style
         mark = SPINNER[int(now * 8) % len(SPINNER)] if terminal_style.unicode else "*"
         elapsed = f" · {format_duration(seconds)}" if seconds >= 1 else ""
-        return terminal_style.paint(
-            "working", terminal_style.cut_text(f"{mark} {words}", terminal_style.width - 16) + elapsed
-        )
+        room = terminal_style.width - 16 - measure_width(hint)
+        hint, room = (hint, room) if room >= _MIN_ACTIVITY else ("", room + measure_width(hint))
+        line = terminal_style.paint("working", terminal_style.cut_text(f"{mark} {words}", room) + elapsed)
+        return line + terminal_style.paint("notice", hint) if hint else line
 
     # The queue.
 
@@ -416,15 +427,6 @@ class EventView:
         self._lines += self._terminal_style.wrap_paragraphs(
             style, f"{mark} {' '.join(text.split())}", indent=2, width=self._terminal_style.prose_width
         )
-
-
-def _add_hint(terminal_style: TerminalStyle, line: str, stop_key: str, background_key: str) -> str:
-    """Add to the line of activity which keys change it, where there is room."""
-    hint = f"  {tr('{key} stops', key=stop_key)}"
-    if background_key:
-        hint += f" · {tr('{key} sends it into the background', key=background_key)}"
-    room = terminal_style.width - measure_width(_COLOR.sub("", line)) - 1
-    return line + terminal_style.paint("notice", hint) if measure_width(hint) <= room else line
 
 
 def forget_waiting(view: EventView, text: str) -> None:
