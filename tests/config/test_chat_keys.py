@@ -11,7 +11,7 @@ def test_every_action_has_keys_and_no_key_two_actions() -> None:
     assert set(found) == set(ACTIONS) and all(found.values())
     assert found["edit"] == (("c-x", "c-e"), ("c-g",)) and found["reasoning"] == (("escape", "t"),)
     assert format_action_keys(found["edit"]) == "Ctrl-X Ctrl-E, Ctrl-G"
-    assert format_action_keys(found["newline"]) == "Alt-Enter, Ctrl-J"
+    assert format_action_keys(found["newline"]) == "Ctrl-J"
 
 
 def test_keys_of_ones_own_take_the_place_of_the_default_ones() -> None:
