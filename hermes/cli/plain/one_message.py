@@ -14,7 +14,7 @@ from msgspec import structs
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.cli.output import EXIT_INTERRUPTED, print_error
 from hermes.cli.plain.renderer import CheckedAnswer, PlainRenderer, print_turn_end
-from hermes.cli.plain.terminal import STOP_SIGNALS, handle_signals, open_controlling_terminal
+from hermes.cli.plain.terminal import STOP_SIGNALS, handle_signals, ignore_signals, open_controlling_terminal
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.core.encoding import to_json
@@ -141,6 +141,8 @@ class OneMessage:
                 port = await self._open_session(app, renderer, asker, stack)
                 code = await self._run_turn(app, port)
                 self._handlers.close()  # the outcome is told: closing what is open is not a turn to stop
+                if self._report is not None:
+                    ignore_signals(STOP_SIGNALS)  # the last line has told the exit code
             output_error = renderer.output_error or (self._report.output_error if self._report is not None else None)
             if output_error is not None:
                 raise output_error

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Protocol
@@ -144,6 +144,12 @@ def handle_signals(handlers: Mapping[signal.Signals, Callable[[], object]]) -> I
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def ignore_signals(numbers: Iterable[signal.Signals]) -> None:
+    """Ignore these signals until the process ends."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
