@@ -10,19 +10,15 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import PROGRAM, TextPart
 from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.foreign_schema import ForeignSchema
 from hermes.util.text import to_one_line
 
 MAX_SCHEMA_BYTES = 256 << 10
 MAX_FOREIGN_BYTES = 32 << 10
 """The most bytes of a schema of a program that is not the person's own."""
-_MAX_STEPS = 20_000
-"""How many demands of such a schema are looked at in one answer: references can multiply without end."""
 MAX_REPAIRS = 2
 """How often the model is asked again after an answer that does not have the form."""
 _FENCED = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
-_MAPS_OF_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-_VALUES = frozenset({"enum", "const", "default", "examples"})
-_PATTERNS = frozenset({"pattern", "patternProperties"})
 _MAX_PROBLEMS = 5
 _MAX_PROBLEM_LENGTH = 300
 
@@ -34,48 +30,33 @@ Check = Callable[..., Iterable[object] | None]
 class AnswerSchema:
     """A JSON Schema that answers must validate against. References to other documents are never fetched."""
 
-    def __init__(self, schema: Mapping[str, object] | bool, *, is_foreign: bool = False) -> None:
-        """Raises UsageError for what is no JSON Schema.
-
-        One that is foreign cannot hold a process up: its patterns are told to the model and not looked for, since one
-        of them can take for ever, and an answer with too many demands on it is wrong.
-        """
+    def __init__(self, schema: Mapping[str, object] | bool, *, foreign: ForeignSchema | None = None) -> None:
+        """Raises UsageError for what is no JSON Schema. One that is `foreign` cannot hold a process up."""
         from jsonschema.exceptions import SchemaError
-        from jsonschema.validators import extend, validator_for
+        from jsonschema.validators import Draft202012Validator, extend, validator_for
         from referencing import Registry
 
-        found = validator_for(schema)
+        self._schema = schema
+        self._foreign = foreign
+        if foreign is not None:
+            kind = extend(Draft202012Validator, _charge_checks(Draft202012Validator.VALIDATORS, foreign))
+            self._validator = kind(foreign.schema, registry=Registry())
+            return
+        kind = validator_for(schema)
         try:
-            found.check_schema(schema)
+            kind.check_schema(schema)
         except SchemaError as error:
             raise UsageError(
                 N_("This is no valid JSON Schema: {why}.", why=to_one_line(error.message, _MAX_PROBLEM_LENGTH))
             ) from None
-        self._schema = schema
-        self._steps = 0
-        kind = extend(found, self._limit_checks(found.VALIDATORS)) if is_foreign else found
-        self._validator = kind(_drop_patterns(schema) if is_foreign else schema, registry=Registry())
+        self._validator = kind(schema, registry=Registry())
 
     @classmethod
     def parse_foreign(cls, schema: Mapping[str, object]) -> "AnswerSchema":
         """Return the schema of a program that is not the person's own. Raises UsageError."""
         if len(to_json(schema)) > MAX_FOREIGN_BYTES:
             raise UsageError(N_("The JSON Schema is larger than {most} bytes.", most=MAX_FOREIGN_BYTES))
-        return cls(schema, is_foreign=True)
-
-    def _limit_checks(self, checks: Mapping[str, Check]) -> dict[str, Check]:
-        """Return the checks of a validator so that they count their steps."""
-
-        def limit(check: Check) -> Check:
-            def count_step(*given: object) -> Iterable[object]:
-                self._steps += 1
-                if self._steps > _MAX_STEPS:
-                    raise RecursionError
-                yield from check(*given) or ()
-
-            return count_step
-
-        return {name: limit(check) for name, check in checks.items()}
+        return cls(schema, foreign=ForeignSchema(schema))
 
     @classmethod
     def load(cls, file: Path) -> "AnswerSchema":
@@ -116,8 +97,9 @@ class AnswerSchema:
         from referencing.exceptions import Unresolvable
 
         problems: list[str] = []
-        self._steps = 0
         try:
+            if self._foreign is not None:
+                self._foreign.begin_check(value)
             for error in self._validator.iter_errors(value):
                 demand = to_one_line(f"{error.validator}: {json.dumps(error.validator_value)}", _MAX_PROBLEM_LENGTH)
                 problems.append(f"{to_one_line(error.json_path, _MAX_PROBLEM_LENGTH)} breaks {demand}")
@@ -128,23 +110,23 @@ class AnswerSchema:
                 N_("The JSON Schema refers to {what}, which is not in it.", what=to_one_line(str(error.ref), 100))
             ) from None
         except RecursionError:
-            problems.append("it is nested too deeply")
+            problems.append("it is nested too deeply, or too large to be checked")
+        except ArithmeticError:
+            problems.append("a number in it is too large")
         return problems
 
 
-def _drop_patterns(schema: object) -> object:
-    """Return a schema without its patterns: which of them ends in time cannot be told."""
-    if isinstance(schema, list):
-        return [_drop_patterns(one) for one in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    kept: dict[str, object] = {}
-    for keyword, value in schema.items():
-        if keyword in _MAPS_OF_SCHEMAS and isinstance(value, Mapping):
-            kept[keyword] = {name: _drop_patterns(one) for name, one in value.items()}
-        elif keyword not in _PATTERNS:
-            kept[keyword] = value if keyword in _VALUES else _drop_patterns(value)
-    return kept
+def _charge_checks(checks: Mapping[str, Check], foreign: ForeignSchema) -> dict[str, Check]:
+    """Return the checks of a validator so that each is paid for."""
+
+    def charge(keyword: str, check: Check) -> Check:
+        def check_charged(validator: object, demand: object, value: object, schema: object) -> Iterable[object]:
+            foreign.charge(keyword, demand, value)
+            yield from check(validator, demand, value, schema) or ()
+
+        return check_charged
+
+    return {keyword: charge(keyword, check) for keyword, check in checks.items()}
 
 
 def extract_json(text: str) -> str:

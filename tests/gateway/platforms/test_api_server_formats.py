@@ -8,6 +8,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from openai.types.shared_params import ResponseFormatJSONSchema
 from pydantic import BaseModel
 
+from hermes.core.errors import UsageError
 from hermes.sessions.answer_schema import AnswerSchema
 from hermes.testing.script import Call, Say
 from tests.gateway.platforms.api_server_rig import api
@@ -130,7 +131,78 @@ def test_a_foreign_schema_cannot_hold_the_process_up() -> None:
     assert own.parse_answer('{"pattern": 1}')[1]
 
 
-@pytest.mark.parametrize("schema", [{"type": 7}, {"$ref": "http://127.0.0.1:9/x"}, {"x": "y" * 40_000}])
+HOLDERS: list[tuple[dict[str, object], object]] = [
+    ({"uniqueItems": True}, [{"a": number} for number in range(30_000)]),
+    ({"$schema": "http://json-schema.org/draft-04/schema#", "enum": [{"a": n} for n in range(2_500)]}, {"a": 1}),
+    ({"unevaluatedProperties": False, "$defs": {"a": {"$dynamicRef": "#b"}}}, {"x": 1}),
+    ({"format": "regex", "type": "string"}, "("),
+    ({"patternProperties": {"^x": {}}, "additionalProperties": False}, {"x": 1}),
+    ({"$schema": 5, "$id": ["no"], "$anchor": {}}, 1),
+]
+"""Demands that cost more than they say: they are told and not checked."""
+
+
+@pytest.mark.parametrize(("schema", "value"), HOLDERS)
+def test_what_cannot_be_checked_in_time_is_only_told(schema: dict[str, object], value: object) -> None:
+    assert AnswerSchema.parse_foreign(schema).parse_answer(json.dumps(value))[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer"),
+    [
+        ({"multipleOf": 1e-300}, "1" + "0" * 400),
+        ({"multipleOf": 3}, "1e999"),
+        ({"items": {"const": [list(range(5_000))]}}, json.dumps([[[*range(4_999), 0]]] * 2_000)),
+        ({"items": {"anyOf": [{"type": "string"}] * 900}}, json.dumps([[["x" * 9]] * 9_000] * 9)),
+    ],
+)
+def test_an_answer_that_costs_too_much_is_wrong(schema: dict[str, object], answer: str) -> None:
+    assert AnswerSchema.parse_foreign(schema).parse_answer(answer)[1]
+
+
+@pytest.mark.parametrize("place", ["enum/0", "default", "x-more", "required", "properties", "title"])
+def test_a_reference_leads_to_a_schema_only(place: str) -> None:
+    """What lies in a value was never cut down: a pattern in it would be looked for."""
+    schema = {
+        "$ref": f"#/{place}",
+        "enum": [{"pattern": "^(a+)+$"}],
+        "default": {"pattern": "^(a+)+$"},
+        "x-more": {"pattern": "^(a+)+$"},
+        "properties": {"type": {"type": "string"}},
+        "required": ["a"],
+        "title": "x",
+    }
+    with pytest.raises(UsageError, match="not in it"):
+        AnswerSchema.parse_foreign(schema)
+
+
+def test_references_within_a_schema_are_followed() -> None:
+    schema: dict[str, object] = {
+        "properties": {"a/b": {"items": {"type": "string"}}, "c": {"$ref": "#/properties/a~1b/items"}},
+        "anyOf": [{"$ref": "#/$defs/all"}, {"required": ["c"]}],
+        "$defs": {"all": {"required": ["a/b"]}},
+    }
+    checked = AnswerSchema.parse_foreign(schema)
+    assert checked.parse_answer('{"c":"x"}')[1] == ""
+    assert checked.parse_answer('{"c":1}')[1]
+    assert checked.parse_answer("{}")[1]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": 7},
+        {"type": [{"a": 1}]},
+        {"required": [1]},
+        {"minLength": -1},
+        {"multipleOf": 0},
+        {"items": [{}]},
+        {"allOf": {}},
+        {"$ref": 5},
+        {"$ref": "http://127.0.0.1:9/x"},
+        {"x": "y" * 40_000},
+    ],
+)
 async def test_a_schema_that_cannot_be_used_is_refused_by_name(schema: object) -> None:
     async with api([Say("1"), Say("1"), Say("1")]) as it:
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
