@@ -35,6 +35,7 @@ CALL_NOTE = "(A call of {names} was cut off.)"
 STOPPED = "(Stopped by the user before an answer was finished.)"
 ENDED_EARLY = "(This turn ended without an answer: {reason}.)"
 NO_CALLER_RESULT = "Outcome unknown: the program that was to run this sent no result."
+OTHER_TOOL = "Not started: the program ended first, and another tool has this name now."
 NOT_STARTED_CALL = "Not started: the turn was stopped first."
 CRASHED_CALL = (
     "Outcome unknown: the program ended while this ran. All, part or none of its effect may have happened: "

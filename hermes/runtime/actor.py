@@ -115,7 +115,7 @@ class SessionActor:
         StoreError once a turn could not be written: what is in memory then is more than what is on disk, and
         the session must be opened again.
         """
-        if self.conversation.lost_turn is not None and not inbound.images:
+        if self.conversation.lost_turn is not None and not inbound.images and not inbound.results:
             self.resume()
             if not len(self._mailbox):  # what was said before this and still waits comes before it
                 return self.steer(inbound)
@@ -345,6 +345,11 @@ class SessionActor:
 
     async def _answer_message(self, queued: QueuedMessage) -> None:
         """Answer one queued message by one turn."""
+        if queued.inbound.has_only_results and not self.conversation.open_calls:
+            if queued.letter_id:
+                self._recorder.take_inbox_rows((queued.letter_id,))
+            queued.fail(UsageError("No open call waits for these results.", "They were sent before, or too late."))
+            return
         self._working = True
         kept = KeptResults()
 

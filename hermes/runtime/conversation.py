@@ -197,6 +197,8 @@ async def open_conversation(
         number = await store.epochs.begin(session_id, frame, reason)
     rows = await store.messages.read(session_id)
     lost, own = await _adopt_lost_turn(store, session_id, rows)
+    if lost is not None and stored is not None:
+        lost = _close_other_calls(lost, stored.frame, wanted)
     lineage = Lineage(frame, client.endpoint)
     if lineage.shrinks_pictures:
         await asyncio.to_thread(_extend_lineage, lineage, rows, number)
@@ -277,6 +279,21 @@ async def _adopt_lost_turn(
         error = "the process ended before the turn had begun"
         await store.turns.end(turn.id, ExitReason.LOCAL_ERROR, error=error, fence=fence)
     return None, len(rows)
+
+
+def _close_other_calls(lost: ResumedTurn, stored: EpochFrame, wanted: EpochFrame) -> ResumedTurn:
+    """Return the turn with results for its calls of tools that are others by now: a program's own tool may have had the
+    name of one that runs here, and what was meant for the one is never run by the other.
+    """
+    before, now = ({one.name: one.parameters for one in frame.tools} for frame in (stored, wanted))
+    closed = {
+        call.call_id: ToolResultPart(
+            call_id=call.call_id, name=call.name, text=prompts.OTHER_TOOL, status=ToolStatus.INTERRUPTED
+        )
+        for call in lost.messages[-1].tool_calls()
+        if call.name in before and before[call.name] != now.get(call.name)
+    }
+    return structs.replace(lost, results={**closed, **lost.results})
 
 
 def _make_uncertain_result(effect: EffectRow) -> ToolResultPart:

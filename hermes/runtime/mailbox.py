@@ -36,6 +36,11 @@ class InboundMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     results: tuple[ToolResultPart, ...] = ()
     """What a program has got from the calls with which the turn before has ended."""
 
+    @property
+    def has_only_results(self) -> bool:
+        """Whether it says nothing of its own: then it is for the calls that wait for it."""
+        return bool(self.results) and not (self.text or self.images or self.quoted)
+
     def encode(self) -> bytes:
         """Encode the message for the store's inbox."""
         return to_json(self)

@@ -271,7 +271,7 @@ class ReferenceResolver:
         self._room = min(ALL_REFERENCES_LIMIT, fits)
         found = ToolRegistry().select_tools(_TOOLSETS)
         if tools is not None:
-            found.replace_tools([one for one in found if tools.find(one.name) is not None])
+            found.replace_tools([one for one in found if tools.find_own(one.name) is not None])
         self._tools = found
         self._executor = Executor(found, gate)
 

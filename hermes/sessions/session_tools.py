@@ -317,6 +317,7 @@ def _register_tools(
 def _add_caller_tools(toolbox: Toolbox, callers: Sequence[KnownTool]) -> None:
     """Add the tools of the program that asks. Where one of the session's has the same name, it means its own."""
     names = {one.name for one in callers}
+    toolbox.replaced = {one.name: one for one in toolbox if one.name in names}
     toolbox.replace_tools([*(one for one in toolbox if one.name not in names), *callers])
 
 

@@ -32,7 +32,7 @@ def restore_written_files(messages: Iterable[Message], toolbox: Toolbox, context
 
 def _list_written_files(call: ToolCallPart, toolbox: Toolbox, context: ToolContext, *, has_failed: bool) -> list[str]:
     """Return the files that a call wrote: a tool writes all or nothing, a command may stop halfway."""
-    tool = toolbox.find(call.name)
+    tool = toolbox.find_own(call.name)
     if tool is None:
         return []
     try:

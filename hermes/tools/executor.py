@@ -269,7 +269,10 @@ class _BatchRun:
             await self._close_call(index, call, call.name, str(why), ToolStatus.INVALID)
             return None
         if tool.runs_at_caller:
-            self._batch.hand_over(index)
+            if tool.name == call.name:
+                self._batch.hand_over(index)
+            else:
+                await self._close_call(index, call, call.name, f"Call {tool.name} by its name.", ToolStatus.INVALID)
             return None
 
         def decide() -> PermissionDecision:

@@ -313,6 +313,8 @@ class Toolbox:
         self._set_tools({tool.name: tool for tool in tools})
         self.servers: Sequence[str] = ()
         """Names of the servers whose tools are still to come."""
+        self.replaced: Mapping[str, KnownTool] = {}
+        """Hermes' own tools whose place those of the program that asks have taken."""
         self.is_withdrawn: Callable[[KnownTool], bool] = _keep_tool
         """Returns whether a tool was taken away since the session was opened: it is neither offered nor called."""
         self.wait_for_late: Callable[[], Awaitable[str]] | None = None
@@ -354,6 +356,13 @@ class Toolbox:
         if isinstance(tool, ListedTool):
             tool = self._tools[name] = tool.load()
         return tool
+
+    def find_own(self, name: str) -> Tool | None:
+        """Return Hermes' own tool of that name, where a tool of the program that asks has taken its place, too."""
+        tool = self.replaced.get(name) or self._tools.get(name)
+        if tool is None or tool.runs_at_caller or self.is_withdrawn(tool):
+            return None
+        return tool.load() if isinstance(tool, ListedTool) else tool
 
     def list_names(self) -> list[str]:
         """Return the names in the fixed array."""

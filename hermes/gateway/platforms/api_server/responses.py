@@ -465,19 +465,30 @@ class ResponseRoutes:
         if isinstance(given, str):
             return given
         items: list[object] = []
+        outputs: dict[str, Sequence[dict[str, object]]] = {}
+        size = 0
         for item in given:
             if not isinstance(item, dict) or item.get("type") != "item_reference":
                 items.append(item)
                 continue
             wanted = str(item.get("id"))
             response_id = f"resp_{''.join(wanted.split('_')[1:2])}"
-            known = await self._store.api.get_response(caller.owner, response_id)
-            output = msgspec.json.decode(known.body, type=dict[str, object])["output"] if known is not None else []
-            found = [one for one in msgspec.convert(output, list[dict[str, object]]) if one["id"] == wanted]
-            if not found:
+            if response_id not in outputs:
+                outputs[response_id] = await self._read_output(caller, response_id)
+            found = next((one for one in outputs[response_id] if one.get("id") == wanted), None)
+            if found is None:
                 raise ApiRequestError(404, f"Item with id {wanted[:80]!r} not found.", param="input")
-            items += found
+            size += len(to_json(found))
+            if size > self._deps.options.body_limit:
+                raise ApiRequestError(413, "The items that are referred to are too large together.", param="input")
+            items.append(found)
         return items
+
+    async def _read_output(self, caller: ApiCaller, response_id: str) -> Sequence[dict[str, object]]:
+        """Return the output items of a response of this caller; none where it is not stored."""
+        known = await self._store.api.get_response(caller.owner, response_id)
+        output = msgspec.json.decode(known.body, type=dict[str, object])["output"] if known is not None else []
+        return msgspec.convert(output, list[dict[str, object]])
 
     async def _find_session(
         self, caller: ApiCaller, info: ResponseInfo, name: str, parsed: ParsedConversation, extras: SessionExtras
