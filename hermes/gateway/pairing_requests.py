@@ -12,8 +12,9 @@ from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.people import PairingCodes
+from hermes.gateway.surroundings import clean_name
 from hermes.i18n.messages import tr
-from hermes.util.text import escape_unseen_characters, to_one_line
+from hermes.util.text import escape_unseen_characters
 
 _BUTTON_PREFIX = "p:"
 
@@ -52,7 +53,7 @@ class PairingRequests:
         if owner is not None:
             asked = tr(
                 "{name} ({platform} {account}) asks to be let in. `hermes pairing approve {code}` does it, too.",
-                name=escape_unseen_characters(to_one_line(event.sender.name or event.sender.id, 40)),
+                name=clean_name(event.sender.name) or clean_name(event.sender.id),
                 platform=account.name,
                 account=escape_unseen_characters(event.sender.id[:60]),
                 code=code,

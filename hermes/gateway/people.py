@@ -17,12 +17,12 @@ from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole, p
 from hermes.config.gateway import AccountSettings, ChannelSettings, RoleSettings
 from hermes.config.home import person_folder_name
 from hermes.core.chats import AuditEntry, ChatKind, InboundEvent, PairingRequest
+from hermes.gateway.surroundings import clean_name
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr
 from hermes.sessions.app import App
 from hermes.sessions.model.spending import PERSON_CAP, period_starts, person_cap
 from hermes.sessions.options import SessionOptions
-from hermes.util.text import strip_control_characters, to_one_line
 
 MAX_FAILURES = 5
 LOCKED_SECONDS = 3600.0
@@ -55,7 +55,7 @@ class PairingCodes:
             await self.note_rejection(platform, event, "unknown sender")
             return None
         known = await self._store.people.redeem_pairing_code(
-            word, platform, sender.id, sender.name, most=MAX_FAILURES, locked=LOCKED_SECONDS
+            word, platform, sender.id, clean_name(sender.name), most=MAX_FAILURES, locked=LOCKED_SECONDS
         )
         if known is None:
             await self.note_rejection(platform, event, "wrong code")
@@ -71,8 +71,7 @@ class PairingCodes:
         were refused, or too many wait.
         """
         code, sender = make_code(), event.sender
-        name = to_one_line(strip_control_characters(sender.name), 40)
-        wish = PairingRequest(platform=platform, account=sender.id, name=name, place=event.place)
+        wish = PairingRequest(platform=platform, account=sender.id, name=clean_name(sender.name), place=event.place)
         made = await self._store.people.request_pairing(wish, code, seconds=REQUEST_SECONDS, most=MAX_REQUESTS)
         if not made:
             return ""

@@ -28,12 +28,12 @@ def describe_surroundings(plan: AccountPlan, place: Place, person: PersonIdentit
 def _describe_company(plan: AccountPlan, place: Place, person: PersonIdentity) -> str:
     if is_shared(plan.settings, place):
         return "with several people: [NAME] begins what each says"
-    name = _clean_name(person.name)
+    name = clean_name(person.name)
     if place.kind is ChatKind.DM:
         return f"with {name}" if name else "in a direct chat"
     return f"with {name} in a group" if name else "in a group"
 
 
-def _clean_name(name: str) -> str:
-    """Return a name that people chose as words that say nothing else."""
+def clean_name(name: str) -> str:
+    """Return a name that people chose as words that say nothing else: no markup, address or order stands in it."""
     return " ".join(_UNUSUAL.sub(" ", name).split())[:_LONGEST_NAME].strip()

@@ -373,6 +373,8 @@ def _make_withdrawal_check(
     prefix = f"{MCP_TOOLSET}-"
 
     def is_withdrawn(tool: KnownTool) -> bool:
+        if tool.runs_at_caller:
+            return False
         if tool.toolset.startswith(prefix):
             return not _allowed_servers((tool.toolset.removeprefix(prefix),), limit)
         return tool.name not in names

@@ -116,3 +116,14 @@ async def test_only_who_administers_lets_somebody_in() -> None:
         people = await here.on.app.services.store.people.list_all()
         assert [one.id for one in people] == []
         assert PersonRole.USER.value not in {one.role for one in people}
+
+
+async def test_a_name_that_a_stranger_has_chosen_is_only_words() -> None:
+    """Who is asked reads it in a message of Hermes' own: no link and no markup of a stranger stands there."""
+    async with chat_stage(pairing=True) as here:
+        await here.ask("alpha", "heard alpha")
+        await here.chat.say("hi", person=here.chat.stranger, name="**[Anna](https://evil.example/x)** @everyone")
+        question = await here.question()
+        assert question.text.startswith("Anna https evil.example x everyone (telegram 6660)")
+        (wish,) = await here.on.app.services.store.people.list_pairing_requests()
+        assert wish.name == "Anna https evil.example x everyone"

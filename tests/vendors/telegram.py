@@ -129,9 +129,12 @@ class Fake(FakeChat):
         mention: bool = False,
         reply_to: str = "",
         files: Sequence[Path] = (),
+        name: str = "",
     ) -> str:
-        """A person says something; several files are an album."""
+        """A person says something, under the name that they have chosen; several files are an album."""
         body = self._said(chat, person or self.person, thread)
+        if name:
+            body["from"] = {**_person(person or self.person), "first_name": name}
         if reply_to:
             body["reply_to_message"] = {k: v for k, v in self.bodies[reply_to].items() if k != "reply_to_message"}
         words = f"@{ME['username']} {text}" if mention else text
