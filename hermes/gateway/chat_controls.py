@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import structs
 
 from hermes.admin.config import change_settings
-from hermes.core.chats import Binding, OutboxItem, Outgoing
+from hermes.core.chats import Binding, ChatKind, OutboxItem, Outgoing
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.chat_session import ChatSession
@@ -93,15 +93,16 @@ class PlatformChatControls:
         plans = {name: one.plan for name, one in self._pool.accounts.items()}
         named = target.strip()
         if named in plans and not plans[named].settings.home:
-            chats = set[str]()  # the account's chat in which the person wrote last
+            chats = set[str]()  # the account's direct chat: an account alone names no group, where others would read
         else:
             book = await load_target_book(services.store, services.settings.platforms, list_plan_homes(plans))
             chats = {one.text for one in book.find_chats(named)}
         if self.target in chats:
             raise UsageError(N_("That is this chat."))
         for one in await services.store.chats.list_bindings():
-            is_meant = format_chat(one).text in chats or (not chats and one.place.platform == named)
-            if is_meant and one.person == mine.person and one.key != mine.key:
+            is_own = one.person == mine.person and one.key != mine.key
+            is_direct = one.place.platform == named and one.place.kind is ChatKind.DM
+            if is_own and (format_chat(one).text in chats if chats else is_direct):
                 return one
         raise NotFoundError(N_("You have not written from {place} yet.", place=named[:80]), N_("Write there once."))
 

@@ -11,8 +11,7 @@ from hermes.core.chats import Button, ChatKind, InboundEvent, OutboxItem, Outgoi
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.chat_session import GatewayDeps
-from hermes.gateway.people import PairingCodes
-from hermes.gateway.surroundings import clean_name
+from hermes.gateway.people import PairingCodes, clean_name
 from hermes.i18n.messages import tr
 from hermes.util.text import escape_unseen_characters
 

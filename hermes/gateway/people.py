@@ -17,7 +17,6 @@ from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole, p
 from hermes.config.gateway import AccountSettings, ChannelSettings, RoleSettings
 from hermes.config.home import person_folder_name
 from hermes.core.chats import AuditEntry, ChatKind, InboundEvent, PairingRequest
-from hermes.gateway.surroundings import clean_name
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr
 from hermes.sessions.app import App
@@ -35,6 +34,8 @@ MAX_REQUESTS = 20
 REQUEST_SECONDS = 3600.0
 HOUR_SECONDS = 3600.0
 _DAY_SECONDS = 86_400.0
+_LONGEST_NAME = 40
+_UNUSUAL = re.compile(r"[^\w .'-]+")
 _MAX_PEOPLE = 10_000
 """How many people's turns are counted in memory; beyond that they are read from the store again."""
 
@@ -194,3 +195,8 @@ def build_session_options(
         cwd=find_working_folder(app, account, person),
     )
     return person_options(chosen, person, rights)
+
+
+def clean_name(name: str) -> str:
+    """Return a name that people chose as words that say nothing else: no markup, address or order stands in it."""
+    return " ".join(_UNUSUAL.sub(" ", name).split())[:_LONGEST_NAME].strip()

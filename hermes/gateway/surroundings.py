@@ -1,13 +1,9 @@
 """What the model is told of the chat in which it talks: where, with whom, what is shown, how a file is sent."""
 
-import re
-
 from hermes.admin.people.identity import PersonIdentity
 from hermes.core.chats import ChatKind, Place
 from hermes.gateway.accounts import AccountPlan, is_shared
-
-_LONGEST_NAME = 40
-_UNUSUAL = re.compile(r"[^\w .'-]+")
+from hermes.gateway.people import clean_name
 
 
 def describe_surroundings(plan: AccountPlan, place: Place, person: PersonIdentity) -> str:
@@ -32,8 +28,3 @@ def _describe_company(plan: AccountPlan, place: Place, person: PersonIdentity) -
     if place.kind is ChatKind.DM:
         return f"with {name}" if name else "in a direct chat"
     return f"with {name} in a group" if name else "in a group"
-
-
-def clean_name(name: str) -> str:
-    """Return a name that people chose as words that say nothing else: no markup, address or order stands in it."""
-    return " ".join(_UNUSUAL.sub(" ", name).split())[:_LONGEST_NAME].strip()

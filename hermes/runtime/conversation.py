@@ -25,7 +25,7 @@ from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.store.messages import encode_message
-from hermes.store.records import EffectRow, StoredMessage
+from hermes.store.records import EffectRow, StoredEpoch, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.registry import BRIDGE_TOOLS
 
@@ -197,8 +197,7 @@ async def open_conversation(
         number = await store.epochs.begin(session_id, frame, reason)
     rows = await store.messages.read(session_id)
     lost, own = await _adopt_lost_turn(store, session_id, rows)
-    if lost is not None and stored is not None:
-        lost = _close_other_calls(lost, stored.frame, wanted)
+    lost = _close_other_calls(lost, stored, wanted)
     lineage = Lineage(frame, client.endpoint)
     if lineage.shrinks_pictures:
         await asyncio.to_thread(_extend_lineage, lineage, rows, number)
@@ -281,11 +280,13 @@ async def _adopt_lost_turn(
     return None, len(rows)
 
 
-def _close_other_calls(lost: ResumedTurn, stored: EpochFrame, wanted: EpochFrame) -> ResumedTurn:
+def _close_other_calls(lost: ResumedTurn | None, stored: StoredEpoch | None, wanted: EpochFrame) -> ResumedTurn | None:
     """Return the turn with results for its calls of tools that are others by now: a program's own tool may have had the
     name of one that runs here, and what was meant for the one is never run by the other.
     """
-    before, now = ({one.name: one.parameters for one in frame.tools} for frame in (stored, wanted))
+    if lost is None or stored is None:
+        return lost
+    before, now = ({one.name: one.parameters for one in frame.tools} for frame in (stored.frame, wanted))
     closed = {
         call.call_id: ToolResultPart(
             call_id=call.call_id, name=call.name, text=prompts.OTHER_TOOL, status=ToolStatus.INTERRUPTED

@@ -269,10 +269,7 @@ class _BatchRun:
             await self._close_call(index, call, call.name, str(why), ToolStatus.INVALID)
             return None
         if tool.runs_at_caller:
-            if tool.name == call.name:
-                self._batch.hand_over(index)
-            else:
-                await self._close_call(index, call, call.name, f"Call {tool.name} by its name.", ToolStatus.INVALID)
+            self._batch.hand_over(index)
             return None
 
         def decide() -> PermissionDecision:
@@ -429,7 +426,10 @@ class _BatchRun:
         target = tool.redirect(arguments)
         if target.name == name:
             raise _UnusableCallError(f"{name} cannot call itself. Name the tool that you mean.")
-        return self._resolve_call(target.name, target.arguments)
+        found = self._resolve_call(target.name, target.arguments)
+        if found[0].runs_at_caller:  # the program that asks knows its tools by their own names only
+            raise _UnusableCallError(f"Call {target.name} itself, not by {name}.")
+        return found
 
     async def _refuse_call(
         self, index: int, call: ToolCallPart, tool: Tool, decision: PermissionDecision, answer: ApprovalAnswer | None

@@ -270,3 +270,13 @@ async def test_the_owner_restarts_the_gateway_from_a_chat() -> None:
                 await chat.say("alpha")
                 await chat.until(lambda: "heard alpha" in chat.text())
                 assert not re.search("ended while it carried out", chat.text())
+
+
+async def test_an_account_alone_hands_nothing_over_to_a_group() -> None:
+    """The title and all answers would be read by others there."""
+    async with chat_stage() as here:
+        await here.ask("alpha", "heard alpha")
+        await here.ask("beta", "heard beta", chat="group1")
+        await here.ask("/handoff telegram", "You have not written from telegram")
+        group = here.chat.chat_id("group1")
+        await here.ask(f"/handoff telegram:{group}", "Your next message in")
