@@ -10,7 +10,7 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import PROGRAM, TextPart
 from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.foreign_schema import ForeignSchema
+from hermes.sessions.formats.foreign_schema import ForeignSchema
 from hermes.util.text import to_one_line
 
 MAX_SCHEMA_BYTES = 256 << 10
