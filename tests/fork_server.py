@@ -16,6 +16,7 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -38,14 +39,24 @@ def main(control: socket.socket) -> None:
     # Ctrl-C at the tests is not for the server, which ends with them; a fork has what was there before.
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: _report_the_dead())
+    # An end that comes just before the next order is waited for would be told with that order: it wakes this up.
+    woken, waking = socket.socketpair()
+    waking.setblocking(False)
+    signal.set_wakeup_fd(waking.fileno())
     while True:
+        ready = select.select([control, woken], [], [])[0]
+        if woken in ready:
+            woken.recv(4096)
+            continue
         order, handles, *_ = socket.recv_fds(control, 1, 5)
         if not order:
             return
         line, streams = socket.socket(fileno=handles[0]), handles[1:]
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         if not (child := os.fork()):
-            control.close()
+            signal.set_wakeup_fd(-1)
+            for own in (control, woken, waking):
+                own.close()
             for other in _running.values():
                 other.close()
             signal.signal(signal.SIGINT, interrupted)
