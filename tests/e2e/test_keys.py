@@ -105,6 +105,20 @@ async def test_shift_tab_plans_and_an_approved_plan_is_carried_out() -> None:
                 await screen.shows("ask mode", "It is done.")
 
 
+async def test_a_mode_chosen_before_the_session_is_open_holds_for_what_is_sent_before_it_too() -> None:
+    replies: list[Reply] = [Say(calls=(Call("write_file", {"path": "app.py", "content": "x\n"}),)), Say("I planned.")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url, more_config={"terminal": {"backend": "sandbox"}}) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("/help lists the commands")
+                await screen.press("BTab")
+                await screen.type("rename main")
+                await screen.press("Enter")
+                await screen.answers("I planned.", "plan mode")
+                assert not (home.cwd / "app.py").exists()
+                await screen.leave()
+
+
 async def test_auto_mode_is_refused_where_there_is_no_sandbox() -> None:
     async with ScriptedServer([Say("hello")]) as server:
         with TempHome.for_server(server.url) as home:

@@ -77,8 +77,8 @@ class TuiChat:
         self.context: TuiCommandContext | None = None
         """The command context; None until the session is open."""
         self._skills: Sequence[MenuOption] = ()
-        self._early_drafts: list[MessageDraft] = []
-        """Messages that were sent before the session was open."""
+        self._early_steps: list[MessageDraft | None] = []
+        """What was sent before the session was open, in order; None is a change of the mode."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._shell_task: asyncio.Task[object] | None = None
         """The running shell command of the person's own."""
@@ -88,7 +88,7 @@ class TuiChat:
 
     def queue_prompt(self, text: str) -> None:
         """Send a message once the session is open. However it begins, it is no command: nobody typed it here."""
-        self._early_drafts.append(MessageDraft(text))
+        self._early_steps.append(MessageDraft(text))
 
     def end_chat(self, code: int = 0) -> None:
         """End the chat with this exit code."""
@@ -120,9 +120,12 @@ class TuiChat:
 
     async def _open_session(self, opening: OpenSession) -> None:
         self.context = context = await opening(self)
-        early, self._early_drafts = self._early_drafts, []
-        for draft in early:
-            self._interpret_draft(context, draft)
+        early, self._early_steps = self._early_steps, []
+        for step in early:
+            if step is None:
+                await self._change_early_mode(context)
+            else:
+                self._interpret_draft(context, step)
         self._start_task(self._load_context(context))
 
     async def _load_context(self, context: TuiCommandContext) -> None:
@@ -156,7 +159,7 @@ class TuiChat:
             return
         self.screen.composer.clear_marks()
         if self.context is None:
-            self._early_drafts.append(draft)
+            self._early_steps.append(draft)
             self.screen.tell("notice", tr("The session is being opened; this is sent as soon as it is."))
             return
         if delivery is PostMode.USUAL:
@@ -266,6 +269,15 @@ class TuiChat:
     def _change_mode(self) -> None:
         if self.context is not None:
             self._start_task(self.context.modes.change_mode())
+            return
+        self._early_steps.append(None)
+        self.screen.tell("notice", tr("The mode changes as soon as the session is open."))
+
+    async def _change_early_mode(self, context: TuiCommandContext) -> None:
+        try:
+            await context.modes.change_mode()
+        except HermesError as error:
+            self.screen.tell("warning", strip_control_characters(localize(str(error))))
 
     def _leave_command(self) -> None:
         from hermes.sessions.app import leave_command
