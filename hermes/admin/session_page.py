@@ -100,7 +100,7 @@ def render_session_page(session: Plain, messages: Sequence[Plain], redact: Calla
     )
     parts = [
         f'<!doctype html>\n<html lang="{get_language()}"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="referrer" content="no-referrer">',
         f"<title>{title}</title><style>{_STYLE}</style></head><body>",

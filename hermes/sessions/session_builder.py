@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -340,7 +341,7 @@ class SessionBuilder:
         )
         waiting = () if plan.fresh else await services.store.inbox.list_waiting(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
-        tools.state.tell_process_end = partial(_tell_process_end, actor)
+        tools.state.tell_process_end = partial(_tell_process_end, weakref.ref(actor))
         met.append(actor)
         self._stack.push_async_callback(checkpoints.close)
         if conversation.lost_turn is not None and checkpoints.keeps_copies:
@@ -558,7 +559,10 @@ def _make_mode_bringer(tools: SessionTools, conversation: LiveConversation) -> A
     return bring_note
 
 
-def _tell_process_end(actor: SessionActor, process: "BackgroundProcess") -> None:
+def _tell_process_end(find_actor: Callable[[], SessionActor | None], process: "BackgroundProcess") -> None:
+    actor = find_actor()
+    if actor is None:
+        return
     command = to_one_line(strip_control_characters(process.command), 60)
     text = N_("{id} {status}: {command}", id=process.process_id, status=process.status, command=command)
     actor.notify(Level.INFO, text)

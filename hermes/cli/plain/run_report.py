@@ -163,6 +163,8 @@ class RunReport:
         self.give_up = asyncio.Event()
         """Set when the person does not wait for a reader any more."""
         self.finished = False
+        self.exit_code = EXIT_INTERRUPTED
+        """What the last line says, once there is one."""
 
     @property
     def output_error(self) -> OSError | None:
@@ -205,6 +207,7 @@ class RunReport:
         if self.finished:
             return
         self.finished = True
+        self.exit_code = run.exit_code
         self._put(self._build_result(run))
 
     async def drain(self) -> None:
@@ -287,7 +290,8 @@ def run_reported(report: RunReport, work: Callable[[], int]) -> int:
                 signal.signal(number, _interrupt)
         return work()
     except KeyboardInterrupt:
-        raise
+        # Whoever called is told by the code: raised further, it would be reported a second time.
+        return report.exit_code if report.finished else EXIT_INTERRUPTED
     except HermesError as error:
         outcome = ReportedEnd(exit_code=error.exit_code, outcome=NOT_STARTED, error=format_error(error))
         raise
