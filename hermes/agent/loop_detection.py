@@ -6,7 +6,6 @@ another call changed something resets the counts of exact repetitions, so that t
 loop. Waiting is none either: for a process, by a command that sleeps, or by one that takes real time.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
@@ -17,6 +16,7 @@ from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.tools.registry import Toolbox
 from hermes.tools.tool import Tool
+from hermes.util.late_pattern import compile_late
 
 _FAILED = (ToolStatus.ERROR, ToolStatus.REFUSED, ToolStatus.INVALID)
 _Key = tuple[str, str]
@@ -142,7 +142,7 @@ class LoopDetector(Struct):
         return LoopFinding(warning=describe()) if warn and count >= warn else _NOTHING
 
 
-_WAITING = re.compile(
+_WAITING = compile_late(
     r"\bsleep\b(?!\s+0(?:\.0*)?(?:\s|[;&|)]|$))|(?:^|[;&|])\s*wait\b|--(?:wait|watch|follow)\b|\binotifywait\b"
     r"|\btail\s+-\w*[fF]|\bread\s+-\w*t"
 )

@@ -34,6 +34,7 @@ from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_, tr
 from hermes.plugins import suggest_name
 from hermes.util.atomic_write import write_atomic
+from hermes.util.late_pattern import compile_late
 from hermes.util.localizable import join_localizable
 
 _CACHE_VERSION = 2
@@ -47,9 +48,9 @@ _COMPRESSION_RANGES: dict[str, tuple[float, float]] = {
     "summary_max_tokens": (2_000, 200_000),
 }
 """The ranges of numeric settings of `compression`."""
-_VARIABLE = re.compile(r"\$\{?\w+\}?")
-_KEY_NAME = re.compile(r"key(?!_env)|token|secret|passw|pwd|credential|authorization|cookie", re.IGNORECASE)
-_KEY_IN_TEXT = re.compile(
+_VARIABLE = compile_late(r"\$\{?\w+\}?")
+_KEY_NAME = compile_late(r"key(?!_env)|token|secret|passw|pwd|credential|authorization|cookie", re.IGNORECASE)
+_KEY_IN_TEXT = compile_late(
     r"://[^/\s]*@|[?&][\w.-]*(?:key|token|secret|sig|pass)[\w.-]*=|"
     r"(?<![A-Za-z0-9])(?:sk|pk|gh[opusr]|xox[a-z])[-_]\S{12}",
     re.IGNORECASE,

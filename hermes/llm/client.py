@@ -4,9 +4,8 @@ A side task is one question to a model, without history or tools; each has its o
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.events import Event, Level, Notice, Retrying
@@ -198,8 +197,7 @@ class ModelClient:
         return found
 
 
-@dataclass(slots=True)
-class RetryState:
+class RetryState(Struct):
     """The state that the recoveries of one call share."""
 
     limits: RetryLimits
@@ -219,8 +217,12 @@ class RetryState:
     """Whether text of an answer was shown already; a new try would show it twice."""
     has_other_key: bool = False
     """Whether another key can replace the last try's."""
-    failed_keys: set[str] = field(default_factory=set, repr=False)
+    failed_keys: set[str] = field(default_factory=set)
     """Keys that were refused in this call: each gives way to another once, so rotation ends."""
+
+    def __repr__(self) -> str:
+        """Return how often the call was retried; what else is here holds keys."""
+        return f"{type(self).__name__}(tries={self.tries})"
 
     def measure_left(self) -> float:
         """Return the seconds in which a new try may begin; they run from the first failure on."""

@@ -1,6 +1,5 @@
 """Resolves the user's choice of a model to an endpoint that can be called."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -25,9 +24,10 @@ from hermes.providers.records import (
     load_record,
 )
 from hermes.providers.wire import Endpoint, ProviderRecord, load_cloud, matches_model, resolve_wire_name
+from hermes.util.late_pattern import compile_late
 from hermes.util.text import redact_url
 
-_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_REFERENCE = compile_late(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
 class ModelChoice(KeyHolder, frozen=True):

@@ -4,12 +4,14 @@ import fnmatch
 import re
 from collections.abc import Collection, Mapping
 
-_SECRET_NAME = re.compile(
+from hermes.util.late_pattern import compile_late
+
+_SECRET_NAME = compile_late(
     r"(^|_)(API_?KEYS?|ACCESS_?KEYS?(_ID)?|SECRET(_KEY)?|PRIVATE_KEY|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)|"
     r"_KEY$|^(KEY|PASS)$|_PASS$|_DSN$|^DATABASE_URL$|SECRET"
 )
-_NAME = re.compile(r"(?<!\w)[A-Za-z_]\w{2,63}(?![\w=])", re.ASCII)
-_SECRET_WORD = re.compile(r"(^|_)(PAT|PW|AUTH|AUTHTOKEN|CREDS?|JWT|COOKIE|WEBHOOK)(_|$)")
+_NAME = compile_late(r"(?<!\w)[A-Za-z_]\w{2,63}(?![\w=])", re.ASCII)
+_SECRET_WORD = compile_late(r"(^|_)(PAT|PW|AUTH|AUTHTOKEN|CREDS?|JWT|COOKIE|WEBHOOK)(_|$)")
 _HARMLESS_NAMES = frozenset({"SSH_AUTH_SOCK", "GPG_TTY", "XDG_SESSION_ID"})
 
 
@@ -62,7 +64,7 @@ _COMMAND_NAMES = str.split("""
 _PATTERNS = [one for one in _COMMAND_NAMES if "*" in one.removesuffix("*")]
 _PREFIXES = tuple(one[:-1] for one in _COMMAND_NAMES if one.endswith("*") and one not in _PATTERNS)
 _MAX_TOLD = 5
-_USER_INFO = re.compile(r"://[^/\s@]+@")
+_USER_INFO = compile_late(r"://[^/\s@]+@")
 
 
 def select_command_variables(environment: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:

@@ -11,20 +11,21 @@ from msgspec import Struct
 
 from hermes.core.messages import Provenance, Source
 from hermes.i18n.messages import N_
+from hermes.util.late_pattern import compile_late
 from hermes.util.text import IGNORABLES, is_in_place
 
 TAG = "untrusted"
 _MAX_LABEL = 300
-_SGR = re.compile("\x1b\\[[0-9;:]{0,40}m")
+_SGR = compile_late("\x1b\\[[0-9;:]{0,40}m")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _RETURN = re.compile("\r\n?")
-_ODD = re.compile(f"[{IGNORABLES}]+")
+_ODD = compile_late(f"[{IGNORABLES}]+")
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _EMOJI = frozenset({"\u200d", "\ufe0f\u200d", "\ufe0e\u200d"})
 """Characters that join several emoji to one."""
 _FLAG = "\U0001f3f4"
-_FENCE_MARK = re.compile(r"[<\uff1c\u2039\u3008]([\s/\uff0f]{0,8})(?=untrusted)", re.IGNORECASE)
-_CONTROL_TOKEN = re.compile(r"<\|(?=\w{1,40}\|>)|<\uff5c(?=[\w\u2581]{1,40}\uff5c>)")
+_FENCE_MARK = compile_late(r"[<\uff1c\u2039\u3008]([\s/\uff0f]{0,8})(?=untrusted)", re.IGNORECASE)
+_CONTROL_TOKEN = compile_late(r"<\|(?=\w{1,40}\|>)|<\uff5c(?=[\w\u2581]{1,40}\uff5c>)")
 
 
 _FENCE_KEY = os.urandom(16)

@@ -24,6 +24,7 @@ from hermes.safety.home_places import (
     START_FOLDERS,
     TOOL_CHAINS,
 )
+from hermes.util.late_pattern import compile_late
 
 
 class Places(Struct, frozen=True, kw_only=True):
@@ -60,12 +61,12 @@ _SYSTEM = str.split("""
 """)
 _SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a rule names it
 _HARMLESS_DEVICES = str.split("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
-_PROJECT_SECRET = re.compile(
+_PROJECT_SECRET = compile_late(
     r"/(\.env(\.(?!(?:[\w-]+\.)?(?:example|sample|template|tmpl|dist|defaults?|schema|vault)$)[\w.-]+)?"
     r"|terraform\.tfstate(\.[\w.]+)?|[^/]+\.tfstate(\.backup)?|\.netrc|\.pgpass|\.git-credentials|\.pypirc"
     r"|\.htpasswd|(?!cacert\.)[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
 )
-_SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts)$")
+_SSH_PUBLIC = compile_late(r"/\.ssh/([^/]+\.pub|known_hosts)$")
 _OPEN_HERMES = str.split("SOUL.md skills memories plugins media")
 """Names that tools may read in Hermes' own folder; the rest is settings, keys, and other sessions' content."""
 _SECRET_SYSTEM = str.split("""
@@ -78,8 +79,8 @@ _SECRET_SYSTEM = str.split("""
 _SECRET_FILES = str.split(
     "/etc/shadow /etc/gshadow /etc/sudoers /etc/passwd /etc/group /etc/crontab /etc/hosts /etc/profile"
 )
-_SECRET_NAME = re.compile(r"/(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|[^/]+\.(keytab|kdbx|p12|pfx))$")
-_SECRET_PROC = re.compile(
+_SECRET_NAME = compile_late(r"/(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|[^/]+\.(keytab|kdbx|p12|pfx))$")
+_SECRET_PROC = compile_late(
     r"^/proc/[^/]+/(task/[^/]+/)?(environ|mem|auxv|maps|smaps|pagemap|stack|syscall|fdinfo/|map_files/|fd/|root(/|$)|cwd(/|$))|"
     r"^/proc/(k(msg|core|allsyms)|sysrq-trigger|keys)|^/sys/kernel/(debug|tracing)/"
 )

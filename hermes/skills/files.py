@@ -4,7 +4,6 @@ import base64
 import contextlib
 import logging
 import os
-import re
 import shutil
 import stat
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from hermes.core.encoding import to_json
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import sync_folder
+from hermes.util.late_pattern import compile_late
 
 MAIN_FILE = "SKILL.md"
 EXTRA_FOLDERS = ("references", "templates", "assets", "scripts")
@@ -30,7 +30,7 @@ _DEPTH = 6
 _PATH_LENGTH = 200
 _MAX_PART_BYTES = 255
 """The most bytes of a name in a file system."""
-_UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_UNUSABLE = compile_late("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _LOG = logging.getLogger(__name__)
 STAGING_PREFIX = ".hermes-"
 """The prefix of folders that stand in the skills' folder while a change is being made."""

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hermes.core.checkpoints import FileLoss
 from hermes.safety.paths import is_or_below
-from hermes.safety.shell.findings import CommandEffect, CommandJudgement
+from hermes.safety.shell.findings import MADE_HERE, CommandEffect, CommandJudgement
 from hermes.safety.shell.regenerable import is_regenerable_path
-from hermes.safety.shell.words import MADE_HERE
 from hermes.tools.named_paths import SEARCHES, is_led_by_links, split_word
 from hermes.tools.path_patterns import ALL_BELOW, EVERYWHERE, FoundPlace, PatternBudget, is_pattern, list_matches
 from hermes.tools.session import ToolContext

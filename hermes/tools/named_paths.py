@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import takewhile
 
 from hermes.safety.paths import Places
-from hermes.safety.shell.findings import CommandEffect, CommandJudgement, EffectKind, SimpleCommand
-from hermes.safety.shell.words import MADE_HERE
+from hermes.safety.shell.findings import MADE_HERE, CommandEffect, CommandJudgement, EffectKind, SimpleCommand
 from hermes.util.localizable import change_text
 
 MAX_PATH = 4_096

@@ -5,20 +5,20 @@ Saves results too large for a conversation: the whole goes to a file, the model 
 
 import asyncio
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
+from hermes.util.late_pattern import compile_late
 from hermes.util.text import truncate_middle
 
 CAP_BYTES = 50_000
 CAP_LINES = 2_000
 
-_ESCAPE = re.compile(
+_ESCAPE = compile_late(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
+_CONTROL = compile_late(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
+_OVERWRITTEN = compile_late(r"[^\n]*\r(?=[^\n])")
 
 
 class HeadTailBuffer:
@@ -126,7 +126,7 @@ BATCH_CAP = 200_000
 PREVIEW = 1_500
 
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_UNSAFE = compile_late(r"[^A-Za-z0-9_-]+")
 
 
 def write_spill(text: str, folder: Path, name: str) -> Path:

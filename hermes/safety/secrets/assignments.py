@@ -16,6 +16,7 @@ from hermes.safety.secrets.placeholders import (
     is_random_like,
     is_uuid,
 )
+from hermes.util.late_pattern import compile_late
 from hermes.util.text import find_each
 
 _SAFE_REST = (
@@ -190,7 +191,7 @@ Span = tuple[int, int, str]
 _ANCHORS = (b"pass", b"pwd", b"_pw", b"secret", b"token", b"key", b"auth", b"cred", b"bearer")
 _MAX_LEFT = 48
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$"
-_VALUE_AFTER_NAME = re.compile(
+_VALUE_AFTER_NAME = compile_late(
     r"(?P<rest>[\w-]{0,40}+)[\"'`\])}]{0,3}(?:"
     r"\s{0,3}(?P<sign>=>|:=|\?=|\|\|=|==?|:|<-)\s{0,3}(?:[|>][-+]?\s{1,24})?|,?\s{1,24}[\"']?value[\"']?:\s?"
     r"|(?P<element>>)"
@@ -202,19 +203,19 @@ _VALUE_AFTER_NAME = re.compile(
     r"(?:\"(?P<double>[^\"\n]{4,500})\"|'(?P<single>[^'\n]{4,500})'|`(?P<tick>[^`\n]{4,500})`"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]][^\s\"'`,;<>]{3,255}))"
 )
-_SCHEME = re.compile(
+_SCHEME = compile_late(
     r"(?:Basic|Bearer|Token|Digest|ApiKey|Api-Key|Key|Negotiate|SSWS|Splunk|GenieKey|AWS4-HMAC-SHA256|"
     r"[A-Za-z-]{2,24})[ \t]+(?:token=)?[\"']?([^\s\"'<>,;]{6,4000})"
 )
-_BEARER = re.compile(r"(?:er|earer)?[ \t]+([A-Za-z0-9._~+/=-]{12,4000})")
-_COOKIE = re.compile(r"(?:\d?[\"']?\s?[:=]\s?[\"']?)")
-_COOKIE_PAIR = re.compile(r"(?<![\w.$-])([\w.$-]{1,200}+)=([^\s;\"',]{1,4000})")
-_COOKIE_NAME = re.compile(
+_BEARER = compile_late(r"(?:er|earer)?[ \t]+([A-Za-z0-9._~+/=-]{12,4000})")
+_COOKIE = compile_late(r"(?:\d?[\"']?\s?[:=]\s?[\"']?)")
+_COOKIE_PAIR = compile_late(r"(?<![\w.$-])([\w.$-]{1,200}+)=([^\s;\"',]{1,4000})")
+_COOKIE_NAME = compile_late(
     r"sess|(?:^|[._-])sids?(?:$|[._-])|sid$|token|auth|jwt|remember|csrf|xsrf|secret|passw|login|identity|credential|"
     r"ticket|key|\.aspx|sso|access|refresh|id$",
     re.IGNORECASE,
 )
-_PIPED_PASSWORD = re.compile(
+_PIPED_PASSWORD = compile_late(
     r"(?:echo|printf)\s+(?:-\w+\s+)?(?:['\"]([^'\"\n]{4,200})['\"]|([^\s'\"|]{4,200}))\s*\|\s*(?:\S+\s+)?(?:sudo|docker|su|passwd|kinit|gpg|openssl|cryptsetup|podman|helm|az|oc|gh|op)\b"
 )
 _PASSWORD_OPTIONS = {
@@ -241,18 +242,18 @@ _PASSWORD_OPTIONS = {
 _REST = re.compile(r"[^\s\"'`,;<>&]{0,8000}")
 _LONG_VALUE = 240
 _WORDS = (b"_pat", b"-pat", b"bindpw", b"jwt", b"session", b"cookie", b"mnemonic", b"webhook")
-_VALUE_AFTER_WORD = re.compile(
+_VALUE_AFTER_WORD = compile_late(
     r"(?:_(?:[vV]?\d{1,3}|[uU][rR][lL]|(?!ID)[A-Za-z0-9]{1,12}))?[\"']?\s{0,3}[=:]\s{0,3}[\"']?"
 )
-_WORD_VALUE = re.compile(r"[^\s\"'`,;<>(){}\[\]]{8,4000}(?![(\[{])")
-_MNEMONIC = re.compile(r"[a-z]{3,8}(?:[ _-][a-z]{3,8}){11,23}(?![a-z])")
-_WEBHOOK_ADDRESS = re.compile(r"https?://[^\s/\"'<>]{1,200}/([^\s\"'<>]{8,400})")
+_WORD_VALUE = compile_late(r"[^\s\"'`,;<>(){}\[\]]{8,4000}(?![(\[{])")
+_MNEMONIC = compile_late(r"[a-z]{3,8}(?:[ _-][a-z]{3,8}){11,23}(?![a-z])")
+_WEBHOOK_ADDRESS = compile_late(r"https?://[^\s/\"'<>]{1,200}/([^\s\"'<>]{8,400})")
 _MIN_SESSION_VALUE = 8
 """Characters of the shortest value that carries a session."""
 _MAX_REPEATS = 4
 """The number of occurrences of a name within its own value from which on it is no assignment."""
 _KINDS = {"pass": "password", "pwd": "password", "_pw": "password", "token": "token", "key": "key"}
-_AUTHORIZATION = re.compile(r"(?:[\w-]*orization(?:-header)?|[\w-]*_header|enticate)?")
+_AUTHORIZATION = compile_late(r"(?:[\w-]*orization(?:-header)?|[\w-]*_header|enticate)?")
 
 
 def find_assignments(text: str, data: bytes) -> list[Span]:

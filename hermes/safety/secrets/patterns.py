@@ -16,6 +16,7 @@ from hermes.safety.secrets.placeholders import (
     is_random_like,
     is_uuid,
 )
+from hermes.util.late_pattern import compile_late
 
 _ALPHABETS = {
     "w": "[A-Za-z0-9]",
@@ -323,19 +324,19 @@ _QUERY = (
     r"jwt|code_verifier|hapikey|subscription-key|access_key|assertion)=([^&\s\"'<>#;`]{6,2000})"
 )
 """A token in the query of a URL; compiled with the first URL."""
-_WEBHOOK_URL = re.compile(
+_WEBHOOK_URL = compile_late(
     r"(?:discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{10,24}/|hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
     r"|webhook\.office\.com/webhookb2/|outlook\.office\.com/webhook/|hooks\.zapier\.com/hooks/catch/\d+/|"
     r"api\.telegram\.org/bot|open\.(?:feishu|larksuite)\.(?:cn|com)/open-apis/bot/v2/hook/|hooks\.airtable\.com/workflows/v1/|"
     r"maker\.ifttt\.com/trigger/\w{1,60}/(?:json/)?with/key/|ntfy\.sh/|hc-ping\.com/|chat\.googleapis\.com/v1/spaces/)"
     r"([A-Za-z0-9_/:@.-]{16,300})"
 )
-_BOT_PATH = re.compile(r"/bot([0-9]{5,12}:[A-Za-z0-9_-]{20,100})(?![A-Za-z0-9_-])")
+_BOT_PATH = compile_late(r"/bot([0-9]{5,12}:[A-Za-z0-9_-]{20,100})(?![A-Za-z0-9_-])")
 """A bot's token in a path of Telegram's API, which logs and proxies show without its host."""
 _WEBHOOK_WORDS = ("hook", "telegram", "ifttt", "hc-ping", "googleapis", "ntfy")
-_JWT = re.compile(r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{4,8000}(?:\.[A-Za-z0-9_-]{0,4000}){0,3}")
+_JWT = compile_late(r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{4,8000}(?:\.[A-Za-z0-9_-]{0,4000}){0,3}")
 _MIN_UNKNOWN_KEY = 30
-_ANY_VENDOR = re.compile(r"[a-z]{2,10}[-_](?:[a-z]{2,8}[-_])?([A-Za-z0-9]{24,100})(?![A-Za-z0-9+/=])")
+_ANY_VENDOR = compile_late(r"[a-z]{2,10}[-_](?:[a-z]{2,8}[-_])?([A-Za-z0-9]{24,100})(?![A-Za-z0-9+/=])")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){16,2000}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,4000}={0,2}")
 

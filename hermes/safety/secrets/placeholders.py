@@ -4,13 +4,15 @@ import re
 from itertools import pairwise
 from operator import ne
 
-_PLACEHOLDER_SIGNS = re.compile(
+from hermes.util.late_pattern import compile_late
+
+_PLACEHOLDER_SIGNS = compile_late(
     r"^(?:\$|%[a-z_(]|\{|<|!|@|#\{|enc\[|vault:|arn:|env[.:(]|ref\+|op://|secretref|file:|/run/|/etc/|~/|\.\.?/|"
     r"https?://|process\.|os\.|self\.|this\.|args?\.|req(?:uest)?\.|settings\.|config\.|var\.|local\.|data\.|secrets\.)"
     r"|\.\.\.|…|\*{3}|x{4}|\[redacted|\[secret|\{\{|\}\}|<[a-z _-]+>|\$\{|\$\(|%s|%\("
 )
 """Signs of placeholders, for text in lower case: a case-insensitive search is several times slower."""
-_PLACEHOLDER_WORDS = re.compile(
+_PLACEHOLDER_WORDS = compile_late(
     r"example|change.?me|your.?(?:own|api|key|token|secret|pass)|placeholder|dummy|replace.?(?:me|this)|redacted|"
     r"insert.?|goes.?here|sample|todo|fixme|not.?set|undefined|foo.?bar|lorem|fake.?(?:key|token|secret|pass)|"
     r"test.?(?:key|token|secret|pass)|(?:my|the|some|secret|api|default).?(?:key|token|secret|pass(?:word)?)$"
@@ -24,13 +26,13 @@ _COMMON_WORDS = """
     development staging correcthorsebatterystaple basic bearer token digest negotiate pass username
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
-_SEQUENCES = re.compile(
+_SEQUENCES = compile_late(
     r"(?:0?123456789?0?|abcdefghi?j?k?l?m?n?o?p?q?r?s?t?u?v?w?x?y?z?|987654321?0?|deadbeef|cafebabe)", re.IGNORECASE
 )
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_HEX = re.compile(r"[0-9a-fA-F]+")
-_PARTS = re.compile(r"[-_.:/\s]+")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)*(?:[\[(].*)?")
+_UUID = compile_late(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_HEX = compile_late(r"[0-9a-fA-F]+")
+_PARTS = compile_late(r"[-_.:/\s]+")
+_IDENTIFIER = compile_late(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)*(?:[\[(].*)?")
 _USUAL_PAIRS = frozenset(
     row[0] + second
     for row in str.split("""

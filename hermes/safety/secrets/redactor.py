@@ -25,6 +25,7 @@ from msgspec import Struct
 from hermes.i18n.messages import N_
 from hermes.safety.secrets.patterns import Span, find_secret_patterns, merge_spans
 from hermes.safety.secrets.placeholders import is_common_password
+from hermes.util.late_pattern import compile_late
 from hermes.util.text import IGNORABLES, find_each
 
 _WIDE, _NARROW = 8, 4
@@ -167,11 +168,11 @@ _INVISIBLE_ONES = f"[{IGNORABLES}]"
 _ESCAPES = re.compile(_ASCII)
 
 
-_ALL_ESCAPES = re.compile(f"{_ASCII}|{_INVISIBLE_ONES}")
+_ALL_ESCAPES = compile_late(f"{_ASCII}|{_INVISIBLE_ONES}")
 """Slower: no alternative may begin with anything but one character for a text to be passed over quickly."""
 
 
-_INVISIBLE = re.compile(_INVISIBLE_ONES)
+_INVISIBLE = compile_late(_INVISIBLE_ONES)
 
 
 _HEX_GROUPS = ("p", "x", "u", "b", "h")
@@ -180,7 +181,7 @@ _HEX_GROUPS = ("p", "x", "u", "b", "h")
 _BLANKS = frozenset("nrtbf")
 
 
-_JOINT = re.compile(r"[\"']\s{0,8}(?:\+|\.{1,2}|&|\\|,)?\s{0,40}[\"']")
+_JOINT = compile_late(r"[\"']\s{0,8}(?:\+|\.{1,2}|&|\\|,)?\s{0,40}[\"']")
 
 
 _JOINTS = (('"', ('"+', '" +', '" "', '" .', '"."')), ("'", ("'+", "' +", "' '", "' .", "'.'")))
@@ -649,8 +650,8 @@ _SECRET_HINT = re.compile(
 )
 
 
-_WORD_END = r"[ \t]|[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]+"
-"""The ends of words: blanks, and letters of languages that have no blanks between words; compiled when text waits."""
+_UNSPACED = (("\u3000", "\u30ff"), ("\u3400", "\u9fff"), ("\uac00", "\ud7af"), ("\uff00", "\uffef"))
+"""The first and last letters of writing that has no blanks between words."""
 
 
 class RedactingStream:
@@ -697,5 +698,9 @@ class RedactingStream:
         line = self._held.rfind("\n", 0, limit) + 1
         if _SECRET_HINT.search(self._held, line, limit):
             return line
-        ends = [found.end() for found in re.compile(_WORD_END).finditer(self._held, line, limit)]
-        return ends[-1] if ends else line
+        return next((at for at in range(limit, line, -1) if _ends_word(self._held[at - 1])), line)
+
+
+def _ends_word(letter: str) -> bool:
+    """Return whether a word ends behind the letter. A pattern with all these letters takes long to compile."""
+    return letter in " \t" or any(first <= letter <= last for first, last in _UNSPACED)

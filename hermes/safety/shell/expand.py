@@ -10,9 +10,10 @@ from tree_sitter import Node
 
 from hermes.safety.environment import is_secret_variable
 from hermes.safety.shell.call import AnalysisHost
+from hermes.safety.shell.findings import MADE_HERE
 from hermes.safety.shell.parameters import evaluate_arithmetic, expand_parameter
 from hermes.safety.shell.syntax import decode_source, node_text
-from hermes.safety.shell.words import MADE_HERE, NO_LABELS, AnalysisState, Label, ShellStream, Word
+from hermes.safety.shell.words import NO_LABELS, AnalysisState, Label, ShellStream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 _BACKTICKS = re.compile(r"`([^`]{1,4000})`")

@@ -13,6 +13,9 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
+MADE_HERE = "${:mktemp}"
+"""The mark for the random part of a name from `mktemp`: no variable can have this name."""
+
 STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
 """The verdicts, the mildest first."""
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from hermes.safety.paths import Places
 from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_root_like_path, is_under, resolve_path
-from hermes.safety.shell.words import MADE_HERE, Label, Word, word_set
+from hermes.safety.shell.findings import MADE_HERE
+from hermes.safety.shell.words import Label, Word, word_set
 
 _REGENERABLE_NAMES = word_set("""
     build builds dist out target obj _build node_modules bower_components elm-stuff __pycache__ htmlcov coverage tmp

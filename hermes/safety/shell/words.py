@@ -11,6 +11,7 @@ from tree_sitter import Node
 
 from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
+from hermes.safety.shell.findings import MADE_HERE
 
 
 class Label(StrEnum):
@@ -40,8 +41,6 @@ class Label(StrEnum):
     """It was made to be evaluated by a shell."""
 
 
-MADE_HERE = "${:mktemp}"
-"""The mark for the random part of a name from `mktemp`: no variable can have this name."""
 NO_LABELS: frozenset[str] = frozenset()
 _MAX_SUBJECT = 2_000
 _MAX_FOLDER_CHARS = 4096

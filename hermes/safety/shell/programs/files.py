@@ -15,10 +15,10 @@ from hermes.safety.shell.call import (
     is_under,
     resolve_path,
 )
-from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.findings import MADE_HERE, EffectKind
 from hermes.safety.shell.programs import disks, windows
 from hermes.safety.shell.regenerable import is_lossless_delete, is_regenerable_here, is_regenerable_path
-from hermes.safety.shell.words import MADE_HERE, NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
+from hermes.safety.shell.words import NO_LABELS, UNKNOWN_STREAM, Label, ShellStream, Word, word_set
 
 DANGEROUS = word_set(
     "rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find "
