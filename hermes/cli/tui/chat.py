@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 
 from msgspec import structs
@@ -27,7 +27,7 @@ from hermes.cli.tui.menu import QuestionMenus
 from hermes.cli.tui.screen import Screen, ScreenCallbacks, SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.command import parse_command_line
-from hermes.commands.context import MenuOption, PostMode, Surface
+from hermes.commands.context import PostMode, Surface
 from hermes.commands.registry import command_registry
 from hermes.config.display import DisplaySettings
 from hermes.config.home import locate_home
@@ -70,13 +70,10 @@ class TuiChat:
             picture=lambda: self._start_task(self._paste_picture()),
             edit=lambda: self._start_task(self._edit_line()),
         )
-        self.screen = Screen(
-            terminal_style, paper, history, ChatCompleter(lambda: self.context, lambda: self._skills), wishes, environ
-        )
+        self.screen = Screen(terminal_style, paper, history, ChatCompleter(lambda: self.context), wishes, environ)
         self.questions = QuestionMenus(self.screen.menus, terminal_style, self.screen.tell, self.screen.ask_text)
         self.context: TuiCommandContext | None = None
         """The command context; None until the session is open."""
-        self._skills: Sequence[MenuOption] = ()
         self._early_steps: list[MessageDraft | None] = []
         """What was sent before the session was open, in order; None is a change of the mode."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -126,17 +123,10 @@ class TuiChat:
                 await self._change_early_mode(context)
             else:
                 self._interpret_draft(context, step)
-        self._start_task(self._load_context(context))
-
-    async def _load_context(self, context: TuiCommandContext) -> None:
-        """Load what takes a moment: skills and own commands, and the model's window where it is not known yet."""
-        from hermes.commands.named_prompts import describe_prompt, list_named_prompts
-
-        prompts = await list_named_prompts(context.app, context.prompt_scope)
-        self._skills = [MenuOption(one.name, describe_prompt(one)) for one in prompts]
-        await self._load_window(context)
+        self._start_task(self._load_window(context))
 
     async def _load_window(self, context: TuiCommandContext) -> None:
+        """Look up the model's window where it is not known yet, which takes a moment."""
         if self.screen.status.window is None and (window := await context.app.context_length()) is not None:
             self.screen.status = structs.replace(self.screen.status, window=window)
             self.screen.request_redraw()

@@ -331,11 +331,10 @@ class _WatchedCompleter(Completer):
 class ChatCompleter(Completer):
     """Completes the input line of a chat. `context` returns None until the session is open."""
 
-    def __init__(
-        self, context: Callable[[], CommandContext | None], skills: Callable[[], Sequence[MenuOption]]
-    ) -> None:
+    def __init__(self, context: Callable[[], CommandContext | None]) -> None:
         self._context = context
-        self._skills = skills
+        self._prompts: Sequence[MenuOption] | None = None
+        """Skills and own commands, as they were when a line began with a slash; None until one did."""
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Return nothing: only the asynchronous form is used."""
@@ -366,7 +365,7 @@ class ChatCompleter(Completer):
         commands = command_registry(Surface.TERMINAL)
         name, space, rest = typed.partition(" ")
         if not space:
-            for one in _complete_names(commands, name, self._skills()):
+            for one in _complete_names(commands, name, await self._load_prompts(renew=not name)):
                 yield one
             return
         command, context = commands.find_command(name), self._context()
@@ -382,6 +381,18 @@ class ChatCompleter(Completer):
                 yield Completion(
                     option.label, start_position=-len(last), display_meta=escape_unseen_characters(option.detail)
                 )
+
+    async def _load_prompts(self, renew: bool) -> Sequence[MenuOption]:
+        context = self._context()
+        if context is not None and (renew or self._prompts is None):
+            from hermes.commands.named_prompts import describe_prompt, list_named_prompts
+
+            try:
+                found = await list_named_prompts(context.app, context.prompt_scope)
+            except HermesError:
+                return ()  # what cannot be looked up now is not offered
+            self._prompts = [MenuOption(one.name, describe_prompt(one)) for one in found]
+        return self._prompts or ()
 
 
 def _complete_names(commands: CommandRegistry, typed: str, skills: Sequence[MenuOption]) -> Iterable[Completion]:
