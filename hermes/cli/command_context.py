@@ -15,7 +15,6 @@ from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event
 from hermes.core.messages import ImagePart
-from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_, join_sentences, tr
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from hermes.cli.approval_questions import ApprovalAsker
     from hermes.ipc.remote_session import RemoteSession
     from hermes.runtime.actor import SessionActor
-    from hermes.runtime.mailbox import InboundMessage
     from hermes.sessions.app import App
     from hermes.sessions.port import SessionPort
 
@@ -194,10 +192,6 @@ class TerminalCommandContext(ABC):
             self._asker.attach_session(port)
         port.subscribe(self._view)
         return port
-
-    async def post_and_wait(self, inbound: "InboundMessage") -> ExitReason:
-        """Send a message and wait for the end of its turn."""
-        return (await self.port.post(inbound)).reason
 
     async def finish_chat(self) -> None:
         """Delete the session where that is wanted; else show how to go on with one in which something was said."""

@@ -10,7 +10,6 @@ from msgspec import Struct, structs
 
 from hermes.config.display import DisplaySettings
 from hermes.core.events import Level
-from hermes.core.outcomes import ExitReason
 from hermes.util.text import escape_unseen_characters
 
 if TYPE_CHECKING:
@@ -254,10 +253,6 @@ class CommandContext(Protocol):
 
     def post_message(self, inbound: "InboundMessage", delivery: PostMode = PostMode.USUAL) -> None:
         """Post a message to the session in the person's name."""
-        ...
-
-    async def post_and_wait(self, inbound: "InboundMessage") -> ExitReason:
-        """Post a message and wait for the end of the turn that answers it."""
         ...
 
     def prefill_input(self, text: str) -> None:

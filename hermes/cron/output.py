@@ -53,10 +53,6 @@ class JobOutputs:
         except OSError:
             return None
 
-    def get_path(self, name: str) -> Path:
-        """Return the path of a file."""
-        return self._folder / name
-
     def remove_outputs(self, job_id: str) -> None:
         """Remove a job's files."""
         shutil.rmtree(self._folder / job_id, ignore_errors=True)

@@ -10,7 +10,6 @@ from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
-from hermes.core.outcomes import ExitReason
 from hermes.gateway.chat_controls import PlatformChatControls
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.people import find_working_folder
@@ -222,11 +221,6 @@ class ChatCommandContext:
             PostMode.INTERRUPT: BusyMode.INTERRUPT,
         }[delivery]
         self._posts.append(lambda: self._chat_session.post_inbound(inbound, mode))
-
-    async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
-        """Post a message, and wait for the end of the turn that answers it."""
-        await self.flush_output()
-        return (await self.actor.post(inbound)).reason
 
     def prefill_input(self, text: str) -> None:
         """Show the text, as a chat has no input line to put it into."""

@@ -364,12 +364,6 @@ class Router:
         await self._write_audit(event, person, what, detail)
         return refused
 
-    async def _claim_command_turn(
-        self, chat_session: ChatSession, event: InboundEvent, person: PersonIdentity, command: tuple[str, str]
-    ) -> str | None:
-        """Count a turn where a command sends something to the model; return why there is none, or None."""
-        return await self._claim_turn(chat_session, person, event) if _is_turn_command(*command) else None
-
     async def _write_audit(self, event: InboundEvent, person: PersonIdentity, what: str, detail: str) -> None:
         """Write an audit entry about what somebody did."""
         await self._store.people.add_audit_entry(

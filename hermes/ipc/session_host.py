@@ -13,7 +13,7 @@ from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
 from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
-from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, set_language
 from hermes.ipc import frames
 from hermes.ipc.frames import IpcConnection
@@ -143,10 +143,6 @@ class RemoteCommandContext:
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Send a message to the session."""
         _post_message(self.actor, inbound, delivery.value, in_order=False)
-
-    async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
-        """Send a message, and wait for the end of its turn."""
-        return (await self.actor.post(inbound)).reason
 
     def prefill_input(self, text: str) -> None:
         """Show the text, because the input line is in another process."""

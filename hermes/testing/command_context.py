@@ -13,7 +13,6 @@ from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
-from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
@@ -205,10 +204,6 @@ class RecordingContext:
         """Record the message; the test sends it if it wants to."""
         del delivery
         self.posted.append(inbound)
-
-    async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
-        """Send the message to the session and wait for the turn."""
-        return (await self.actor.post(inbound)).reason
 
     def prefill_input(self, text: str) -> None:
         """Record the text."""
