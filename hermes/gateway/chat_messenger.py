@@ -36,6 +36,11 @@ class ChatMessenger:
         """Put a message of a session into the outbox; return where it goes. Raises HermesError."""
         if not text.strip() and not file:
             raise UsageError(N_("There is nothing to send."), N_("Give a message or a file."))
+        if len(text) > MAX_CHARACTERS:
+            raise UsageError(
+                N_("A message has at most {most} characters.", most=f"{MAX_CHARACTERS:,}"),
+                N_("Send the rest as another one, or all of it as a file."),
+            )
         entry = next((one for one in self._pool.live_sessions if one.actor.session_id == session_id), None)
         if entry is None or entry.chat_session is None:
             raise UsageError(N_("This session is not in a chat."))
@@ -46,7 +51,7 @@ class ChatMessenger:
         egress = build_egress_filter(self._pool.deps.app.services, live)
         items: list[OutboxItem] = []
         for place in places:
-            items += _build_items(self._pool.accounts[place.platform], place, text[:MAX_CHARACTERS], file, egress)
+            items += _build_items(self._pool.accounts[place.platform], place, text, file, egress)
         await self._pool.deps.outbox.enqueue(items)
         return ", ".join(one.lane.rstrip(":") for one in places)
 

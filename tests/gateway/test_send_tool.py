@@ -57,6 +57,19 @@ async def test_beside_untrusted_content_it_asks() -> None:
         assert "all the secrets" not in here.chat.text(ANNA)
 
 
+async def test_a_message_that_is_too_long_is_refused_whole() -> None:
+    def too_long(request: RecordedRequest) -> Reply:
+        last = request.messages[-1]
+        if last["role"] == "tool":
+            return Say(f"tool: {last['content']}")
+        arguments = {"target": "origin", "message": "word " * 4_001}
+        return Say(calls=(Call("tool_call", {"name": "send_message", "arguments": arguments}),))
+
+    async with chat_stage(ScriptedModel(too_long)) as here:
+        assert "at most 20,000 characters" in await here.ask("send it", "tool: ")
+        assert "word word" not in here.chat.text()
+
+
 async def test_a_person_of_a_narrow_role_reaches_their_own_chats_only() -> None:
     roles = {"gateway": {"roles": {"user": {"toolsets": ["messages", "todo"]}}}}
     async with chat_stage(ScriptedModel(_obey), roles, home="1001") as here:
