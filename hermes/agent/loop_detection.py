@@ -16,7 +16,7 @@ from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.tools.registry import Toolbox
 from hermes.tools.tool import Tool
-from hermes.util.late_pattern import compile_late
+from hermes.util.text import compile_late
 
 _FAILED = (ToolStatus.ERROR, ToolStatus.REFUSED, ToolStatus.INVALID)
 _Key = tuple[str, str]

@@ -34,8 +34,8 @@ from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_, tr
 from hermes.plugins import suggest_name
 from hermes.util.atomic_write import write_atomic
-from hermes.util.late_pattern import compile_late
 from hermes.util.localizable import join_localizable
+from hermes.util.text import compile_late
 
 _CACHE_VERSION = 2
 _MAX_BYTES = 4 << 20

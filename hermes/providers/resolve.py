@@ -24,8 +24,7 @@ from hermes.providers.records import (
     load_record,
 )
 from hermes.providers.wire import Endpoint, ProviderRecord, load_cloud, matches_model, resolve_wire_name
-from hermes.util.late_pattern import compile_late
-from hermes.util.text import redact_url
+from hermes.util.text import compile_late, redact_url
 
 _REFERENCE = compile_late(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 

@@ -4,7 +4,7 @@ import fnmatch
 import re
 from collections.abc import Collection, Mapping
 
-from hermes.util.late_pattern import compile_late
+from hermes.util.text import compile_late
 
 _SECRET_NAME = compile_late(
     r"(^|_)(API_?KEYS?|ACCESS_?KEYS?(_ID)?|SECRET(_KEY)?|PRIVATE_KEY|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)|"

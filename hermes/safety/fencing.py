@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from hermes.core.messages import Provenance, Source
 from hermes.i18n.messages import N_
-from hermes.util.late_pattern import compile_late
-from hermes.util.text import IGNORABLES, is_in_place
+from hermes.util.text import IGNORABLES, compile_late, is_in_place
 
 TAG = "untrusted"
 _MAX_LABEL = 300

@@ -24,7 +24,7 @@ from hermes.safety.home_places import (
     START_FOLDERS,
     TOOL_CHAINS,
 )
-from hermes.util.late_pattern import compile_late
+from hermes.util.text import compile_late
 
 
 class Places(Struct, frozen=True, kw_only=True):

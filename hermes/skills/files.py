@@ -16,7 +16,7 @@ from hermes.core.encoding import to_json
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import sync_folder
-from hermes.util.late_pattern import compile_late
+from hermes.util.text import compile_late
 
 MAIN_FILE = "SKILL.md"
 EXTRA_FOLDERS = ("references", "templates", "assets", "scripts")

@@ -8,8 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from hermes.util.late_pattern import compile_late
-from hermes.util.text import truncate_middle
+from hermes.util.text import compile_late, truncate_middle
 
 CAP_BYTES = 50_000
 CAP_LINES = 2_000

@@ -1,14 +1,34 @@
-"""Small text functions that every layer needs: cutting, escaping, cleaning."""
+"""Small text functions that every layer needs: cutting, escaping, cleaning; and patterns that are compiled late."""
 
 import json
 import re
 from collections.abc import Iterator
-from typing import AnyStr
+from typing import AnyStr, cast
 
 from hermes.util.localizable import Localizable, change_text, fill_template
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+class _LatePattern:
+    """The text of a pattern until one of its methods is asked for, which is then the compiled one's."""
+
+    def __init__(self, text: str, flags: int) -> None:
+        self._source = (text, flags)
+
+    def __getattr__(self, name: str) -> object:
+        value: object = getattr(re.compile(*self._source), name)
+        setattr(self, name, value)
+        return value
+
+
+def compile_late(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled at its first use. A mistake in it is raised there, as `re.error`.
+
+    Compiling all patterns of the package is a tenth of the cost of a short run, and most judge what it never sees.
+    """
+    return cast("re.Pattern[str]", _LatePattern(text, flags))
 
 
 def find_each(text: AnyStr, part: AnyStr) -> Iterator[int]:

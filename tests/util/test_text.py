@@ -1,11 +1,20 @@
 """Text that is shown: what a terminal obeys is gone, what cannot be seen is shown, what scripts need stays."""
 
+import importlib
+import re
 import sys
+from pathlib import Path
 from unicodedata import category
 
 import pytest
 
-from hermes.util.text import escape_unseen_characters, strip_control_characters, strip_terminal_controls
+import hermes
+from hermes.util.text import (
+    compile_late,
+    escape_unseen_characters,
+    strip_control_characters,
+    strip_terminal_controls,
+)
 
 FAMILY, HEART, KEYCAP = "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥 ❤\ufe0f", "1\ufe0f\u20e3"
 WALES = "🏴" + "".join(chr(0xE0000 + ord(one)) for one in "gbwls") + "\U000e007f"
@@ -72,3 +81,28 @@ def test_no_format_character_stays_beside_ascii() -> None:
 def test_a_terminal_obeys_nothing() -> None:
     assert strip_control_characters("\x1b[31mred\x9b2J\x07\r\n") == "[31mred2J\n"
     assert strip_terminal_controls("\x1b[31mr\u202eed\u200b") == "[31mred\u200b"
+
+
+def test_a_late_pattern_is_a_pattern() -> None:
+    late = compile_late(r"(\w+)@(\w+)", re.IGNORECASE)
+    assert late.sub(r"\2", "a@b c@d") == "b d"
+    assert [found[1] for found in late.finditer("a@b c@d")] == ["a", "c"]
+    assert late.flags & re.IGNORECASE
+
+
+def test_a_mistake_in_a_late_pattern_is_raised_at_its_first_use() -> None:
+    late = compile_late("(")
+    with pytest.raises(re.error):
+        late.search("")
+
+
+def test_every_late_pattern_of_the_package_compiles() -> None:
+    package = Path(hermes.__file__).parent
+    files = [one for one in package.rglob("*.py") if " = compile_late(" in one.read_text(encoding="utf-8")]
+    kind = type(compile_late(""))
+    late = []
+    for file in files:
+        module = importlib.import_module(".".join(file.relative_to(package.parent).with_suffix("").parts))
+        late += [value for value in vars(module).values() if isinstance(value, kind)]
+    assert len(late) >= len(files) > 5
+    assert all(one.pattern for one in late)

@@ -16,8 +16,7 @@ from hermes.safety.secrets.placeholders import (
     is_random_like,
     is_uuid,
 )
-from hermes.util.late_pattern import compile_late
-from hermes.util.text import find_each
+from hermes.util.text import compile_late, find_each
 
 _SAFE_REST = (
     r"^(?:s?_?(?:count|length|len|hash|hashed|digest|id|ids|type|name|names|file|filename|path|dir|limit|size|expir\w*|"

@@ -16,7 +16,7 @@ from hermes.safety.secrets.placeholders import (
     is_random_like,
     is_uuid,
 )
-from hermes.util.late_pattern import compile_late
+from hermes.util.text import compile_late
 
 _ALPHABETS = {
     "w": "[A-Za-z0-9]",

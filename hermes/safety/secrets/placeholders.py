@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from operator import ne
 
-from hermes.util.late_pattern import compile_late
+from hermes.util.text import compile_late
 
 _PLACEHOLDER_SIGNS = compile_late(
     r"^(?:\$|%[a-z_(]|\{|<|!|@|#\{|enc\[|vault:|arn:|env[.:(]|ref\+|op://|secretref|file:|/run/|/etc/|~/|\.\.?/|"

@@ -25,8 +25,7 @@ from msgspec import Struct
 from hermes.i18n.messages import N_
 from hermes.safety.secrets.patterns import Span, find_secret_patterns, merge_spans
 from hermes.safety.secrets.placeholders import is_common_password
-from hermes.util.late_pattern import compile_late
-from hermes.util.text import IGNORABLES, find_each
+from hermes.util.text import IGNORABLES, compile_late, find_each
 
 _WIDE, _NARROW = 8, 4
 _MIN_PART = 16
