@@ -22,6 +22,7 @@ def _list_files(one: Scene) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found}
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_plan_mode_changes_no_file_by_any_tool(backend: str) -> None:
     async with scene(backend, trusted=True) as one:
@@ -139,6 +140,7 @@ async def test_auto_mode_spares_the_question_about_what_the_sandbox_holds(mode: 
         assert ("Not allowed" in said) is (mode is WorkMode.ASK), said
 
 
+@pytest.mark.needs("bubblewrap", "curl")
 @pytest.mark.skipif(MECHANISM == "landlock", reason="it has no proxy that asks")
 async def test_auto_mode_asks_before_untrusted_content_reaches_a_new_host() -> None:
     async with scene("sandbox") as one:
