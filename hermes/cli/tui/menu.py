@@ -297,7 +297,7 @@ class MenuQueue:
         else:
             hint = tr("↑ ↓ choose, Enter takes it, Esc cancels")
             hint += tr("; Ctrl-F marks a favourite") if self.mark is not None else ""
-        room = terminal_style.line_width - (2 if menu.rule else 0)
+        room = terminal_style.width - (2 if menu.rule else 0)
         lines.append(terminal_style.paint("menu.hint", terminal_style.cut_text(hint, room)))
         return terminal_style.add_rule(menu.rule, lines) if menu.rule else lines
 
