@@ -7,6 +7,7 @@ cairosvg, which no gate needs: `make screens` installs it.
 import asyncio
 import re
 import shlex
+import shutil
 import sys
 import unicodedata
 from collections.abc import Awaitable, Callable
@@ -235,14 +236,14 @@ Act = Callable[[Tmux], Awaitable[object]]
 
 async def tools(screen: Tmux) -> None:
     await screen.enter("put a comma into the greeting, and mind how names are written")
-    await screen.shows("Run this command?", "Enter takes it")
-    await screen.press("Down", "Enter")
+    await screen.shows("Run this command?", "A letter answers")
+    await screen.press("y")
     await screen.shows("says Hello, You!")
 
 
 async def approval(screen: Tmux) -> None:
     await screen.enter("clean up, and put what is here online")
-    await screen.shows("❯ n  No", "Enter takes it")
+    await screen.shows("❯ n  No", "A letter answers")
     await screen.press("Down")
     await screen.shows("❯ y  Yes")
 
@@ -251,7 +252,7 @@ async def completion(screen: Tmux) -> None:
     await screen.type("/s")
     await screen.shows("/search", "/sessions")
     await screen.press("Down", "Down", "Down")
-    await screen.shows("› /sandbox")
+    await screen.shows("› /share")
 
 
 async def chinese(screen: Tmux) -> None:
@@ -269,7 +270,7 @@ async def usage(screen: Tmux) -> None:
 
 
 async def first(screen: Tmux) -> None:
-    await screen.shows("A number:")
+    await screen.shows("Which provider?", "Enter takes it")
     await screen.press("Enter")
     await screen.shows("[Y/n]")
     await screen.press("Enter")
@@ -283,7 +284,9 @@ async def shot(name: str, replies: list[Reply], act: Act, *, rows: int = 40, col
         config = {"model": {**model, "context_length": 131_072}, "terminal": {"backend": "local"}, "prices": PRICES}
         home = TempHome(None if name == "first-start" else config)
         with home:
-            home.root = home.root.rename(home.root.parent / "ada")  # a name that looks well in pictures
+            named = home.root.parent / "ada"  # a name that looks well in pictures
+            shutil.rmtree(named, ignore_errors=True)  # what a program that was killed has left
+            home.root = home.root.rename(named)
             home.more |= {"COLORTERM": "truecolor", "LANG": "en_US.UTF-8"}
             project = home.home / "greeting"
             project.mkdir()
@@ -294,7 +297,11 @@ async def shot(name: str, replies: list[Reply], act: Act, *, rows: int = 40, col
                 port = server.url.rsplit(":", 1)[1].removesuffix("/v1")
                 code = shlex.quote(SETUP.format(port=port))
                 setup = f"echo '$ hermes setup'; {shlex.quote(sys.executable)} -c {code}; echo; echo '$ hermes'; "
-            async with in_tmux(home, program=f"cd {project}; {setup}{hermes}", size=(columns, rows)) as screen:
+            begin = f"until [ -e {home.root}/begin ]; do sleep 0.05; done; cd {project}; {setup}{hermes}"
+            async with in_tmux(home, program=begin, size=(columns, rows)) as screen:
+                # The program asks for the background, and shows changes on bands that fit it.
+                await screen.ask("set", "-g", "window-style", f"bg={PAPER},fg={INK}")
+                (home.root / "begin").touch()
                 if name != "first-start":
                     await screen.shows("Hermes", "qwen3-coder")
                 await act(screen)

@@ -158,8 +158,25 @@ def _print_banner(version: str, folder: str, home: str, *, colours: bool) -> Non
     place = f"~{folder.removeprefix(home)}" if home and (folder == home or folder.startswith(f"{home}/")) else folder
     bold, dim, end = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if colours else ("", "", "")
     hint = tr("/help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
-    sys.stdout.write(f"\n  {bold}☤ Hermes {version}{end}  {escape_unseen_characters(place)}\n  {dim}{hint}{end}\n\n")
+    lines = "".join(f"  {dim}{line}{end}\n" for line in _wrap_hint(hint, _read_width() - 3))
+    sys.stdout.write(f"\n  {bold}☤ Hermes {version}{end}  {escape_unseen_characters(place)}\n{lines}\n")
     sys.stdout.flush()
+
+
+def _read_width() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def _wrap_hint(hint: str, width: int) -> list[str]:
+    """Wrap a line at words; nothing is imported where it surely fits."""
+    if len(hint) * (1 if hint.isascii() else 2) <= width:
+        return [hint]
+    from hermes.markup.cells import wrap_text
+
+    return [hint[start:end].rstrip() for start, end in wrap_text(hint, max(width, 10), whole=True)]
 
 
 def _offer_first_setup(args: argparse.Namespace, environ: Mapping[str, str]) -> int | None:

@@ -1,10 +1,13 @@
 """Width, colours and marks of the chat."""
 
+import re
+
 import pytest
 from prompt_toolkit.styles import Style
 
 from hermes.cli.render.diff import count_changes, parse_diff
 from hermes.cli.render.theme import DEFAULT_SKIN, SKINS, Background, ColorDepth, detect_color_depth, read_background
+from hermes.cli.tui.plan_view import PlanView
 from hermes.cli.tui.terminal_style import TerminalStyle, strip_styles
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
@@ -106,6 +109,31 @@ def test_the_words_that_differ_are_marked_at_every_depth(depth: ColorDepth, band
     assert "three" in strip_styles(added) and "two" in strip_styles(removed)
     is_wide = measure_width(strip_styles(added)) == 59  # a band is as wide as a line may be
     assert is_wide is (depth >= ColorDepth.INDEXED)
+
+
+def test_a_line_that_was_replaced_by_several_is_compared_with_the_one_most_like_it() -> None:
+    diff = parse_diff(
+        [
+            "@@ -1,1 +1,3 @@",
+            "-    return read(path)",
+            "+    if not path:",
+            "+        return []",
+            "+    return read(path, 1)",
+        ]
+    )
+    terminal_style = look(60, depth=ColorDepth.TRUE)
+    terminal_style.set_background(Background.DARK)
+    shown = terminal_style.render_diff(diff, 9)
+    marked = [bool({"48;2;125;43;52", "48;2;31;95;58"} & set(re.findall(r"48;[0-9;]+", line))) for line in shown]
+    assert marked == [False, False, False, True], shown
+
+
+def test_a_step_of_a_plan_is_cut_where_the_line_ends() -> None:
+    plan = PlanView(look(40))
+    plan.apply_result(f"[>] 1: {'word ' * 20}")
+    for lines in (plan.render_live(9), plan.format_plan()):
+        assert lines[-1].startswith("  ") and lines[-1].endswith("…"), lines
+        assert measure_width(lines[-1]) <= 39
 
 
 def test_bands_follow_the_background_and_an_unknown_one_has_none() -> None:

@@ -250,3 +250,32 @@ async def test_a_broken_answer_that_goes_on_is_one_line_and_the_end_names_the_wa
                 shown = await screen.shows("/retry")
                 assert shown.count("The connection broke in the middle") == 1, shown
                 await screen.leave()
+
+
+async def test_on_a_small_terminal_nothing_is_cut_and_the_chosen_row_is_seen() -> None:
+    replies: list[Reply] = [Say(f"The store reads its file: answer {number}") for number in range(7)]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home, size=(60, 15)) as screen:
+                await screen.shows("mock-model", "Ctrl-D", "\n  leaves\n")
+                await screen.type("/s")
+                await screen.shows("/sessions", "…")
+                assert "..." not in await screen.screen()
+                await screen.press("C-u")
+                for number in range(7):
+                    await screen.enter(f"question {number}")
+                    await screen.answers(f"answer {number}")
+                    await screen.enter("/new")
+                    await screen.shows("A new session")
+                    await screen.press("C-l")
+                await screen.enter("/search store")
+                shown = await screen.shows(
+                    "Found; go on with which session?", "❯ question 6", "3 more below", "Esc cancels"
+                )
+                assert "scroll up" not in shown
+                for _ in range(6):
+                    await screen.press("Down")
+                await screen.shows("3 more above", "❯ question 0", "Found; go on with which session?")
+                await screen.press("Escape")
+                await screen.hides("❯")
+                await screen.leave()

@@ -81,8 +81,8 @@ class Tmux:
         await self.ask("paste-buffer", "-p", "-r", "-b", "pasted")
 
     async def screen(self, *, colours: bool = False) -> str:
-        """What stands on the screen."""
-        return await self.ask("capture-pane", "-p", *(["-e"] if colours else []))
+        """What stands on the screen; with colours also the spaces that have some, at the ends of lines."""
+        return await self.ask("capture-pane", "-p", *(["-e", "-N"] if colours else []))
 
     async def everything(self) -> str:
         """The scrollback and the screen, wrapped lines joined."""

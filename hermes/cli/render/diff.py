@@ -21,6 +21,8 @@ _MIN_SIMILARITY = 0.4
 """The share of two lines that must be the same for the words that differ to be marked."""
 _MAX_MARKED_LENGTH = 1_000
 """Characters of a line beyond which its words are not compared."""
+_MAX_COMPARISONS = 400
+"""Pairs of lines beyond which a block's lines are compared in order only."""
 Range = tuple[int, int]
 
 
@@ -156,7 +158,7 @@ def _mark_changed_words(lines: Sequence[DiffLine]) -> None:
     while at < len(lines):
         removed = _take_while(lines, at, "-")
         added = _take_while(lines, at + len(removed), "+")
-        for old, new in zip(removed, added, strict=False):
+        for old, new in _pair_lines(removed, added):
             _mark_words(old, new)
         at += max(len(removed) + len(added), 1)
 
@@ -166,6 +168,32 @@ def _take_while(lines: Sequence[DiffLine], start: int, sign: str) -> Sequence[Di
     while end < len(lines) and lines[end].sign == sign:
         end += 1
     return lines[start:end]
+
+
+def _pair_lines(removed: Sequence[DiffLine], added: Sequence[DiffLine]) -> list[tuple[DiffLine, DiffLine]]:
+    """Pair each removed line with the added one that took its place: in order, and where there are more of one kind
+    than of the other, with the one that is most like it.
+    """
+    if len(removed) == len(added) or len(removed) * len(added) > _MAX_COMPARISONS:
+        return list(zip(removed, added, strict=False))
+    fewer, others = (removed, added) if len(removed) < len(added) else (added, removed)
+    pairs: list[tuple[DiffLine, DiffLine]] = []
+    start = 0
+    for at, line in enumerate(fewer):
+        likeness = [_measure_likeness(line, other) for other in others[start : len(others) - len(fewer) + at + 1]]
+        found = start + likeness.index(max(likeness))
+        pairs.append((line, others[found]) if fewer is removed else (others[found], line))
+        start = found + 1
+    return pairs
+
+
+def _measure_likeness(one: DiffLine, other: DiffLine) -> float:
+    if max(len(one.text), len(other.text)) > _MAX_MARKED_LENGTH:
+        return 0.0
+    from difflib import SequenceMatcher
+
+    before, after = (_WORDS.findall(line.text.strip()) for line in (one, other))
+    return SequenceMatcher(None, before, after, autojunk=False).ratio()
 
 
 def _mark_words(old: DiffLine, new: DiffLine) -> None:

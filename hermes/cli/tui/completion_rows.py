@@ -14,6 +14,6 @@ class CompletionRows(CompletionsMenuControl):
         get_line = content.get_line
 
         def get_cut_line(number: int) -> StyleAndTextTuples:
-            return [("", "…  ") if part[1] == "..." and not part[0] else part for part in get_line(number)]
+            return [(part[0], "…  ") if part[1] == "..." else part for part in get_line(number)]
 
         return UIContent(get_line=get_cut_line, cursor_position=content.cursor_position, line_count=content.line_count)

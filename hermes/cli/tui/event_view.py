@@ -159,6 +159,10 @@ class EventView:
         self._refusals = RefusalFilter()
         self._call_shown_last = False
         """Whether a call was shown last, from which an answer is set apart by an empty line."""
+        self._answer_shown_last = False
+        """Whether an answer was shown last, from which a call is set apart by an empty line."""
+        self._last_line = ""
+        """The line that stands last in the scrollback."""
         self._retry_reason = ""
         """The reason of new tries that was told already; later ones only count on the line of activity."""
         self._phase = ""
@@ -195,10 +199,14 @@ class EventView:
         """Whether something goes on that moves."""
         return bool(self._phase or self.calls.running)
 
-    def tell_lines(self, lines: Sequence[str]) -> None:
-        """Put lines of Hermes' own behind everything that was shown before."""
+    def tell_lines(self, lines: Sequence[str], *, apart: bool = False) -> None:
+        """Put lines of Hermes' own behind everything that was shown before. With `apart` an empty first one is left
+        out where one stands there.
+        """
         self.flush()
-        self._lines += [*self.answer.end_answer(), *lines]
+        self._lines += self.answer.end_answer()
+        last = self._lines[-1] if self._lines else self._last_line
+        self._lines += lines[1:] if apart and lines[:1] == [""] and not last else lines
         self._commit_pending()
 
     def show_shell_event(self, event: Event) -> None:
@@ -301,6 +309,7 @@ class EventView:
     def _commit_pending(self) -> None:
         if self._lines:
             lines, self._lines = self._lines, []
+            self._last_line = lines[-1]
             self._commit(lines)
         self._changed()
 
@@ -340,6 +349,7 @@ class EventView:
                 self._show_remark(event)
 
     def _show_call(self, event: ToolStarted | ToolEnded) -> None:
+        self._answer_shown_last = self._answer_shown_last or self.answer.speaking
         self._lines += [*self.answer.end_answer(), *self.answer.end_reasoning()]
         self._phase = ""
         if isinstance(event, ToolStarted):
@@ -348,6 +358,9 @@ class EventView:
         lines = self.calls.end_call(event)
         if event.name == PLAN_TOOL and event.status is ToolStatus.OK:
             lines = self._show_plan(event)
+        if lines and self._answer_shown_last:
+            self._lines.append("")
+            self._answer_shown_last = False
         self._lines += lines
         self._call_shown_last = self._call_shown_last or bool(lines)
         if not self.calls.running:
@@ -361,7 +374,7 @@ class EventView:
 
     def _begin_turn(self, event: TurnStarted | TurnResumed) -> None:
         self.calls.begin_turn()
-        self._call_shown_last = False
+        self._call_shown_last = self._answer_shown_last = False
         self._began = asyncio.get_running_loop().time()
         self.turn_over = False
         _remove_waiting(event.text, self.queued, self._joining)
@@ -412,6 +425,7 @@ class EventView:
             self._show_warning(*remark)
         match event:
             case ApprovalAsked():
+                self._answer_shown_last = False
                 self._set_phase("")  # the question says it
             case ApprovalAnswered():
                 self._set_phase(N_("preparing a call"))

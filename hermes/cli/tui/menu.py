@@ -111,13 +111,23 @@ class ChoiceMenu(Struct, eq=False):
         if not self.answer.done():
             self.answer.set_result(None)
 
-    def compute_window(self) -> tuple[list[int], int, int]:
-        """Return the options to draw, and how many are hidden above and below them."""
+    def compute_window(self, room: int) -> tuple[list[int], int, int]:
+        """Return the options to draw in so many lines, and how many are hidden above and below them. Where letters
+        answer, all are drawn.
+        """
         shown = self.list_matches()
         at = shown.index(self.chosen) if self.chosen in shown else 0
-        first = max(0, min(at - MAX_SHOWN // 2, len(shown) - MAX_SHOWN))
-        part = shown[first : first + MAX_SHOWN]
+        most = MAX_SHOWN if self.keys else self._count_fitting(shown, room)
+        first = max(0, min(at - most // 2, len(shown) - most))
+        part = shown[first : first + most]
         return part, first, len(shown) - first - len(part)
+
+    def _count_fitting(self, shown: Sequence[int], room: int) -> int:
+        height = 2 if any(self.options[one].is_title and self.options[one].note for one in shown) else 1
+        if len(shown) <= MAX_SHOWN and len(shown) * height <= room:
+            return MAX_SHOWN
+        # Two lines say how many are hidden.
+        return max(1, min((room - 2) // height, MAX_SHOWN))
 
 
 class MenuQueue:
@@ -160,7 +170,7 @@ class MenuQueue:
                 self.tell_lines(lines)
             self.menu = menu = ChoiceMenu(options, loop.create_future(), chosen, typing=typing)
             menu.keys, menu.rule = keys, rule
-            menu.lines, menu.asked = ((), len(lines)) if stays else (lines, 0)
+            menu.lines, menu.asked = ((), len(lines) - (lines[:1] == [""])) if stays else (lines, 0)
             menu.quiet_since = self._heartbeat_at = loop.time()
             self._check_heartbeat()
             self._changed()
@@ -274,9 +284,9 @@ class MenuQueue:
         lines = list(menu.lines)
         if menu.typing:
             lines.append(terminal_style.paint("menu.hint", tr("filter: {letters}", letters=menu.filter)))
-        lines += self._render_options(menu, terminal_style, listens=listens)
+        lines += self._render_options(menu, terminal_style, rows - len(lines) - _LINES_BELOW + 1, listens=listens)
         hidden = menu.asked + len(lines) + _LINES_BELOW - rows
-        if hidden > 0:
+        if hidden > 1:  # the last one fits where this line does not stand
             lines.append(
                 terminal_style.paint("warning", tr("{n} lines of the question are not shown: scroll up", n=hidden))
             )
@@ -287,11 +297,16 @@ class MenuQueue:
         else:
             hint = tr("↑ ↓ choose, Enter takes it, Esc cancels")
             hint += tr("; Ctrl-F marks a favourite") if self.mark is not None else ""
-        lines.append(terminal_style.paint("menu.hint", hint))
+        room = terminal_style.width - (2 if menu.rule else 0)
+        lines.append(terminal_style.paint("menu.hint", terminal_style.cut_text(hint, room)))
         return terminal_style.add_rule(menu.rule, lines) if menu.rule else lines
 
-    def _render_options(self, menu: ChoiceMenu, terminal_style: TerminalStyle, *, listens: bool) -> list[str]:
-        part, above, below = menu.compute_window()
+    def _render_options(
+        self, menu: ChoiceMenu, terminal_style: TerminalStyle, room: int, *, listens: bool
+    ) -> list[str]:
+        wrapped = self._render_option(menu, menu.chosen, terminal_style, listens=listens)[1:] if menu.options else []
+        is_title = any(one.is_title for one in menu.options)
+        part, above, below = menu.compute_window(room if is_title else room - len(wrapped))
         if not part:
             return [terminal_style.paint("menu.hint", "    " + tr("nothing fits"))]
         lines = [terminal_style.paint("menu.hint", "    " + tr("{n} more above", n=above))] if above else []

@@ -53,18 +53,18 @@ class PlanView:
         """Render the checklist in at most `room` lines: around the step that is under way, where not all fit."""
         if self.hidden or not self.is_open or room < 4:
             return []
-        lines = [self._format_step(step) for step in self.steps]
+        lines = [self._format_step(step, indent=2) for step in self.steps]
         most = room - 2
         if len(lines) > most:
             now = next((at for at, step in enumerate(self.steps) if step.mark in " >"), 0)
             start = max(0, min(now - 1, len(lines) - most))
             lines = lines[start : start + most]
-        return ["", self._format_head(), *(f"  {line}" for line in lines)]
+        return ["", self._format_head(), *lines]
 
     def format_plan(self) -> list[str]:
         """Return the whole plan."""
         self._printed = self.steps
-        steps = [f"  {self._format_step(step)}" for step in self.steps]
+        steps = [self._format_step(step, indent=2) for step in self.steps]
         return [self._format_head(), *steps] if steps else []
 
     def format_change(self) -> list[str]:
@@ -83,10 +83,9 @@ class PlanView:
         head = tr("Plan: {done} of {all} done", done=done, all=len(self.steps))
         return self._terminal_style.paint("notice", head)
 
-    def _format_step(self, step: PlanStep) -> str:
+    def _format_step(self, step: PlanStep, *, indent: int = 0) -> str:
         terminal_style = self._terminal_style
         mark = (_MARKS if terminal_style.unicode else _ASCII_MARKS)[step.mark]
         text = to_one_line(step.text, 400)
-        return terminal_style.paint(
-            _STYLES[step.mark], terminal_style.cut_text(f"{mark} {text}", terminal_style.prose_width)
-        )
+        words = terminal_style.cut_text(f"{mark} {text}", terminal_style.prose_width - indent)
+        return " " * indent + terminal_style.paint(_STYLES[step.mark], words)

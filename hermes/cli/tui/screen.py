@@ -200,7 +200,7 @@ class Screen:
         self.link = TerminalLink(TerminalSignals(environ, self.write_raw, os.getcwd()), terminal_style)
         self.link.on_background = self.apply_display
         self.view.listeners.append(lambda event: self.link.notify_of_event(event, is_last=not self.view.queued))
-        self.menus = MenuQueue(self.request_redraw, self.view.tell_lines)
+        self.menus = MenuQueue(self.request_redraw, partial(self.view.tell_lines, apart=True))
         self._view_actions = ViewActions(self.view, self.composer, self.menus, self.tell)
         self.application: Application[None] = self._build_application()
 

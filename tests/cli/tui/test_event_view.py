@@ -6,9 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from hermes.cli.tui.event_view import EventView
-from hermes.cli.tui.terminal_style import TerminalStyle
+from hermes.cli.tui.terminal_style import TerminalStyle, strip_styles
 from hermes.config.display import DisplaySettings
-from hermes.core.events import Queued, RequestStarted, Retrying, TurnStarted
+from hermes.core.events import Queued, RequestStarted, Retrying, ToolEnded, ToolStarted, TurnStarted
+from hermes.core.messages import ToolStatus
+from hermes.core.stream import TextDelta
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,23 @@ def test_new_tries_for_the_same_reason_are_one_line() -> None:
         return [line for line in shown if "It is busy" in line]
 
     assert len(asyncio.run(run())) == 2
+
+
+def test_an_empty_line_stands_between_an_answer_and_the_call_after_it() -> None:
+    async def run() -> list[str]:
+        shown: list[str] = []
+        view = EventView(TerminalStyle(DisplaySettings(), lambda: 80), shown.extend, lambda: None)
+        view(TurnStarted("t", "s", "hi"))
+        view(TextDelta("I look first."))
+        for number in ("1", "2"):
+            view(ToolStarted(number, "read_file", "{}", f"read {number}.txt"))
+            view(ToolEnded(number, "read_file", ToolStatus.OK, 0.0, "text", lines=1))
+        view(TextDelta("Seen."))
+        view.flush()
+        view.tell_lines(["", "one"], apart=True)
+        view.tell_lines([""])
+        view.tell_lines(["", "two"], apart=True)
+        return [strip_styles(line).split("  ")[0] for line in shown]
+
+    expected = ["", "› hi", "", "I look first.", "", "✓ read 1.txt", "✓ read 2.txt", "", "Seen.", "", "one", "", "two"]
+    assert asyncio.run(run()) == expected
