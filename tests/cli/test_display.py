@@ -111,6 +111,13 @@ def test_the_words_that_differ_are_marked_at_every_depth(depth: ColorDepth, band
     assert is_wide is (depth >= ColorDepth.INDEXED)
 
 
+def test_a_diff_of_long_lines_of_signs_is_marked_as_far_as_that_is_cheap() -> None:
+    lines = ["@@ -1,40 +1,40 @@", *(f"{sign}{',;' * 200}{sign}{number}" for sign in "-+" for number in range(40))]
+    diff = parse_diff(lines)
+    look().render_diff(diff, len(diff))
+    assert 0 < sum(bool(one.marked) for one in diff if one.sign == "+") < 10
+
+
 def test_a_line_that_was_replaced_by_several_is_compared_with_the_one_most_like_it() -> None:
     diff = parse_diff(
         [

@@ -23,6 +23,8 @@ _MAX_MARKED_LENGTH = 1_000
 """Characters of a line beyond which its words are not compared."""
 _MAX_COMPARISONS = 400
 """Pairs of lines beyond which a block's lines are compared in order only."""
+_MAX_COST = 400_000
+"""The products of the numbers of words of the pairs of lines that are compared in one diff; about 0.1 s."""
 Range = tuple[int, int]
 
 
@@ -153,13 +155,19 @@ def _paint_range(theme: Theme, line: str, cuts: Sequence[tuple[int, int, str]], 
 
 
 def _mark_changed_words(lines: Sequence[DiffLine]) -> None:
-    """Mark what differs between a removed line and the added one that took its place."""
-    at = 0
+    """Mark what differs between a removed line and the added one that took its place, until that costs too much."""
+    at, left = 0, _MAX_COST
     while at < len(lines):
         removed = _take_while(lines, at, "-")
         added = _take_while(lines, at + len(removed), "+")
         for old, new in _pair_lines(removed, added):
-            _mark_words(old, new)
+            if max(len(old.text), len(new.text)) > _MAX_MARKED_LENGTH:
+                continue
+            before, after = _WORDS.findall(old.text), _WORDS.findall(new.text)
+            left -= len(before) * len(after)
+            if left < 0:
+                return
+            _mark_words((old, before), (new, after))
         at += max(len(removed) + len(added), 1)
 
 
@@ -193,15 +201,15 @@ def _measure_likeness(one: DiffLine, other: DiffLine) -> float:
     from difflib import SequenceMatcher
 
     before, after = (_WORDS.findall(line.text.strip()) for line in (one, other))
-    return SequenceMatcher(None, before, after, autojunk=False).ratio()
+    # By the words alone: their order costs the product of the lines' lengths.
+    return SequenceMatcher(None, before, after, autojunk=False).quick_ratio()
 
 
-def _mark_words(old: DiffLine, new: DiffLine) -> None:
-    if max(len(old.text), len(new.text)) > _MAX_MARKED_LENGTH:
-        return
+def _mark_words(removed: tuple[DiffLine, Sequence[str]], added: tuple[DiffLine, Sequence[str]]) -> None:
+    """Mark the words that differ in two lines, which are given with their words."""
     from difflib import SequenceMatcher
 
-    before, after = _WORDS.findall(old.text), _WORDS.findall(new.text)
+    (old, before), (new, after) = removed, added
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     same = [(a, b, size) for a, b, size in matcher.get_matching_blocks() if size]
     kept = sum(len(word) for a, _, size in same for word in before[a : a + size] if not word.isspace())
