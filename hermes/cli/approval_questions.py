@@ -233,7 +233,8 @@ def list_answers(event: ApprovalAsked) -> dict[AnswerScope, str]:
     answers |= {scope: covers for scope, covers in wider.items() if covers}
     until = tr(" (until those files change)")
     return {
-        scope: escape_confusable_characters(covers).replace(WHILE_UNCHANGED, until) for scope, covers in answers.items()
+        scope: localize(escape_confusable_characters(covers)).replace(WHILE_UNCHANGED, until)
+        for scope, covers in answers.items()
     }
 
 

@@ -286,4 +286,4 @@ def _code_block(text: str) -> str:
 
 
 def _inline_code(text: str) -> str:
-    return f"`{escape_confusable_characters(text).replace('`', chr(39))}`"
+    return f"`{localize(escape_confusable_characters(text)).replace('`', chr(39))}`"

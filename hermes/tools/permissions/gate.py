@@ -8,10 +8,12 @@ from msgspec import Struct
 from hermes.core.checkpoints import FileLoss
 from hermes.core.outcomes import AnswerScope
 from hermes.execution.base import DeniedPath
+from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import CommandEffect, Verdict
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
+from hermes.util.localizable import join_localizable
 
 GIT_SETTINGS = ("git", "settings")
 """The argv of an effect that stands for changing a repository's settings where they are kept in another place."""
@@ -76,21 +78,23 @@ class PermissionDecision(Struct, frozen=True, kw_only=True):
             return ", ".join(f"`{pattern}`" for pattern in self.always)
         if scope is not AnswerScope.SESSION:
             return describe_once(self.rule, self.subject) if scope is AnswerScope.ONCE else ""
-        named = [
-            f"everything that text from {grant.source} leads to"
-            if grant.source
-            else f"`{grant.pattern}`" + (", while the files that it runs stay unchanged" if grant.fingerprint else "")
-            for grant in self.grants
-        ]
-        return "; ".join(named)
+        return join_localizable("; ", (_describe_grant(grant) for grant in self.grants))
+
+
+def _describe_grant(grant: SessionGrant) -> str:
+    if grant.source:
+        return N_("everything that text from {source} leads to", source=grant.source)
+    if grant.fingerprint:
+        return N_("`{pattern}`, while the files that it runs stay unchanged", pattern=grant.pattern)
+    return f"`{grant.pattern}`"
 
 
 def describe_once(rule: str, subject: str) -> str:
     """Return in words what the answer "once" to such a question covers."""
     if rule == NETWORK:
-        return "connections of this one command to that host"
+        return N_("connections of this one command to that host")
     if (rule == OUTSIDE and subject.startswith(f"{WRITE} ")) or rule == UNSEEN:
-        return f"that this command, run once more as it is, may {subject}"
+        return N_("that this command, run once more as it is, may {subject}", subject=subject)
     return "this call"
 
 
