@@ -52,6 +52,7 @@ REQUIREMENTS = {
     "git": Requirement("git", ("git",)),
     "libgomp": Requirement("libgomp1", shared_object="libgomp.so.1", is_linux_only=True),
     "openssh": Requirement("openssh-server", ("ssh", "ssh-keygen", "sshd"), is_linux_only=True),
+    "openssl": Requirement("openssl", ("openssl",)),
     "poppler": Requirement("poppler-utils", ("pdftotext", "pdfinfo"), is_optional=True),
     "procps": Requirement("procps", ("ps",), is_linux_only=True),
     "make": Requirement("make", ("make",)),

@@ -6,6 +6,7 @@ import hmac
 import os
 import re
 import secrets
+import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +18,7 @@ from msgspec import UNSET, Meta, UnsetType, structs
 from hermes.config.environment import fill_variables, merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
-from hermes.core.encoding import to_json, to_plain
+from hermes.core.encoding import Plain, to_json, to_plain
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
@@ -244,6 +245,40 @@ def sign_report(name: str, route: WebhookRoute, body: bytes, now: float) -> tupl
         SignatureScheme.V1: ("X-Webhook-Signature", compute_mac(key, body)),
     }.get(route.scheme, (SIGNATURE_HEADER, f"t={moment},v1={compute_mac(key, moment.encode() + b'.' + body)}"))
     return f"/webhooks/{name}", {"Content-Type": "application/json", proof[0]: proof[1]}
+
+
+def format_curl_command(address: str, route: WebhookRoute) -> str:
+    """Return a command for a shell that reports something which the route takes, signed as its scheme wants it."""
+    body, key = shlex.quote(to_json(_build_sample(route)).decode()), shlex.quote(route.secret)
+
+    def mac(text: str) -> str:
+        return f"$(printf %s {text} | openssl dgst -sha256 -hmac {key} -r | cut -c1-64)"
+
+    at = '"$at."' + body
+    proof = {
+        SignatureScheme.GITHUB: f'"X-Hub-Signature-256: sha256={mac(body)}"',
+        SignatureScheme.V1: f'"X-Webhook-Signature: {mac(body)}"',
+        SignatureScheme.V2: f'"{SIGNATURE_HEADER}: t=$at,v1={mac(at)}"',
+    }.get(route.scheme, shlex.quote(f"X-Gitlab-Token: {route.secret}"))
+    event = f" -H {shlex.quote(f'X-GitHub-Event: {route.events[0]}')}" if route.events else ""
+    lead = "at=$(date +%s); " if route.scheme is SignatureScheme.V2 else ""
+    return f"{lead}curl -H 'Content-Type: application/json' -H {proof}{event} -d {body} {shlex.quote(address)}"
+
+
+def _build_sample(route: WebhookRoute) -> Plain:
+    """Return the smallest report that passes a route's filters."""
+    sample: Plain = {}
+    for path, wanted in route.filters.items():
+        *above, last = path.split(".")
+        at = sample
+        for name in above:
+            below = at.setdefault(name, {})
+            if not isinstance(below, dict):
+                break
+            at = below
+        else:
+            at[last] = wanted[0] if isinstance(wanted, tuple) and wanted else wanted
+    return sample or {"test": True}
 
 
 def route_without_secret(name: str, route: WebhookRoute) -> dict[str, object]:

@@ -15,6 +15,7 @@ from hermes.cli.chat_options import (
     build_app_options,
     build_chat_parser,
     build_message,
+    build_resume_parser,
     has_terminal,
 )
 from hermes.cli.output import EXIT_INTERRUPTED, print_error, report_failure
@@ -42,10 +43,24 @@ def run_bare(arguments: list[str]) -> int:
     return _run_command_line(arguments, None, is_bare=True)
 
 
+def run_resume(arguments: list[str]) -> int:
+    """Parse the options of `hermes resume` and go on with a session."""
+    parser = build_resume_parser()
+    args = parser.parse_arguments(arguments)
+    if not args.latest:
+        args.resume = args.resume or args.session or ""
+    apply_prompt(args, is_bare=False, parser=parser)
+    return _run_parsed(args, None)
+
+
 def _run_command_line(arguments: list[str], servers: "tuple[LocalModelServer, ...] | None", *, is_bare: bool) -> int:
     parser = build_chat_parser("hermes" if not arguments else "hermes chat")
     args = parser.parse_arguments(arguments)
     apply_prompt(args, is_bare=is_bare, parser=parser)
+    return _run_parsed(args, servers)
+
+
+def _run_parsed(args: argparse.Namespace, servers: "tuple[LocalModelServer, ...] | None") -> int:
     environ = copy_environment()
 
     def start() -> int:
@@ -71,6 +86,15 @@ def _start_conversation(
     servers: "tuple[LocalModelServer, ...] | None",
     report: "RunReport | None",
 ) -> int:
+    if args.resume == "":
+        from hermes.cli.plain.menu import PromptAbortedError
+        from hermes.cli.session_choice import choose_session
+
+        try:
+            args.resume = choose_session(environ, can_ask=has_terminal() and not args.no_input)
+        except (PromptAbortedError, KeyboardInterrupt):
+            print()
+            return EXIT_INTERRUPTED
     text = args.oneshot if args.oneshot is not None else args.query
     if text is not None:
         return _run_once(args, text, report)

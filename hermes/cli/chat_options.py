@@ -53,7 +53,12 @@ def build_chat_parser(program: str, *, is_chat: bool = True) -> CommandParser:
     )
     session_group = root_parser.add_mutually_exclusive_group()
     session_group.add_argument(
-        "-r", "--resume", metavar="ID", help="go on with a session (an id, its beginning, or its whole title)"
+        "-r",
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="go on with a session (an id, its beginning, or its whole title); without one, choose it from a list",
     )
     session_group.add_argument(
         "-c", "--continue", dest="latest", action="store_true", help="go on with the newest session"
@@ -92,6 +97,17 @@ def build_chat_parser(program: str, *, is_chat: bool = True) -> CommandParser:
         "--safe-mode", action="store_true", help="both of these: nothing of yours but keys, no plug-ins, no MCP servers"
     )
     return root_parser
+
+
+def build_resume_parser() -> CommandParser:
+    """Build the parser of `hermes resume`, whose words are a session and a message."""
+    parser = build_chat_parser("hermes resume")
+    parser.description = N_("Go on with a session. It is chosen from a list where none is named.")
+    parser.epilog = N_('example: hermes resume "Lighthouses of the north"')
+    prompt = next(one for one in parser.list_arguments() if one.dest == "prompt")
+    prompt.dest, prompt.help = "session", N_("an id, its beginning, or its whole title")
+    parser.add_argument("prompt", nargs="?", help="the next message, in quotation marks")
+    return parser
 
 
 def _add_output_options(parser: CommandParser) -> None:

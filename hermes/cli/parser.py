@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NoReturn
@@ -38,6 +39,18 @@ _REPLACED_MESSAGES = (
     (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value")),
 )
 """Messages of argparse that are replaced by our own."""
+_LONGEST_USAGE = 100
+"""The most characters of a usage line that names every option; a longer one says `[options]`."""
+_BRACKETED_OPTION = re.compile(r" \[-(?:[^\[\]]|\[[^\[\]]*\])*\]")
+_UNATTENDED = (
+    "--yolo", "--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "--full-auto", "--auto",
+    "--auto-approve", "--permission-mode",
+)  # fmt: skip
+"""Options by which other programs ask fewer questions or none."""
+_INSTEAD_OF_UNATTENDED = N_(
+    'Instead, --allow "PATTERN" lets commands run without a question, --mode auto asks fewer questions in the sandbox,'
+    " and /yolo in a chat asks none in that session."
+)
 
 
 class ParserCaptured(Exception):  # noqa: N818 - no error
@@ -133,8 +146,17 @@ class CommandParser(argparse.ArgumentParser):
         """
         args, rest = self.parse_known(arguments, mixed=mixed)
         if rest:
-            self._reject_unknown(rest)
+            self.find_chosen_parser(args).reject_unknown(rest, self)
         return args
+
+    def find_chosen_parser(self, args: argparse.Namespace) -> "CommandParser":
+        """Return the parser of the subcommand that was named; this one where none was."""
+        for action in self._actions:
+            if isinstance(action.choices, dict):
+                below = action.choices.get(getattr(args, action.dest, None))
+                if isinstance(below, CommandParser):
+                    return below.find_chosen_parser(args)
+        return self
 
     def parse_known(self, arguments: list[str], *, mixed: bool = False) -> tuple[argparse.Namespace, list[str]]:
         """Parse what is known, and return it with the words that are left over. With `mixed` options may stand between
@@ -165,11 +187,20 @@ class CommandParser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Print the error with a hint and exit with code 2."""
+        """Print the usage line and the error with a hint, and exit with code 2."""
+        print(self._format_usage_line(), file=sys.stderr)
         said = _localize_argparse_message(message).rstrip(".。")
         hint = tr("`{command} --help` shows what there is.", command=self.prog)
         print_error(join_sentences(said if said.endswith(("?", "？")) else f"{said}{full_stop()}", hint))
         raise SystemExit(2)
+
+    def _format_usage_line(self) -> str:
+        """Return the usage on one line; where that is long, without the names of the options."""
+        usage = " ".join(self.format_usage().split()).removeprefix("usage: ").replace(" [-h]", "", 1)
+        if len(usage) > _LONGEST_USAGE:
+            first, *others = _BRACKETED_OPTION.split(usage)
+            usage = " ".join([first, f"[{tr('options')}]", *"".join(others).split()])
+        return f"{tr('usage: ')}{usage}"
 
     def format_help(self) -> str:
         """Return the help text. A command without an example of its own gets one built from its required words."""
@@ -195,21 +226,27 @@ class CommandParser(argparse.ArgumentParser):
                 if isinstance(below, CommandParser):
                     yield from below.iterate_options()
 
-    def _reject_unknown(self, rest: list[str]) -> NoReturn:
+    def reject_unknown(self, rest: list[str], root: "CommandParser") -> NoReturn:
+        """Say what is wrong with what is left over; `root` is the parser that this one may be a subcommand of."""
         from hermes.plugins import suggest_name
 
         first = rest[0]
         if not first.startswith("-"):
             self.error(
                 join_localizable(
-                    " ", filter(None, (N_("{first!r} is one word too many.", first=first), self.stray_word_hint))
+                    " ", filter(None, (N_("{first!r} is one word too many.", first=first), root.stray_word_hint))
                 )
             )
         name = first.partition("=")[0]
         if name in self.iterate_options():
             self.error(N_("{name} goes after a subcommand, such as `list`", name=name))
+        if takers := [below.prog for below in root.list_subparsers().values() if name in below.iterate_options()]:
+            self.error(N_("{name} belongs to `{command}`.", name=name, command=takers[0]))
+        unknown = N_("there is no option {name}.", name=name)
+        if name in _UNATTENDED:
+            self.error(join_localizable(" ", (unknown, _INSTEAD_OF_UNATTENDED)))
         near = suggest_name(name, self.iterate_options())
-        self.error(join_localizable(" ", (N_("there is no option {name}.", name=name), near)))
+        self.error(join_localizable(" ", (unknown, near)))
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Check a value against the choices, as argparse does, and name the nearest choice first in the error."""

@@ -7,6 +7,7 @@ from hermes.i18n.messages import N_
 
 VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", N_("talk with the agent (`-q TEXT` for one message, with its work shown)")),
+    "resume": ("hermes.cli.chat:run_resume", N_("go on with a session: the one that is named, or chosen from a list")),
     "setup": (
         "hermes.cli.commands.setup",
         N_("set up a working model; import what another agent has stored"),
@@ -92,7 +93,7 @@ command does.
 
 
 VERB_GROUPS: dict[str, tuple[str, ...]] = {
-    N_("chat:"): ("chat", "sessions", "memory", "skills", "usage", "insights"),
+    N_("chat:"): ("chat", "resume", "sessions", "memory", "skills", "usage", "insights"),
     N_("set up:"): ("setup", "model", "auth", "config", "tools", "mcp", "trust", "profile", "completion"),
     N_("gateway, chats and jobs:"): ("gateway", "send", "people", "pairing", "approvals", "audit", "cron", "webhook"),
     N_("look after:"): (

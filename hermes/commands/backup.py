@@ -5,6 +5,7 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -73,12 +74,23 @@ async def make_backup(call: VerbCall) -> VerbResult:
         limit=args.limit * 1_000_000,
         report=call.report_progress,
     )
-    return VerbResult(made, [_format_made(made)], () if call.as_json else _backup_notices(made))
+    lines = [_format_made(made), _format_restore_command(call.environ, str(made["file"]))]
+    return VerbResult(made, lines, () if call.as_json else _backup_notices(made))
 
 
 def _format_made(made: Plain) -> str:
     files = tr_plural("{n} file", "{n} files", int(str(made["files"])))
     return escape_unseen_characters(f"{made['file']}  {format_bytes(_size_bytes(made))}, {files}")
+
+
+def _format_restore_command(environ: Mapping[str, str], file: str) -> str:
+    """Return the line that names the command by which a backup is restored."""
+    from hermes.config.home import locate_home
+
+    path = Path(file)
+    name = path.name if path.parent == locate_home(environ).backups else file
+    command = f"hermes restore {shlex.quote(name)}"
+    return escape_unseen_characters(tr("To restore it: {command}", command=command))
 
 
 def _backup_notices(made: Plain) -> list[str]:
@@ -231,6 +243,7 @@ async def manage_backups(call: CommandCall) -> None:
                     size=format_compact(_size_bytes(made)),
                 )
             )
+            call.context.tell(_format_restore_command(on.environ, str(made["file"])))
             if made["keys"]:
                 call.context.tell(tr("Keys are in it: keep it as you keep them."), Level.WARNING)
         case ["restore" | "prune", *_]:

@@ -1,9 +1,11 @@
 """`hermes mcp`, `/mcp`: list the MCP servers of `config.yaml`, or test one; `/reload-mcp` retries those that failed."""
 
+import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.verb import JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
@@ -15,6 +17,12 @@ from hermes.core.errors import NotFoundError, ToolError
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
+if TYPE_CHECKING:
+    from hermes.mcp.server import McpServer
+
+_CONNECT_SECONDS = 30.0
+"""How long a list waits for a server."""
+_MAX_TARGET, _MAX_REASON = 100, 200
 _NO_SERVERS = N_("There are no MCP servers. `hermes mcp add` adds one.")
 MCP = Verb(
     "mcp",
@@ -25,10 +33,29 @@ MCP = Verb(
 _JSON_LINES = argument("--json", action="store_true", dest="as_json", help="answer as JSON, one object a line")
 
 
-@MCP.action("list", "the servers (also without a verb)", _JSON_LINES)
-def show_server_list(call: VerbCall) -> VerbResult:
-    """List the servers."""
-    return rows_result(list_servers(call.environ), _format_server, tr(_NO_SERVERS))
+_NO_CONNECT = argument("--no-connect", action="store_true", help="only show what config.yaml says; start nothing")
+
+
+@MCP.action("list", "the servers and their state (also without a verb)", _NO_CONNECT, _JSON_LINES)
+async def show_server_list(call: VerbCall) -> VerbResult:
+    """List the servers, and whether each can be reached."""
+    rows = list_servers(call.environ)
+    if rows and not call.args.no_connect:
+        call.report_progress(tr("connecting"))
+        rows = await _add_states(call.environ, rows)
+    return rows_result(rows, _format_server, tr(_NO_SERVERS))
+
+
+@MCP.action(
+    "get", "one server: its settings and its state", argument("name", help="the server"), _NO_CONNECT, _JSON_LINES
+)
+async def show_server(call: VerbCall) -> VerbResult:
+    """Show a server."""
+    row = find_server(call.environ, call.args.name)
+    if not call.args.no_connect:
+        call.report_progress(tr("connecting"))
+        (row,) = await _add_states(call.environ, [row], only=str(row["name"]))
+    return VerbResult(row, [_format_server(row), *_format_details(row)])
 
 
 @MCP.action("test", "start one server and show its tools", argument("name", help="the server to try"), _JSON_LINES)
@@ -104,13 +131,34 @@ def list_servers(environ: Mapping[str, str]) -> list[Plain]:
     return [
         {
             "name": name,
+            "given": given,
             "enabled": server.enabled,
             "transport": "stdio" if server.command else "http",
             "target": " ".join((server.command, *server.args)) if server.command else server.url,
             "trust": str(server.trust),
         }
-        for name, server in ((name, settings.mcp_servers[given]) for name, given in _server_names(settings).items())
+        for name, given, server in (
+            (name, given, settings.mcp_servers[given]) for name, given in _server_names(settings).items()
+        )
     ]
+
+
+def find_server(environ: Mapping[str, str], name: str) -> Plain:
+    """Return a server of the settings with its folder and the names of its variables and header fields, whose values
+    may be keys. Raises NotFoundError.
+    """
+    settings = load_settings(locate_home(environ)).settings
+    row = next((row for row in list_servers(environ) if name in (row["name"], row["given"])), None)
+    if row is None:
+        raise _no_server_error(name)
+    server = settings.mcp_servers[str(row["given"])]
+    return row | {
+        "cwd": server.cwd,
+        "env": list(server.env),
+        "headers": list(server.headers),
+        "include": list(server.tools.include),
+        "exclude": list(server.tools.exclude),
+    }
 
 
 async def probe_server(environ: Mapping[str, str], name: str) -> Plain:
@@ -118,24 +166,11 @@ async def probe_server(environ: Mapping[str, str], name: str) -> Plain:
 
     Raises NotFoundError.
     """
-    from hermes.execution.supervisor import Supervisors
-    from hermes.sessions.mcp_servers import open_servers
-    from hermes.sessions.secrets import build_redactor
-
-    home = locate_home(environ)
-    settings = load_settings(home).settings
-    environ = merge_dotenv(environ, home.env_file)
-    wardens = Supervisors(environ)
-    found = open_servers(
-        settings, environ, home, wardens, build_redactor(environ, home, settings), workspace=os.getcwd(), only=name
-    )
-    if not found.servers:
-        raise NotFoundError(
-            N_("There is no MCP server {name}.", name=repr(name)), "`hermes mcp list` shows those of config.yaml."
-        )
-    (server,) = found.servers
     began = time.monotonic()
-    try:
+    async with _open_servers(environ, only=name) as servers:
+        if not servers:
+            raise _no_server_error(name)
+        (server,) = servers
         with contextlib.suppress(ToolError):
             await server.connect()
         return {
@@ -147,22 +182,91 @@ async def probe_server(environ: Mapping[str, str], name: str) -> Plain:
                 for one in server.tools
             ],
         }
+
+
+@contextlib.asynccontextmanager
+async def _open_servers(environ: Mapping[str, str], *, only: str = "") -> "AsyncIterator[list[McpServer]]":
+    """Prepare the enabled servers, or `only` that one, for the time of a look at them."""
+    from hermes.execution.supervisor import Supervisors
+    from hermes.sessions.mcp_servers import open_servers
+    from hermes.sessions.secrets import build_redactor
+
+    home = locate_home(environ)
+    settings = load_settings(home).settings
+    environ = merge_dotenv(environ, home.env_file)
+    wardens = Supervisors(environ)
+    found = open_servers(
+        settings, environ, home, wardens, build_redactor(environ, home, settings), workspace=os.getcwd(), only=only
+    )
+    try:
+        yield found.servers
     finally:
         await found.close()
         await wardens.close()
 
 
+async def _add_states(environ: Mapping[str, str], rows: list[Plain], *, only: str = "") -> list[Plain]:
+    """Connect to the servers of these rows, all at once, and return the rows with what became of that."""
+    async with _open_servers(environ, only=only) as servers:
+        states = await asyncio.gather(*(_check_state(server) for server in servers))
+    found = {server.spec.name: state for server, state in zip(servers, states, strict=True)}
+    return [row | found.get(str(row["name"]), {}) for row in rows]
+
+
+async def _check_state(server: "McpServer") -> Plain:
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await server.connect()
+    except TimeoutError:
+        why = tr("it did not answer within {n} s", n=round(_CONNECT_SECONDS))
+        return {"connected": False, "problem": why, "tools": 0}
+    except ToolError as error:
+        return {"connected": False, "problem": server.problem or error.message, "tools": 0}
+    return {"connected": True, "problem": "", "tools": len(server.tools)}
+
+
+def _no_server_error(name: str) -> NotFoundError:
+    return NotFoundError(
+        N_("There is no MCP server {name}.", name=repr(name)), "`hermes mcp list` shows those of config.yaml."
+    )
+
+
 def _format_server(row: Plain) -> str:
     fields = {name: escape_confusable_characters(str(value)) for name, value in row.items()}
-    state = "on " if row["enabled"] else "off"
+    if not row["enabled"]:
+        state = tr("off")
+    elif "connected" not in row:
+        state = tr("on")
+    elif row["connected"]:
+        state = tr_plural("connected, {n} tool", "connected, {n} tools", int(str(row["tools"])))
+    else:
+        state = tr("not connected: {why}", why=to_one_line(fields["problem"], _MAX_REASON))
     return tr(
-        "{name} {state} {transport} trust: {trust} {target}",
+        "{name} {transport} trust: {trust} {target}  {state}",
         name=f"{fields['name']:<24}",
         state=state,
         transport=f"{fields['transport']:<5}",
         trust=f"{fields['trust']:<6}",
-        target=fields["target"],
+        target=to_one_line(fields["target"], _MAX_TARGET),
     )
+
+
+def _format_details(row: Plain) -> list[str]:
+    """Format what only the look at one server shows: what was set."""
+    titles = {
+        "cwd": tr("folder"),
+        "env": tr("variables"),
+        "headers": tr("header fields"),
+        "include": tr("only these tools"),
+        "exclude": tr("without these tools"),
+    }
+    lines = []
+    for key, title in titles.items():
+        value = row[key]
+        if value:
+            said = ", ".join(value) if isinstance(value, list) else str(value)
+            lines.append(f"  {title}: {escape_confusable_characters(said)}")
+    return lines
 
 
 def _format_test_report(found: Plain) -> str:

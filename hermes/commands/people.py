@@ -194,25 +194,29 @@ async def list_codes(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
 
 
 _CODE = argument("code", help="the code that they were shown")
+_CODE_PLATFORM = argument(
+    "platform", nargs="?", default="", help="the account of Hermes' that they wrote to; any, where it is not named"
+)
 
 
 @PAIRING.admin_action(
     "approve",
     "let somebody in who asked, and was shown this code",
+    _CODE_PLATFORM,
     _CODE,
     argument("--role", default="user", help="what they become: admin, user (the default) or guest"),
     JSON_OPTION,
 )
 async def approve_request(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Let somebody in."""
-    wish = await admin.approve_request(call.args.code, call.args.role)
+    wish = await admin.approve_request(call.args.code, call.args.role, platform=call.args.platform)
     return VerbResult({"account": wish.account, "role": call.args.role}, [describe_settled(wish, call.args.role)])
 
 
-@PAIRING.admin_action("deny", "refuse somebody who asked; they are told nothing", _CODE, JSON_OPTION)
+@PAIRING.admin_action("deny", "refuse somebody who asked; they are told nothing", _CODE_PLATFORM, _CODE, JSON_OPTION)
 async def deny_request(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Refuse somebody."""
-    wish = await admin.deny_request(call.args.code)
+    wish = await admin.deny_request(call.args.code, platform=call.args.platform)
     return VerbResult({"account": wish.account}, [describe_settled(wish, "")])
 
 

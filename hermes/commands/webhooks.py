@@ -10,6 +10,7 @@ from hermes.admin.webhooks import (
     GITHUB_COMMENT,
     LOG,
     WebhookAdmin,
+    format_curl_command,
     parse_filters,
     route_without_secret,
     sign_report,
@@ -97,9 +98,11 @@ async def add_webhook(call: VerbCall) -> VerbResult:
     route = admin.add_route(args.name, wishes | ({"filters": filters} if filters else {}), call.environ)
     host, port = admin.listen_address(call.environ)
     address = f"http://{host}:{port}/webhooks/{args.name}"
-    row = route_without_secret(args.name, route) | {"address": address, "secret": route.secret}
+    command = format_curl_command(address, route)
+    row = route_without_secret(args.name, route) | {"address": address, "secret": route.secret, "try": command}
     said = tr("Address: {address}\nSecret (shown once): {secret}", address=address, secret=route.secret)
-    return VerbResult(row, [escape_unseen_characters(line) for line in said.splitlines()])
+    lines = [*said.splitlines(), tr("To try it (the secret is in it):"), f"  {command}"]
+    return VerbResult(row, [escape_unseen_characters(line) for line in lines])
 
 
 @WEBHOOK.action("remove", "forget one", _NAME, JSON_OPTION)

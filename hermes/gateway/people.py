@@ -30,7 +30,10 @@ NOTE_INTERVAL = 600.0
 _START = re.compile(r"/start\s+", re.IGNORECASE)
 """What stands before the code where a link of the platform sends it."""
 MAX_REQUESTS = 20
-"""Unknown people of a platform who may wait, those refused included: more are not answered."""
+"""Unknown people of a platform whose requests may wait; then the oldest gives way to the next one."""
+KEPT_SECONDS = 600.0
+"""How long a request waits before it can give way: so long nobody can push it out by asking from many accounts, and no
+more than `MAX_REQUESTS` questions come to who looks after Hermes."""
 REQUEST_SECONDS = 3600.0
 HOUR_SECONDS = 3600.0
 _DAY_SECONDS = 86_400.0
@@ -69,11 +72,13 @@ class PairingCodes:
 
     async def request_access(self, platform: str, event: InboundEvent) -> str:
         """Store somebody's request to be let in, and return the code to show them; empty where they have one already,
-        were refused, or too many wait.
+        were refused, or too many have begun to wait a moment ago.
         """
         code, sender = make_code(), event.sender
         wish = PairingRequest(platform=platform, account=sender.id, name=clean_name(sender.name), place=event.place)
-        made = await self._store.people.request_pairing(wish, code, seconds=REQUEST_SECONDS, most=MAX_REQUESTS)
+        made = await self._store.people.request_pairing(
+            wish, code, seconds=REQUEST_SECONDS, most=MAX_REQUESTS, kept=KEPT_SECONDS
+        )
         if not made:
             return ""
         await self._store.people.add_audit_entry(

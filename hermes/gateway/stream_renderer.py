@@ -143,7 +143,8 @@ class StreamRenderer:
     async def finish(self, ended: TurnEnded) -> None:
         """Enqueue the rest of the answer; the turn counts as answered once that is on disk."""
         await self.close()
-        answer = filter_answer(build_answer(ended), self._target.egress_filter(), self._account.can)
+        written = (self._earlier_text + self._segment.text).strip()
+        answer = filter_answer(build_answer(ended, written), self._target.egress_filter(), self._account.can)
         items = [one for over in self._finished_segments for one in self._segment_items(over, self._take_files(over))]
         last = self._segment_items(
             self._segment, answer.text.lstrip().removeprefix(self._earlier_text.strip()).lstrip()
@@ -269,12 +270,15 @@ class ChatAnswer(Struct, frozen=True, kw_only=True):
     files: tuple[SendableFile, ...] = ()
 
 
-def build_answer(ended: TurnEnded) -> ChatAnswer:
-    """Build the answer of a turn. One that did not complete says so, after its text."""
+def build_answer(ended: TurnEnded, written: str = "") -> ChatAnswer:
+    """Build the answer of a turn. One that did not complete says so, after its text; of one that was stopped `written`
+    is what had come of the message that the model was writing.
+    """
     text = ended.text.strip()
     if ended.reason.is_completed:
         return ChatAnswer(text="" if text == SILENT else text, outcome=ended.reason.value)
     if ended.reason is ExitReason.INTERRUPTED:
+        text = max(text, written, key=len)
         line = tr("(Stopped.)")
     else:
         why = localize(ended.error) if ended.error else ended.reason.value.replace("_", " ")

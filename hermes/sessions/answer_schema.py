@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import UsageError
@@ -12,6 +13,9 @@ from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.formats.foreign_schema import ForeignSchema
 from hermes.util.text import to_one_line
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 MAX_SCHEMA_BYTES = 256 << 10
 MAX_FOREIGN_BYTES = 32 << 10
@@ -32,7 +36,6 @@ class AnswerSchema:
 
     def __init__(self, schema: Mapping[str, object] | bool, *, foreign: ForeignSchema | None = None) -> None:
         """Raises UsageError for what is no JSON Schema. One that is `foreign` cannot hold a process up."""
-        from jsonschema.exceptions import SchemaError
         from jsonschema.validators import Draft202012Validator, extend, validator_for
         from referencing import Registry
 
@@ -43,12 +46,9 @@ class AnswerSchema:
             self._validator = kind(foreign.schema, registry=Registry())
             return
         kind = validator_for(schema)
-        try:
-            kind.check_schema(schema)
-        except SchemaError as error:
-            raise UsageError(
-                N_("This is no valid JSON Schema: {why}.", why=to_one_line(error.message, _MAX_PROBLEM_LENGTH))
-            ) from None
+        if problem := _find_schema_problem(kind, schema):
+            raise UsageError(N_("This is no valid JSON Schema: {why}.", why=problem))
+        _check_references(kind, schema)
         self._validator = kind(schema, registry=Registry())
 
     @classmethod
@@ -114,6 +114,55 @@ class AnswerSchema:
         except ArithmeticError:
             problems.append("a number in it is too large")
         return problems
+
+
+def _find_schema_problem(kind: "type[Validator]", schema: object) -> str:
+    """Return why something is no JSON Schema of this kind; empty where it is one."""
+    from jsonschema.exceptions import SchemaError
+
+    if not isinstance(schema, dict | bool):
+        return f"{to_one_line(json.dumps(schema), 80)} is neither an object nor true or false"
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        return to_one_line(error.message, _MAX_PROBLEM_LENGTH)
+    return ""
+
+
+def _check_references(kind: "type[Validator]", schema: object) -> None:
+    """Raise UsageError where a part of the schema that is referred to is no schema: a validator that comes to it fails
+    in ways of its own. What is not found is told when an answer is checked.
+    """
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    resolver = Registry().resolver_with_root(DRAFT202012.create_resource(schema))
+    for reference in sorted(_list_references(schema)):
+        problem = ""
+        try:
+            problem = _find_schema_problem(kind, resolver.lookup(reference).contents)
+        except Unresolvable:
+            continue
+        except ValueError:  # the pointer names an item of a list by what is no number
+            problem = "it names nothing that is in it"
+        if problem:
+            what = to_one_line(reference, 100)
+            raise UsageError(N_("The JSON Schema refers to {what}, which is no schema: {why}.", what=what, why=problem))
+
+
+def _list_references(schema: object) -> set[str]:
+    """Return what the parts of a schema refer to within it."""
+    found: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            reference = part.get("$ref")
+            found |= {reference} if isinstance(reference, str) and reference.startswith("#") else set()
+        if isinstance(part, dict | list):
+            waiting += part.values() if isinstance(part, dict) else part
+    return found
 
 
 def _charge_checks(checks: Mapping[str, Check], foreign: ForeignSchema) -> dict[str, Check]:

@@ -177,13 +177,24 @@ class PeopleRepository(Repository):
         return _get_person(tx, person_id)
 
     @writes
-    def request_pairing(self, tx: Transaction, wish: PairingRequest, code: str, *, seconds: float, most: int) -> bool:
-        """Store somebody's request with the hash of its code; return False where they have one, or were refused, or
-        `most` of that platform wait.
+    def request_pairing(
+        self, tx: Transaction, wish: PairingRequest, code: str, *, seconds: float, most: int, kept: float
+    ) -> bool:
+        """Store somebody's request with the hash of its code; return False where they have one or were refused.
+
+        Where `most` of that platform wait, the oldest gives way once it has waited for `kept` seconds; False where
+        none has.
         """
         tx.execute("DELETE FROM pairing_requests WHERE expires_at <= ?", (tx.now,))
-        waiting = tx.execute("SELECT count(*) FROM pairing_requests WHERE platform = ?", (wish.platform,)).get
-        if int(waiting) >= most:
+        known = (wish.platform, wish.account)
+        if tx.execute("SELECT count(*) FROM pairing_requests WHERE platform = ? AND account = ?", known).get:
+            return False
+        waiting = "FROM pairing_requests WHERE platform = ? AND mark IS NOT NULL"
+        if int(tx.execute(f"SELECT count(*) {waiting}", (wish.platform,)).get) >= most and not tx.change_any(
+            f"DELETE FROM pairing_requests WHERE platform = ? AND account = (SELECT account {waiting}"
+            " AND expires_at <= ? ORDER BY expires_at LIMIT 1)",
+            (wish.platform, wish.platform, tx.now + seconds - kept),
+        ):
             return False
         return tx.change_any(
             "INSERT INTO pairing_requests (platform, account, name, place, mark, expires_at) VALUES (?, ?, ?, ?, ?, ?)"

@@ -33,6 +33,8 @@ async def test_from_nothing_to_a_first_answer() -> None:
                 await screen.press("Enter")
                 await screen.shows("Keep this choice?")
                 await screen.press("Enter")
+                await screen.shows("Anything else?")
+                await screen.press("Enter")
                 await screen.shows(PROMPT)
                 await screen.enter("hi")
                 await screen.shows("Hello from the chat.")

@@ -1,5 +1,7 @@
 """`hermes mcp add` and `remove` as a program: what is written where, and that the server is tried."""
 
+import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -39,6 +41,40 @@ async def test_a_program_is_added_tried_and_removed() -> None:
         assert (gone.code, "Its variables stay in .env: MCP_SRV_API_TOKEN." in gone.stdout) == (0, True)
         assert "srv" not in file.read_text()
         assert (await run_hermes(home, "mcp", "remove", "srv")).code == 1
+
+
+async def test_a_list_connects_to_all_servers_and_says_why_one_is_not_there() -> None:
+    servers = {
+        "good": {"command": SERVER[0], "args": list(SERVER[1:])},
+        "gone": {"command": "/nonexistent/server"},
+        "away": {"url": "http://127.0.0.1:9/mcp"},
+        "resting": {"command": "/nonexistent/server", "enabled": False},
+    }
+    with TempHome({"mcp_servers": servers}) as home:
+        done = await run_hermes(home, "mcp", "list")
+        lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+        assert (done.code, sorted(lines)) == (0, ["away", "gone", "good", "resting"]), done
+        assert re.search(r"connected, \d+ tools?$", lines["good"])
+        assert "not connected: " in lines["gone"] and "not connected: " in lines["away"]
+        assert lines["resting"].endswith("off")
+        rows = {
+            row["name"]: row
+            for row in map(json.loads, (await run_hermes(home, "mcp", "list", "--json")).stdout.splitlines())
+        }
+        assert rows["good"]["connected"] and rows["good"]["tools"] > 0 and not rows["gone"]["connected"]
+        only = await run_hermes(home, "mcp", "list", "--no-connect")
+        assert only.code == 0 and "connected" not in only.stdout and only.stdout.count("\n") == 4
+
+
+async def test_one_server_is_shown_with_its_settings_and_no_values_of_variables() -> None:
+    given = {"command": SERVER[0], "args": list(SERVER[1:]), "env": {"REGION": KEY}, "tools": {"exclude": ["echo"]}}
+    with TempHome({"mcp_servers": {"srv": given}}) as home:
+        done = await run_hermes(home, "mcp", "get", "srv")
+        assert done.code == 0 and "connected, " in done.stdout and "not connected" not in done.stdout
+        assert "variables: REGION" in done.stdout and "without these tools: echo" in done.stdout
+        assert KEY not in done.stdout
+        missing = await run_hermes(home, "mcp", "get", "other")
+        assert missing.code == 1 and "There is no MCP server 'other'." in missing.stderr
 
 
 async def test_an_address_with_a_header_and_a_server_that_does_not_answer() -> None:

@@ -56,6 +56,8 @@ async def test_from_nothing_to_a_working_model_by_enter_alone() -> None:
                 await screen.shows_next("Cost: nothing.")
                 await screen.shows_next("[Y/n]")
                 screen.type("\n")
+                await screen.shows_next("Anything else?")
+                screen.type("\n")
                 await screen.shows_next("What next:")
                 assert await screen.end() == 0
             assert settings(home)["model"] == {
@@ -83,6 +85,8 @@ async def test_a_typed_key_goes_into_env_and_is_shown_nowhere() -> None:
                 await screen.shows_next("[Y/n]")
                 screen.type("y\n")
                 await screen.shows_next("OPENROUTER_API_KEY in")
+                await screen.shows_next("Anything else?")
+                screen.type("\n")
                 assert await screen.end() == 0
                 assert key not in screen.text and key[-6:] not in screen.text
             env = home.hermes / ".env"
@@ -91,6 +95,91 @@ async def test_a_typed_key_goes_into_env_and_is_shown_nowhere() -> None:
             assert key not in (home.hermes / "config.yaml").read_text()
             again = await hermes(home, "setup")
             assert again.code == 0 and "mock-model" in again.stdout and key not in again.stdout + again.stderr
+
+
+async def test_a_wrong_key_is_said_and_asked_for_again_before_any_model() -> None:
+    right, wrong = new_key(), new_key()
+    async with ScriptedServer([Say("ready")], api_key=right) as server:
+        with TempHome(more={**ENGLISH, "OPENROUTER_BASE_URL": server.url}) as home:
+            async with setting_up(home) as screen:
+                await screen.shows_next("1. A provider")
+                screen.type("\n")
+                await screen.shows_next("text to filter:")
+                screen.type("openr\n")
+                await screen.shows_next("The key (not shown")
+                screen.type(wrong + "\n")
+                await screen.shows_next("OpenRouter does not accept the key.")
+                await screen.shows_next("The key (not shown")
+                assert "Which model?" not in screen.text and "Testing" not in screen.text
+                screen.type(right + "\n")
+                await screen.shows_next("It answered in")
+                await screen.shows_next("[Y/n]")
+                screen.type("\n")
+                await screen.shows_next("Anything else?")
+                screen.type("\n")
+                assert await screen.end() == 0
+            assert (home.hermes / ".env").read_text() == f"OPENROUTER_API_KEY={right}\n"
+
+
+async def test_each_step_can_be_gone_back_from() -> None:
+    key = new_key()
+    async with ScriptedServer([Say("ready")], api_key=key) as server:
+        with TempHome(more={**ENGLISH, "OPENROUTER_BASE_URL": server.url}) as home:
+            async with setting_up(home) as screen:
+                await screen.shows_next("2. A server, by its address")
+                await screen.shows_next("A number: [1]")
+                screen.type("2\n")
+                await screen.shows_next("Base URL")
+                screen.type("http://127.0.0.1:9/v1\n")
+                await screen.shows_next("API key")
+                screen.type("<\n")
+                await screen.shows_next("Base URL")
+                screen.type("<\n")
+                await screen.shows_next("1. A provider")
+                screen.type("1\n")
+                await screen.shows_next("text to filter:")
+                screen.type("groq\n")
+                await screen.shows_next("GROQ_API_KEY): (< goes back)")
+                screen.type("<\n")
+                await screen.shows_next("text to filter:")
+                screen.type("openr\n")
+                await screen.shows_next("OPENROUTER_API_KEY):")
+                screen.type(key + "\n")
+                await screen.shows_next("[Y/n]")
+                screen.type("n\n")
+                await screen.shows_next("1. A provider")
+                screen.type("\x04")
+                assert await screen.end() == 130
+            assert list(home.hermes.iterdir()) == []
+
+
+async def test_chat_platforms_and_tool_sets_are_offered() -> None:
+    with TempHome.for_server("http://127.0.0.1:9/v1") as home:
+        home.more = dict(ENGLISH)
+        async with setting_up(home, 0, "--no-import") as screen:
+            await screen.shows_next("4. A chat platform, such as Telegram")
+            await screen.shows_next("A number: [1]")
+            screen.type("4\n")
+            await screen.shows_next("Which platform?")
+            await screen.shows_next("A number: [1]")
+            screen.type(f"{re.findall(r'([0-9]+)[.] Telegram', screen.text)[-1]}\n")
+            await screen.shows_next("Steps to Telegram:")
+            for step in ("token: ${TELEGRAM_BOT_TOKEN}", "goes into", "hermes gateway run", "pairing new --role owner"):
+                await screen.shows_next(step)
+            await screen.shows_next("A number: [1]")
+            screen.type("5\n")
+            await screen.shows_next("] web")
+            await screen.shows_next("A number: [1]")
+            screen.type(f"{re.findall(r'([0-9]+)[.] .x. web', screen.text)[-1]}\n")
+            await screen.shows_next("[ ] web")
+            await screen.shows_next("A number: [1]")
+            screen.type("\n")
+            await screen.shows_next("Leave it so")
+            await screen.shows_next("A number: [1]")
+            screen.type("\n")
+            assert await screen.end() == 0
+        listed = await hermes(home, "tools", "list")
+        assert re.search(r"^web +off", listed.stdout, re.MULTILINE)
 
 
 async def test_ctrl_c_leaves_with_nothing_changed() -> None:
@@ -130,6 +219,8 @@ async def test_the_language_is_asked_for_where_the_locale_does_not_say() -> None
                 await screen.shows_next("[1]")
                 screen.type("\n")
                 await screen.shows_next("[Y/n]")
+                screen.type("\n")
+                await screen.shows_next("还有别的吗？")
                 screen.type("\n")
                 assert await screen.end() == 0
             assert (home.hermes / ".env").read_text() == "HERMES_LANGUAGE=zh\n"
@@ -263,6 +354,8 @@ async def test_once_more_changes_one_part() -> None:
                 await screen.shows_next("[Y/n]")
                 screen.type("\n")
                 await screen.shows_next("Wrote model.provider, model.base_url, model.api_key")
+                await screen.shows_next("Anything else?")
+                screen.type("\n")
                 assert await screen.end() == 0
             assert settings(home)["model"]["provider"] == "vllm" and "api_key" not in settings(home)["model"]
             assert settings(home)["terminal"] == {"backend": "local"}
@@ -316,6 +409,8 @@ async def test_an_address_is_asked_for_until_it_is_one_and_what_is_kept_all_the_
             await screen.shows_next("4. Keep it all the same")
             screen.type("4\n")
             await screen.shows_next("Wrote model.default")
+            await screen.shows_next("Anything else?")
+            screen.type("\n")
             assert await screen.end() == 0
         assert "Keep this choice?" not in screen.text
         assert settings(home)["model"]["base_url"] == "http://127.0.0.1:9/v1"

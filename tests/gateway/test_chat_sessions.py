@@ -7,8 +7,9 @@ import pytest
 
 from hermes.admin.people.admin import PeopleAdmin
 from hermes.admin.people.identity import PersonRole
+from hermes.gateway.stream_renderer import CURSOR
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.gateway_rig import home_for, running, said
 from tests.vendors.telegram import Fake
@@ -116,6 +117,22 @@ async def test_stop_stops_at_once() -> None:
                 await chat.say("/stop")
                 await server.wait_closed(request, timeout=60)
                 await chat.until(lambda: "Stopped" in chat.text())
+
+
+async def test_a_stop_keeps_what_was_written_and_says_so_below() -> None:
+    words = "The lighthouse stands on a rock in the sea, and its lamp turns all night. " * 2
+    hanging = Say(words + "Its keeper", delivery=ReplyDelivery(ending=Ending.HANG, at=12))
+    async with ScriptedServer([hanging]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("tell me")
+                await chat.until(lambda: "The lighthouse" in chat.text())
+                shown = next(one for one in chat.shown() if "The lighthouse" in one.text)
+                half = shown.text.removesuffix(CURSOR).strip()
+                await chat.say("/stop")
+                await chat.until(lambda: "(Stopped.)" in chat.text())
+                ended = chat.messages[shown.message_id].text
+    assert len(half) > 24 and ended.startswith(half) and ended.endswith("\n\n(Stopped.)")
 
 
 async def test_many_chats_side_by_side_each_in_order() -> None:

@@ -1,6 +1,7 @@
 """What people type and send in chats beside questions: commands, skills, recordings, work in the background."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hermes.config.load import load_settings
 from hermes.config.trusted_folders import set_trust
 from hermes.core.chats import Place
 from hermes.gateway.surroundings import describe_surroundings
+from hermes.sessions.background.work import MAX_BACKGROUND_SESSIONS
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -217,6 +219,18 @@ async def test_work_in_the_background_answers_in_the_chat_and_is_its_persons_own
         await here.chat.until(lambda: "Background session 2 was stopped" in here.chat.text())
 
 
+async def test_background_work_is_bounded_for_each_person() -> None:
+    def answer(request: RecordedRequest) -> Reply:
+        endless = "endless" in request.last_user_text
+        return Say("never", delivery=ReplyDelivery(delay=600)) if endless else repeat_words(request)
+
+    async with chat_stage(ScriptedModel(answer)) as here:
+        for number in range(1, MAX_BACKGROUND_SESSIONS + 1):
+            await here.ask("/background endless", f"Background session {number} works", person=BEN)
+        await here.ask("/background endless", f"{MAX_BACKGROUND_SESSIONS} background sessions work", person=BEN)
+        await here.ask("/background endless", f"Background session {MAX_BACKGROUND_SESSIONS + 1} works", person=ANNA)
+
+
 async def test_what_background_work_asks_is_answered_in_the_chat() -> None:
     async with chat_stage(ScriptedModel([PUSH], then=Say("it was refused"))) as here:
         await here.ask("/background push it", "works")
@@ -256,6 +270,36 @@ async def test_a_home_chat_counts_at_once_for_a_session_that_runs() -> None:
         assert load_settings(here.on.app.services.home).settings.platforms["telegram"]["home"] == "1001"
         told = await here.ask("make the job now", "tool said")
         assert "no home chat" not in told.lower(), told
+
+
+@pytest.mark.parametrize("trust", ["ask", "always"])
+async def test_descriptions_of_a_server_that_is_trusted_make_no_question_of_a_reminder(trust: str) -> None:
+    server = {
+        "command": sys.executable,
+        "args": ["-I", str(Path(__file__).parents[1] / "mcp" / "broken_server.py")],
+        "trust": trust,
+    }
+    job = Call(
+        "cronjob", {"action": "create", "schedule": "every 2 hours", "prompt": "drink water", "deliver": "local"}
+    )
+
+    def answer(request: RecordedRequest) -> Reply:
+        results = [str(one["content"]) for one in request.messages if one["role"] == "tool"]
+        if not results:
+            return Say(calls=(Call("tool_search", {"query": "echo"}),))
+        if len(results) == 1:
+            assert "mcp__srv__" in results[0] and "srv (descriptions)" in results[0]
+            return Say(calls=(Call("tool_call", {"name": job.name, "arguments": job.arguments}),))
+        return Say("tool said: " + results[-1][:200])
+
+    async with chat_stage(ScriptedModel(answer), {"mcp_servers": {"srv": server}}) as here:
+        await here.chat.say("remind me to drink water")
+        if trust == "ask":
+            question = await here.question()
+            assert "untrusted content" in question.text
+        else:
+            await here.chat.until(lambda: "tool said" in here.chat.text())
+            assert not any(one.buttons for one in here.chat.shown()) and "drink water" in here.chat.text()
 
 
 async def test_the_owner_restarts_the_gateway_from_a_chat() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.admin.people.admin import PeopleAdmin
 from hermes.admin.people.identity import PersonRole
-from hermes.gateway.people import MAX_REQUESTS
+from hermes.gateway.people import KEPT_SECONDS, MAX_REQUESTS
 from hermes.testing.clock import ManualClock
 from hermes.testing.script import ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -76,7 +76,9 @@ async def test_the_command_line_lets_in_and_refuses() -> None:
         assert wrong.code != 0 and "Nobody waits with the code" in wrong.stderr
         denied = await run_hermes(here.home, "pairing", "deny", other)
         assert denied.code == 0 and "stays out" in denied.stdout
-        done = await run_hermes(here.home, "pairing", "approve", code)
+        elsewhere = await run_hermes(here.home, "pairing", "approve", "discord", code)
+        assert elsewhere.code != 0 and "belongs to a request on telegram" in elsewhere.stderr
+        done = await run_hermes(here.home, "pairing", "approve", "telegram", code)
         assert done.code == 0 and "known now, as user" in done.stdout
         await here.on.gateway.measure_backlog()
         await here.chat.until(lambda: "known here now, as user" in here.chat.text())
@@ -98,10 +100,15 @@ async def test_requests_run_out_and_are_bounded() -> None:
                 await chat.until(lambda: chat.text().count("Your code is") == MAX_REQUESTS)
                 await chat.say("hello", chat="group1", person="8000")
                 assert len(await admin.list_requests()) == MAX_REQUESTS
+                await clock.advance(KEPT_SECONDS + 1)
+                await chat.say("hello", person="7500")  # the oldest gives way
+                await chat.until(lambda: chat.text().count("Your code is") == MAX_REQUESTS + 1)
+                waiting = {one["account"] for one in await admin.list_requests()}
+                assert len(waiting) == MAX_REQUESTS and "7500" in waiting and "7000" not in waiting
                 await clock.advance(3601)
                 assert await admin.list_requests() == []
                 await chat.say("hello", person="7000")
-                await chat.until(lambda: chat.text().count("Your code is") == MAX_REQUESTS + 1)
+                await chat.until(lambda: chat.text().count("Your code is") == MAX_REQUESTS + 2)
     assert not server.requests
 
 

@@ -84,6 +84,8 @@ class ModelTestResult(Struct, frozen=True):
     said: str
     problem: str = ""
     hint: str = ""
+    key_refused: bool = False
+    """Whether the key is what is wrong."""
 
 
 class FoundKey(Struct, frozen=True):
@@ -164,7 +166,7 @@ async def list_model_names(environ: Mapping[str, str], selection: ModelSelection
         try:
             rows = await _request_rows(model)
         except _NoListError as error:
-            if own and not error.refused:
+            if own and not isinstance(error, KeyRefusedError):
                 return own
             raise
     found = {one.name: one for row in rows[:_MAX_MODELS] if (one := _parse_model(row)) is not None}
@@ -181,8 +183,9 @@ async def request_model_rows(environ: Mapping[str, str], selection: ModelSelecti
 class _NoListError(ConfigError):
     """A server has no list for us."""
 
-    refused = False
-    """Whether it does not accept the key."""
+
+class KeyRefusedError(_NoListError):
+    """A server does not accept the key."""
 
 
 async def _request_rows(model: ModelConnection) -> list[object]:
@@ -201,9 +204,7 @@ async def _request_rows(model: ModelConnection) -> list[object]:
             N_("Is it running, and is the address right?"),
         ) from None
     if status in (401, 403):
-        refused = _NoListError(N_("{server} does not accept the key.", server=where), N_("Check the key."))
-        refused.refused = True
-        raise refused
+        raise KeyRefusedError(N_("{server} does not accept the key.", server=where), N_("Check the key."))
     try:
         value: object = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -268,7 +269,8 @@ async def probe_model(environ: Mapping[str, str], selection: ModelSelection) -> 
         paid = _format_cost(outcome.usage, price)
         if isinstance(outcome, Failure):
             message, hint = explain_failure(outcome, model.endpoint)
-            return ModelTestResult(seconds, paid, "", message, hint)
+            refused = outcome.kind in (FailureKind.AUTH, FailureKind.AUTH_PERMANENT)
+            return ModelTestResult(seconds, paid, "", message, hint, key_refused=refused)
         return ModelTestResult(seconds, paid, to_one_line(strip_control_characters(outcome.message.text), 60))
 
 

@@ -216,10 +216,12 @@ class PeopleAdmin:
             for one in await self._store.people.list_pairing_requests()
         ]
 
-    async def approve_request(self, code: str, role: str = PersonRole.USER) -> PairingRequest:
-        """Let the person in who was shown this code, and tell them. Raises NotFoundError, UsageError."""
+    async def approve_request(self, code: str, role: str = PersonRole.USER, *, platform: str = "") -> PairingRequest:
+        """Let the person in who was shown this code, on that platform where one is named, and tell them. Raises
+        NotFoundError, UsageError.
+        """
         given, word = self._parse_role(role), normalize_code(code)
-        wish = await self._require_request(word)
+        wish = await self._require_request(word, platform)
         if not await self._store.people.settle_pairing_request(word, given.value):
             raise _no_request_error(code)
         await self._audit("request approved", f"{wish.platform} {wish.account} as {given}")
@@ -228,19 +230,24 @@ class PeopleAdmin:
         await self._store.outbox.enqueue([OutboxItem(key=key, message=Outgoing(place=wish.place, text=text, key=key))])
         return wish
 
-    async def deny_request(self, code: str) -> PairingRequest:
+    async def deny_request(self, code: str, *, platform: str = "") -> PairingRequest:
         """Refuse the person who was shown this code; they hear nothing of it. Raises NotFoundError."""
         word = normalize_code(code)
-        wish = await self._require_request(word)
+        wish = await self._require_request(word, platform)
         if not await self._store.people.settle_pairing_request(word, ""):
             raise _no_request_error(code)
         await self._audit("request refused", f"{wish.platform} {wish.account}")
         return wish
 
-    async def _require_request(self, word: str) -> PairingRequest:
+    async def _require_request(self, word: str, platform: str) -> PairingRequest:
         found = await self._store.people.find_pairing_request(word) if CODE_FORM.fullmatch(word) else None
         if found is None:
             raise _no_request_error(word)
+        if platform and found.platform != platform:
+            raise NotFoundError(
+                N_("The code {code} belongs to a request on {platform}.", code=word, platform=found.platform),
+                N_("`hermes pairing list` shows who waits."),
+            )
         return found
 
     async def list_codes(self) -> list[Plain]:

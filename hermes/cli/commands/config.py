@@ -74,12 +74,11 @@ def remove_setting(call: VerbCall) -> VerbResult:
     return VerbResult(lines=[tr("Took `{key}` out.", key=key) if gone else tr("`{key}` was not set.", key=key)])
 
 
-@CONFIG.action(
-    "list",
-    "every setting with its value",
-    argument("--all", action="store_true", help="those at their default too"),
-    JSON_OPTION,
-)
+_ALL = argument("--all", action="store_true", help="those at their default too")
+
+
+@CONFIG.action("list", "every setting with its value", _ALL, JSON_OPTION)
+@CONFIG.action("show", "the same as list", _ALL, JSON_OPTION)
 def show_settings(call: VerbCall) -> VerbResult:
     """List the settings that are set, or all of them."""
     found = list_settings(call.environ)

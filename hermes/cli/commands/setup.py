@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import getpass
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,14 @@ from hermes.admin.migrate.importer import (
     preview_import,
 )
 from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer, find_local_servers
-from hermes.admin.models.models import FoundKey, ModelSelection, describe_current_model, list_model_names, probe_model
+from hermes.admin.models.models import (
+    FoundKey,
+    KeyRefusedError,
+    ModelSelection,
+    describe_current_model,
+    list_model_names,
+    probe_model,
+)
 from hermes.admin.models.setup import (
     SetupRequest,
     SetupSelection,
@@ -34,10 +42,12 @@ from hermes.admin.models.setup import (
     suggest_setup,
 )
 from hermes.cli.commands.model import format_current_model, format_test_result
+from hermes.cli.commands.setup_extras import list_extras, offer_extras, run_extra
 from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import (
     PromptAbortedError,
+    WentBackError,
     ask_line,
     ask_secret,
     ask_yes_no,
@@ -124,6 +134,7 @@ class _OptionSetup:
                 print_error(tr("Nothing was written. `--no-test` writes it without a test."))
                 return 1
         _report_written(save_setup(self._environ, choice))
+        _print_next_steps()
         return 0
 
     def _import_home(self, path: Path) -> int:
@@ -205,10 +216,7 @@ class _InteractiveSetup:
             self._save_language(language)
             _print_next_steps()
             return 0
-        choice = self._choose_provider()
-        if choice is None:
-            return 0
-        code = self._test_and_save(choice)
+        code = self._choose_and_save()
         self._save_language(language)
         return code
 
@@ -252,63 +260,106 @@ class _InteractiveSetup:
         """Show the current setup and return whether the person wants to change it."""
         print("\n" + tr("This is set up:"))
         print("\n".join(format_current_model(shown)))
-        wishes = [tr("Leave it so"), tr("Test it"), tr("Another model or provider")]
+        wishes = [tr("Leave it so"), tr("Test it"), tr("Another model or provider"), *list_extras()]
         while True:
             wish = choose_option(tr("What now?"), wishes)
             if wish == 1:
                 print(format_test_result(asyncio.run(probe_model(self._environ, ModelSelection()))))
+            elif wish > 2:
+                run_extra(self._environ, wish - 3)
             else:
                 return wish == 2
 
     def _choose_provider(self) -> SetupSelection | None:
-        keys, servers = find_provider_keys(self._environ), asyncio.run(find_local_servers(self._servers))
-        rows = _format_offers(keys, servers)
-        rows += [tr("A provider for which I have a key"), tr("A server, by its address")]
-        rows.append(tr("None yet: the small model that comes with Hermes answers"))
-        at = choose_option(tr("Which provider?"), rows)
-        if at < len(keys):
-            return self._choose_model(SetupRequest(provider=keys[at].provider))
-        if at < len(keys) + len(servers):
-            server = servers[at - len(keys)]
-            return self._choose_model(SetupRequest(provider=server.provider, base_url=server.base_url))
-        if at == len(rows) - 1:
-            _print_next_steps()
-            return None
-        if at == len(rows) - 2:
+        """Ask for provider, key and model, where each question can go back to the one before."""
+        while True:
+            keys, servers = find_provider_keys(self._environ), asyncio.run(find_local_servers(self._servers))
+            rows = _format_offers(keys, servers)
+            rows += [tr("A provider for which I have a key"), tr("A server, by its address")]
+            rows.append(tr("None yet: the small model that comes with Hermes answers"))
+            at = choose_option(tr("Which provider?"), rows)
+            if at == len(rows) - 1:
+                return None
+            with contextlib.suppress(WentBackError):
+                if at < len(keys):
+                    return self._choose_model(SetupRequest(provider=keys[at].provider))
+                if at < len(keys) + len(servers):
+                    server = servers[at - len(keys)]
+                    return self._choose_model(SetupRequest(provider=server.provider, base_url=server.base_url))
+                return self._choose_address() if at == len(rows) - 2 else self._choose_keyed_provider()
+
+    def _choose_address(self) -> SetupSelection:
+        """Ask for a server by its address, its key and its model."""
+        while True:
             url = _ask_address()
-            key = ask_secret(tr("API key (optional; not shown; Enter for none):"), getpass.getpass)
-            return self._choose_model(SetupRequest(base_url=url, api_key=key))
+            with contextlib.suppress(WentBackError):
+                question = tr("API key (optional; not shown; Enter for none):")
+                key = ask_secret(question, getpass.getpass, back=True)
+                return self._choose_model(SetupRequest(base_url=url, api_key=key))
+
+    def _choose_keyed_provider(self) -> SetupSelection:
+        """Ask for a provider of the catalogue, its key and its model."""
         known = list_providers()
-        title = pick_name(tr("Which provider?"), [one.title for one in known], free=False)
-        provider = next(one.name for one in known if one.title == title)
-        return self._choose_model(SetupRequest(provider=provider, api_key=self._ask_key(provider)))
+        while True:
+            title = pick_name(tr("Which provider?"), [one.title for one in known], free=False, back=True)
+            provider = next(one.name for one in known if one.title == title)
+            with contextlib.suppress(WentBackError):
+                return self._choose_with_key(SetupRequest(provider=provider))
+
+    def _choose_with_key(self, request: SetupRequest) -> SetupSelection:
+        """Ask for a key and a model; going back from the model leads to the key."""
+        while True:
+            keyed = structs.replace(request, api_key=self._ask_key(request.provider))
+            with contextlib.suppress(WentBackError):
+                return self._choose_model(keyed)
 
     def _ask_key(self, provider: str) -> str:
         variable = key_variable(provider)
+        question = tr("The key (not shown; it goes into .env as {name}):", name=variable)
         while True:
-            key = ask_secret(tr("The key (not shown; it goes into .env as {name}):", name=variable), getpass.getpass)
+            key = ask_secret(question, getpass.getpass, back=True)
             if key:
                 return key
 
     def _choose_model(self, request: SetupRequest) -> SetupSelection:
-        choice = resolve_setup(self._environ, request)
-        try:
-            names = [one.name for one in asyncio.run(list_model_names(self._environ, choice.trial_selection))]
-        except ConfigError as error:
-            print_error(format_error(error))
-            names = []
-        model = names[0] if len(names) == 1 else pick_name(tr("Which model?"), names)
+        """Ask for a model of the provider's list; for another key as long as the provider refuses the one there is."""
+        while True:
+            choice = resolve_setup(self._environ, request)
+            try:
+                names = [one.name for one in asyncio.run(list_model_names(self._environ, choice.trial_selection))]
+                break
+            except KeyRefusedError as error:
+                print_error(error.message)
+                request = structs.replace(request, api_key=self._ask_key(choice.selection.provider), variable="")
+            except ConfigError as error:
+                print_error(format_error(error))
+                names = []
+                break
+        model = names[0] if len(names) == 1 else pick_name(tr("Which model?"), names, back=True)
         return structs.replace(choice, selection=structs.replace(choice.selection, model=model))
 
+    def _choose_and_save(self) -> int:
+        """Ask for a model until one is kept, or none is wanted."""
+        while True:
+            choice = self._choose_provider()
+            if choice is None:
+                _print_next_steps()
+                return 0
+            with contextlib.suppress(WentBackError):
+                return self._test_and_save(choice)
+
     def _test_and_save(self, choice: SetupSelection) -> int:
-        """Test the choice and save it."""
-        keep_untested = False
-        while not self._given.no_test:
+        """Test the choice and save it. Raises WentBackError where another one is wanted."""
+        is_sure = False
+        while not self._given.no_test and not is_sure:
             print(tr("Testing {model} ...", model=escape_unseen_characters(choice.selection.model)), flush=True)
             result = asyncio.run(probe_model(self._environ, choice.trial_selection))
             print(format_test_result(result))
             if not result.problem:
                 break
+            if result.key_refused:
+                choice = self._replace_key(choice)
+                continue
             wishes = [
                 tr("Try again"),
                 tr("Another key"),
@@ -318,28 +369,30 @@ class _InteractiveSetup:
             ]
             wish = choose_option(tr("What now?"), wishes)
             if wish == 1:
-                provider = choice.selection.provider
-                choice = structs.replace(choice, api_key=self._ask_key(provider), variable=key_variable(provider))
+                with contextlib.suppress(WentBackError):
+                    choice = self._replace_key(choice)
             elif wish == 2:
-                other = self._choose_provider()
-                if other is None:
-                    return 0
-                choice = other
-            elif wish == 3:
-                keep_untested = True
-                break
+                raise WentBackError
             elif wish == 4:
                 raise PromptAbortedError
-        if not keep_untested and not ask_yes_no(tr("Keep this choice?"), default=True):
-            raise PromptAbortedError
+            is_sure = wish == 3
+        if not is_sure and not ask_yes_no(tr("Keep this choice?"), default=True):
+            raise WentBackError
         _report_written(save_setup(self._environ, choice))
+        offer_extras(self._environ)
+        _print_next_steps()
         return 0
+
+    def _replace_key(self, choice: SetupSelection) -> SetupSelection:
+        provider = choice.selection.provider
+        return structs.replace(choice, api_key=self._ask_key(provider), variable=key_variable(provider))
 
 
 def _ask_address() -> str:
     """Ask for the address of a server until it is one."""
     while True:
-        url = normalize_address(ask_line(tr("Base URL (usually ends in /v1):"), "http://127.0.0.1:8000/v1"))
+        typed = ask_line(tr("Base URL (usually ends in /v1):"), "http://127.0.0.1:8000/v1", back=True)
+        url = normalize_address(typed)
         if url:
             return url
         print(tr("That is no address: http://HOST:PORT/v1 is one."))
@@ -372,13 +425,13 @@ def _report_written(places: list[str]) -> None:
         print(escape_unseen_characters(tr("Wrote {place}.", place=place)))
     if not places:
         print(tr("It is already set; nothing was written."))
-    _print_next_steps()
 
 
 def _print_next_steps() -> None:
     print("\n" + tr("What next:"))
     print("  hermes                " + tr("talk with it; /help shows what it can do"))
     print('  hermes -z "..."       ' + tr("one task, only the answer printed"))
+    print("  hermes gateway run    " + tr("answer on chat platforms; `hermes setup` shows the steps"))
     print("  hermes config list    " + tr("what is set; `hermes tools` for its tools"))
 
 

@@ -30,7 +30,13 @@ class KeyMenu:
     """
 
     def __init__(
-        self, title: str, choices: Sequence[str], *, chosen: int = 0, find_matches: FindMatches | None = None
+        self,
+        title: str,
+        choices: Sequence[str],
+        *,
+        chosen: int = 0,
+        find_matches: FindMatches | None = None,
+        back: bool = False,
     ) -> None:
         self._title = title
         self._shown = list(choices)
@@ -38,9 +44,12 @@ class KeyMenu:
         self._chosen = chosen
         self._drawn = 0
         self.typed = ""
+        self._back = back
+        self.went_back = False
+        """Whether Esc was pressed where nothing was typed, with `back`: then nothing is chosen."""
 
     def ask(self) -> str | None:
-        """Show the menu until Enter, and return the choice; None where nothing fits what was typed.
+        """Show the menu until Enter, and return the choice; None where nothing fits what was typed, or at `went_back`.
 
         Raises EOFError on Ctrl-D or when the terminal is gone, KeyboardInterrupt on Ctrl-C.
         """
@@ -51,7 +60,7 @@ class KeyMenu:
                     pass
             finally:
                 self._erase()
-        taken = self._shown[self._chosen] if self._shown else None
+        taken = self._shown[self._chosen] if self._shown and not self.went_back else None
         print(f"{self._title} {escape_unseen_characters(taken or self.typed)}", flush=True)
         return taken
 
@@ -64,7 +73,7 @@ class KeyMenu:
         return any(self._handle_key(key) for key in _KEY.findall(data.decode("utf-8", "replace")))
 
     def _handle_key(self, key: str) -> bool:
-        if key in ("\r", "\n"):
+        if self._is_end(key):
             return True
         if key == "\x04":
             raise EOFError
@@ -76,6 +85,11 @@ class KeyMenu:
         elif key.isdecimal() and 0 < int(key) <= len(self._shown):
             self._chosen = int(key) - 1
         return False
+
+    def _is_end(self, key: str) -> bool:
+        """Return whether a key ends the question: Enter, or Esc where that goes back."""
+        self.went_back = key == "\x1b" and self._back and not self.typed
+        return self.went_back or key in ("\r", "\n")
 
     def _type(self, key: str) -> None:
         assert self._find_matches is not None
@@ -93,7 +107,8 @@ class KeyMenu:
             lines.append("  " + tr("{n} in all; letters narrow them down", n=len(self._shown)))
         elif not self._shown:
             lines.append("  " + tr("nothing fits"))
-        lines.append("  " + tr("↑ ↓ choose, Enter takes it"))
+        keys = tr("↑ ↓ choose, Enter takes it, Esc goes back") if self._back else tr("↑ ↓ choose, Enter takes it")
+        lines.append("  " + keys)
         self._erase()
         cut = [(fold_line(line, columns) or [""])[0] for line in lines]
         sys.stdout.write("\n".join(cut) + "\n")

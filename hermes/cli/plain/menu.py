@@ -18,8 +18,20 @@ class PromptAbortedError(Exception):
     """The person left at a question, by Ctrl-D."""
 
 
-def ask_line(prompt: str, default: str = "") -> str:
-    """Ask for a line; Enter alone gives the default. Raises PromptAbortedError at the end of the input."""
+class WentBackError(Exception):
+    """The person wants to answer the question before once more."""
+
+
+BACK = "<"
+"""The answer that goes back a step, where a question allows that."""
+
+
+def ask_line(prompt: str, default: str = "", *, back: bool = False) -> str:
+    """Ask for a line; Enter alone gives the default. Raises PromptAbortedError at the end of the input, and with `back`
+    WentBackError.
+    """
+    if back:
+        prompt = f"{prompt} {tr('(< goes back)')}"
     shown = f"{prompt} [{escape_unseen_characters(default)}] " if default else f"{prompt} "
     sys.stdout.write(shown)
     sys.stdout.flush()
@@ -27,6 +39,8 @@ def ask_line(prompt: str, default: str = "") -> str:
     if not line:
         print()
         raise PromptAbortedError
+    if back and line.strip() == BACK:
+        raise WentBackError
     return line.strip() or default
 
 
@@ -42,8 +56,15 @@ def ask_yes_no(prompt: str, *, default: bool = False) -> bool:
             return False
 
 
-def choose_option(title: str, choices: Sequence[str]) -> int:
-    """Ask for one of a few choices and return its number, from 0; Enter alone takes the first."""
+def choose_option(title: str, choices: Sequence[str], *, back: bool = False) -> int:
+    """Ask for one of a few choices and return its number, from 0; Enter alone takes the first. With `back` another one
+    raises WentBackError.
+    """
+    if back:
+        taken = choose_option(title, [*choices, tr("Back")])
+        if taken == len(choices):
+            raise WentBackError
+        return taken
     if _has_key_menus():
         return choices.index(_ask_by_keys(title, choices) or choices[0])
     print(f"\n{title}")
@@ -56,22 +77,22 @@ def choose_option(title: str, choices: Sequence[str]) -> int:
         print(tr("Type one of the numbers."))
 
 
-def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool = True) -> str:
+def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool = True, back: bool = False) -> str:
     """Ask for one of many names: by its number, by words that are in it, or with `free` any other name. Enter alone
-    takes the default, or else the first.
+    takes the default, or else the first. With `back` the person can raise WentBackError.
     """
     default = default or (names[0] if names else "")
     if names and _has_key_menus():
-        return _pick_by_keys(title, names, default=default, free=free)
+        return _pick_by_keys(title, names, default=default, free=free, back=back)
     print(f"\n{title}")
-    return _pick_by_number(names, default=default, free=free)
+    return _pick_by_number(names, default=default, free=free, back=back)
 
 
-def _pick_by_number(names: Sequence[str], *, default: str, free: bool) -> str:
+def _pick_by_number(names: Sequence[str], *, default: str, free: bool, back: bool) -> str:
     shown = list(names)
     while True:
         _print_names(shown, len(names))
-        answer = ask_line(tr("Number, name, or text to filter:"), default)
+        answer = ask_line(tr("Number, name, or text to filter:"), default, back=back)
         found = match_names(answer, names, shown)
         if len(found) == 1:
             return found[0]
@@ -103,13 +124,13 @@ def _ask_by_keys(title: str, choices: Sequence[str]) -> str | None:
         raise PromptAbortedError from None
 
 
-def _pick_by_keys(title: str, names: Sequence[str], *, default: str, free: bool) -> str:
+def _pick_by_keys(title: str, names: Sequence[str], *, default: str, free: bool, back: bool) -> str:
     """Ask by a menu that letters narrow down; with `free` another name than those can be typed."""
     from hermes.cli.plain.key_menu import KeyMenu
 
     chosen = names.index(default) if default in names else 0
     while True:
-        menu = KeyMenu(title, names, chosen=chosen, find_matches=lambda typed: _narrow_names(typed, names))
+        menu = KeyMenu(title, names, chosen=chosen, find_matches=lambda typed: _narrow_names(typed, names), back=back)
         print()
         try:
             taken = menu.ask()
@@ -118,6 +139,8 @@ def _pick_by_keys(title: str, names: Sequence[str], *, default: str, free: bool)
             raise PromptAbortedError from None
         if taken is not None:
             return taken
+        if menu.went_back:
+            raise WentBackError
         typed = menu.typed.strip()
         question = tr("{name} is none of them. Use it all the same?", name=escape_unseen_characters(typed))
         if free and typed and ask_yes_no(question):
@@ -139,13 +162,16 @@ def match_names(answer: str, names: Sequence[str], shown: Sequence[str]) -> list
     return [name for name in names if answer.lower() in name.lower()] if answer else []
 
 
-def ask_secret(prompt: str, read: Callable[[str], str]) -> str:
-    """Ask for a text that is typed without being shown."""
+def ask_secret(prompt: str, read: Callable[[str], str], *, back: bool = False) -> str:
+    """Ask for a text that is typed without being shown. Raises PromptAbortedError, and with `back` WentBackError."""
     try:
-        return read(f"{prompt} ").strip()
+        answer = read(f"{prompt} {tr('(< goes back)')} " if back else f"{prompt} ").strip()
     except EOFError:
         print()
         raise PromptAbortedError from None
+    if back and answer == BACK:
+        raise WentBackError
+    return answer
 
 
 def is_interactive() -> bool:

@@ -3,6 +3,9 @@
 import argparse
 import asyncio
 import contextlib
+import errno
+import os
+import select
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED = 3
 EXIT_INVALID_ANSWER = 4
+_PIPE_MILLISECONDS = 30_000
+"""How long whoever reads a named pipe may take nothing from it."""
 _USAGE_KEYS = (
     "model", "provider", "session_id", "turn_exit_reason", "completed", "api_calls", "input_tokens", "output_tokens",
     "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "prompt_tokens", "completion_tokens", "total_tokens",
@@ -52,9 +57,31 @@ def write_usage_file(file: Path, result: Mapping[str, object]) -> None:
 
 def _write_file(file: Path, data: bytes) -> None:
     try:
-        file.write_bytes(data)
+        if file.is_fifo():
+            _write_pipe(file, data)
+        else:
+            file.write_bytes(data)
     except OSError as error:
-        print_error(N_("{file} cannot be written: {strerror}.", file=file, strerror=error.strerror))
+        reason = tr("nobody reads it") if error.errno == errno.ENXIO else error.strerror
+        print_error(N_("{file} cannot be written: {strerror}.", file=file, strerror=reason))
+
+
+def _write_pipe(file: Path, data: bytes) -> None:
+    """Write into a named pipe, for as long as somebody reads from it. Raises OSError.
+
+    Opening one that nobody reads would wait for ever, deaf to Ctrl-C.
+    """
+    handle = os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        waiter = select.poll()
+        waiter.register(handle, select.POLLOUT)
+        rest = memoryview(data)
+        while rest:
+            if not waiter.poll(_PIPE_MILLISECONDS):
+                raise TimeoutError(errno.ETIMEDOUT, tr("whoever reads it takes nothing"))
+            rest = rest[os.write(handle, rest) :]
+    finally:
+        os.close(handle)
 
 
 class OneMessage:

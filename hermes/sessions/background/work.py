@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 MAX_BACKGROUND_SESSIONS = 8
-"""The most background sessions that run at the same time."""
+"""The most background sessions of one person that run at the same time."""
+MAX_ALL_BACKGROUND_SESSIONS = 32
+"""The most background sessions of all people that run at the same time."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -77,13 +79,7 @@ class BackgroundSessions:
 
         Raises BusyError when too many run.
         """
-        from hermes.core.errors import BusyError
-
-        if sum(not one.done for one in self._tasks) >= MAX_BACKGROUND_SESSIONS:
-            raise BusyError(
-                N_("{n} background sessions work already.", n=MAX_BACKGROUND_SESSIONS),
-                N_("/background stop N ends one of them."),
-            )
+        self._check_limits(opener.session_person)
         task = BackgroundTask(
             number=len(self._tasks) + 1, prompt=prompt, began=time.monotonic(), person=opener.session_person
         )
@@ -92,6 +88,23 @@ class BackgroundSessions:
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         return task
+
+    def _check_limits(self, person: str) -> None:
+        """Raise BusyError when too many sessions run: of the person, so that nobody takes the places of all others, or
+        of everybody.
+        """
+        from hermes.core.errors import BusyError
+
+        if len(self.list_tasks(person, running=True)) >= MAX_BACKGROUND_SESSIONS:
+            raise BusyError(
+                N_("{n} background sessions work already.", n=MAX_BACKGROUND_SESSIONS),
+                N_("/background stop N ends one of them."),
+            )
+        if sum(not one.done for one in self._tasks) >= MAX_ALL_BACKGROUND_SESSIONS:
+            raise BusyError(
+                N_("{n} background sessions of several people work already.", n=MAX_ALL_BACKGROUND_SESSIONS),
+                N_("Try it again when some of them are done."),
+            )
 
     def stop_task(self, number: int, person: str) -> BackgroundTask:
         """Stop a task of a person. Raises NotFoundError when no running task of theirs has that number."""

@@ -188,6 +188,7 @@ async def test_what_is_only_delivered_needs_no_model() -> None:
         (b"payload={", "application/x-www-form-urlencoded", 400),
         (b"\xff=1", "application/x-www-form-urlencoded", 400),
         (b"a", "application/x-www-form-urlencoded", 400),
+        (b'{"a": 1', "application/x-www-form-urlencoded", 400),
         (b"{}", "text/plain", 415),
         (b"{", "application/json", 400),
         (b"[" * 100_000, "application/json", 400),
@@ -252,6 +253,29 @@ async def test_routes_are_added_by_the_verb(
         assert main(["webhook", "remove", "mine"]) == 0
         assert (await it.report("mine", b'{"a": 2}', github(b'{"a": 2}', secret=made["secret"])))[0] == 401
         assert main(["webhook", "remove", "mine"]) == 1
+
+
+async def test_json_that_is_called_a_form_is_taken() -> None:
+    async with hook([Say("x")]) as it:
+        body = b' {"a": "b=1&c=2"}'
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert (await it.report("r", body, github(body) | form))[0] == 202
+        request = await it.model.wait_for(1)
+        assert '"a":"b=1&c=2"' in request.last_user_text
+
+
+@pytest.mark.needs("curl", "openssl")
+@pytest.mark.parametrize("scheme", ["auto", "github", "gitlab", "v1", "v2"])
+async def test_the_command_that_add_prints_reports_something(scheme: str) -> None:
+    async with hook([Say("x")], deliver="log") as it:
+        words = ("--scheme", scheme, "--event", "push it", "--filter", "build.id=it's")
+        made = await run_hermes(it.home, "webhook", "add", f"w-{scheme}", *words)
+        assert made.code == 0, made
+        command = made.stdout.splitlines()[-1].strip().replace(":8644/", f":{it.url.rpartition(':')[2]}/")
+        told = await it.home.run("/bin/sh", "-c", command)
+        assert told.code == 0 and json.loads(told.stdout)["status"] == "taken", (command, told)
+        request = await it.model.wait_for(1)
+        assert "it's" in request.last_user_text
 
 
 class GitHubApi:

@@ -265,7 +265,8 @@ class WebhookServer:
         proof = verify_report(scheme, secret, request.headers, body, now)
         if proof is None or route is None:
             raise ApiRequestError(401, "The report is not signed with the secret of such a route, or too long ago.")
-        payload = _parse_form(body) if request.content_type == _FORM_TYPE else _parse_report(body)
+        is_form = request.content_type == _FORM_TYPE and not body.lstrip().startswith(b"{")
+        payload = _parse_form(body) if is_form else _parse_report(body)  # curl -d calls whatever it sends a form
         why = ignore_reason(route, event_type(request.headers, payload), payload)
         if why:
             return json_response({"status": "ignored", "why": why})
