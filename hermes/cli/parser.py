@@ -202,7 +202,7 @@ class CommandParser(argparse.ArgumentParser):
         if not first.startswith("-"):
             self.error(
                 join_localizable(
-                    " ", filter(None, (N_("{first!r} is one word too many.", first=first), self.stray_word_hint))
+                    " ", filter(None, (N_("Unexpected argument {first!r}.", first=first), self.stray_word_hint))
                 )
             )
         name = first.partition("=")[0]
@@ -219,7 +219,7 @@ class CommandParser(argparse.ArgumentParser):
         from hermes.plugins import suggest_name
 
         said = N_(
-            "there is no {value!r}. {near} Possible: {choices}",
+            "{value!r} is not possible here. {near} Possible: {choices}",
             value=str(value),
             near=suggest_name(str(value), choices),
             choices=", ".join(choices),

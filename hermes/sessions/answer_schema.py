@@ -47,7 +47,7 @@ class AnswerSchema:
             kind.check_schema(schema)
         except SchemaError as error:
             raise UsageError(
-                N_("This is no valid JSON Schema: {why}.", why=to_one_line(error.message, _MAX_PROBLEM_LENGTH))
+                N_("This is not a valid JSON Schema: {why}.", why=to_one_line(error.message, _MAX_PROBLEM_LENGTH))
             ) from None
         self._validator = kind(schema, registry=Registry())
 
@@ -71,9 +71,9 @@ class AnswerSchema:
         try:
             schema = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise UsageError(N_("{file} is no JSON: {why}.", file=str(file), why=str(error))) from None
+            raise UsageError(N_("{file} is not JSON: {why}.", file=str(file), why=str(error))) from None
         if not isinstance(schema, dict | bool):
-            raise UsageError(N_("{file} is no JSON Schema.", file=str(file)))
+            raise UsageError(N_("{file} is not a JSON Schema.", file=str(file)))
         return cls(schema)
 
     def add_instructions(self, inbound: InboundMessage) -> InboundMessage:

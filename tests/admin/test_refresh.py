@@ -128,8 +128,8 @@ async def test_the_own_list_of_a_provider() -> None:
     ("reply", "said"),
     [
         (Reply(status=500), "it answered 500"),
-        (Reply(parts=[b"<html>"]), "it is no JSON"),
-        (Reply(parts=[b"[" * 100_000]), "it is no JSON"),
+        (Reply(parts=[b"<html>"]), "it is not JSON"),
+        (Reply(parts=[b"[" * 100_000]), "it is not JSON"),
         (listing([]), "names no model"),
         (listing({"openai": {"models": {"m": {"limit": {"context": True}}}}}), "names no model"),
         (

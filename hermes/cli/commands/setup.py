@@ -313,7 +313,7 @@ class _InteractiveSetup:
                 tr("Try again"),
                 tr("Another key"),
                 tr("Another choice"),
-                tr("Keep it all the same"),
+                tr("Keep it anyway"),
                 tr("Leave"),
             ]
             wish = choose_option(tr("What now?"), wishes)
@@ -342,7 +342,7 @@ def _ask_address() -> str:
         url = normalize_address(ask_line(tr("Base URL (usually ends in /v1):"), "http://127.0.0.1:8000/v1"))
         if url:
             return url
-        print(tr("That is no address: http://HOST:PORT/v1 is one."))
+        print(tr("That is not an address. An address looks like http://HOST:PORT/v1."))
 
 
 def _format_offers(keys: Sequence[FoundKey], servers: Sequence[LocalModelServer]) -> list[str]:

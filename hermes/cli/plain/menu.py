@@ -79,7 +79,7 @@ def _pick_by_number(names: Sequence[str], *, default: str, free: bool) -> str:
             shown = found
         elif answer and free:
             if not names or ask_yes_no(
-                tr("{name} is none of them. Use it all the same?", name=escape_unseen_characters(answer))
+                tr("{name} is not in the list. Use it anyway?", name=escape_unseen_characters(answer))
             ):
                 return answer
         else:
@@ -119,7 +119,7 @@ def _pick_by_keys(title: str, names: Sequence[str], *, default: str, free: bool)
         if taken is not None:
             return taken
         typed = menu.typed.strip()
-        question = tr("{name} is none of them. Use it all the same?", name=escape_unseen_characters(typed))
+        question = tr("{name} is not in the list. Use it anyway?", name=escape_unseen_characters(typed))
         if free and typed and ask_yes_no(question):
             return typed
 
