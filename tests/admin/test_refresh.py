@@ -150,7 +150,7 @@ async def test_a_list_that_is_none_changes_nothing(reply: Reply, said: str) -> N
 async def test_what_cannot_be_meant_is_said() -> None:
     with TempHome(CONFIG) as home:
         for url in ("http://models.example/api.json", "file:///etc/passwd", "x", "https://[", "ftp://127.0.0.1"):
-            with pytest.raises(UsageError, match="no https address"):
+            with pytest.raises(UsageError, match="not an https address"):
                 await plan_refresh(home.environ, ["openai"], url=url)
         with pytest.raises(UsageError, match="No list names") as caught:
             await plan_refresh(home.environ, ["opnai"])
