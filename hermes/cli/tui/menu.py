@@ -196,7 +196,7 @@ class MenuQueue:
     def is_listening(self) -> bool:
         """Return whether arrows and Enter go to the menu."""
         menu = self.menu
-        if menu is None or self._hidden:
+        if menu is None or self._hidden or menu.answer.done():  # what follows an answer at once is for the line
             return False
         now = asyncio.get_running_loop().time()
         is_quiet = menu.typing or now - menu.quiet_since >= QUIET_SECONDS
