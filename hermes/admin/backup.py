@@ -186,7 +186,7 @@ class BackupArchive:
                 self._zip = zipfile.ZipFile(self._file)
                 self.manifest = self._load_manifest()
             except (zipfile.BadZipFile, msgspec.MsgspecError, OSError, EOFError, NotImplementedError, RuntimeError):
-                raise self._damage_error(N_("it is no backup, or a damaged one")) from None
+                raise self._damage_error(N_("it is not a backup, or it is damaged")) from None
             undo.pop_all()
 
     def __enter__(self) -> "BackupArchive":
@@ -245,7 +245,7 @@ class BackupArchive:
         """Decode the manifest, without a look at the other members."""
         entry = next((one for one in entries if one.filename == MANIFEST), None)
         if entry is None or entry.file_size > _LARGEST_MANIFEST:
-            raise self._damage_error(N_("it is no backup of Hermes"))
+            raise self._damage_error(N_("it is not a backup of Hermes"))
         text = self._zip.read(entry)
         if msgspec.json.decode(text, type=_FormatNumber).format > FORMAT:
             raise StoreError(N_("{file} was written by a newer Hermes.", file=self.path), N_("Update Hermes first."))

@@ -63,7 +63,7 @@ def parse_since(text: str, now: float) -> float:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError):
         raise UsageError(
-            N_("{text!r} is no time.", text=text[:40]), N_("Write it as 30m, 2h, 7d, or 2026-11-01.")
+            N_("{text!r} is not a time.", text=text[:40]), N_("Write it as 30m, 2h, 7d, or 2026-11-01.")
         ) from None
 
 

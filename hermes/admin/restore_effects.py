@@ -85,7 +85,7 @@ def list_restore_effects(incoming: HermesHome, home: HermesHome, hashes: Mapping
         known = _list_current(list_lines, home)
         found += [line for line, value in given.items() if line not in known or known[line] != value]
         if list_lines is _list_settings:
-            found += [N_("no more: {what}", what=line) for line in known if line not in given]
+            found += [N_("removed: {what}", what=line) for line in known if line not in given]
     return found + _list_instructions(home, hashes)
 
 

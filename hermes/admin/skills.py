@@ -175,7 +175,7 @@ class SkillAdmin:
     async def _fetch_archive(self, url: str) -> bytes:
         if not url.startswith("https://") or self._web is None:
             raise UsageError(
-                N_("{redact_url} is no https address.", redact_url=redact_url(url)),
+                N_("{redact_url} is not an https address.", redact_url=redact_url(url)),
                 "Download it yourself and name the file.",
             )
         from hermes.skills.install import ARCHIVE_LIMIT

@@ -299,6 +299,6 @@ def parse_filters(given: Sequence[str]) -> dict[str, list[str]]:
     for one in given:
         path, equals, value = one.partition("=")
         if not path or not equals:
-            raise UsageError(N_("{given!r} is no filter.", given=one[:80]), N_("Write it as PATH=VALUE."))
+            raise UsageError(N_("{given!r} is not a filter.", given=one[:80]), N_("Write it as PATH=VALUE."))
         found.setdefault(path, []).append(value)
     return found

@@ -338,6 +338,7 @@ class CheckpointRecorder:
 
         found = find_differences(before, after, lambda key: reader.read_state(path_of(key)))
         changed = [FileChange(path_of(key), was, now) for key, (was, now) in found.items()]
+        changed += _list_gone_uncopied(map(path_of, before.scope.left_out or ()))
         open_to = None if turn.writable is None else (root, *turn.writable)
         changes = {one.path: one for one in changed if open_to is None or _is_below_any(one.path, open_to)}
         # Commands may have changed what a tool had written before.
@@ -479,6 +480,14 @@ def _read_current(reader: "StateReader", turn: _TurnCheckpoint, paths: Iterable[
 
 def _is_below_any(path: str, folders: Iterable[str]) -> bool:
     return any(is_or_below(path, one) for one in folders)
+
+
+def _list_gone_uncopied(paths: Iterable[str]) -> list[FileChange]:
+    """Return a change for each of these paths, of which nothing was copied, that is not there any more, so that an undo
+    can name it; without caches that are made again by themselves.
+    """
+    gone = (one for one in paths if not one.endswith("/__pycache__") and not os.path.lexists(one))
+    return [FileChange(one, FileState(Kind.OTHER), ABSENT) for one in gone]
 
 
 def _drop_refused(listing: "FolderListing", writable: set[str] | None) -> "FolderListing":

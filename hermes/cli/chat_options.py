@@ -88,7 +88,9 @@ def build_chat_parser(program: str, *, is_chat: bool = True) -> CommandParser:
         "--share-home", action="store_true", help="agree that this home is shared with another program"
     )
     root_parser.add_argument(
-        "--ignore-user-config", action="store_true", help="use no more of config.yaml than the model that it names"
+        "--ignore-user-config",
+        action="store_true",
+        help="use only the model that config.yaml names, and nothing else of it",
     )
     root_parser.add_argument(
         "--ignore-rules", action="store_true", help="leave out context files (AGENTS.md), SOUL.md and memory"
@@ -138,7 +140,7 @@ def apply_prompt(args: argparse.Namespace, *, is_bare: bool, parser: CommandPars
     has_task = args.oneshot is not None or args.query is not None
     if args.prompt is not None and (has_task or (is_bare and not is_prompt(args.prompt))):
         hint = "" if has_task else parser.stray_word_hint
-        said = N_("{first!r} is one word too many.", first=args.prompt)
+        said = N_("Unexpected argument {first!r}.", first=args.prompt)
         parser.error(join_localizable(" ", filter(None, (said, hint))))
     program_option = _find_program_option(args)
     if args.prompt is not None and (program_option or not has_terminal()):

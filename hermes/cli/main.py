@@ -195,7 +195,10 @@ def _use_profile(name: str) -> None:
     if is_prompt(name):
         from hermes.core.errors import UsageError
 
-        raise UsageError(N_("-p names a profile, and {name!r} is none.", name=name), N_("To ask something: -z TEXT."))
+        raise UsageError(
+            N_("-p takes the name of a profile, and {name!r} cannot be one.", name=name),
+            N_("To ask something: -z TEXT."),
+        )
     if copy_environment().get("HERMES_HOME"):
         said = tr("HERMES_HOME is set and comes first: the profile {name!r} is not used.", name=name)
         print(f"hermes: {said}", file=sys.stderr)

@@ -234,7 +234,7 @@ class CommandParser(argparse.ArgumentParser):
         if not first.startswith("-"):
             self.error(
                 join_localizable(
-                    " ", filter(None, (N_("{first!r} is one word too many.", first=first), root.stray_word_hint))
+                    " ", filter(None, (N_("Unexpected argument {first!r}.", first=first), root.stray_word_hint))
                 )
             )
         name = first.partition("=")[0]
@@ -256,7 +256,7 @@ class CommandParser(argparse.ArgumentParser):
         from hermes.plugins import suggest_name
 
         said = N_(
-            "there is no {value!r}. {near} Possible: {choices}",
+            "{value!r} is not possible here. {near} Possible: {choices}",
             value=str(value),
             near=suggest_name(str(value), choices),
             choices=", ".join(choices),

@@ -83,6 +83,6 @@ def _decode_input(data: bytes) -> str:
     text = data.decode("utf-8", "replace")
     if b"\0" in data or text.count("\ufffd") > len(text) * _MAX_REPLACED_SHARE:
         raise UsageError(
-            N_("Standard input is no text."), N_("Save it as a file and name the file in the task; pictures: --image.")
+            N_("Standard input is not text."), N_("Save it as a file and name the file in the task; pictures: --image.")
         )
     return text.removeprefix("\ufeff")

@@ -47,7 +47,7 @@ def _parse_words(verb: Verb, parser: CommandParser, arguments: list[str]) -> arg
     args = parser.parse_arguments(arguments[:end])
     if command := arguments[end + 1 :]:
         if getattr(args, taker, True):
-            parser.error(N_("{first!r} is one word too many.", first=command[0]))
+            parser.error(N_("Unexpected argument {first!r}.", first=command[0]))
         setattr(args, taker, command)
     return args
 

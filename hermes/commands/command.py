@@ -15,6 +15,8 @@ from hermes.i18n.messages import N_
 
 EVERYWHERE = frozenset(Surface)
 TERMINAL_ONLY = frozenset({Surface.TERMINAL})
+_MIN_BEGINNING = 3
+"""Letters from which on what was typed is taken for the beginning of a name."""
 
 
 class CommandGroup(StrEnum):
@@ -165,7 +167,8 @@ class CommandRegistry:
             if one not in elsewhere and (one not in risky or _is_one_slip(typed, one))
         ]
         found = difflib.get_close_matches(typed, names, n=1, cutoff=0.6)
-        return found[0] if found else ""
+        begun = sorted((one for one in names if len(typed) >= _MIN_BEGINNING and one.startswith(typed)), key=len)
+        return next(iter([*begun, *found]), "")
 
     async def run_command(self, context: CommandContext, name: str, text: str) -> None:
         """Run a command. Raises NotFoundError for an unknown name, and what the command raises."""

@@ -18,7 +18,7 @@ from hermes.i18n.messages import N_, join_sentences, localize, localize_inside, 
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.admin.models.models import ListedModel
+    from hermes.admin.models.models import ListedModel, ModelSelection
     from hermes.admin.models.session_overrides import ModelFit, OverrideEditor
 
 _MIN_REPORTED_BYTES = 10_000
@@ -53,12 +53,25 @@ def describe_cache_reset(count: int | None) -> str:
 COMMANDS = CommandList(CommandGroup.MODEL)
 
 
+def _select_provider(call: CommandCall, provider: str) -> "ModelSelection":
+    """Return the selection by which a provider's models are listed; empty means the session's own, with its address
+    and the key that the settings have for it.
+    """
+    from hermes.admin.models.models import ModelSelection
+
+    endpoint = call.context.actor.conversation.client.endpoint
+    if provider not in ("", endpoint.record.name):
+        return ModelSelection(provider=provider)
+    if endpoint.key_given:
+        return ModelSelection(provider=endpoint.record.name, base_url=endpoint.base_url, api_key=endpoint.api_key)
+    return ModelSelection(provider=endpoint.record.name, base_url=session_choices(call).current.base_url)
+
+
 async def complete_model(call: CommandCall) -> Sequence[MenuOption]:
     """Complete the models that the session's provider names, and the options."""
-    from hermes.admin.models.models import ModelSelection, list_model_names
+    from hermes.admin.models.models import list_model_names
 
-    choices, endpoint = session_choices(call), call.context.actor.conversation.client.endpoint
-    here = ModelSelection(provider=endpoint.record.name, base_url=choices.current.base_url)
+    here = _select_provider(call, "")
     if call.text.startswith("-") or here.provider == "local":
         return [
             MenuOption("--provider", tr("another provider's")),
@@ -110,12 +123,9 @@ async def _switch_to_favourite(call: CommandCall, choices: "OverrideEditor") -> 
 
 async def _pick_model(call: CommandCall, provider: str) -> str | None:
     """Let the user pick one of the models that the server names; return None when they cancel."""
-    from hermes.admin.models.models import ModelSelection, list_model_names
+    from hermes.admin.models.models import list_model_names
 
-    choices, endpoint = session_choices(call), call.context.actor.conversation.client.endpoint
-    here = ModelSelection(
-        provider=provider or endpoint.record.name, base_url="" if provider else choices.current.base_url
-    )
+    endpoint, here = call.context.actor.conversation.client.endpoint, _select_provider(call, provider)
     if not provider:
         now = tr(
             "The model is {model} from {provider}.",
@@ -189,7 +199,7 @@ async def _switch_model(
 def _small_window_question(found: "ModelFit") -> str:
     return tr(
         "{model} has a window of {window} tokens, and this conversation has about {tokens}: it will be condensed, or "
-        "refused. Switch all the same?",
+        "refused. Switch anyway?",
         model=found.model.endpoint.model,
         window=format_number(found.window or 0),
         tokens=format_number(found.tokens),
@@ -238,7 +248,9 @@ async def choose_provider(call: CommandCall) -> None:
     name = load_known_record(name, services.home, services.settings).name
     picked = await _pick_model(call, name)
     if picked is not None:
-        await _switch_model(call, session_choices(call), picked, name, save_globally=False)
+        here = call.context.actor.conversation.client.endpoint.record.name
+        provider = "" if name == here else name
+        await _switch_model(call, session_choices(call), picked, provider, save_globally=False)
 
 
 async def complete_reasoning(_call: CommandCall) -> Sequence[MenuOption]:

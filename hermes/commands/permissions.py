@@ -188,7 +188,7 @@ def _change_trust(home: HermesHome, folder: str, *, trusted: bool) -> str:
         return tr(
             "{real} is {changed}.{note}",
             real=real,
-            changed=tr("trusted no more") if changed else tr("not among the trusted folders"),
+            changed=tr("no longer trusted") if changed else tr("not among the trusted folders"),
             note=note,
         )
     files = asyncio.run(trust_files(home, path))
@@ -213,7 +213,7 @@ def _check_scope(call: VerbCall) -> None:
         return
     real = escape_confusable_characters(os.path.realpath(os.path.expanduser(folder)))
     if may_insist:
-        message = tr("Type `{words}` to trust it all the same:", words=_INSIST_PHRASE)
+        message = tr("Type `{words}` to trust it anyway:", words=_INSIST_PHRASE)
         if call.ask_line(f"{real}: {localize(why)}.\n{message} ") == _INSIST_PHRASE:
             return
     option = _INSIST_PHRASE.replace(" ", "-")

@@ -223,7 +223,7 @@ async def prune_sessions(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     if seconds <= 0:
         raise UsageError(N_("--older-than must lie in the past."), "hermes sessions prune --older-than 90d")
     rows = await admin.list_idle(seconds)
-    listed = rows_result(rows, _format_session, tr("There is no session that old."))
+    listed = rows_result(rows, _format_session, tr("No session is that old."))
     if call.args.dry_run or not rows:
         return listed
     call.show(listed.lines)
@@ -371,6 +371,7 @@ async def complete_sessions(call: CommandCall) -> Sequence[MenuOption]:
     "resume",
     N_("go on with a session: an id, its beginning, or its title"),
     usage=N_("[session|--all]"),
+    aliases=("continue",),
     complete=complete_sessions,
     while_busy=False,
     opens=True,

@@ -11,16 +11,22 @@ from typing import TYPE_CHECKING
 
 from hermes.admin.logs import LEVELS, LogEntry, LogFilter, follow_log, parse_since, read_log
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
-from hermes.commands.usage import format_cap_limits, format_cost
+from hermes.commands.usage import describe_window_use, format_cap_limits, format_cost
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError
+from hermes.core.outcomes import ExitReason
 from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import N_, join_sentences, localize, localize_inside, tr, tr_plural
 from hermes.markup.cells import pad_text
 from hermes.util.localizable import Localizable
-from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
+from hermes.util.text import (
+    escape_confusable_characters,
+    escape_unseen_characters,
+    strip_control_characters,
+    to_one_line,
+)
 
 if TYPE_CHECKING:
     from hermes.admin.doctor import DoctorCheck
@@ -163,7 +169,7 @@ async def show_logs(call: VerbCall) -> VerbResult:
 def _no_entries(home: HermesHome) -> VerbResult:
     if any(home.logs.glob("*.log")):
         return VerbResult(notices=[tr("There is no such entry in {folder}.", folder=home.logs)])
-    return VerbResult(lines=[tr("Nothing went wrong yet: there is no log.")])
+    return VerbResult(lines=[tr("Nothing has gone wrong yet, so there is no log.")])
 
 
 def _format_entry(entry: LogEntry) -> list[str]:
@@ -319,7 +325,9 @@ def _as_mapping(value: object) -> Mapping[str, object]:
 COMMANDS = CommandList(CommandGroup.ABOUT)
 
 
-@COMMANDS.command("status", N_("this session's id, model, window and tokens used so far"), aliases=("session",))
+@COMMANDS.command(
+    "status", N_("this session's id, model, whether it works, and how full its window is"), aliases=("session",)
+)
 async def show_session_status(call: CommandCall) -> None:
     """Show a few lines about the session."""
     call.require_no_arguments()
@@ -340,6 +348,7 @@ async def show_session_status(call: CommandCall) -> None:
             length=length,
         )
     )
+    lines += [await _describe_last_turn(call), await describe_window_use(call)]
     lines.append(localize(await app.describe_backend(actor)))
     if app.is_yolo(actor):
         lines.append(
@@ -351,6 +360,22 @@ async def show_session_status(call: CommandCall) -> None:
         output=format_number(int(str(row["output_tokens"]))),
     )
     call.context.tell("\n".join([*lines, used]))
+
+
+async def _describe_last_turn(call: CommandCall) -> str:
+    """Describe whether the model has answered last, from what is stored: nothing is asked of it."""
+    turn = await call.context.app.services.store.turns.get_newest(call.context.actor.session_id)
+    if turn is None:
+        return tr("The model: not asked in this session yet.")
+    if turn.ended_at is None:
+        return tr("The model: works on a turn now.")
+    when = format_time(turn.ended_at)
+    if ExitReason(turn.reason).is_completed:
+        return tr("The model works: it answered last at {when}.", when=when)
+    if turn.error:
+        why = to_one_line(strip_control_characters(localize(turn.error)), 300)
+        return tr("The model: the last turn failed at {when}: {why}", when=when, why=why)
+    return tr("The model: the last turn ended at {when} without an answer ({reason}).", when=when, reason=turn.reason)
 
 
 @COMMANDS.command("doctor", N_("examine this machine and what Hermes keeps"))

@@ -77,14 +77,14 @@ def _chart_size(call: CommandCall) -> tuple[int, bool]:
 COMMANDS = CommandList(CommandGroup.ABOUT)
 
 
-@COMMANDS.command("usage", N_("tokens and money of this session, over time"), aliases=("cost",))
+@COMMANDS.command("usage", N_("tokens and money of this session, over time"), aliases=("cost", "tokens"))
 async def show_usage(call: CommandCall) -> None:
     """Show what this session used and cost, in total and over its calls."""
     call.require_no_arguments()
     from hermes.admin.usage import session_usage
 
     app, actor = call.context.app, call.context.actor
-    lines = format_session_usage(await session_usage(app, actor))
+    lines = [*format_session_usage(await session_usage(app, actor)), await describe_window_use(call)]
     room, words = _chart_size(call)
     tokens = await _load_prompt_tokens(call)
     if len(tokens) > 1:
@@ -106,6 +106,21 @@ async def show_usage(call: CommandCall) -> None:
         ),
     ]
     call.context.tell("\n".join(escape_unseen_characters(line) for line in lines))
+
+
+async def describe_window_use(call: CommandCall) -> str:
+    """Describe how much of the model's context window the conversation fills."""
+    app, actor = call.context.app, call.context.actor
+    used = actor.conversation.lineage.estimated_tokens if actor.conversation.messages else 0
+    window = await app.context_length(actor)
+    if not window:
+        return tr("Context in use: {used} tokens; the size of the window is not known.", used=format_number(used))
+    return tr(
+        "Context in use: {used} of {window} tokens ({percent}%).",
+        used=format_number(used),
+        window=format_number(window),
+        percent=round(100 * used / window),
+    )
 
 
 async def _quota_lines(call: CommandCall) -> list[str]:

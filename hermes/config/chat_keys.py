@@ -142,7 +142,7 @@ def _parse_key(action: str, word: str) -> KeySequence:
     if len(word) == 1 and word.isprintable():
         return (word,)
     raise UsageError(
-        N_("{key!r} is no key ({action!r} in display.keys).", key=word, action=action),
+        N_("{key!r} is not a key ({action!r} in display.keys).", key=word, action=action),
         N_("Keys are written as ctrl-o, alt-t, f2, shift-tab or ctrl-x ctrl-e."),
     )
 

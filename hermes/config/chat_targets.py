@@ -166,7 +166,7 @@ class TargetBook(Struct, frozen=True, kw_only=True):
             words=_join(f"`{one}`" for one in (*words, HOME, ALL)),
             people=_join(one.name or one.id for one in self.people) or "–",
         )
-        return NotFoundError(N_("{text!r} is no account, chat or person here.", text=text[:80]), hint)
+        return NotFoundError(N_("{text!r} is not an account, chat or person here.", text=text[:80]), hint)
 
 
 def _require_chat(person: ReachablePerson) -> ChatTarget:

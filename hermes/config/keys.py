@@ -64,7 +64,7 @@ def find_setting(key: str) -> Setting:
     """Return the setting or section of that dotted name. Raises UsageError with the nearest name."""
     path = tuple(key.strip().split("."))
     if not all(path):
-        raise UsageError(N_("{key!r} is no key.", key=key[:80]), N_("Keys look like `model.default`."))
+        raise UsageError(N_("{key!r} is not a key.", key=key[:80]), N_("Keys look like `model.default`."))
     typed: object = Settings
     for depth, name in enumerate(path):
         below = type_members(typed)

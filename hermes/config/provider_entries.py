@@ -117,7 +117,7 @@ def _find_address_fault(given: ProviderSettings) -> str:
         sound = False
     if sound or _VARIABLE.match(address):
         return ""
-    return N_("`base_url` is no http or https address: {url}.", url=redact_url(address[:100]))
+    return N_("`base_url` is not an http or https address: {url}.", url=redact_url(address[:100]))
 
 
 def _find_key_fault(given: ProviderSettings) -> str:

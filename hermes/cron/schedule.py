@@ -244,7 +244,7 @@ def _parse_words(words: str, zone: tzinfo, name: str, now: float) -> Schedule:
         return _IntervalSchedule(words, _check_length(words, step, least=MIN_INTERVAL), round(now))
     found = read_phrase(words, datetime.fromtimestamp(now, zone))
     if found is None:
-        raise UsageError(N_("{text!r} is no schedule.", text=words[:80]), EXAMPLES)
+        raise UsageError(N_("{text!r} is not a schedule.", text=words[:80]), EXAMPLES)
     if isinstance(found, str):
         return _WallClockSchedule(words, zone, name, _parse_fields(found))
     return _OnceSchedule(words, found.timestamp())
@@ -279,7 +279,7 @@ def _parse_moment(text: str, zone: tzinfo) -> float:
             found = found.replace(tzinfo=zone)
         return float(round(found.timestamp()))
     except (ValueError, OverflowError):
-        raise UsageError(N_("{text!r} is no time that exists.", text=text[:80]), EXAMPLES) from None
+        raise UsageError(N_("{text!r} is not a time that exists.", text=text[:80]), EXAMPLES) from None
 
 
 def _parse_fields(text: str) -> str:
@@ -299,7 +299,7 @@ def _parse_fields(text: str) -> str:
     try:
         ever = next(CronSim(text, datetime(2000, 1, 1)), None)
     except CronSimError as error:
-        raise UsageError(N_("{text!r} is no schedule: {why}.", text=text[:80], why=str(error)), EXAMPLES) from None
+        raise UsageError(N_("{text!r} is not a schedule: {why}.", text=text[:80], why=str(error)), EXAMPLES) from None
     if ever is None:
         raise UsageError(N_("{text!r} never comes.", text=text[:80]), EXAMPLES)
     return text

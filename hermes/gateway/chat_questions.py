@@ -168,7 +168,7 @@ class ChatQuestions:
             return self.answer_approval(person, AnswerScope(choice) if choice in set(AnswerScope) else None, name)
         menu = next((one for one in self._menus if one.token == name), None)
         if menu is None:
-            return tr("This question is closed; its answer is not needed any more.")
+            return tr("This question is closed; its answer is no longer needed.")
         if not menu.person.includes_person(person):
             return tr("This question is not yours to answer.")
         if choice.isdecimal() and int(choice) < len(menu.options) and not menu.chosen.done():

@@ -277,6 +277,6 @@ def _parse_address(text: str) -> tuple[str, int]:
         host, port = "", None
     if not host or port is None:
         raise ConfigError(
-            N_("`gateway.metrics` is no address: {text!r}.", text=text), N_("Write it as 127.0.0.1:9464.")
+            N_("`gateway.metrics` is not an address: {text!r}.", text=text), N_("Write it as 127.0.0.1:9464.")
         )
     return host, port

@@ -43,7 +43,7 @@ class PairingRequests:
         if not code:
             return "unknown sender"
         said = tr(
-            "I do not know you yet. Your code is {code}: who looks after me lets you in with"
+            "You are not paired with this agent yet. Your code is {code}; its owner lets you in with"
             " `hermes pairing approve {code}`, within an hour.",
             code=code,
         )

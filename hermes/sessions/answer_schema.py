@@ -47,7 +47,7 @@ class AnswerSchema:
             return
         kind = validator_for(schema)
         if problem := _find_schema_problem(kind, schema):
-            raise UsageError(N_("This is no valid JSON Schema: {why}.", why=problem))
+            raise UsageError(N_("This is not a valid JSON Schema: {why}.", why=problem))
         _check_references(kind, schema)
         self._validator = kind(schema, registry=Registry())
 
@@ -71,9 +71,9 @@ class AnswerSchema:
         try:
             schema = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise UsageError(N_("{file} is no JSON: {why}.", file=str(file), why=str(error))) from None
+            raise UsageError(N_("{file} is not JSON: {why}.", file=str(file), why=str(error))) from None
         if not isinstance(schema, dict | bool):
-            raise UsageError(N_("{file} is no JSON Schema.", file=str(file)))
+            raise UsageError(N_("{file} is not a JSON Schema.", file=str(file)))
         return cls(schema)
 
     def add_instructions(self, inbound: InboundMessage) -> InboundMessage:
@@ -89,7 +89,7 @@ class AnswerSchema:
         try:
             value = json.loads(extract_json(text), parse_constant=_reject_constant)
         except (ValueError, RecursionError) as error:
-            return None, f"it is no JSON: {to_one_line(str(error), _MAX_PROBLEM_LENGTH)}"
+            return None, f"it is not JSON: {to_one_line(str(error), _MAX_PROBLEM_LENGTH)}"
         return value, "; ".join(self._list_problems(value))
 
     def _list_problems(self, value: object) -> list[str]:
@@ -148,7 +148,9 @@ def _check_references(kind: "type[Validator]", schema: object) -> None:
             problem = "it names nothing that is in it"
         if problem:
             what = to_one_line(reference, 100)
-            raise UsageError(N_("The JSON Schema refers to {what}, which is no schema: {why}.", what=what, why=problem))
+            raise UsageError(
+                N_("The JSON Schema refers to {what}, which is not a schema: {why}.", what=what, why=problem)
+            )
 
 
 def _list_references(schema: object) -> set[str]:
@@ -203,4 +205,4 @@ def _attach_note(inbound: InboundMessage, text: str) -> InboundMessage:
 
 
 def _reject_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

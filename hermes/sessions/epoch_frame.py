@@ -127,7 +127,7 @@ def _read_prefill(file: Path) -> list[Message]:
     except OSError as error:
         said = N_("{file} cannot be read: {strerror}.", file=file, strerror=error.strerror)
     except (msgspec.MsgspecError, UnicodeDecodeError, UsageError) as error:
-        said = N_("{file} is no list of messages: {error}.", file=file, error=error)
+        said = N_("{file} is not a list of messages: {error}.", file=file, error=error)
     raise ConfigError(said, "`prefill_messages_file` names a JSON list of objects with `role` and `content`.")
 
 

@@ -128,7 +128,11 @@ def _build_package(files: Files, source: str, sha256: str) -> SkillPackage:
     text = decode_text(files.get(MAIN_FILE, b"\0"))
     if text is None or not text.lstrip("\ufeff").startswith("---"):
         raise UsageError(
-            N_("{source} is no skill: it has no {MAIN_FILE} that begins with ---.", source=source, MAIN_FILE=MAIN_FILE)
+            N_(
+                "{source} is not a skill: it has no {MAIN_FILE} that begins with ---.",
+                source=source,
+                MAIN_FILE=MAIN_FILE,
+            )
         )
     name = read_head(text, "").name
     check_skill(files, name)

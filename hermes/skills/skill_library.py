@@ -293,7 +293,7 @@ class SkillLibrary:
             if meant is None:
                 known = ", ".join(str(one.id) for one in applied[:20])
                 raise UsageError(
-                    N_("Change {to} is none that was applied to {name}.", to=to, name=name),
+                    N_("Change {to} was not applied to {name}.", to=to, name=name),
                     N_("Applied are: {known}.", known=known),
                 )
             after, what = meant.after, N_("as change {to} left it", to=to)

@@ -92,8 +92,12 @@ _PREVIEW_CHARACTERS = 4_000
 _TAIL_LINES = 12
 _CHANGED_SINCE_ALLOWED = "what it would touch changed after it was allowed"
 _KEPT_COPIES = N_(
-    "What commands delete here is copied first where that is possible, and not asked about: /undo brings it back."
+    "What this command deletes was copied first, so you were not asked: /undo brings it back. This is said once."
 )
+_NO_COPIES = N_(
+    "No copy is kept of {files}: /undo cannot bring back what the command deletes there. This is said once."
+)
+_MAX_NAMED_PATHS = 3
 _NO_WORKAROUND = "Do not try to reach the same effect another way. Say what you wanted to do, or go on without it."
 _INTERRUPTED_RUNNING = "Interrupted while it ran. Part of its effect may have happened: check before doing it again."
 _INTERRUPTED_BEFORE_START = "Interrupted before it began. Nothing was done."
@@ -277,9 +281,8 @@ class _BatchRun:
 
         decision = decide()
         if await _look_for_copies(decision, self._context):
-            was_losing, decision = bool(decision.losses), decide()
-            if was_losing:
-                self._tell_of_undo(decision)
+            losses, decision = decision.losses, decide()
+            self._tell_of_undo(losses, decision)
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
             decision = await reviewer.review(decision, tool, arguments)
         outcome = await self._questions.resolve_decision(call.call_id, tool.name, decision, decide, self._emit_question)
@@ -310,10 +313,19 @@ class _BatchRun:
             event = structs.replace(event, cwd=self._context.backend.to_command_path(event.cwd))
         self._emit(event)
 
-    def _tell_of_undo(self, decision: PermissionDecision) -> None:
-        """Say once a session that something is deleted without a question, since copies are kept."""
+    def _tell_of_undo(self, losses: Sequence[FileLoss], decision: PermissionDecision) -> None:
+        """Say once a session that something is deleted without a question, since copies are kept, and once that none
+        is kept of what can be made again.
+        """
         state = self._context.state
-        if decision.verdict is Verdict.ALLOW and not state.has_told_of_undo:
+        if not losses or decision.verdict is not Verdict.ALLOW:
+            return
+        met = dict.fromkeys(state.uncovered.get(_with_everything(one), one.path) for one in losses)
+        uncovered = [self._context.backend.to_command_path(one) for one in met if one]
+        if uncovered and not state.has_told_of_no_copy:
+            state.has_told_of_no_copy = True
+            self._emit(Notice(Level.INFO, _NO_COPIES.format(files=", ".join(uncovered[:_MAX_NAMED_PATHS]))))
+        elif not uncovered and not state.has_told_of_undo:
             state.has_told_of_undo = True
             self._emit(Notice(Level.INFO, _KEPT_COPIES))
 
@@ -597,9 +609,15 @@ async def _look_for_copies(decision: PermissionDecision, context: ToolContext) -
     if context.safeguard is None or not context.keeps_copies or not (losses or folders):
         return False
     unlisted = [FileLoss(one, unlisted=True) for one in folders]
-    found = await context.safeguard.find_uncovered([*losses, *unlisted], folders)
+    asked = [*losses, *unlisted]
+    found = await context.safeguard.find_uncovered([*asked, *map(_with_everything, losses)], folders)
     context.state.uncovered |= found
-    return bool(losses) or any(found.values())
+    return bool(losses) or any(found[one] for one in asked)
+
+
+def _with_everything(loss: FileLoss) -> FileLoss:
+    """Return a loss for which all counts that lies there, also what is not asked about since it can be made again."""
+    return structs.replace(loss, ignored=True, history=True, builds=True)
 
 
 def _changes_anything(item: _PreparedCall) -> bool:

@@ -250,6 +250,8 @@ class ToolState(Struct):
     """For each loss of files by the calls of this batch what no checkpoint can bring back; empty where it can."""
     has_told_of_undo: bool = False
     """Whether the person was told that files are deleted without a question, since copies are kept."""
+    has_told_of_no_copy: bool = False
+    """Whether the person was told that what is deleted can only be made again, since no copy is kept."""
     one_time_paths: dict[str, OneTimePaths] = field(default_factory=dict)
     """The paths that a person has allowed for one more run of a command, by its text."""
     foreground: "ForegroundCommand | None" = None

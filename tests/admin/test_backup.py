@@ -381,7 +381,7 @@ async def test_what_a_backup_would_start_or_open_is_named_before_the_yes() -> No
         for what in (
             *("mcp_servers.helper.command = sh", "touch /tmp/ran; echo [redacted:", 'command_allowlist = ["*"]'),
             *("approvals.mode = off", "terminal.backend = local", "model.base_url = https://models.example/v1"),
-            *("no more: setting approvals.rules", "variable LD_LIBRARY", "by the command: touch /tmp/keyed"),
+            *("removed: setting approvals.rules", "variable LD_LIBRARY", "by the command: touch /tmp/keyed"),
             *("trusted folder /srv/theirs", "skill evil", "job nightly: every 2h (UTC)", "Send all of it."),
             "spending.day.usd = 900",
         ):

@@ -128,8 +128,8 @@ async def test_the_own_list_of_a_provider() -> None:
     ("reply", "said"),
     [
         (Reply(status=500), "it answered 500"),
-        (Reply(parts=[b"<html>"]), "it is no JSON"),
-        (Reply(parts=[b"[" * 100_000]), "it is no JSON"),
+        (Reply(parts=[b"<html>"]), "it is not JSON"),
+        (Reply(parts=[b"[" * 100_000]), "it is not JSON"),
         (listing([]), "names no model"),
         (listing({"openai": {"models": {"m": {"limit": {"context": True}}}}}), "names no model"),
         (
@@ -150,7 +150,7 @@ async def test_a_list_that_is_none_changes_nothing(reply: Reply, said: str) -> N
 async def test_what_cannot_be_meant_is_said() -> None:
     with TempHome(CONFIG) as home:
         for url in ("http://models.example/api.json", "file:///etc/passwd", "x", "https://[", "ftp://127.0.0.1"):
-            with pytest.raises(UsageError, match="no https address"):
+            with pytest.raises(UsageError, match="not an https address"):
                 await plan_refresh(home.environ, ["openai"], url=url)
         with pytest.raises(UsageError, match="No list names") as caught:
             await plan_refresh(home.environ, ["opnai"])

@@ -84,7 +84,7 @@ async def test_a_home_without_a_log_says_that_nothing_went_wrong() -> None:
     with TempHome() as home:
         done = await run_hermes(home, "logs")
         told = (await run_hermes(home, "tools")).stdout
-    assert (done.code, done.stdout) == (0, "Nothing went wrong yet: there is no log.\n")
+    assert (done.code, done.stdout) == (0, "Nothing has gone wrong yet, so there is no log.\n")
     assert "unless" not in told and any(line.split()[:2] == ["file", "on"] for line in told.splitlines())
     assert all(line.strip() and not line.startswith(" ") for line in told.splitlines())
 

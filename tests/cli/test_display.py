@@ -194,8 +194,8 @@ def test_a_skin_of_ones_own_is_worn() -> None:
     [
         ({}, "There is no skin 'mine'"),
         ({"mine": {"nose": "bold"}}, "a part that does not exist: 'nose'"),
-        ({"mine": {"person": "fat"}}, "'fat' is no style"),
-        ({"mine": {"person": "#12"}}, "'#12' is no style"),
+        ({"mine": {"person": "fat"}}, "'fat' is not a style"),
+        ({"mine": {"person": "#12"}}, "'#12' is not a style"),
     ],
 )
 def test_a_skin_that_cannot_be_worn_is_told_and_changes_nothing(skins: dict[str, dict[str, str]], words: str) -> None:

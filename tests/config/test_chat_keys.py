@@ -24,7 +24,7 @@ def test_keys_of_ones_own_take_the_place_of_the_default_ones() -> None:
     ("settings", "words"),
     [
         ({"unfodl": "f2"}, "There is no action 'unfodl'"),
-        ({"unfold": "ctrl-shift-x"}, "'ctrl-shift-x' is no key"),
+        ({"unfold": "ctrl-shift-x"}, "'ctrl-shift-x' is not a key"),
         ({"unfold": "x"}, "'x' cannot be the key of 'unfold'"),
         ({"unfold": "enter"}, "it is for writing"),
         ({"unfold": "ctrl-l"}, "Ctrl-L is 'clear' and 'unfold'"),

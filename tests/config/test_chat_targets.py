@@ -50,8 +50,8 @@ def test_every_form_of_a_target(text: str, stored: str, chats: str) -> None:
         ("Ana", "Did you mean 'Anna'", NotFoundError),
         ("Cleo", "has not written from a direct chat", NotFoundError),
         ("owner", "has not written from a direct chat", NotFoundError),
-        ("nobody at all", "no account, chat or person", NotFoundError),
-        ("", "no account, chat or person", NotFoundError),
+        ("nobody at all", "not an account, chat or person", NotFoundError),
+        ("", "not an account, chat or person", NotFoundError),
     ],
 )
 def test_what_does_not_exist_is_refused(text: str, why: str, kind: type[HermesError]) -> None:

@@ -101,7 +101,7 @@ async def test_each_key_that_guides_name_goes_in_and_comes_out() -> None:
         ("spendng.day.usd", "1", "Did you mean 'spending.day.usd'?"),
         ("TERMINAL_ENV", "docker", "Use `terminal.backend`"),
         ("model.default.x", "1", "Unknown setting"),
-        ("", "1", "is no key"),
+        ("", "1", "is not a key"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(key: str, value: str, said: str) -> None:

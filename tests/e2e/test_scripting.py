@@ -68,7 +68,7 @@ async def test_piped_text_makes_no_references_and_names_no_hosts() -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0\0", "Standard input is no text."),
+        (b"\x89PNG\r\n\x1a\n\0\0\0", "Standard input is not text."),
         (b"x" * (5 << 20), "Standard input has more than 4 MB."),
     ],
 )
@@ -214,7 +214,7 @@ async def test_a_schema_fetches_nothing(tmp_path: Path) -> None:
         (("gatway", "status"), "Did you mean 'gateway'?"),
         (("seach", "x"), "Did you mean 'sessions search'?"),
         (("fix",), "To ask something"),
-        (("-m", "x", "status"), "one word too many"),
+        (("-m", "x", "status"), "Unexpected argument"),
         (("--json",), "--json needs a task"),
         (("-p", "explain this file"), "To ask something: -z TEXT"),
     ],

@@ -260,7 +260,7 @@ async def test_a_variable_can_be_named() -> None:
         (("--provider", "groq", "--model", "m"), 78, "No API key for Groq"),
         (("--provider", "groq", "--api-key-env", "NOT_SET_AT_ALL"), 78, "NOT_SET_AT_ALL is not set"),
         (("--key-stdin",), 2, "whose key is it"),
-        (("--import", "/nonexistent"), 1, "is no home of"),
+        (("--import", "/nonexistent"), 1, "is not a home of"),
     ],
 )
 async def test_what_is_missing_is_said_and_nothing_made(arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -399,14 +399,14 @@ async def test_an_address_is_asked_for_until_it_is_one_and_what_is_kept_all_the_
             screen.type(f"{re.findall(r'([0-9]+)[.] A server', screen.text)[-1]}\n")
             await screen.shows_next("Base URL")
             screen.type("two words\n")
-            await screen.shows_next("That is no address")
+            await screen.shows_next("That is not an address")
             await screen.shows_next("Base URL")
             screen.type("127.0.0.1:9/v1\n")
             await screen.shows_next("API key")
             screen.type("\n")
             await screen.shows_next("Which model?")
             screen.type("some-model\n")
-            await screen.shows_next("4. Keep it all the same")
+            await screen.shows_next("4. Keep it anyway")
             screen.type("4\n")
             await screen.shows_next("Wrote model.default")
             await screen.shows_next("Anything else?")

@@ -180,7 +180,7 @@ async def test_a_word_that_is_no_answer_is_asked_about_once_more() -> None:
                 async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
                     await screen.shows("(or yes)? [o/")
                     screen.type(words[0])
-                    await screen.shows_next("That is no answer here. It is o (once) or yes,")
+                    await screen.shows_next("That is not an answer here. Type o (once) or yes,")
                     screen.type(words[1])
                     assert await screen.end() == 0
                 assert (home.cwd / "old").exists() != gone

@@ -96,7 +96,7 @@ async def test_the_doctor_says_what_off_in_comes_to(config: dict[str, object], s
 async def test_what_is_wrong_is_said_in_whole_sentences() -> None:
     with TempHome({}) as home:
         done = await hermes(home, "trust", "a", "b")
-        said = "hermes: 'b' is one word too many. `hermes trust --help` shows what there is."
+        said = "hermes: Unexpected argument 'b'. `hermes trust --help` shows what there is."
         assert done.stderr.splitlines()[1:] == [said]
         done = await hermes(home, "approvals", "approve", "approval_x")
         assert "No question of this id waits for an answer." in done.stderr
@@ -110,4 +110,4 @@ async def test_a_mistyped_command_is_never_led_to_the_one_that_asks_nothing() ->
             first, second, third, fourth = done.stdout.splitlines()[:4]
     assert first == "There is no command /foo. A space in front sends it as a message."
     assert "Did you mean /yolo?" in second and "Did you mean /session" in third
-    assert fourth == "/stop, or /stop all: there is no other word for it."
+    assert fourth == "/stop takes nothing, or the word `all`."

@@ -20,7 +20,7 @@ UNATTENDED = ("--yolo", "--dangerously-skip-permissions", "--full-auto", "--auto
 @pytest.mark.parametrize(
     ("words", "usage", "says"),
     [
-        ("trust a b", "hermes trust [--remove]", "'b' is one word too many"),
+        ("trust a b", "hermes trust [--remove]", "Unexpected argument 'b'"),
         ("mcp add", "hermes mcp add [options] name [command ...]", "arguments are required: name"),
         ("mcp list --no-test", "hermes mcp list [--no-connect]", "--no-test belongs to `hermes mcp add`"),
         ("backup --qick", "hermes backup [--quick]", "Did you mean '--quick'?"),
@@ -109,7 +109,7 @@ async def test_a_reference_to_what_is_no_schema_is_one_line(schema: object, tmp_
         with TempHome.for_server(server.url) as home:
             done = await run_hermes(home, "-z", "hi", "--output-schema", str(file))
     assert (done.code, done.stdout, server.requests, done.stderr.count("\n")) == (2, "", [], 1)
-    assert "The JSON Schema refers to #/" in done.stderr and "which is no schema" in done.stderr
+    assert "The JSON Schema refers to #/" in done.stderr and "which is not a schema" in done.stderr
 
 
 async def test_a_backup_names_the_command_that_restores_it() -> None:

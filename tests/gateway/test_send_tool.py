@@ -33,7 +33,7 @@ async def test_it_is_found_by_a_search_and_reaches_the_home_chat_and_people_by_n
         (here.home.hermes / "workspace" / "notes.txt").write_text("the notes")
         await here.ask('{"target": "home", "file": "notes.txt"}', "tool: It goes to telegram:1001")
         await here.chat.until(lambda: any(one.files for one in here.chat.shown()))
-        assert "no account, chat or person" in await here.ask('{"target": "Nobody", "message": "x"}', "tool: ")
+        assert "not an account, chat or person" in await here.ask('{"target": "Nobody", "message": "x"}', "tool: ")
         outside = await here.ask('{"target": "home", "file": "/etc/passwd"}', "tool: ")
         assert "It goes to" not in outside
 

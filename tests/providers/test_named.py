@@ -106,9 +106,9 @@ def test_an_entry_with_a_known_name_changes_what_the_catalogue_says() -> None:
     ("entry", "said"),
     [
         ({}, "it needs `base_url`"),
-        ({"base_url": "ftp://x"}, "no http or https address"),
-        ({"base_url": "https://x:99999/v1"}, "no http or https address"),
-        ({"base_url": "https://u:geheim-secret@x:bad/v1"}, "no http or https address"),
+        ({"base_url": "ftp://x"}, "not an http or https address"),
+        ({"base_url": "https://x:99999/v1"}, "not an http or https address"),
+        ({"base_url": "https://u:geheim-secret@x:bad/v1"}, "not an http or https address"),
         ({**AGNES, "api_mode": "morse"}, "no API mode `morse`"),
         ({**AGNES, "key_env": "sk-" + KEY}, "takes the name of a variable"),
         ({**AGNES, "context_length": -1}, "must be above zero"),

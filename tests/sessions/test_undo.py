@@ -198,6 +198,22 @@ async def test_what_git_ignores_and_heavy_folders_are_left_out() -> None:
         assert line.files == ("src/a.py",)
 
 
+async def test_what_was_deleted_without_a_copy_is_named_and_promised_to_nobody() -> None:
+    replies: list[Reply] = [run("rm -rf node_modules"), Say("gone"), run("rm -r src"), Say("done")]
+    async with sitting(replies, more={"terminal": {"backend": "sandbox"}}, allow=()) as here:
+        for name in (".git/HEAD", "node_modules/m/index.js", "src/a.py"):
+            (here.work / name).parent.mkdir(parents=True)
+            (here.work / name).write_text("x\n")
+        await here.say("clean up")
+        told = "\n".join(here.notices)
+        assert "No copy is kept of" in told and "node_modules: /undo cannot" in told and "brings it back" not in told
+        await here.say("and more")
+        assert sum("was copied first" in one for one in here.notices) == 1
+        done = await here.desk.undo_turns(2)
+        assert done.files.restored == ("src/a.py",)
+        assert [(one.path, one.why) for one in done.files.left] == [("node_modules", "no copy of it was kept")]
+
+
 async def test_links_lead_nowhere(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -82,8 +82,8 @@ def test_an_archive_is_read_whole(pack: type, tmp_path: Path) -> None:
         (zipped(SKILL)[:-30], "damaged"),
         (tarred(SKILL)[:-30], "damaged"),
         (b"PK\x03\x04" + b"x" * 100, "damaged"),
-        (b"#!/bin/sh\n", "no skill"),
-        (b"", "no skill"),
+        (b"#!/bin/sh\n", "not a skill"),
+        (b"", "not a skill"),
         (text("Not A Name").encode(), "cannot be used"),
         (b"x" * ((16 << 20) + 1), "more than"),
     ],
@@ -172,7 +172,7 @@ async def test_an_https_address_is_fetched_and_nothing_else(tmp_path: Path) -> N
                 for path, said in (("/moved", "leads to https://example.com/x"), ("/none", "answers 404")):
                     with pytest.raises(UsageError, match=said):
                         await desk.load_package(served.url(path, scheme="https"))
-                with pytest.raises(UsageError, match="no https address"):
+                with pytest.raises(UsageError, match="not an https address"):
                     await desk.load_package(served.url("/plain.tar.gz"))
                 with pytest.raises(ToolError, match="not fetched"):
                     await desk.load_package("https://169.254.169.254/plain.tar.gz")

@@ -64,7 +64,7 @@ async def test_versions_go_back_and_forth(tmp_path: Path) -> None:
         assert [path.name for path in (tmp_path / "skills").rglob("*")] == ["plain", ".git"]
         await skills.roll_back("plain")
         assert await skills.read_instructions("plain") == "one"
-        with pytest.raises(UsageError, match="none that was applied"):
+        with pytest.raises(UsageError, match="was not applied"):
             await skills.roll_back("plain", 999)
         assert len(await skills.list_revisions("plain")) == 7
 

@@ -473,7 +473,7 @@ def open_foreign_home(environ: Mapping[str, str], path: Path) -> ForeignHome:
     found = _detect_home(path.expanduser().absolute(), locate_home(environ).root, Path(environ.get("HOME") or "/"))
     if found is None:
         raise NotFoundError(
-            N_("{path} is no home of hermes-agent or OpenClaw.", path=path),
+            N_("{path} is not a home of hermes-agent or OpenClaw.", path=path),
             N_("One has a state.db, the other an openclaw.json."),
         )
     return found

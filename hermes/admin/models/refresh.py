@@ -151,7 +151,7 @@ def _check_address(url: str) -> None:
     except ValueError:
         parts, host = urlsplit(""), ""
     if not host or not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
-        raise UsageError(N_("`{url}` is no https address.", url=redact_url(url[:200])))
+        raise UsageError(N_("`{url}` is not an https address.", url=redact_url(url[:200])))
 
 
 async def _fetch_json(environ: Mapping[str, str], url: str, ca_file: str) -> object:
@@ -189,7 +189,7 @@ async def _fetch_json(environ: Mapping[str, str], url: str, ca_file: str) -> obj
         try:
             found = msgspec.json.decode(bytes(body))
         except (msgspec.MsgspecError, RecursionError):
-            why = N_("it is no JSON.")
+            why = N_("it is not JSON.")
     if why:
         said = to_one_line(strip_control_characters(why), 200)
         raise ConfigError(

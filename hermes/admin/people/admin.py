@@ -286,7 +286,9 @@ class PeopleAdmin:
                 if role == PersonRole.OWNER
                 else suggest_name(role, [one.value for one in (PersonRole.ADMIN, *_UNPRIVILEGED_ROLES)])
             )
-            raise UsageError(N_("{role!r} is no role to give; it may be {roles}.", role=role, roles=known), near)
+            raise UsageError(
+                N_("{role!r} is not a role that can be given; possible: {roles}.", role=role, roles=known), near
+            )
         if role == PersonRole.ADMIN:
             self._require_owner("an admin")
         return PersonRole(role)

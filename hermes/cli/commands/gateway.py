@@ -263,7 +263,7 @@ def uninstall_service(call: VerbCall) -> VerbResult:
     if (done := _agree_to_plan(call, plan, tr("Uninstalling"))) is not None:
         return done
     execute_plan(plan, call.environ)
-    return VerbResult(lines=[tr("The gateway is no service any more.")])
+    return VerbResult(lines=[tr("The gateway is no longer installed as a service.")])
 
 
 def _agree_to_plan(call: VerbCall, plan: ServicePlan, what: str) -> VerbResult | None:

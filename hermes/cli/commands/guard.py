@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
     ours, command = _split_command(arguments)
     args, rest = parser.parse_known(ours, mixed=True)
     if rest:
-        parser.error(N_("{rest} is no option here: put what is asked about in quotes", rest=repr(rest[0])))
+        parser.error(N_("{rest} is not an option here: put the text to be checked in quotes", rest=repr(rest[0])))
     args.words += [shlex.join(command)] if command else []
     try:
         environ = copy_environment()
@@ -113,7 +113,7 @@ def _build_parser() -> CommandParser:
         epilog="example: "
         + N_(
             "hermes guard command git push --force origin main. Exit codes: 0 every question was answered, "
-            "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is "
+            "whatever the answer; 1 a line of --jsonl was not a question (its answer has `error`, and the next line is "
             "read); 2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl."
         ),
     )
@@ -164,7 +164,7 @@ def _answer_line(
             question = msgspec.structs.replace(question, cwd=args.cwd)
         return guard.answer_question(args.subject, question)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        return _build_refusal(tr("This line is no question: {error}.", error=error))
+        return _build_refusal(tr("This line is not a valid question: {error}.", error=error))
     except HermesError as error:
         return _build_refusal(str(error))
     except Exception as error:  # noqa: BLE001 - a fault in a rule is a no, and the next question is answered
@@ -205,7 +205,7 @@ def _print_answer(answer: Plain) -> int:
             form = f" ({mark['form']})" if mark["form"] else ""
             print(f"{mark['rule']}{form}: {escape_confusable_characters(str(mark['excerpt']))}")
         if not marks:
-            print(tr("No injection pattern was found. That is no proof that the text is safe."))
+            print(tr("No injection pattern was found. That does not prove that the text is safe."))
         return 0
     rule = (
         f"  {answer['rule']}: {localize(escape_confusable_characters(str(answer['reason'])))}" if answer["rule"] else ""

@@ -174,7 +174,7 @@ async def _choose_interactively(environ: Mapping[str, str], shown: Plain) -> int
     failed_test = ask_yes_no(tr("Try it with one small call?"), default=True) and _report_test(
         await probe_model(environ, wanted)
     )
-    if failed_test and not ask_yes_no(tr("Keep it all the same?")):
+    if failed_test and not ask_yes_no(tr("Keep it anyway?")):
         return 1
     changed = save_selection(environ, wanted)
     print(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed)))

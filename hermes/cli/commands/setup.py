@@ -364,7 +364,7 @@ class _InteractiveSetup:
                 tr("Try again"),
                 tr("Another key"),
                 tr("Another choice"),
-                tr("Keep it all the same"),
+                tr("Keep it anyway"),
                 tr("Leave"),
             ]
             wish = choose_option(tr("What now?"), wishes)
@@ -395,7 +395,7 @@ def _ask_address() -> str:
         url = normalize_address(typed)
         if url:
             return url
-        print(tr("That is no address: http://HOST:PORT/v1 is one."))
+        print(tr("That is not an address. An address looks like http://HOST:PORT/v1."))
 
 
 def _format_offers(keys: Sequence[FoundKey], servers: Sequence[LocalModelServer]) -> list[str]:

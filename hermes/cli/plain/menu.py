@@ -100,7 +100,7 @@ def _pick_by_number(names: Sequence[str], *, default: str, free: bool, back: boo
             shown = found
         elif answer and free:
             if not names or ask_yes_no(
-                tr("{name} is none of them. Use it all the same?", name=escape_unseen_characters(answer))
+                tr("{name} is not in the list. Use it anyway?", name=escape_unseen_characters(answer))
             ):
                 return answer
         else:
@@ -142,7 +142,7 @@ def _pick_by_keys(title: str, names: Sequence[str], *, default: str, free: bool,
         if menu.went_back:
             raise WentBackError
         typed = menu.typed.strip()
-        question = tr("{name} is none of them. Use it all the same?", name=escape_unseen_characters(typed))
+        question = tr("{name} is not in the list. Use it anyway?", name=escape_unseen_characters(typed))
         if free and typed and ask_yes_no(question):
             return typed
 

@@ -57,7 +57,7 @@ async def _ask_model(models: tuple[str, ...], lines: DescriptorLineReader, termi
         if len(matches) == 1:
             return matches[0]
         none, many = (
-            tr("{name} is none of them.", name=strip_control_characters(answer)),
+            tr("{name} is not in the list.", name=strip_control_characters(answer)),
             tr("That could be {n} of them.", n=len(matches)),
         )
         _write_terminal(terminal, f"{many if matches else none}\n")

@@ -105,7 +105,7 @@ def format_question(event: ApprovalAsked, background_id: str = "", changed: str 
 
 def _format_retry_hint(event: ApprovalAsked) -> str:
     words = ", ".join(tr(_HINTS[scope]) for scope in list_answers(event) if scope is not AnswerScope.DENY)
-    hint = tr("That is no answer here. It is {words}, or n (no); anything else now is no:", words=words)
+    hint = tr("That is not an answer here. Type {words}, or n (no); anything else now means no:", words=words)
     return f"  {hint} "
 
 

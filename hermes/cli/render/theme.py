@@ -410,5 +410,5 @@ def _check_part(skin: str, part: str, spec: str) -> None:
         colour = word.removeprefix("bg:").removeprefix("fg:")
         fits = word.removeprefix("no") in _ATTRIBUTES or colour in _BASIC or colour in ("default", "ansidefault")
         if not fits and not (len(colour) == 7 and colour[0] == "#" and _HEX_DIGITS.issuperset(colour[1:])):
-            message = tr("{word!r} is no style ({part} of the skin {skin!r}).", word=word, part=part, skin=skin)
+            message = tr("{word!r} is not a style ({part} of the skin {skin!r}).", word=word, part=part, skin=skin)
             raise UsageError(message, N_("Styles: bold, italic, underline, dim, reverse, strike, #rrggbb, bg:#rrggbb."))

@@ -284,13 +284,15 @@ class TuiChat:
         """Handle Ctrl-D at an empty line."""
         view = self.screen.view
         if self.context is not None and self.context.busy and not view.turn_over:
-            self.screen.tell("notice", tr("A turn runs. Ctrl-C stops it; /quit leaves all the same."))
+            self.screen.tell("notice", tr("A turn is running. Ctrl-C stops it; /quit leaves anyway."))
         else:
             self.end_chat()
 
     async def _paste_picture(self) -> None:
         if self.context is not None and not await self.context.terminal.paste_picture():
-            self.screen.tell("notice", tr("There is no picture in the clipboard, or no way to it from here."))
+            self.screen.tell(
+                "notice", tr("There is no picture in the clipboard, or the clipboard cannot be reached from here.")
+            )
 
     async def _edit_line(self) -> None:
         if self.context is None:

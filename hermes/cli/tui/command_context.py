@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from hermes.sessions.port import SessionPort
 
 _LEVEL_STYLES = {Level.INFO: "", Level.WARNING: "warning", Level.ERROR: "error"}
-_FILTER_THRESHOLD = 8
-"""Options above which a menu is narrowed down by typing."""
 _POST_MODES = {BusyMode.QUEUE: PostMode.QUEUE, BusyMode.STEER: PostMode.STEER, BusyMode.INTERRUPT: PostMode.INTERRUPT}
 MAX_MESSAGES = 4
 """Messages of the conversation that are shown again."""
@@ -151,10 +149,9 @@ class TuiCommandContext(TerminalCommandContext):
         self._screen.tell("notice", text)
 
     async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
-        """Ask with a menu; a long one is narrowed down by typing."""
-        typing = len(options) > _FILTER_THRESHOLD or any(one.is_title for one in options)
+        """Ask with a menu; typing narrows it down."""
         safe = [one.escape() for one in options]
-        return await self._screen.menus.ask(self._format_question(title), safe, chosen=chosen, typing=typing)
+        return await self._screen.menus.ask(self._format_question(title), safe, chosen=chosen, typing=True)
 
     async def confirm(self, question: str) -> bool:
         """Ask for a yes or a no; Enter alone means no."""

@@ -124,7 +124,7 @@ class Composer:
             name="input",
             multiline=True,
             history=history,
-            completer=_WatchedCompleter(completer, self._restart_completion),
+            completer=_WatchedCompleter(completer, self._end_lookup),
             complete_while_typing=Condition(self._can_complete),
             auto_suggest=AutoSuggestFromHistory(),
             enable_history_search=False,
@@ -132,7 +132,8 @@ class Composer:
         )
         self._tab_at: str | None = None
         """The line in which Tab was pressed before there was anything to choose from."""
-        self.buffer.on_completions_changed += lambda _: self._take_first_completion()
+        self._entered_line: str | None = None
+        """The line as it was when Tab went into a folder: Enter then closes the list of what is in it."""
         self.buffer.on_text_insert += lambda _: self._replace_prefilled()
 
     def _accept_line(self, buffer: Buffer) -> bool:
@@ -179,28 +180,62 @@ class Composer:
         """Begin a new line of the message."""
         self.buffer.insert_text("\n")
 
-    def complete_line(self) -> None:
-        """Handle Tab: take the next completion, or the first as soon as there is one, however fast Tab came."""
+    def complete_line(self, steps: int = 1) -> None:
+        """Handle Tab, or Shift-Tab with -1: go to another entry, or into the folder that is the only one. Without a
+        list the first entry is taken as soon as all are known, however fast Tab came.
+        """
         state = self.buffer.complete_state
-        if state is not None and state.completions:
-            self.buffer.complete_next()
-            return
-        self._tab_at = self.buffer.text
-        self.buffer.start_completion(select_first=True)
+        if state is None or not state.completions:
+            self._tab_at = self.buffer.text
+            self.buffer.start_completion()
+        elif len(state.completions) == 1 and state.completions[0].text.endswith("/"):
+            self.buffer.go_to_completion(0)
+            self.enter_folder()
+        else:
+            at = state.complete_index
+            first = 0 if steps > 0 else len(state.completions) - 1
+            self.buffer.go_to_completion(first if at is None else (at + steps) % len(state.completions))
 
-    def _restart_completion(self, before: str) -> None:
-        """Look again when the line became another one during a lookup; the library does so only for a longer line."""
-        now = self.buffer.document.text_before_cursor
+    def has_chosen_folder(self) -> bool:
+        """Return whether the chosen entry of the list is a folder."""
+        state = self.buffer.complete_state
+        chosen = state.current_completion if state is not None else None
+        return chosen is not None and chosen.text.endswith("/")
+
+    def enter_folder(self) -> None:
+        """Keep the chosen folder, and list what is in it."""
+        self.buffer.complete_state = None
+        self._entered_line = self.buffer.text
+        self.buffer.start_completion()
+
+    def close_list(self) -> bool:
+        """Close the list, as Enter does where an entry is chosen or Tab has opened it; return whether it did."""
+        state, entered = self.buffer.complete_state, self._entered_line
+        self._entered_line = None
+        if state is None or not state.completions:
+            return False
+        if state.current_completion is None and self.buffer.text != entered:
+            return False
+        self.buffer.complete_state = None
+        return True
+
+    def _end_lookup(self, before: str) -> None:
+        """Look again when the line became another one during a lookup; the library does so only for a longer line.
+        Else do what Tab was pressed for.
+        """
+        loop, now = asyncio.get_running_loop(), self.buffer.document.text_before_cursor
         if not now.startswith(before) and self._can_complete():
-            asyncio.get_running_loop().call_soon(self.buffer.start_completion)
+            loop.call_soon(self.buffer.start_completion)
+        elif self._tab_at is not None:
+            loop.call_soon(self._finish_tab)
 
-    def _take_first_completion(self) -> None:
+    def _finish_tab(self) -> None:
         state, pressed = self.buffer.complete_state, self._tab_at
-        if pressed is None or state is None or not state.completions:
+        if pressed is None or (pressed == self.buffer.text and (state is None or not state.completions)):
             return
         self._tab_at = None
-        if state.complete_index is None and self.buffer.text == pressed:
-            self.buffer.go_to_completion(0)
+        if pressed == self.buffer.text and state is not None and state.complete_index is None:
+            self.complete_line()
 
     def paste_text(self, text: str) -> None:
         """Put a paste into the line: a short one unchanged, a long one as a mark, the

@@ -11,6 +11,7 @@ from prompt_toolkit.filters import (
     emacs_insert_mode,
     has_completions,
     is_searching,
+    vi_navigation_mode,
 )
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -61,7 +62,7 @@ def build_key_bindings(
     for name, sequences in action_keys.items():
         action, when = actions[name]
         for sequence in sequences:
-            keys.add(*sequence, filter=when, eager=name == "stop")(_run_action(action))
+            keys.add(*sequence, filter=when, eager=name in ("stop", "mode"))(_run_action(action))
     _bind_menu_keys(keys, composer, menus)
     return keys
 
@@ -73,9 +74,7 @@ def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, fre
 
     @keys.add("enter", filter=~takes & ~is_searching)
     def _(event: KeyPressEvent) -> None:
-        state = buffer.complete_state
-        if state is not None and state.current_completion is not None:
-            buffer.complete_state = None
+        if composer.close_list():
             return
         menus.note_other_key()
         buffer.validate_and_handle()
@@ -91,6 +90,14 @@ def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, fre
     @keys.add("tab", filter=free & ~is_searching)
     def _(event: KeyPressEvent) -> None:
         composer.complete_line()
+
+    @keys.add("s-tab", filter=free & has_completions & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        composer.complete_line(-1)
+
+    @keys.add("/", filter=free & has_completions & Condition(composer.has_chosen_folder))
+    def _(event: KeyPressEvent) -> None:
+        composer.enter_folder()
 
     @keys.add("escape", filter=has_completions & free & completion_is_selected, eager=True)
     def _(event: KeyPressEvent) -> None:
@@ -119,11 +126,13 @@ def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> 
     takes = Condition(lambda: menus.should_take_enter(composer.buffer.text))
 
     bindings: tuple[tuple[tuple[str, ...], Callable[[ChoiceMenu], None], Filter], ...] = (
-        (("up", "c-p", "s-tab"), lambda menu: menu.move_choice(-1), listens),
+        (("up", "c-p"), lambda menu: menu.move_choice(-1), listens),
+        (("s-tab",), lambda menu: menu.move_choice(-1), listens & ~Condition(menus.is_mode_question)),
         (("down", "c-n", "tab"), lambda menu: menu.move_choice(1), listens),
         (("enter",), ChoiceMenu.accept_choice, takes),
         (("escape", "c-d"), ChoiceMenu.dismiss, listens),
         (("backspace",), ChoiceMenu.erase_letter, filters),
+        (("c-u",), ChoiceMenu.clear_filter, filters),
     )
     for names, act, when in bindings:
         for name in names:
@@ -135,6 +144,14 @@ def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> 
     def _(event: KeyPressEvent) -> None:
         menus.change_menu(lambda menu: menu.add_letters(event.data))
 
-    @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        composer.buffer.insert_text(menus.take_letter(event.data * event.arg, composer.buffer.text))
+    letter_waits = Condition(menus.has_waiting_letter)
+    for name in ("backspace", "c-u"):
+        keys.add(name, filter=listens & letter_waits, eager=True)(_run_action(menus.drop_letter))
+
+    # Not eager: keys that edit the line do so beside a question, too. Only in vi's navigation mode letters edit it.
+    def take_letter(event: KeyPressEvent) -> None:
+        if event.data.isprintable():
+            composer.buffer.insert_text(menus.take_letter(event.data * event.arg, composer.buffer.text))
+
+    keys.add(Keys.Any, filter=listens & ~filters & ~vi_navigation_mode)(take_letter)
+    keys.add(Keys.Any, filter=listens & ~filters & vi_navigation_mode, eager=True)(take_letter)

@@ -3,7 +3,7 @@
 A menu takes keys only once it has been on the screen for a moment in which no key was pressed. A letter answers an
 approval when it stays alone for a moment; letters of words go into the input line. While there is something in it,
 Enter sends that, unless an arrow has just moved in the menu. Approvals and the model's questions are asked by such
-menus.
+menus. One that a command of the person's has opened takes keys at once, and letters narrow it down.
 """
 
 import asyncio
@@ -29,6 +29,8 @@ HEARTBEAT_SECONDS = 0.2
 """Seconds between two checks whether this process, and with it the screen, stood still."""
 MAX_SHOWN = 10
 """Options shown at once."""
+_MAX_FILTER = 80
+"""Characters of what narrows a menu down."""
 _LINES_BELOW = 4
 """Lines below a menu: the input line, the status line, and what is next to them."""
 
@@ -43,7 +45,7 @@ _ANSWER_RESULTS = {
     AnswerScope.DENY: N_("refused"),
     AnswerScope.ONCE: N_("allowed once"),
     AnswerScope.SESSION: N_("allowed until the session is closed"),
-    AnswerScope.ALWAYS: N_("allowed from now on"),
+    AnswerScope.ALWAYS: N_("allowed from now on; kept in config.yaml (command_allowlist): /permissions removes it"),
 }
 _ASKS = "question.asks"
 AskText = Callable[[Sequence[str]], Awaitable[str | None]]
@@ -62,7 +64,7 @@ class ChoiceMenu(Struct, eq=False):
     """The number of lines of the question that stay above the menu."""
     filter: str = ""
     typing: bool = False
-    """Whether letters narrow the options down, as in long lists that the person has asked for."""
+    """Whether letters narrow the options down, as in lists that the person has asked for."""
     keys: Sequence[str] = ()
     """The letters that answer it, in the order of the options."""
     letter: str = ""
@@ -90,9 +92,11 @@ class ChoiceMenu(Struct, eq=False):
             self.chosen = shown[max(0, min(at + steps, len(shown) - 1))]
         self.touched = True
 
-    def add_letters(self, letters: str) -> None:
-        """Narrow the options down by letters."""
-        self.filter += letters
+    def add_letters(self, typed: str) -> None:
+        """Narrow the options down by what was typed or pasted; control keys do nothing."""
+        letters = "".join(one for one in typed if one.isprintable())
+        self.filter = (self.filter + letters)[:_MAX_FILTER]
+        self.touched = self.touched or bool(letters)
         shown = self.list_matches()
         if self.chosen not in shown and shown:
             self.chosen = shown[0]
@@ -100,6 +104,10 @@ class ChoiceMenu(Struct, eq=False):
     def erase_letter(self) -> None:
         """Take the last letter back."""
         self.filter = self.filter[:-1]
+
+    def clear_filter(self) -> None:
+        """Show all options again."""
+        self.filter = ""
 
     def accept_choice(self) -> None:
         """Answer with the chosen option."""
@@ -144,6 +152,8 @@ class MenuQueue:
         self.menu: ChoiceMenu | None = None
         self.moved: Callable[[int], None] | None = None
         """Is told where in a menu the choice is moved to."""
+        self.mode_options: Sequence[MenuOption] | None = None
+        """The options of a question that a change of the mode answers with no."""
         self.mark: Callable[[int], MenuOption] | None = None
         """Marks an option, and returns it as it is shown then."""
 
@@ -186,10 +196,11 @@ class MenuQueue:
     def is_listening(self) -> bool:
         """Return whether arrows and Enter go to the menu."""
         menu = self.menu
-        if menu is None or self._hidden:
+        if menu is None or self._hidden or menu.answer.done():  # what follows an answer at once is for the line
             return False
         now = asyncio.get_running_loop().time()
-        return now - menu.quiet_since >= QUIET_SECONDS and now - self._heartbeat_at < QUIET_SECONDS
+        is_quiet = menu.typing or now - menu.quiet_since >= QUIET_SECONDS
+        return is_quiet and now - self._heartbeat_at < QUIET_SECONDS
 
     def is_filtering(self) -> bool:
         """Return whether letters go to the menu, too."""
@@ -198,6 +209,20 @@ class MenuQueue:
     def should_take_enter(self, line: str) -> bool:
         """Return whether Enter goes to the menu, with this text in the input line."""
         return self.is_listening() and self.menu is not None and (not line or self.menu.touched)
+
+    def has_waiting_letter(self) -> bool:
+        """Return whether a letter answers in a moment."""
+        return self.menu is not None and bool(self.menu.letter)
+
+    def drop_letter(self) -> None:
+        """Take the letter back that would have answered in a moment."""
+        self.take_waiting_letter()
+        self.note_other_key()
+        self._changed()
+
+    def is_mode_question(self) -> bool:
+        """Return whether the shown menu gives way to a change of the mode."""
+        return self.menu is not None and self.menu.options is self.mode_options and self.is_listening()
 
     def take_letter(self, letter: str, line: str) -> str:
         """Take a letter that was typed with this text in the input line; return what of it belongs into the line."""
@@ -282,7 +307,7 @@ class MenuQueue:
             return []
         listens = self.is_listening()
         lines = list(menu.lines)
-        if menu.typing:
+        if menu.filter or (menu.typing and len(menu.options) > MAX_SHOWN):
             lines.append(terminal_style.paint("menu.hint", tr("filter: {letters}", letters=menu.filter)))
         lines += self._render_options(menu, terminal_style, rows - len(lines) - _LINES_BELOW + 1, listens=listens)
         hidden = menu.asked + len(lines) + _LINES_BELOW - rows
@@ -296,6 +321,7 @@ class MenuQueue:
             hint = tr("A letter answers; ↑ ↓ choose, Enter takes it, Esc means no")
         else:
             hint = tr("↑ ↓ choose, Enter takes it, Esc cancels")
+            hint += tr("; letters narrow it down") if menu.typing else ""
             hint += tr("; Ctrl-F marks a favourite") if self.mark is not None else ""
         room = terminal_style.width - (2 if menu.rule else 0)
         lines.append(terminal_style.paint("menu.hint", terminal_style.cut_text(hint, room)))

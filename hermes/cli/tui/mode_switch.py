@@ -55,9 +55,12 @@ class ModeSwitch:
         self._screen.request_redraw()
 
     async def change_mode(self) -> None:
-        """Change to the next mode; from plan back to ask where auto is not safe, and say why."""
+        """Change to the next mode; from plan back to ask where auto is not safe, and say why. An open question about a
+        plan is answered with no.
+        """
         from hermes.sessions.app import find_mode
 
+        self.close()
         modes = list(WorkMode)
         mode = modes[(modes.index(find_mode(self._app, self._find_actor())) + 1) % len(modes)]
         try:
@@ -89,6 +92,7 @@ class ModeSwitch:
         options = [*(MenuOption(labels[mode]) for mode in modes), MenuOption(tr("No, keep planning"))]
         question = ["", self._screen.terminal_style.paint("question", tr("Carry out this plan?")), ""]
         keys = (*("y", "a")[: len(modes)], "n")
+        self._screen.menus.mode_options = options
         taken = await self._screen.menus.ask(question, options, chosen=len(modes), keys=keys, rule="question.asks")
         self._task = None  # what is posted here must not take the question back
         if taken is not None and taken < len(modes):

@@ -282,7 +282,10 @@ class Screen:
             "waiting": (self._callbacks.waiting, free),
             "stop": (self._handle_interrupt, Always()),
             "back": (self._handle_escape, free & ~is_searching & ~vi_insert_mode),
-            "mode": (self._callbacks.mode, free & ~has_completions & ~is_searching),
+            "mode": (
+                self._callbacks.mode,
+                (free & ~has_completions & ~is_searching) | Condition(menus.is_mode_question),
+            ),
             "background": (self._callbacks.background, Condition(self.view.calls.is_command_running)),
             "model": (self._callbacks.model, free),
             "leave": (self._callbacks.end, free & Condition(lambda: not composer.buffer.text)),
@@ -425,7 +428,7 @@ class Screen:
         self._callbacks.line(text)
 
     def _note_key(self) -> None:
-        self.link.key_at = asyncio.get_running_loop().time()
+        self.link.note_key()
         self.menus.note_any_key()
 
     def _handle_interrupt(self) -> None:

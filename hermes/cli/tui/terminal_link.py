@@ -36,6 +36,8 @@ class TerminalLink:
         """Called when what is known of the background changes the colors."""
         self.key_at = 0.0
         """When a key was last pressed, on the loop's clock."""
+        self._waiting: asyncio.TimerHandle | None = None
+        """The notice that is given unless the person comes back."""
 
     def open(self) -> None:
         """Ask the terminal what it can tell, once something is drawn: raw mode is on then, so no answer is shown."""
@@ -56,6 +58,7 @@ class TerminalLink:
 
     def close(self) -> None:
         """Leave the terminal as it was, for good."""
+        self._drop_notice()
         with contextlib.suppress(OSError, termios.error):
             if self.input is not None and self.input.expects_color:
                 drain_reports(self.input.fileno())
@@ -88,12 +91,31 @@ class TerminalLink:
                 pass
 
     def _notify(self, text: str) -> None:
-        quiet = asyncio.get_running_loop().time() - self.key_at
-        if self._signals.focused is False or (self._signals.focused is None and quiet >= AWAY_SECONDS):
+        """Tell a person who is away. Who has just typed is here; a window that is not in front is looked at again when
+        its last key is long enough ago.
+        """
+        self._drop_notice()
+        loop, focused = asyncio.get_running_loop(), self._signals.focused
+        left = self.key_at + AWAY_SECONDS - loop.time()
+        if left > 0 and focused is False:
+            self._waiting = loop.call_later(left, self._notify, text)
+        elif left <= 0 and not focused:
             self._signals.notify(text, self._terminal_style.display.notify)
+
+    def note_key(self) -> None:
+        """Note that a key was pressed: what happened before needs no notice any more."""
+        self.key_at = asyncio.get_running_loop().time()
+        self._drop_notice()
+
+    def _drop_notice(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
     def _note_focus(self, focused: bool) -> None:
         self._signals.focused = focused
+        if focused:
+            self._drop_notice()
 
     def _note_background(self, background: Background) -> None:
         if background is not Background.UNKNOWN and self._terminal_style.set_background(background):

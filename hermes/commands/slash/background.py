@@ -93,7 +93,9 @@ def _format_task(task: "BackgroundTask") -> str:
     return f"  {task.number}  {state}  {task.session_id}  {about}".rstrip()
 
 
-@COMMANDS.command("agents", N_("what works now: the turn, the background, processes"), aliases=("tasks", "ps"))
+@COMMANDS.command(
+    "agents", N_("what works now: the turn, the background, processes"), aliases=("tasks", "ps", "bashes")
+)
 async def list_agents(call: CommandCall) -> None:
     """List what runs now: this session's turn, background sessions, processes, MCP servers."""
     call.require_no_arguments()
@@ -143,7 +145,7 @@ async def manage_goal(call: CommandCall) -> None:
             await pursuit.pause(N_("you wanted that"))
         case "clear":
             await pursuit.clear()
-            context.tell(tr("There is no goal any more."))
+            context.tell(tr("The goal was removed."))
         case "resume":
             _require_idle(call)
             await pursuit.resume()

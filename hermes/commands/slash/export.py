@@ -148,7 +148,7 @@ async def paste_image(call: CommandCall) -> None:
     """Attach the picture in the clipboard to the next message."""
     call.require_no_arguments()
     if not await _require_terminal(call).paste_picture():
-        call.context.tell(tr("There is no picture in the clipboard, or no way to it from here."))
+        call.context.tell(tr("There is no picture in the clipboard, or the clipboard cannot be reached from here."))
 
 
 async def complete_copy(call: CommandCall) -> Sequence[MenuOption]:

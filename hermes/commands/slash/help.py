@@ -217,6 +217,11 @@ _REPLACEMENTS = (
         ("learning", "memory-graph"),
         N_("/memory log and /skills log NAME tell what was learned, and when."),
     ),
+    (
+        "voice",
+        (),
+        N_("This version has no voice: it neither listens nor speaks, and no package adds that. Type your messages."),
+    ),
     ("subgoal", (), N_("Write it into the goal itself: /goal TEXT replaces the whole goal.")),
     ("footer", (), N_("The line below the input says it all the time: /statusbar.")),
     ("indicator", (), N_("There is one sign for work, and /skin chooses its colours.")),

@@ -40,7 +40,7 @@ async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
 async def stop_turn(call: CommandCall) -> None:
     """Stop the running turn; without one, or with `all`, stop the background processes too."""
     if call.text not in ("", "all"):
-        raise UsageError(N_("/stop, or /stop all: there is no other word for it."))
+        raise UsageError(N_("/stop takes nothing, or the word `all`."))
     actor = call.context.actor
     pursuit = call.context.app.background_work.find_pursuit(actor)
     # What waits to join the turn becomes part of it, and ends with it; what has a turn of its own to come is next.

@@ -210,7 +210,7 @@ def _report_files(call: CommandCall, files: "RestoreResult", *, always: bool = F
     for one in files.left[:_MAX_NAMED_FILES]:
         tell(
             tr(
-                "Left as it is: {file}: {why}",
+                "Not put back: {file}: {why}",
                 file=escape_unseen_characters(one.path),
                 why=escape_unseen_characters(one.why),
             ),

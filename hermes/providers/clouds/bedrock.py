@@ -118,7 +118,7 @@ def _read_profile(environ: Mapping[str, str], profile: str) -> AwsCredentials | 
         parser.read_string(text)
     except configparser.Error:
         raise ConfigError(
-            N_("{file} is no file of AWS profiles.", file=file), "Fix it, or set AWS_ACCESS_KEY_ID."
+            N_("{file} is not a file of AWS profiles.", file=file), "Fix it, or set AWS_ACCESS_KEY_ID."
         ) from None
     section = profile or "default"
     found = dict(parser.items(section)) if parser.has_section(section) else {}

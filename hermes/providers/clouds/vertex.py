@@ -141,7 +141,7 @@ def read_account(environ: Mapping[str, str]) -> ServiceAccount | None:
         account = ServiceAccount()
     if account.type != "service_account" or not account.client_email or not account.key:
         raise ConfigError(
-            N_("{file} is no key file of a service account.", file=file),
+            N_("{file} is not a key file of a service account.", file=file),
             "Check GOOGLE_APPLICATION_CREDENTIALS, or set VERTEX_ACCESS_TOKEN.",
         )
     _check_token_host(account, file)

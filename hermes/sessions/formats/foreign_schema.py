@@ -143,7 +143,7 @@ class ForeignSchema:
 
 
 def _not_valid(keyword: str, kind: str) -> UsageError:
-    return UsageError(N_("This is no valid JSON Schema: {why}.", why=f"{keyword} is not {kind}"))
+    return UsageError(N_("This is not a valid JSON Schema: {why}.", why=f"{keyword} is not {kind}"))
 
 
 def _is_number(value: object) -> bool:

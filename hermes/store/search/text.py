@@ -99,7 +99,7 @@ def extract_message_text(message: Message) -> str:
 
 
 def _extract_argument_text(arguments: str) -> list[str]:
-    """Return the strings in a call's JSON arguments, escapes undone; the raw text when it is no JSON."""
+    """Return the strings in a call's JSON arguments, escapes undone; the raw text when it is not JSON."""
     try:
         todo: list[object] = [msgspec.json.decode(arguments)]
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

@@ -158,7 +158,7 @@ async def test_a_connection_that_is_dead_is_noticed(fake: Fake, here: Account) -
     fake.acknowledging = False
     await fake.until(lambda: fake.resumed > 1)
     fake.acknowledging = True
-    assert any("does not answer any more" in line for line in here.lines)
+    assert any("has stopped answering" in line for line in here.lines)
     await fake.say("still there?")
     await here.until(1)
 

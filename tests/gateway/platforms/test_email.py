@@ -129,7 +129,7 @@ async def test_a_file_of_a_mail_that_is_gone(rig: Rig, fake: Fake, tmp_path: Pat
     assert (arrival.attachments[0].kind, arrival.attachments[0].size) == (MediaKind.DOCUMENT, 5)
     fake.box.mails.clear()
     for _ in range(2):
-        with pytest.raises(PlatformError, match="not there"):
+        with pytest.raises(PlatformError, match="is gone"):
             await platform.fetch(arrival.attachments[0], tmp_path / "x")
         fake.box.validity += 1
 

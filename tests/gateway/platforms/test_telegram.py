@@ -276,7 +276,7 @@ async def test_marks_links_and_topics_as_they_are_sent(rig: Rig, fake: Fake) -> 
     with pytest.raises(SendError, match="thread not found") as error:
         await platform.send(Outgoing(place=Place(platform="here", chat=said.place.chat, thread="55"), text="x"))
     assert error.value.fault is SendFault.NOT_FOUND
-    with pytest.raises(SendError, match="no chat on Telegram") as error:
+    with pytest.raises(SendError, match="not a chat on Telegram") as error:
         await platform.send(Outgoing(place=Place(platform="here", chat="somewhere"), text="x"))
     assert error.value.fault is SendFault.NOT_FOUND
     with pytest.raises(SendError, match="chat not found"):

@@ -110,7 +110,7 @@ def test_the_access_key_of_a_profile(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=said):
             find_credentials({**environ, "AWS_PROFILE": name})
     file.write_text("no ini")
-    with pytest.raises(ConfigError, match="no file of AWS profiles"):
+    with pytest.raises(ConfigError, match="not a file of AWS profiles"):
         find_credentials(environ)
     file.unlink()
     with pytest.raises(ConfigError, match="which is not there"):

@@ -195,7 +195,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         ({"GOOGLE_CLOUD_PROJECT": "../x"}, "cannot be part of an address"),
         ({"GOOGLE_CLOUD_PROJECT": "p"}, "No API key for Google Vertex AI"),
         ({"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none")}, "cannot be read"),
-        ({"GOOGLE_APPLICATION_CREDENTIALS": str(file)}, "no key file of a service account"),
+        ({"GOOGLE_APPLICATION_CREDENTIALS": str(file)}, "not a key file of a service account"),
     ):
         with pytest.raises(ConfigError, match=said):
             resolve_endpoint(ModelChoice("m", "vertex"), environ)

@@ -288,7 +288,7 @@ class DiscordPlatform(Platform):
                 await self._send_heartbeat(socket)
                 await self._context.clock.sleep(interval)
                 if socket.last_frame_at < began and not socket.is_crowded:
-                    self._context.report(N_("Discord does not answer any more; connecting again."))
+                    self._context.report(N_("Discord has stopped answering; connecting again."))
                     break
         socket.stop_reading()
 

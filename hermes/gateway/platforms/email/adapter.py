@@ -172,7 +172,9 @@ class EmailPlatform(Platform):
             raise SendError(SendFault.TOO_LONG, N_("A mail holds {n} characters here.", n=TEXT_LIMIT))
         recipient = message.place.chat.strip().lower()
         if not is_address(recipient):
-            raise SendError(SendFault.NOT_FOUND, N_("This is no address: {address}", address=describe_error(recipient)))
+            raise SendError(
+                SendFault.NOT_FOUND, N_("This is not an address: {address}", address=describe_error(recipient))
+            )
         content: bytes | None = None
         if message.file:
             content = await asyncio.to_thread(content_of, message.file, FILE_LIMIT)
@@ -223,7 +225,7 @@ class EmailPlatform(Platform):
             finally:
                 await self._close_imap(imap)
             if raw is None:
-                raise PlatformError(N_("The mail is not there any more."))
+                raise PlatformError(N_("The mail is gone."))
             content = await asyncio.to_thread(read_mail_file, raw, index)
             with await asyncio.to_thread(open_private, target) as file:
                 await asyncio.to_thread(file.write, content)
@@ -387,7 +389,7 @@ async def _open_platform(options: base.PlatformOptions, context: PlatformContext
     if not options.password:
         raise PlatformRefusedError(N_("E-mail needs a password: `EMAIL_PASSWORD` in .env."))
     if not is_address(options.address):
-        raise PlatformRefusedError(N_("This is no address: {address}", address=describe_error(options.address)))
+        raise PlatformRefusedError(N_("This is not an address: {address}", address=describe_error(options.address)))
     return EmailPlatform(options, context)
 
 

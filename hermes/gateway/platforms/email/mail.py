@@ -266,7 +266,7 @@ def _parse_message(raw: bytes) -> email.message.Message:
     try:
         return email.message_from_bytes(raw)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise MailError(N_("it is no mail that can be read ({kind})", kind=type(error).__name__)) from error
+        raise MailError(N_("it is not a mail that can be read ({kind})", kind=type(error).__name__)) from error
 
 
 def _header_values(message: email.message.Message, name: str) -> list[str]:

@@ -339,7 +339,7 @@ def _chat_id(place: Place) -> int | str:
     try:
         return int(place.chat)
     except ValueError:
-        reason = N_("{chat} is no chat on Telegram: it must be a number, or @ and a name.", chat=place.chat)
+        reason = N_("{chat} is not a chat on Telegram: it must be a number, or @ and a name.", chat=place.chat)
         raise SendError(SendFault.NOT_FOUND, reason) from None
 
 

@@ -436,6 +436,6 @@ def _parse_report(body: bytes) -> object:
     try:
         payload: object = msgspec.json.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise ApiRequestError(400, f"The report is no JSON: {error}") from None
+        raise ApiRequestError(400, f"The report is not JSON: {error}") from None
     check_depth(payload)
     return payload
