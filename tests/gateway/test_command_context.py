@@ -81,6 +81,13 @@ async def test_help_is_short_and_a_slip_is_answered_with_the_name_that_was_meant
         assert not here.server.requests
 
 
+async def test_a_space_in_front_makes_a_message_of_it() -> None:
+    async with chat_stage() as here:
+        await here.ask("/status of the garden", "A space in front sends it all as a message.")
+        await here.ask(" /status of the garden", "heard /status")
+        assert here.server.requests[-1].last_user_text.startswith(" /status of the garden")
+
+
 async def test_a_skill_is_called_by_its_name_also_as_a_platform_writes_it() -> None:
     async with chat_stage() as here:
         for typed in ("/csv-analysis the sales", "/csv_analysis the sales"):
