@@ -1,5 +1,6 @@
 """What people type and send in chats beside questions: commands, skills, recordings, work in the background."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from hermes.config.load import load_settings
 from hermes.config.trusted_folders import set_trust
 from hermes.core.chats import Place
 from hermes.gateway.surroundings import describe_surroundings
+from hermes.runtime.actor import SessionActor
+from hermes.sessions.background.work import BackgroundTask
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -222,6 +225,31 @@ async def test_work_in_the_background_answers_in_the_chat_and_is_its_persons_own
         assert "No background session 2" in await here.ask("/background stop 2", "No background", person=ANNA)
         await here.ask("/background stop 2", "is being stopped")
         await here.chat.until(lambda: "Background session 2 was stopped" in here.chat.text())
+
+
+async def test_background_work_that_is_stopped_before_its_session_is_open_begins_nothing() -> None:
+    async with chat_stage() as here:
+        app, ended = here.on.app, asyncio.Event()
+
+        class Opener:
+            session_person = ""
+
+            async def open_background_session(self) -> SessionActor:
+                return await app.open_session()
+
+            async def close_background_session(self, actor: SessionActor) -> None:
+                await app.close_session(actor)
+
+        async def on_end(_: BackgroundTask) -> None:
+            ended.set()
+
+        known = app.background_work.background
+        task = known.start_task("dig", Opener(), str(here.home.cwd), on_end)
+        known.stop_task(task.number, "")
+        async with asyncio.timeout(60):
+            await ended.wait()
+        assert task.is_stopped and not here.server.requests
+        assert "stopped" in await here.ask("/background list", "dig")
 
 
 async def test_what_background_work_asks_is_answered_in_the_chat() -> None:
