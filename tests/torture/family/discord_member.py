@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     import discord.gateway
     import discord.http
 
+Message = discord.Message
 CHANNEL = "7001"
 
 

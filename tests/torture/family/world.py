@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from discord import Message
 from msgspec import Struct, field
 
 from hermes.testing.fake_platform import Shown
@@ -19,7 +18,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.forked_hermes import run_hermes
-from tests.torture.family.discord_member import CHANNEL, Member, members
+from tests.torture.family.discord_member import CHANNEL, Member, Message, members
 from tests.torture.family.family_model import FamilyModel
 from tests.torture.family.telegram_judge import TelegramJudge
 from tests.vendors.discord import Fake as Discord
