@@ -33,6 +33,8 @@
 # make cron-year gateway-kills gateway-turns      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
 # make cron-fields    5,000 random schedules against cronsim and a walk over the days (COUNT=5000 SEED=1)
 # make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes)
+# make family         226 steps in the life of a family's bot on Telegram and Discord, each held to what a page of docs/ promises
+#                     (5 minutes; ONLY=pairing,groups MATCH=word)
 # make gateway-turns  20,000 turns of a gateway, and what is left of them in its memory (10 minutes)
 # make wheel          the wheel and the source archive, in dist/
 # make install-check  installs them with pip, pipx and uv from an index on loopback, each extra too, and by action.yml, and asks each
@@ -50,7 +52,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
 
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
   stops json-stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
-  cron-year cron-fields ends load screens shape lint types contracts deps lock clean \
+  cron-year cron-fields family ends load screens shape lint types contracts deps lock clean \
   wheel install-check image release-notes
 
 run: $(VENV)/run.stamp
@@ -117,6 +119,9 @@ fuzz: $(VENV)/dev.stamp
 
 gateway-kills: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.gateway_kills --kills $(or $(COUNT),500) --seed $(or $(SEED),0)
+
+family: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.family.campaign --only "$(ONLY)" --match "$(MATCH)"
 
 gateway-turns: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.gateway_turns

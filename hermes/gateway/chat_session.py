@@ -132,6 +132,8 @@ class ChatSession:
         self._renderer: StreamRenderer | None = None
         self._work_queue: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_MAX_QUEUED_WORK)
         self._unshown = 0
+        self.finish_output = self._work_queue.join
+        """Waits until all output so far is shown or in the outbox."""
         self._worker = asyncio.create_task(self._run_work(), name=f"conversation {binding.key}")
         self._watchdog: asyncio.TimerHandle | None = None
         self._has_told_of_retries = False

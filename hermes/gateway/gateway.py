@@ -169,6 +169,8 @@ class Gateway:
             async with asyncio.timeout(seconds):
                 for entry in self.pool.live_sessions:
                     await entry.actor.idle()
+                for chat in self.pool.list_chats():
+                    await chat.finish_output()
                 if self._jobs is not None:
                     await self._jobs.idle()
                 await self.control_socket.oneshots.drain()

@@ -3,6 +3,8 @@
 Nothing that they wrote goes anywhere; their name is shown to who is asked.
 """
 
+from collections.abc import Mapping
+
 from hermes.admin.people.admin import PeopleAdmin
 from hermes.admin.people.identity import OWNER_ID, PersonIdentity
 from hermes.commands.people import describe_settled
@@ -32,8 +34,9 @@ def is_pairing_button(token: str) -> bool:
 class PairingRequests:
     """Takes requests and answers to them."""
 
-    def __init__(self, deps: GatewayDeps, codes: PairingCodes) -> None:
+    def __init__(self, deps: GatewayDeps, codes: PairingCodes, accounts: Mapping[str, PlatformAccount]) -> None:
         self._deps = deps
+        self._accounts = accounts
         self._store = deps.app.services.store
         self._codes = codes
 
@@ -48,7 +51,7 @@ class PairingRequests:
             code=code,
         )
         items = [make_note(event.place, said)]
-        owner = await self._find_owner_place(account)
+        owner = await self._find_owner_place()
         if owner is not None:
             asked = tr(
                 "{name} ({platform} {account}) asks to be let in. `hermes pairing approve {code}` does it, too.",
@@ -59,7 +62,7 @@ class PairingRequests:
             )
             labels = ((tr("Let in as user"), "user"), (tr("Let in as guest"), "guest"), (tr("No"), "no"))
             rows = tuple((Button(label, f"{_BUTTON_PREFIX}{code}:{role}"),) for label, role in labels)
-            items.append(make_note(owner, asked, rows if account.can.buttons else ()))
+            items.append(make_note(owner, asked, rows if self._accounts[owner.platform].can.buttons else ()))
         await self._deps.outbox.enqueue(items)
         return "asked to be let in"
 
@@ -78,10 +81,10 @@ class PairingRequests:
         self._deps.outbox.wake_lane(wish.place.lane)
         return describe_settled(wish, role)
 
-    async def _find_owner_place(self, account: PlatformAccount) -> Place | None:
-        """Return the direct chat in which the owner wrote last on an account, or None."""
-        for one in await self._store.chats.list_platform_bindings(account.name):
-            if one.person == OWNER_ID and one.place.kind is ChatKind.DM:
+    async def _find_owner_place(self) -> Place | None:
+        """Return the direct chat in which the owner wrote last, on any account, or None."""
+        for one in await self._store.chats.list_bindings():
+            if one.person == OWNER_ID and one.place.kind is ChatKind.DM and one.place.platform in self._accounts:
                 return one.place
         return None
 

@@ -9,7 +9,7 @@ from hermes.commands.context import PromptScope
 from hermes.commands.named_prompts import list_named_prompts
 from hermes.commands.registry import builtin_command_names
 from hermes.commands.slash.help import FIRST_IN_CHATS
-from hermes.core.chats import Batch
+from hermes.core.chats import Batch, Place
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
 from hermes.gateway.accounts import PlatformAccount
@@ -57,11 +57,16 @@ class PlatformMenus:
 
     async def _set_menu(self, account: PlatformAccount) -> None:
         menu = await self._build_menu(account)
-        digest = hashlib.sha256(to_json(menu)).hexdigest()
+        digest = hashlib.sha256(to_json((menu, await self._list_reached(account, menu)))).hexdigest()
         if (await self._store.chats.get_cursors(account.name)).get(MENU_CURSOR) == digest:
             return
         await account.platform.set_menu(menu)
         await self._store.chats.record_batch(account.name, Batch(cursors=((MENU_CURSOR, digest),)))
+
+    async def _list_reached(self, account: PlatformAccount, menu: PlatformMenu) -> list[str]:
+        """Return those with a menu of their own who have written: before that, a platform knows no chat of theirs."""
+        heard = set(await self._store.chats.list_heard_lanes(account.name))
+        return [one for one in sorted(menu.people) if Place(account.name, one).lane in heard]
 
     async def _build_menu(self, account: PlatformAccount) -> PlatformMenu:
         handles = await self._store.people.list_handles()

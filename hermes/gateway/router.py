@@ -96,8 +96,8 @@ def _is_press(event: InboundEvent) -> bool:
 
 
 def _read_command(event: InboundEvent) -> tuple[str, str] | None:
-    """Return the name and the rest of a command; None for what is none."""
-    text = event.text.strip()
+    """Return the name and the rest of a command; None for what is none: a space in front makes it a message."""
+    text = event.text.rstrip()
     return parse_command_line(text) if text.startswith("/") and _is_own_text(event) else None
 
 
@@ -157,7 +157,7 @@ class Router:
         self._accounts = accounts
         self._quotas = Quotas(deps.app)
         self._pairing = PairingCodes(deps.app)
-        self._requests = PairingRequests(deps, self._pairing)
+        self._requests = PairingRequests(deps, self._pairing, accounts)
         self._lanes: dict[str, ChatLane] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._urgent: set[asyncio.Task[None]] = set()

@@ -429,9 +429,9 @@ class SessionPool:
         """Return the live chat session of a key, or None."""
         return self._chat_sessions.get(key)
 
-    def list_chats(self, lane: str) -> list[ChatSession]:
-        """Return the live chat sessions of one chat or thread."""
-        return [one for one in self._chat_sessions.values() if one.place.lane == lane]
+    def list_chats(self, lane: str = "") -> list[ChatSession]:
+        """Return the live chat sessions of one chat or thread; without a lane all of them."""
+        return [one for one in self._chat_sessions.values() if not lane or one.place.lane == lane]
 
     async def switch_session(self, chat_session: ChatSession, session_id: str | None) -> ChatSession:
         """Bind a chat to another session from now on: a fresh one, or the one of this id. Where that cannot be opened

@@ -126,6 +126,7 @@ class Services:
             clock=self.clock,
             backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
             redactor=self.redactor,
+            on_allowed=self._allow_always,
         )
         self.frame_builder = FrameBuilder(self.home, self.settings, self.options, self.redactor)
         limits = self.settings.model.timeout
@@ -202,6 +203,11 @@ class Services:
         """Close what a reload has replaced; to be called once no session from before is live."""
         while self._retired:
             await self._retired.pop()()
+
+    def _allow_always(self, patterns: Sequence[str]) -> None:
+        """Have sessions that are opened from now on allow what somebody has allowed for always."""
+        known = self.settings.command_allowlist
+        self.settings = structs.replace(self.settings, command_allowlist=tuple(dict.fromkeys((*known, *patterns))))
 
     async def _close_models(self) -> None:
         await self.close_replaced()

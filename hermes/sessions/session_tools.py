@@ -80,10 +80,14 @@ def build_policy(settings: Settings, options: SessionOptions) -> ApprovalPolicy:
 
 
 def build_session_gate(
-    home: HermesHome, settings: Settings, options: SessionOptions, tell: Callable[[str], None]
+    home: HermesHome,
+    settings: Settings,
+    options: SessionOptions,
+    tell: Callable[[str], None],
+    on_allowed: Callable[[Sequence[str]], None] | None = None,
 ) -> PolicyGate:
-    """Build the gate of one session. An answer "always" is written into the home's `config.yaml`; where it cannot be
-    it holds until the session ends, and `tell` is given a line that says so.
+    """Build the gate of one session. An answer "always" is written into the home's `config.yaml`, and `on_allowed` is
+    told the patterns; where it cannot be, it holds until the session ends, and `tell` is given a line that says so.
     """
 
     async def remember(patterns: Sequence[str]) -> None:
@@ -93,6 +97,8 @@ def build_session_gate(
             home.ensure_exists()
             # A name that is not UTF-8 cannot stand in settings: for it the answer holds until the session ends.
             add_to_list(home.config_file, ALLOWLIST, [one for one in patterns if escape_surrogates(one) == one])
+            if on_allowed is not None:
+                on_allowed(patterns)
         except ConfigError as error:
             why = join_localizable(" ", (error.message, error.hint))
             tell(N_("The answer holds until this session ends; it could not be kept: {why}", why=why))
@@ -134,6 +140,8 @@ class ProcessDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     backend_factory: BackendFactory
     redactor: Redactor
+    on_allowed: Callable[[Sequence[str]], None] | None = None
+    """Told the patterns of an answer "always", for the sessions that are opened later."""
 
 
 class SessionTools(Struct, frozen=True):
@@ -260,7 +268,7 @@ def build_session_tools(
         ),
     )
     unkept: list[str] = []
-    gate = build_session_gate(home, settings, options, unkept.append)
+    gate = build_session_gate(home, settings, options, unkept.append, process_deps.on_allowed)
 
     def reselect(by: Settings) -> Toolbox:
         return _select_tools(by, structs.replace(options, enabled_toolsets=None, disabled_toolsets=()), extra_tools)[0]

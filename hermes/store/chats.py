@@ -63,6 +63,13 @@ class ChatRepository(Repository):
         ]
 
     @reads
+    def list_heard_lanes(self, tx: Transaction, platform: str) -> list[str]:
+        """Return the lanes of a platform from which something came in that the journal still holds."""
+        return [
+            str(lane) for (lane,) in tx.execute("SELECT DISTINCT lane FROM arrivals WHERE platform = ?", (platform,))
+        ]
+
+    @reads
     def count_waiting_events(self, tx: Transaction) -> dict[str, int]:
         """Return the number of unhandled events by platform."""
         rows = tx.execute("SELECT platform, count(*) FROM arrivals WHERE state = 'new' GROUP BY 1")

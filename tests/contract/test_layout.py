@@ -12,7 +12,7 @@ SUBJECTS = {
     "cli": {"chinese", "display", "hostile_text", "input_line"},
     "config": {"yaml_list_edit"},
     "cron": {"accounting", "several_processes"},
-    "gateway": {"bad_input", "shared_session"},
+    "gateway": {"bad_input", "family", "shared_session"},
     "llm": {"cache_marks", "error_matrix", "request_size"},
     "providers": {"connection_limit"},
     "runtime": {"archives", "compacted_lookup", "fallback", "resume"},

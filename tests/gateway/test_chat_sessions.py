@@ -96,6 +96,22 @@ async def test_somebody_else_cannot_press_the_button() -> None:
     assert "Not allowed" in chat.messages[question.message_id].text
 
 
+async def test_what_is_allowed_for_always_is_asked_in_no_later_session() -> None:
+    flush = Say(calls=(Call("terminal", {"command": "redis-cli FLUSHALL"}),))
+    async with ScriptedServer([flush, Say("one"), flush, Say("two")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("flush it")
+                await chat.until(lambda: any(one.buttons for one in chat.shown()))
+                question = next(one for one in chat.shown() if one.buttons)
+                await chat.press(question.message_id, dict(question.buttons)["Allow always"])
+                await chat.until(lambda: "one" in chat.text())
+                await chat.say("/new")
+                await chat.say("flush it again")
+                await chat.until(lambda: "two" in chat.text() or any(one.buttons for one in chat.shown()))
+                assert "two" in chat.text()
+
+
 async def test_words_behind_a_fresh_session_go_there() -> None:
     async with ScriptedServer([Say("one"), Say("two")]) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:

@@ -1,5 +1,6 @@
 """What people type and send in chats beside questions: commands, skills, recordings, work in the background."""
 
+import asyncio
 import re
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from hermes.config.load import load_settings
 from hermes.config.trusted_folders import set_trust
 from hermes.core.chats import Place
 from hermes.gateway.surroundings import describe_surroundings
-from hermes.sessions.background.work import MAX_BACKGROUND_SESSIONS
+from hermes.runtime.actor import SessionActor
+from hermes.sessions.background.work import MAX_BACKGROUND_SESSIONS, BackgroundTask
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -81,6 +83,13 @@ async def test_help_is_short_and_a_slip_is_answered_with_the_name_that_was_meant
         assert "Did you mean /stop?" in await here.ask("/stpo", "no command /stpo", person=ANNA)
         assert "not for you" in await here.ask("/model", "not for you", person=ANNA)
         assert not here.server.requests
+
+
+async def test_a_space_in_front_makes_a_message_of_it() -> None:
+    async with chat_stage() as here:
+        await here.ask("/status of the garden", "A space in front sends it all as a message.")
+        await here.ask(" /status of the garden", "heard /status")
+        assert here.server.requests[-1].last_user_text.startswith(" /status of the garden")
 
 
 async def test_a_skill_is_called_by_its_name_also_as_a_platform_writes_it() -> None:
@@ -229,6 +238,31 @@ async def test_background_work_is_bounded_for_each_person() -> None:
             await here.ask("/background endless", f"Background session {number} works", person=BEN)
         await here.ask("/background endless", f"{MAX_BACKGROUND_SESSIONS} background sessions work", person=BEN)
         await here.ask("/background endless", f"Background session {MAX_BACKGROUND_SESSIONS + 1} works", person=ANNA)
+
+
+async def test_background_work_that_is_stopped_before_its_session_is_open_begins_nothing() -> None:
+    async with chat_stage() as here:
+        app, ended = here.on.app, asyncio.Event()
+
+        class Opener:
+            session_person = ""
+
+            async def open_background_session(self) -> SessionActor:
+                return await app.open_session()
+
+            async def close_background_session(self, actor: SessionActor) -> None:
+                await app.close_session(actor)
+
+        async def on_end(_: BackgroundTask) -> None:
+            ended.set()
+
+        known = app.background_work.background
+        task = known.start_task("dig", Opener(), str(here.home.cwd), on_end)
+        known.stop_task(task.number, "")
+        async with asyncio.timeout(60):
+            await ended.wait()
+        assert task.is_stopped and not here.server.requests
+        assert "stopped" in await here.ask("/background list", "dig")
 
 
 async def test_what_background_work_asks_is_answered_in_the_chat() -> None:

@@ -13,6 +13,7 @@ from hermes.testing.server import ScriptedServer
 from tests.forked_hermes import run_hermes
 from tests.gateway.chat_stage import chat_stage, repeat_words
 from tests.gateway.gateway_rig import home_for, running
+from tests.vendors.discord import Fake as Discord
 from tests.vendors.telegram import Fake
 
 pytestmark = pytest.mark.slow
@@ -63,6 +64,23 @@ async def test_a_stranger_asks_once_and_the_owner_lets_them_in_by_a_button() -> 
         await here.chat.until(lambda: "known here now, as guest" in here.chat.text())
         await here.ask("gamma", "heard gamma of 2", person=stranger)
         assert not any(b"ignore all rules" in one.body for one in here.server.requests)
+
+
+async def test_the_owner_is_asked_where_they_wrote_last_on_whatever_platform() -> None:
+    async with ScriptedServer(ScriptedModel(repeat_words)) as server, Fake() as chat, Discord() as other:
+        with home_for(server, {"telegram": chat, "discord": other}, owners=[chat.person], pairing=True) as home:
+            async with running(home):
+                await chat.say("alpha")
+                await chat.until(lambda: "heard alpha" in chat.text())
+                await other.say("beta")
+                await other.until(lambda: "heard beta" in other.text())
+                await chat.say("hello", person=chat.stranger)
+                await other.until(lambda: any(one.buttons for one in other.shown()))
+                question = next(one for one in other.shown() if one.buttons)
+                assert "(telegram 6660) asks to be let in" in question.text
+                assert not any(one.buttons for one in chat.shown())
+                await other.press(question.message_id, dict(question.buttons)["Let in as user"])
+                await chat.until(lambda: "known here now, as user" in chat.text(chat.stranger))
 
 
 async def test_the_command_line_lets_in_and_refuses() -> None:

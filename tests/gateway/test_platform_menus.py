@@ -32,6 +32,23 @@ async def test_telegram_shows_each_what_they_may_use_and_is_called_again_only_wh
         assert not chat.refused or all("chat not found" in one for one in chat.refused)
 
 
+async def test_who_looks_after_it_gets_their_menu_from_their_first_message_on() -> None:
+    """Nobody has written when the gateway starts, so no menu of a single chat can be set then."""
+    async with chat_stage() as here:
+        chat, menus = here.chat, here.on.gateway.menus
+        await menus.refresh()
+        assert chat.commands and chat.person not in chat.chat_commands
+        await menus.refresh()
+        tries = sum("chat not found" in one for one in chat.refused)
+        await here.ask("/start", "Hello")
+        await menus.refresh()
+        assert {"model", "sethome"} <= {str(one["command"]) for one in chat.chat_commands[chat.person]}
+        chat.chat_commands.clear()
+        await menus.refresh()
+        assert not chat.chat_commands, "what has not changed is not set again"
+        assert sum("chat not found" in one for one in chat.refused) == tries
+
+
 async def test_discord_registers_commands_and_acknowledges_them() -> None:
     async with ScriptedServer(ScriptedModel(repeat_words)) as server, Discord() as chat:
         with home_for(server, {"discord": chat}, owners=[chat.person], groups=["*"]) as home:

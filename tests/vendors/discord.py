@@ -41,6 +41,8 @@ class Session(Struct):
     request: web.Request | None = None
     confirmed: int = 0
     """The newest sequence number that the client has named."""
+    user: str = ME
+    """Who the client is: the bot, or a member."""
 
 
 class Fake(FakeChat):
@@ -57,6 +59,8 @@ class Fake(FakeChat):
         """Off: the content of messages was not switched on for the bot."""
         self.groups: set[str] = set()
         """Chats that are channels of the server although their names do not begin with `group`."""
+        self.members: dict[str, str] = {}
+        """Tokens of people whose clients connect beside the bot, and who they are. They hear the bot, too."""
         self.identified = 0
         self.resumed = 0
         self.heartbeats = 0
@@ -122,11 +126,32 @@ class Fake(FakeChat):
             await send_frame(socket, body)
 
     async def dispatch(self, kind: str, body: Body) -> None:
-        """Something has happened: every session is told, now or when it is resumed."""
-        for session in self.sessions.values():
-            event: Body = {"op": 0, "s": len(session.log) + 1, "t": kind, "d": body}
-            session.log.append(event)
-            await _send(session, event)
+        """Something has happened: every session that may hear it is told, now or when it is resumed."""
+        for session in list(self.sessions.values()):
+            if session.user == ME or (kind != "INTERACTION_CREATE" and self._hears(session.user, body)):
+                await self._log(session, kind, body)
+
+    async def tell_members(self, kind: str, body: Body) -> None:
+        """The bot has done something: people's clients are told."""
+        guild = self.rest.channels[str(body["channel_id"])].get("guild_id")
+        more: Body = {} if guild is None else {"guild_id": guild, "member": member_body()}
+        for session in list(self.sessions.values()):
+            if session.user != ME and self._hears(session.user, body):
+                await self._log(session, kind, body | more)
+
+    def _hears(self, user: str, body: Body) -> bool:
+        """Whether a message's channel is one of the server, or the member's own with the bot."""
+        channel = str(body.get("channel_id"))
+        return "guild_id" in self.rest.channels.get(channel, {}) or channel == "9" + user
+
+    async def _log(self, session: Session, kind: str, body: Body) -> None:
+        event: Body = {"op": 0, "s": len(session.log) + 1, "t": kind, "d": body}
+        session.log.append(event)
+        await _send(session, event)
+
+    def user_of(self, token: str) -> str:
+        """Who has this token; empty: nobody."""
+        return ME if token == self.token else self.members.get(token, "")
 
     def snowflake(self) -> str:
         """A new id: the time in milliseconds, and a count."""
@@ -282,31 +307,36 @@ class Fake(FakeChat):
             await socket.send_json({"op": 11})
 
     async def _identify(self, request: web.Request, socket: web.WebSocketResponse, body: Body) -> Session | None:
-        if str(body.get("token")).removeprefix("Bot ") != self.token:
+        user = self.user_of(str(body.get("token")).removeprefix("Bot "))
+        if not user:
             await socket.close(code=4004, message=b"Authentication failed.")
             return None
         if int(str(body.get("intents", 0))) & MESSAGE_CONTENT and not self.privileged:
             await socket.close(code=4014, message=b"Disallowed intent(s).")
             return None
-        self.identified += 1
-        session = Session(secrets.token_hex(8), [], socket, request)
-        self.sessions = {session.id: session}
+        self.identified += user == ME
+        session = Session(secrets.token_hex(8), [], socket, request, user=user)
+        others = {key: one for key, one in self.sessions.items() if one.user != user}
+        self.sessions = {**others, session.id: session}
         ready: Body = {
             "v": 10,
-            "user": user_body(ME),
+            "user": user_body(user),
             "guilds": [{"id": GUILD, "unavailable": True}],
             "session_id": session.id,
             "resume_gateway_url": self.socket_url,
-            "application": {"id": ME, "flags": 0},
+            "application": {"id": user, "flags": 0},
             "private_channels": [],
         }
-        await self.dispatch("READY", ready)
-        await self.dispatch("GUILD_CREATE", self._guild())
+        await self._log(session, "READY", ready)
+        await self._log(session, "GUILD_CREATE", self._guild(user))
         self.news()
         return session
 
-    def _guild(self) -> Body:
+    def _guild(self, user: str) -> Body:
         channels = [one for one in self.rest.channels.values() if one["type"] == 0]
+        known = [member_body(ROLE) | {"user": user_body(ME)}]
+        if user != ME:
+            known.append(member_body() | {"user": user_body(user)})
         role = {"id": ROLE, "name": "bots", "permissions": "0", "position": 1, "color": 0, "hoist": False}
         return {
             "id": GUILD,
@@ -314,7 +344,7 @@ class Fake(FakeChat):
             "owner_id": self.person,
             "channels": channels,
             "threads": [one for one in self.rest.channels.values() if one["type"] == 11],
-            "members": [member_body(ROLE) | {"user": user_body(ME)}],
+            "members": known,
             "roles": [{**role, "managed": True, "mentionable": True, "tags": {"bot_id": ME}}],
             "emojis": [],
             "features": [],
@@ -324,7 +354,7 @@ class Fake(FakeChat):
     async def _resume(self, request: web.Request, socket: web.WebSocketResponse, body: Body) -> Session | None:
         session = self.sessions.get(str(body.get("session_id")))
         sequence = body.get("seq")
-        if body.get("token") != self.token:
+        if session is not None and self.user_of(str(body.get("token"))) != session.user:
             await socket.close(code=4004)
             return None
         if session is None or not isinstance(sequence, int) or sequence > len(session.log):

@@ -23,7 +23,14 @@ NONCE_SECONDS = 120.0
 class Home(Protocol):
     """What the REST half needs of the whole."""
 
-    token: str
+    def user_of(self, token: str) -> str:
+        """Who has this token; empty: nobody."""
+
+    async def deliver(self, body: Body) -> str:
+        """A person's message; its id."""
+
+    async def tell_members(self, kind: str, body: Body) -> None:
+        """People's clients are told what the bot has done."""
 
     @property
     def url(self) -> str:
@@ -212,14 +219,15 @@ class Rest:
 
     async def _route(self, request: web.Request, path: str) -> web.StreamResponse:
         public = path.startswith("interactions/")
-        if not public and request.headers.get("Authorization") != f"Bot {self._fake.token}":
+        user = self._fake.user_of(request.headers.get("Authorization", "").removeprefix("Bot "))
+        if not public and not user:
             raise Refused(401, 0, "401: Unauthorized")
         match [request.method, *path.split("/")]:
             case ["GET", "gateway", "bot"]:
                 limit = {"total": 1000, "remaining": 999, "reset_after": 0, "max_concurrency": 1}
                 return answer({"url": self._fake.socket_url, "shards": 1, "session_start_limit": limit})
             case ["GET", "users", "@me"]:
-                return answer(user_body(ME))
+                return answer(user_body(user))
             case ["GET", "oauth2", "applications", "@me"] | ["GET", "applications", "@me"]:
                 return answer(_application())
             case ["PUT", "applications", application, "commands"] if application == ME:
@@ -231,6 +239,8 @@ class Rest:
             case [method, "channels", channel, *rest]:
                 if channel not in self.channels:
                     raise Refused(404, 10003, "Unknown Channel")
+                if user != ME and (method, rest) == ("POST", ["messages"]):
+                    return await self._take(request, channel, user)
                 return await self._channel(request, method, channel, rest)
         raise Refused(404, 0, "404: Not Found")
 
@@ -287,6 +297,19 @@ class Rest:
         self.channels[thread] = thread_body(thread, parent, str(wanted["name"]))
         return self.channels[thread]
 
+    async def _take(self, request: web.Request, channel: str, user: str) -> web.StreamResponse:
+        """A person says something through a client of their own."""
+        wanted, uploads = await _form(request)
+        _check(wanted, uploads)
+        text = str(wanted.get("content") or "").strip()
+        body = message_body(self._fake.snowflake(), channel, user_body(user), text, self.keep(uploads))
+        if f"<@{ME}>" in text:
+            body["mentions"] = [user_body(ME)]
+        if reply := _answered(wanted):
+            self.refer(body, reply)
+        await self._fake.deliver(body)
+        return answer(body)
+
     async def _post(self, request: web.Request, channel: str) -> web.StreamResponse:
         wanted, uploads = await _form(request)
         failing = self._fake.chat.next_failure()
@@ -294,6 +317,7 @@ class Rest:
             return self._fail(request, failing)
         _check(wanted, uploads)
         message = self._accept(channel, wanted, uploads)
+        await self._fake.tell_members("MESSAGE_CREATE", message)
         if failing is not None:
             return self._fail(request, failing)
         return answer(message | ({"nonce": wanted["nonce"]} if "nonce" in wanted else {}))
@@ -356,6 +380,7 @@ class Rest:
         changed["edited_timestamp"] = changed["timestamp"]
         self.history[message_id] = changed
         self._fake.chat.change(message_id, str(changed["content"]).strip(), _buttons(changed["components"]))
+        await self._fake.tell_members("MESSAGE_UPDATE", changed)
         return self._fail(request, failing) if failing is not None else answer(changed)
 
     def _react(self, message_id: str, emoji: str, *, given: bool) -> None:

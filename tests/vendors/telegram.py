@@ -8,7 +8,7 @@ import json
 import mimetypes
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from aiohttp import web
@@ -41,6 +41,8 @@ class Fake(FakeChat):
         """The menus of single chats, by their ids."""
         self.answered: list[Body] = []
         """The presses that were answered."""
+        self.judges: list[Callable[[str, Params, object], None]] = []
+        """Told of every call that was carried out: its method in small letters, what it was given, what it answered."""
         self.feed = News(self.news)
         """What was not confirmed yet, polls and the webhook."""
         self._told: dict[str, Body] = {}
@@ -217,17 +219,24 @@ class Fake(FakeChat):
             params = await _params(request)
             if method in self._calls.sends:
                 return await self._send(request, method, params)
-            return _done(await self._other(request, method, params))
+            result = await self._other(request, method, params)
+            self._judge(method, params, result)
+            return _done(result)
         except ApiError as error:
             if error.code == 400:
                 self.refused.append(f"{method}: {error.description}")
             return _failed(error)
+
+    def _judge(self, method: str, params: Params, result: object) -> None:
+        for judge in self.judges:
+            judge(method, params, result)
 
     async def _send(self, request: web.Request, method: str, params: Params) -> web.StreamResponse:
         failing = self.next_failure()
         if failing is not None and not failing.after:
             return _broken(request, failing)
         result = await self._calls.sends[method](params)
+        self._judge(method, params, result)
         return _broken(request, failing) if failing is not None else _done(result)
 
     async def _other(self, request: web.Request, method: str, params: Params) -> object:

@@ -53,6 +53,11 @@ class Params:
         self._values = values
         self.files = files
 
+    @property
+    def names(self) -> set[str]:
+        """What is given, but files."""
+        return set(self._values)
+
     def text(self, name: str) -> str:
         """A text; empty when it is not there."""
         value = self._values.get(name, "")

@@ -11,7 +11,6 @@ from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import CommandContext, MenuOption
 from hermes.core.errors import BusyError, UsageError
 from hermes.core.events import Level
-from hermes.core.outcomes import ExitReason
 from hermes.i18n.formats import format_duration
 from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.background.goals import GoalPursuit
@@ -63,14 +62,14 @@ async def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
 
 def _tell_end(context: CommandContext, task: "BackgroundTask") -> None:
     ended, about = task.ended, to_one_line(strip_control_characters(task.prompt), 60)
+    if task.is_stopped:
+        context.tell(tr("Background session {n} was stopped ({about}).", n=task.number, about=about))
+        return
     if task.failed or ended is None:
         context.tell(
             tr("Background session {n} failed: {why}", n=task.number, why=escape_unseen_characters(task.failed)),
             Level.WARNING,
         )
-        return
-    if ended.reason is ExitReason.INTERRUPTED:
-        context.tell(tr("Background session {n} was stopped ({about}).", n=task.number, about=about))
         return
     context.tell(tr("Background session {n} is done ({about}):", n=task.number, about=about))
     if ended.text and context.chat is None:  # a chat has shown it, with its files
@@ -84,10 +83,10 @@ def _format_task(task: "BackgroundTask") -> str:
     about = to_one_line(strip_control_characters(task.prompt), 70)
     if not task.done:
         return f"  {task.number}  {tr('works')} {format_duration(time.monotonic() - task.began)}  {about}"
-    if task.failed or task.ended is None:
-        state = tr("failed")
-    elif task.ended.reason is ExitReason.INTERRUPTED:
+    if task.is_stopped:
         state = tr("stopped")
+    elif task.failed or task.ended is None:
+        state = tr("failed")
     else:
         state = tr("done") if task.ended.reason.is_completed else tr("failed")
     return f"  {task.number}  {state}  {task.session_id}  {about}".rstrip()

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.events import TurnEnded
+from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
@@ -39,8 +40,17 @@ class BackgroundTask(Struct, eq=False):
     ended: TurnEnded | None = None
     failed: str = ""
     done: bool = False
+    stopping: bool = False
+    """Whether somebody has asked for its end, perhaps before its session was open."""
     person: str = ""
     """Whom it works for, as sessions name them; the owner is empty."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it ended because somebody wanted that."""
+        if self.ended is None:
+            return self.stopping and not self.failed
+        return self.ended.reason is ExitReason.INTERRUPTED
 
 
 class BackgroundOpener(Protocol):
@@ -111,6 +121,7 @@ class BackgroundSessions:
         found = next((one for one in self.list_tasks(person, running=True) if one.number == number), None)
         if found is None:
             raise NotFoundError(N_("No background session {n} works.", n=number), N_("/background lists them."))
+        found.stopping = True
         if found.actor is not None:
             found.actor.stop()
         return found
@@ -123,7 +134,8 @@ class BackgroundSessions:
         try:
             task.actor = await opener.open_background_session()
             task.session_id = task.actor.session_id
-            task.ended = await task.actor.post(InboundMessage(text=task.prompt, cwd=cwd))
+            if not task.stopping:
+                task.ended = await task.actor.post(InboundMessage(text=task.prompt, cwd=cwd))
         except HermesError as error:
             task.failed = str(error)
         finally:
