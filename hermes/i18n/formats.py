@@ -2,7 +2,7 @@
 
 import time
 
-from hermes.i18n.messages import CHINESE, get_language
+from hermes.i18n.messages import CHINESE, get_language, tr
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
@@ -37,14 +37,14 @@ def format_time(seconds: float, *, now: float | None = None) -> str:
 
 
 def format_age(seconds: float, *, now: float | None = None) -> str:
-    """Format how long ago a point in time is in few characters: 40 s, 12 min, 3 h, 5 d; after a month its date."""
+    """Format how long ago a point in time is: 40 s ago, 12 min ago, 3 h ago, 5 d ago; after a month its date."""
     age = max((time.time() if now is None else now) - seconds, 0)
     if age >= 30 * DAY:
         return format_time(seconds, now=now)
     marks = ("天", "小时", "分钟", "秒") if get_language() == CHINESE else ("d", "h", "min", "s")
     sizes = (DAY, HOUR, MINUTE, 1)
     size, mark = next((one for one in zip(sizes, marks, strict=True) if age >= one[0]), (1, marks[3]))
-    return f"{int(age // size)} {mark}"
+    return tr("{age} ago", age=f"{int(age // size)} {mark}")
 
 
 def format_duration(seconds: float) -> str:

@@ -279,3 +279,17 @@ async def test_on_a_small_terminal_nothing_is_cut_and_the_chosen_row_is_seen() -
                 await screen.press("Escape")
                 await screen.hides("❯")
                 await screen.leave()
+
+
+async def test_on_a_low_terminal_a_question_has_no_empty_lines() -> None:
+    call = Call("terminal", {"command": "rm -rf old && git push --force origin main"})
+    async with ScriptedServer([Say(calls=(call,)), Say("left")]) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "old").mkdir()
+            async with in_tmux(home, size=(60, 15)) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("go")
+                shown = await screen.shows("Run this command?", "rm -rf old", "❯ n  No", "Enter takes it; Esc means no")
+                assert not [line for line in shown.splitlines() if line.strip() == "▎"]
+                await screen.press("n")
+                await screen.shows("left")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
+from prompt_toolkit.application.current import get_app
 
 from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers
 from hermes.cli.tui.terminal_style import TerminalStyle
@@ -318,7 +319,7 @@ class MenuQueue:
         if not listens:
             hint = tr("… waiting until you stop typing")
         elif menu.keys:
-            hint = tr("A letter answers; ↑ ↓ choose, Enter takes it, Esc means no")
+            hint = tr("A letter answers; ↑ ↓, Enter takes it; Esc means no")
         else:
             hint = tr("↑ ↓ choose, Enter takes it, Esc cancels")
             hint += tr("; letters narrow it down") if menu.typing else ""
@@ -415,7 +416,7 @@ class QuestionMenus(ApprovalAsker):
         question = format_question(event, background_id, self.describe_repetition(event))
         rule, keys = question[0][0], [_ANSWER_KEYS[scope] for scope in answers]
         options, notes = self._list_options(answers)
-        lines = self._wrap_question([*question, *notes])
+        lines = self._wrap_question([*question, *notes], len(options))
         taken = await self._menus.ask(["", *lines], options, stays=True, keys=keys, rule=rule)
         scope = [*answers][taken or 0]
         self._show_answer(rule, "warning" if scope is AnswerScope.DENY else "notice", tr(_ANSWER_RESULTS[scope]))
@@ -439,8 +440,10 @@ class QuestionMenus(ApprovalAsker):
             options.append(MenuOption(label, detail))
         return options, notes
 
-    def _wrap_question(self, question: Sequence[tuple[str, str]]) -> list[str]:
-        """Return the lines of a question, what would run between two empty lines, with a rule to their left."""
+    def _wrap_question(self, question: Sequence[tuple[str, str]], options: int) -> list[str]:
+        """Return the lines of a question, what would run between two empty lines, with a rule to their left. Where
+        they do not fit the screen with so many options, without empty lines.
+        """
         terminal_style, rule = self._terminal_style, question[0][0]
         lines: list[str] = []
         before = ""
@@ -451,7 +454,10 @@ class QuestionMenus(ApprovalAsker):
             indent = 2 if shown.startswith(("• ", "  ")) else 0
             lines += terminal_style.wrap_paragraphs(style, shown, indent, width=terminal_style.line_width - 2)
             before = style
-        return terminal_style.add_rule(rule, [*lines, ""])
+        lines.append("")
+        if len(lines) + options + _LINES_BELOW > get_app().output.get_size().rows:
+            lines = [line for line in lines if line]
+        return terminal_style.add_rule(rule, lines)
 
     def _show_answer(self, rule: str, style: str, answer: str) -> None:
         terminal_style = self._terminal_style
