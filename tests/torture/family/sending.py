@@ -68,7 +68,7 @@ async def _tool_file(world: World) -> None:
 
 
 async def _tool_nobody(world: World) -> None:
-    await world.tell(found_tool("send_message", target="Nobody", message="x"), "no account, chat or person")
+    await world.tell(found_tool("send_message", target="Nobody", message="x"), "is not an account, chat or person")
 
 
 async def _tool_user(world: World) -> None:
