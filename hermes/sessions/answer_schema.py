@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import UsageError
@@ -13,9 +12,6 @@ from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.formats.foreign_schema import ForeignSchema
 from hermes.util.text import to_one_line
-
-if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
 
 MAX_SCHEMA_BYTES = 256 << 10
 MAX_FOREIGN_BYTES = 32 << 10
@@ -46,9 +42,9 @@ class AnswerSchema:
             self._validator = kind(foreign.schema, registry=Registry())
             return
         kind = validator_for(schema)
-        if problem := _find_schema_problem(kind, schema):
+        if problem := _find_schema_problem(kind.check_schema, schema):
             raise UsageError(N_("This is not a valid JSON Schema: {why}.", why=problem))
-        _check_references(kind, schema)
+        _check_references(kind.check_schema, schema)
         self._validator = kind(schema, registry=Registry())
 
     @classmethod
@@ -116,20 +112,20 @@ class AnswerSchema:
         return problems
 
 
-def _find_schema_problem(kind: "type[Validator]", schema: object) -> str:
-    """Return why something is no JSON Schema of this kind; empty where it is one."""
+def _find_schema_problem(check: Callable[..., None], schema: object) -> str:
+    """Return why `check` takes something for no JSON Schema; empty where it is one."""
     from jsonschema.exceptions import SchemaError
 
     if not isinstance(schema, dict | bool):
         return f"{to_one_line(json.dumps(schema), 80)} is neither an object nor true or false"
     try:
-        kind.check_schema(schema)
+        check(schema)
     except SchemaError as error:
         return to_one_line(error.message, _MAX_PROBLEM_LENGTH)
     return ""
 
 
-def _check_references(kind: "type[Validator]", schema: object) -> None:
+def _check_references(check: Callable[..., None], schema: object) -> None:
     """Raise UsageError where a part of the schema that is referred to is no schema: a validator that comes to it fails
     in ways of its own. What is not found is told when an answer is checked.
     """
@@ -141,7 +137,7 @@ def _check_references(kind: "type[Validator]", schema: object) -> None:
     for reference in sorted(_list_references(schema)):
         problem = ""
         try:
-            problem = _find_schema_problem(kind, resolver.lookup(reference).contents)
+            problem = _find_schema_problem(check, resolver.lookup(reference).contents)
         except Unresolvable:
             continue
         except ValueError:  # the pointer names an item of a list by what is no number
