@@ -11,9 +11,12 @@ def main() -> int:
     # What imports make stays: by default it is looked through eighty times before the first request, in a tenth of its
     # cost. What a turn leaves behind for the collector is far less than this many objects.
     gc.set_threshold(_YOUNG_THRESHOLD)
-    from hermes.cli.main import main as run
+    try:
+        from hermes.cli.main import main as run
 
-    code = run()
+        code = run()
+    except KeyboardInterrupt:  # while the first modules are imported
+        code = 130
     _exit_at_once(code)
     return code
 
@@ -27,11 +30,13 @@ def _exit_at_once(code: int) -> None:
     """
     import atexit
     import os
+    import signal
     import threading
 
     watched = sys.gettrace() is not None or sys.getprofile() is not None
     if watched or any(not one.daemon for one in threading.enumerate() if one is not threading.current_thread()):
         return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends what is left to do, without a traceback
     atexit._run_exitfuncs()  # noqa: SLF001 - there is no other way to call them before the end
     try:
         sys.stdout.flush()

@@ -124,6 +124,10 @@ def _become_hermes(line: socket.socket, streams: list[int]) -> NoReturn:
             runpy.run_module("hermes", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         code = ended.code
+    except KeyboardInterrupt:
+        sys.excepthook(*sys.exc_info())
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)  # as an interpreter ends that nobody keeps from it
     except BaseException:  # noqa: BLE001 - what an interpreter does with it
         sys.excepthook(*sys.exc_info())
         code = 1

@@ -13,7 +13,7 @@ from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
 from hermes.mcp.rpc import McpTransport
 from hermes.mcp.server import McpServer, McpServerSpec, describe_missing
-from hermes.mcp.tools import KnownMcpTools, make_mcp_tool, mcp_toolset_name, name_description_source
+from hermes.mcp.tools import KnownMcpTools, make_mcp_tool, mcp_toolset_name
 from hermes.safety.environment import select_basic_variables
 from hermes.tools.registry import Toolbox
 
@@ -63,12 +63,6 @@ class McpServers:
             if server.problem:
                 tell(_describe_failure(server))
         return lambda: self._sessions.remove(entry)
-
-    def list_trusted_descriptions(self) -> list[str]:
-        """Return the sources of the descriptions that the person trusts: of servers whose tools, whatever these become,
-        need no approval. What such tools return is untrusted all the same.
-        """
-        return [name_description_source(one.spec.name) for one in self.servers if not one.spec.asks_approval]
 
     def retry_missing(self) -> int:
         """Retry the servers that are missing; return how many there are."""

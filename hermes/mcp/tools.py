@@ -29,7 +29,6 @@ from hermes.mcp.server import McpServer
 from hermes.safety.shell.findings import CommandFinding, Verdict
 from hermes.tools.schema import Arguments, ExternalParameters
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import name_source
 from hermes.tools.tool import Parallel, Tool, ToolOutput
 from hermes.util.atomic_write import write_atomic
 from hermes.util.text import escape_confusable_characters, to_one_line
@@ -306,18 +305,13 @@ def _find_tainted_arguments(
     The server's own descriptions are no reason, nor are its results where a tool says that it only reads:
     they came from where the arguments go.
     """
-    own = {name_description_source(name)} | ({f"{Source.MCP}:{name}"} if definition.reads_only else set())
+    own = {f"{Source.MCP}:{_description_source(name)}"} | ({f"{Source.MCP}:{name}"} if definition.reads_only else set())
     others = [source for source in sources if source not in own]
     if not others:
         return ()
     because = N_("untrusted content from {source} is in this conversation", source=others[-1].partition(":")[2])
     reason = N_("its arguments go to the MCP server {name} while {because}", name=name, because=because)
     return (CommandFinding(Verdict.ASK, "tainted-egress", reason, N_("connect mcp:{name}", name=name)),)
-
-
-def name_description_source(server: str) -> str:
-    """Return the name of the source that a server's descriptions count as."""
-    return name_source(Source.MCP, _description_source(server))
 
 
 def _description_source(server: str) -> str:

@@ -205,9 +205,14 @@ class Services:
             await self._retired.pop()()
 
     def _allow_always(self, patterns: Sequence[str]) -> None:
-        """Have sessions that are opened from now on allow what somebody has allowed for always."""
-        known = self.settings.command_allowlist
-        self.settings = structs.replace(self.settings, command_allowlist=tuple(dict.fromkeys((*known, *patterns))))
+        """Have sessions that are opened from now on allow what somebody has allowed for always.
+
+        Tools of MCP servers are asked about again: a server may have changed them without a word since it was
+        connected, and the answer is for a tool as it was.
+        """
+        fresh = (one for one in patterns if not one.startswith("mcp "))
+        known = (*self.settings.command_allowlist, *fresh)
+        self.settings = structs.replace(self.settings, command_allowlist=tuple(dict.fromkeys(known)))
 
     async def _close_models(self) -> None:
         await self.close_replaced()

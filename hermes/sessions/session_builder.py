@@ -396,10 +396,7 @@ class SessionBuilder:
             self._attach_titling(actor, tools)
         if tools.mcp_servers:
             notify = partial(actor.notify, Level.WARNING)
-            servers = services.mcp_servers()
-            for source in servers.list_trusted_descriptions():
-                tools.context.state.taint.trust_source(source)
-            self._stack.callback(servers.join_session(tools.toolbox, tools.mcp_servers, notify))
+            self._stack.callback(services.mcp_servers().join_session(tools.toolbox, tools.mcp_servers, notify))
         self._stack.callback(_warn_unfinished, tools, actor)
         self._stack.push_async_callback(actor.close)
 

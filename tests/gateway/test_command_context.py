@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -304,36 +303,6 @@ async def test_a_home_chat_counts_at_once_for_a_session_that_runs() -> None:
         assert load_settings(here.on.app.services.home).settings.platforms["telegram"]["home"] == "1001"
         told = await here.ask("make the job now", "tool said")
         assert "no home chat" not in told.lower(), told
-
-
-@pytest.mark.parametrize("trust", ["ask", "always"])
-async def test_descriptions_of_a_server_that_is_trusted_make_no_question_of_a_reminder(trust: str) -> None:
-    server = {
-        "command": sys.executable,
-        "args": ["-I", str(Path(__file__).parents[1] / "mcp" / "broken_server.py")],
-        "trust": trust,
-    }
-    job = Call(
-        "cronjob", {"action": "create", "schedule": "every 2 hours", "prompt": "drink water", "deliver": "local"}
-    )
-
-    def answer(request: RecordedRequest) -> Reply:
-        results = [str(one["content"]) for one in request.messages if one["role"] == "tool"]
-        if not results:
-            return Say(calls=(Call("tool_search", {"query": "echo"}),))
-        if len(results) == 1:
-            assert "mcp__srv__" in results[0] and "srv (descriptions)" in results[0]
-            return Say(calls=(Call("tool_call", {"name": job.name, "arguments": job.arguments}),))
-        return Say("tool said: " + results[-1][:200])
-
-    async with chat_stage(ScriptedModel(answer), {"mcp_servers": {"srv": server}}) as here:
-        await here.chat.say("remind me to drink water")
-        if trust == "ask":
-            question = await here.question()
-            assert "untrusted content" in question.text
-        else:
-            await here.chat.until(lambda: "tool said" in here.chat.text())
-            assert not any(one.buttons for one in here.chat.shown()) and "drink water" in here.chat.text()
 
 
 async def test_the_owner_restarts_the_gateway_from_a_chat() -> None:
