@@ -214,6 +214,11 @@ class Services:
         known = (*self.settings.command_allowlist, *fresh)
         self.settings = structs.replace(self.settings, command_allowlist=tuple(dict.fromkeys(known)))
 
+    def forget_allowed(self, pattern: str) -> None:
+        """Have sessions that are opened from now on ask about a pattern again."""
+        kept = tuple(one for one in self.settings.command_allowlist if one.strip() != pattern)
+        self.settings = structs.replace(self.settings, command_allowlist=kept)
+
     async def _close_models(self) -> None:
         await self.close_replaced()
         if self._mcp_servers is not None:

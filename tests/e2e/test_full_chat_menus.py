@@ -122,6 +122,10 @@ async def test_control_keys_beside_a_question_edit_the_line_and_always_says_how_
                 await screen.shows("Run this command?", "A letter answers")
                 await screen.press("n")
                 await screen.answers("It stays.")
+                await screen.enter("/new")
+                await screen.press("C-l")
+                await screen.enter("/permissions")
+                await screen.shows("No command is always allowed yet.")
                 await screen.leave()
 
 

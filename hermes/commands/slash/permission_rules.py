@@ -73,14 +73,16 @@ def _find_pattern(call: CommandCall, allowed: Sequence[str]) -> str:
 
 
 def _remove_pattern(call: CommandCall, gate: "PolicyGate") -> None:
-    """Take a pattern out of config.yaml and out of this session. Raises UsageError."""
+    """Take a pattern out of config.yaml, out of this session and out of later ones. Raises UsageError."""
     from hermes.admin.config import change_settings
     from hermes.config.load import load_settings
 
-    pattern, home = _find_pattern(call, _list_allowed(gate)), call.context.app.services.home
+    services = call.context.app.services
+    pattern, home = _find_pattern(call, _list_allowed(gate)), services.home
     kept = load_settings(home).settings.command_allowlist
     if pattern in [one.strip() for one in kept]:
         change_settings(home, {("command_allowlist",): [one for one in kept if one.strip() != pattern]})
+    services.forget_allowed(pattern)
     gate.policy = structs.replace(gate.policy, allow=tuple(one for one in gate.policy.allow if one != pattern))
     gate.session_grants.always = [one for one in gate.session_grants.always if one != pattern]
     shown = escape_confusable_characters(pattern)
