@@ -1,11 +1,21 @@
-"""Settings of Python's garbage collector for a process that runs long and holds much."""
+"""Settings of Python's garbage collector for a process that has started, and for one that holds much."""
 
-import ctypes
 import gc
 
 _YOUNG_THRESHOLD = 1000
 _MIDDLE_THRESHOLD = 20
 _OLD_THRESHOLD = 500
+_RUNNING_THRESHOLDS = 700, 10, 10
+
+
+def collect_after_start() -> None:
+    """Collect garbage as Python 3.11 does by default from now on, but never look again at what exists now.
+
+    `hermes.__main__` puts collections off while modules are imported. A chat must not go on like that: its
+    garbage would be found a hundred thousand objects at a time, in a pause of 50 ms that delays keys.
+    """
+    gc.freeze()
+    gc.set_threshold(*_RUNNING_THRESHOLDS)
 
 
 def tune_garbage_collector() -> None:
@@ -26,6 +36,8 @@ def release_free_memory() -> None:
     """Give free memory of the process back to the system, where the C library can (glibc), which otherwise
     keeps holes between long-lived objects. It takes milliseconds and should run in a thread.
     """
+    import ctypes
+
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

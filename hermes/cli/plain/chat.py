@@ -17,6 +17,7 @@ from hermes.config.home import locate_home
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.util.garbage_collector import collect_after_start
 
 if TYPE_CHECKING:
     from hermes.admin.models.local_servers import LocalModelServer
@@ -86,5 +87,6 @@ async def _chat_in_lines(
             context.queued.append(InboundMessage(text=args.prompt, cwd=app.options.cwd))
         with print_notices(app):
             await context.open_first_session(args.resume, latest=args.latest)
+        collect_after_start()
         closed = asker.pop_closed_flag if asker is not None else lambda: False
         return await PlainRepl(source, context, closed=closed).run()

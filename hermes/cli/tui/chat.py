@@ -34,6 +34,7 @@ from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import localize, tr
 from hermes.sessions.options import SessionOptions
+from hermes.util.garbage_collector import collect_after_start
 from hermes.util.text import strip_control_characters, to_one_line
 
 _SHOWN_OTHERWISE = frozenset({"queue", "steer", "interrupt", "quit"})
@@ -382,6 +383,7 @@ async def _open_chat(
             chat.screen.tell("warning", localize(line))
     if app.endpoint.cache_ttl:
         chat.screen.tell("notice", format_caching(app.endpoint.cache_ttl))
+    collect_after_start()
     return context
 
 
