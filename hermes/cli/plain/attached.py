@@ -19,7 +19,7 @@ from hermes.cli.plain.run_report import (
     report_turn,
     run_reported,
 )
-from hermes.cli.plain.terminal import STOP_SIGNALS, handle_signals
+from hermes.cli.plain.terminal import STOP_SIGNALS, handle_signals, run_stoppable
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import tr
 from hermes.ipc import frames
@@ -41,9 +41,9 @@ def finish_oneshot(connection: socket.socket, received: bytes, call: OneshotCall
     was already read from the connection.
     """
     if not call.report:
-        return asyncio.run(_finish_turn(connection, received, call, terminal, None))
+        return run_stoppable(_finish_turn(connection, received, call, terminal, None))
     report = RunReport(ReportMode(call.report))
-    return run_reported(report, lambda: asyncio.run(_finish_turn(connection, received, call, terminal, report)))
+    return run_reported(report, lambda: run_stoppable(_finish_turn(connection, received, call, terminal, report)))
 
 
 def report_early_stop(report: str) -> None:

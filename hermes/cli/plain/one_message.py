@@ -17,7 +17,13 @@ from msgspec import structs
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.cli.output import EXIT_INTERRUPTED, print_error
 from hermes.cli.plain.renderer import CheckedAnswer, PlainRenderer, print_turn_end
-from hermes.cli.plain.terminal import STOP_SIGNALS, handle_signals, ignore_signals, open_controlling_terminal
+from hermes.cli.plain.terminal import (
+    STOP_SIGNALS,
+    handle_signals,
+    ignore_signals,
+    open_controlling_terminal,
+    run_stoppable,
+)
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.core.encoding import to_json
@@ -111,7 +117,7 @@ class OneMessage:
 
     def run(self) -> int:
         """Send the message and return the exit code. Raises HermesError."""
-        return asyncio.run(self._run_stoppable())
+        return run_stoppable(self._run_stoppable())
 
     async def _run_stoppable(self) -> int:
         """Run it; Ctrl-C, SIGTERM and a closed terminal stop what runs, from the start to the last line."""

@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from hermes.cli.output import print_error
 from hermes.i18n.messages import N_
@@ -17,6 +17,7 @@ from hermes.i18n.messages import N_
 MAX_LINE_BYTES = 4095
 """Bytes after which the kernel drops what is typed into a line that no program edits (N_TTY_BUF_SIZE - 1)."""
 
+T = TypeVar("T")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -130,20 +131,36 @@ class PlainInput:
         return handle_signals(dict.fromkeys(STOP_SIGNALS, stop))
 
 
+def run_stoppable(work: Coroutine[object, object, T]) -> T:
+    """Run a coroutine that handles the stop signals itself (`handle_signals`) in an event loop, and return its result.
+
+    A signal that comes before the coroutine handles it waits until then. A handler that raises, such as Python's own of
+    Ctrl-C, would otherwise raise it between two steps of the loop: the step that was due is lost, and so the loop
+    waits for ever.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        return asyncio.run(work)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 @contextlib.contextmanager
 def handle_signals(handlers: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None]:
     """Call a function of the event loop's thread for each signal while the context lasts. What the one who started us
     lets us ignore (nohup) stays ignored.
     """
     loop = asyncio.get_running_loop()
-    numbers = [one for one in handlers if signal.getsignal(one) is not signal.SIG_IGN]
-    for number in numbers:
+    before = {one: handler for one in handlers if (handler := signal.getsignal(one)) is not signal.SIG_IGN}
+    for number in before:
         loop.add_signal_handler(number, handlers[number])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
     try:
         yield
     finally:
-        for number in numbers:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def ignore_signals(numbers: Iterable[signal.Signals]) -> None:
