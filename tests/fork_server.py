@@ -85,7 +85,10 @@ def _refuse(name: str) -> NoReturn:
 
 def _report_the_dead() -> None:
     while _running:
-        child, status = os.waitpid(-1, os.WNOHANG)
+        try:
+            child, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:  # the same handler, called while this call of it ran, has told the last one's end
+            return
         if not child:
             return
         with _running.pop(child) as line:
