@@ -465,11 +465,11 @@ def is_supervisor(pid: int) -> bool:
     return False
 
 
-def parent_pid(pid: int) -> int:
-    """Return the parent of a process; 0 when that is not known."""
+def parent_pid(pid: int) -> int | None:
+    """Return the parent of a process, 0 where it is outside of this pid namespace; None for an unknown process."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[1])
-    return 0
+    return None
 
 
 def kill_descendants(pid: int) -> None:

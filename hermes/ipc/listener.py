@@ -131,15 +131,19 @@ def _is_allowed_peer(peer: socket.socket) -> bool:
 
 
 def _is_supervised(pid: int) -> bool:
-    """Return whether a process descends from a command supervisor; also for an unknown process."""
+    """Return whether a process descends from a command supervisor; also for a process that is unknown, or has ended.
+
+    The parent of a process that came from outside of this container (`docker exec`) is 0, as that of its first process.
+    """
     from hermes.execution import supervisor_main
 
     for _ in range(_MAX_ANCESTORS):
-        if pid <= 1:
-            return pid < 1
         if supervisor_main.is_supervisor(pid):
             return True
-        pid = supervisor_main.parent_pid(pid)
+        parent = supervisor_main.parent_pid(pid)
+        if not parent:
+            return parent is None
+        pid = parent
     return True
 
 

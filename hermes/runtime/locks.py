@@ -86,7 +86,7 @@ def _wake_supervisors(file: Path, owner: tuple[int, str], *, by_hand: bool) -> N
     from hermes.execution import supervisor_main
 
     for holder in _find_holders(file):
-        for pid in (supervisor_main.parent_pid(holder), holder):
+        for pid in filter(None, (supervisor_main.parent_pid(holder), holder)):
             if supervisor_main.is_supervisor(pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGCONT)
