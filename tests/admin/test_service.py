@@ -19,11 +19,14 @@ from hermes.admin.service.gateway_log import MAX_FILE_BYTES, MAX_FILES, GatewayL
 from hermes.admin.service.sd_notify import ServiceNotifier
 from hermes.admin.service.service import (
     GatewayService,
+    ServiceError,
     ServiceKind,
+    ServicePlan,
     ServiceSpec,
     build_launchd_plist,
     build_systemd_unit,
     detect_service_kind,
+    execute_plan,
     format_plan,
 )
 from hermes.config.gateway import AccountSettings, ChannelSettings
@@ -369,3 +372,12 @@ def test_every_setting_of_accounts_is_in_the_document() -> None:
     text = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
     for name in (*AccountSettings.__struct_fields__, *ChannelSettings.__struct_fields__):
         assert f"`{name}`" in text, name
+
+
+def test_what_is_missing_after_a_command_that_may_fail_is_told() -> None:
+    environ = {"PATH": os.defpath}
+    plan = ServicePlan(commands=(("-false",), ("-cat", "/nothing/there"), ("true",)), losses={"false": "it ends"})
+    assert execute_plan(plan, environ) == ["it ends"]
+    assert execute_plan(ServicePlan(commands=(("-true",),), losses={"true": "it ends"}), environ) == []
+    with pytest.raises(ServiceError, match="`false` failed"):
+        execute_plan(ServicePlan(commands=(("false",),), losses={"false": "it ends"}), environ)

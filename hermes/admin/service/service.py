@@ -8,6 +8,7 @@ Build the files of the gateway for systemd and launchd, as texts.
 
 import hashlib
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,8 @@ class ServicePlan(Struct, frozen=True, kw_only=True):
     removes: tuple[Path, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
     """The commands; those that begin with `-` may fail."""
+    losses: Mapping[str, str] = {}
+    """What is missing where a command that may fail does, by its program."""
     commands_first: bool = False
     """Whether the commands come before the files."""
 
@@ -150,7 +153,15 @@ class GatewayService:
             # Without it the service ends with the last login.
             ("-loginctl", "enable-linger"),
         ]
-        return ServicePlan(writes=((self.file, build_systemd_unit(self.spec)),), commands=tuple(commands))
+        ends_at_logout = N_(
+            "The gateway ends at your last logout. Root changes that: loginctl enable-linger {user}",
+            user=pwd.getpwuid(os.getuid()).pw_name,
+        )
+        return ServicePlan(
+            writes=((self.file, build_systemd_unit(self.spec)),),
+            commands=tuple(commands),
+            losses={"loginctl": ends_at_logout},
+        )
 
     def plan_system_install(self, user: str) -> ServicePlan:
         """Plan to start it with the machine, as this user; only root can carry it out."""
@@ -201,13 +212,12 @@ def format_plan(plan: ServicePlan) -> list[str]:
     return commands + files if plan.commands_first else files + commands
 
 
-def execute_plan(plan: ServicePlan, environ: Mapping[str, str]) -> None:
-    """Execute a plan.
+def execute_plan(plan: ServicePlan, environ: Mapping[str, str]) -> list[str]:
+    """Execute a plan; return what is missing because a command failed that may fail.
 
     Raises ServiceError with the service manager's output, StoreError when a file cannot be written.
     """
-    if plan.commands_first:
-        _run_commands(plan, environ)
+    losses = _run_commands(plan, environ) if plan.commands_first else []
     try:
         for path, text in plan.writes:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -218,11 +228,11 @@ def execute_plan(plan: ServicePlan, environ: Mapping[str, str]) -> None:
         raise StoreError(
             N_("{file} cannot be written: {reason}.", file=str(error.filename or ""), reason=error.strerror or "")
         ) from None
-    if not plan.commands_first:
-        _run_commands(plan, environ)
+    return losses if plan.commands_first else _run_commands(plan, environ)
 
 
-def _run_commands(plan: ServicePlan, environ: Mapping[str, str]) -> None:
+def _run_commands(plan: ServicePlan, environ: Mapping[str, str]) -> list[str]:
+    losses = []
     for command in plan.commands:
         may_fail = command[0].startswith("-")
         words = (command[0].lstrip("-"), *command[1:])
@@ -235,6 +245,9 @@ def _run_commands(plan: ServicePlan, environ: Mapping[str, str]) -> None:
             said, failed = str(error), True
         if failed and not may_fail:
             raise ServiceError(N_("`{command}` failed: {said}", command=" ".join(words), said=said or "?"))
+        if failed and words[0] in plan.losses:
+            losses.append(plan.losses[words[0]])
+    return losses
 
 
 def _python_path(environ: Mapping[str, str]) -> dict[str, str]:

@@ -199,8 +199,8 @@ def install_service(call: VerbCall) -> VerbResult:
     _require_packages()
     home.ensure_exists()
     gateway_process.stop_gateway(home, service.stop_seconds)
-    execute_plan(plan, call.environ)
-    return VerbResult(lines=[tr("The gateway is installed and runs.")])
+    losses = execute_plan(plan, call.environ)
+    return VerbResult(lines=[tr("The gateway is installed and runs.")], notices=[localize(one) for one in losses])
 
 
 def _user_name() -> str:
