@@ -381,3 +381,26 @@ def test_what_is_missing_after_a_command_that_may_fail_is_told() -> None:
     assert execute_plan(ServicePlan(commands=(("-true",),), losses={"true": "it ends"}), environ) == []
     with pytest.raises(ServiceError, match="`false` failed"):
         execute_plan(ServicePlan(commands=(("false",),), losses={"false": "it ends"}), environ)
+
+
+def test_a_service_of_the_machine_is_asked_by_the_machines_systemd(tmp_path: Path) -> None:
+    """Each account's has a name of its own, which root and the account find alike."""
+    home, units = HermesHome(tmp_path / ".hermes"), tmp_path / "units"
+    units.mkdir()
+    home.root.mkdir()
+    made = [
+        GatewayService(home, {"HOME": folder, "PATH": os.defpath}, kind, 60, machine_units=units)
+        for folder, kind in ((str(tmp_path), ServiceKind.SYSTEMD), ("/root", ServiceKind.PLAIN))
+    ]
+    assert not any(one.installed for one in made)
+    plan = made[0].plan_system_install()
+    ((file, text),) = plan.writes
+    assert plan.needs_root and not made[0].plan_install().needs_root
+    assert f"User={made[0].owner.name}" in text and made[0].owner.name in file.name
+    file.write_text(text)
+    for one in made:
+        assert one.installed and one.is_machine_service and one.file == file
+        for asked in (one.plan_start(), one.plan_stop(), one.plan_uninstall()):
+            assert asked.needs_root
+            assert all(file.name in words and "--user" not in words for words in asked.commands)
+        assert one.plan_uninstall().removes == (file,)

@@ -9,6 +9,7 @@ Build the files of the gateway for systemd and launchd, as texts.
 import hashlib
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,7 @@ MARGIN_SECONDS = 30
 _PASSED_VARIABLES = ("HERMES_HOME", "HERMES_LANGUAGE", "PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "NIX_SSL_CERT_FILE")
 _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _COMMAND_SECONDS = 180.0
+_NOT_IN_UNIT_NAMES = re.compile(r"[^\w.-]", re.ASCII)
 
 
 class ServiceSpec(Struct, frozen=True, kw_only=True):
@@ -59,6 +61,13 @@ class ServiceKind(StrEnum):
     """No manager: a detached process."""
 
 
+class HomeOwner(Struct, frozen=True):
+    """An account of the machine: its name, and its folder."""
+
+    name: str
+    folder: str
+
+
 class ServicePlan(Struct, frozen=True, kw_only=True):
     """The files and commands of a change of the service, in order."""
 
@@ -70,6 +79,11 @@ class ServicePlan(Struct, frozen=True, kw_only=True):
     """What is missing where a command that may fail does, by its program."""
     commands_first: bool = False
     """Whether the commands come before the files."""
+
+    @property
+    def needs_root(self) -> bool:
+        """Whether only root can carry it out: it is the machine's systemd that is asked."""
+        return any(one[0].lstrip("-") == "systemctl" and "--user" not in one for one in self.commands)
 
 
 class ServiceError(HermesError):
@@ -89,7 +103,15 @@ def detect_service_kind(environ: Mapping[str, str], platform: str = sys.platform
 class GatewayService:
     """The gateway of one home as a service of one kind. Every operation has a plan that can be shown first."""
 
-    def __init__(self, home: HermesHome, environ: Mapping[str, str], kind: ServiceKind, drain_seconds: float) -> None:
+    def __init__(
+        self,
+        home: HermesHome,
+        environ: Mapping[str, str],
+        kind: ServiceKind,
+        drain_seconds: float,
+        *,
+        machine_units: Path = Path("/etc/systemd/system"),
+    ) -> None:
         self.kind = kind
         self._home = home
         self._environ = environ
@@ -97,18 +119,43 @@ class GatewayService:
         user = Path(environ.get("HOME") or "~").expanduser()
         folder = Path(environ.get("XDG_CONFIG_HOME") or user / ".config")
         usual = home.root == user / ".hermes"
-        mark = "" if usual else f"-{hashlib.sha256(str(home.root).encode()).hexdigest()[:8]}"
-        self.name = f"org.hermes.gateway{mark}" if kind is ServiceKind.LAUNCHD else f"hermes-gateway{mark}.service"
-        self.file = (
-            user / "Library/LaunchAgents" / f"{self.name}.plist"
+        mark = "" if usual else f"-{_hash_path(home.root)}"
+        own = f"org.hermes.gateway{mark}" if kind is ServiceKind.LAUNCHD else f"hermes-gateway{mark}.service"
+        self._own_file = (
+            user / "Library/LaunchAgents" / f"{own}.plist"
             if kind is ServiceKind.LAUNCHD
-            else folder / "systemd/user" / self.name
+            else folder / "systemd/user" / own
         )
+        self._own_name = own
+        self.owner = _find_owner(home)
+        """The account that the home belongs to, and that the machine's service runs as."""
+        self._machine_file = machine_units / self._name_machine_unit()
+
+    def _name_machine_unit(self) -> str:
+        """Return the name of the machine's unit: each account's is another one."""
+        usual = self._home.root == Path(self.owner.folder) / ".hermes"
+        mark = "" if usual else f"-{_hash_path(self._home.root)}"
+        return f"hermes-gateway-{_NOT_IN_UNIT_NAMES.sub('_', self.owner.name)}{mark}.service"
+
+    @property
+    def is_machine_service(self) -> bool:
+        """Whether the machine's systemd knows it, which only root can ask for something."""
+        return self._machine_file.exists()
 
     @property
     def installed(self) -> bool:
-        """Whether the service manager knows it."""
-        return self.kind is not ServiceKind.PLAIN and self.file.exists()
+        """Whether a service manager knows it."""
+        return self.is_machine_service or (self.kind is not ServiceKind.PLAIN and self._own_file.exists())
+
+    @property
+    def name(self) -> str:
+        """Its name for the service manager that has it, or would have it."""
+        return self._machine_file.name if self.is_machine_service else self._own_name
+
+    @property
+    def file(self) -> Path:
+        """Its file in the service manager that has it, or would have it."""
+        return self._machine_file if self.is_machine_service else self._own_file
 
     @property
     def stop_seconds(self) -> float:
@@ -143,31 +190,37 @@ class GatewayService:
             )
         if self.kind is ServiceKind.LAUNCHD:
             return ServicePlan(
-                writes=((self.file, build_launchd_plist(self.spec)),),
+                writes=((self._own_file, build_launchd_plist(self.spec)),),
                 commands=(("-launchctl", "bootout", self._launchd_target), self._bootstrap_command),
             )
         commands = [
             ("systemctl", "--user", "daemon-reload"),
-            ("systemctl", "--user", "enable", self.name),
-            ("systemctl", "--user", "restart", self.name),
+            ("systemctl", "--user", "enable", self._own_name),
+            ("systemctl", "--user", "restart", self._own_name),
             # Without it the service ends with the last login.
             ("-loginctl", "enable-linger"),
         ]
         ends_at_logout = N_(
             "The gateway ends at your last logout. Root changes that: loginctl enable-linger {user}",
-            user=pwd.getpwuid(os.getuid()).pw_name,
+            user=self.owner.name,
         )
         return ServicePlan(
-            writes=((self.file, build_systemd_unit(self.spec)),),
+            writes=((self._own_file, build_systemd_unit(self.spec)),),
             commands=tuple(commands),
             losses={"loginctl": ends_at_logout},
         )
 
-    def plan_system_install(self, user: str) -> ServicePlan:
-        """Plan to start it with the machine, as this user; only root can carry it out."""
+    def plan_system_install(self) -> ServicePlan:
+        """Plan to start it with the machine, as the owner of its home; only root can carry it out."""
+        unit = build_systemd_unit(self.spec, user=self.owner.name)
+        name = self._machine_file.name
         return ServicePlan(
-            writes=((Path("/etc/systemd/system") / self.name, build_systemd_unit(self.spec, user=user)),),
-            commands=(("systemctl", "daemon-reload"), ("systemctl", "enable", "--now", self.name)),
+            writes=((self._machine_file, unit),),
+            commands=(
+                ("systemctl", "daemon-reload"),
+                ("systemctl", "enable", name),
+                ("systemctl", "restart", name),
+            ),
         )
 
     def plan_uninstall(self) -> ServicePlan:
@@ -177,21 +230,25 @@ class GatewayService:
         if self.kind is ServiceKind.LAUNCHD:
             commands: tuple[tuple[str, ...], ...] = (("-launchctl", "bootout", self._launchd_target),)
         else:
-            commands = (("-systemctl", "--user", "disable", "--now", self.name),)
+            commands = ((f"-{self._systemctl[0]}", *self._systemctl[1:], "disable", "--now", self.name),)
         return ServicePlan(removes=(self.file,), commands=commands, commands_first=True)
 
     def plan_start(self) -> ServicePlan:
         """Plan to start it by the service manager."""
         launchd = (("-launchctl", *self._bootstrap_command[1:]), ("launchctl", "kickstart", self._launchd_target))
         return ServicePlan(
-            commands=launchd if self.kind is ServiceKind.LAUNCHD else (("systemctl", "--user", "start", self.name),)
+            commands=launchd if self.kind is ServiceKind.LAUNCHD else ((*self._systemctl, "start", self.name),)
         )
 
     def plan_stop(self) -> ServicePlan:
         """Plan to stop it by the service manager, without a restart."""
         if self.kind is ServiceKind.LAUNCHD:
             return ServicePlan(commands=(("-launchctl", "bootout", self._launchd_target),))
-        return ServicePlan(commands=(("systemctl", "--user", "stop", self.name),))
+        return ServicePlan(commands=((*self._systemctl, "stop", self.name),))
+
+    @property
+    def _systemctl(self) -> tuple[str, ...]:
+        return ("systemctl",) if self.is_machine_service else ("systemctl", "--user")
 
     @property
     def _launchd_target(self) -> str:
@@ -200,6 +257,23 @@ class GatewayService:
     @property
     def _bootstrap_command(self) -> tuple[str, ...]:
         return ("launchctl", "bootstrap", f"gui/{os.getuid()}", str(self.file))
+
+
+def _find_owner(home: HermesHome) -> HomeOwner:
+    """Return the account that a home belongs to; the one of this process where there is no home yet."""
+    try:
+        number = home.root.stat().st_uid
+    except OSError:
+        number = os.getuid()
+    try:
+        found = pwd.getpwuid(number)
+    except KeyError:  # a container's user may have no name
+        return HomeOwner(str(number), "/")
+    return HomeOwner(found.pw_name, found.pw_dir)
+
+
+def _hash_path(path: Path) -> str:
+    return hashlib.sha256(str(path).encode()).hexdigest()[:8]
 
 
 def format_plan(plan: ServicePlan) -> list[str]:

@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
-import pwd
+import shlex
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -106,6 +106,8 @@ async def _collect_status(environ: Mapping[str, str]) -> Plain:
     kind = detect_service_kind(environ)
     service = GatewayService(home, environ, kind, 0.0)
     about = {"service": f"{kind.value} ({service.name})" if service.installed else tr("not installed")}
+    if service.is_machine_service:
+        about = {"service": tr("of the machine: systemd ({name})", name=service.name)}
     said = await request_gateway(home, frames.StatusRequestFrame())
     if isinstance(said, frames.StatusFrame):
         return {"running": True, **said.health, **about}
@@ -189,6 +191,11 @@ def install_service(call: VerbCall) -> VerbResult:
     Without a systemd that can be reached, `--dry-run` shows both units.
     """
     service, home = _load_service(call), locate_home(call.environ)
+    if service.installed and service.is_machine_service != call.args.system and not call.args.dry_run:
+        raise UsageError(
+            N_("The gateway is a service already: {file}.", file=service.file),
+            N_("`hermes gateway uninstall` removes it."),
+        )
     if call.args.system:
         return _show_system_plan(call, service)
     if call.args.dry_run and service.kind is ServiceKind.PLAIN:
@@ -203,25 +210,16 @@ def install_service(call: VerbCall) -> VerbResult:
     return VerbResult(lines=[tr("The gateway is installed and runs.")], notices=[localize(one) for one in losses])
 
 
-def _user_name() -> str:
-    return pwd.getpwuid(os.getuid()).pw_name
-
-
 def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
     """Show what installs the machine's service, and do it after a yes where root asks for it."""
-    user = call.environ.get("SUDO_USER") or _user_name()
-    if user == "root":
+    if service.owner.name == "root":
         call.show([tr("! The gateway should not run as root: use sudo from the account that it is to run as.")])
-    plan = service.plan_system_install(user)
+    plan = service.plan_system_install()
     if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
         return done
-    if os.getuid() != 0:
-        raise UsageError(
-            N_("Only root can install a service of the machine."),
-            N_("Add --dry-run, write the file shown as root, and run the commands shown."),
-        )
-    home = locate_home(call.environ).root
-    if not home.is_dir() or home.stat().st_uid != pwd.getpwnam(user).pw_uid:
+    _require_root(plan, N_("Add --dry-run, write the file shown as root, and run the commands shown."))
+    home, user = locate_home(call.environ).root, call.environ.get("SUDO_USER") or service.owner.name
+    if not home.is_dir() or service.owner.name != user:
         raise UsageError(
             N_("{home} does not belong to {user}.", home=home, user=user),
             N_("Name the home: sudo HERMES_HOME=/home/{user}/.hermes hermes gateway install --system", user=user),
@@ -230,13 +228,21 @@ def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
     return VerbResult(lines=[tr("The gateway is installed and runs.")])
 
 
+def _require_root(plan: ServicePlan, hint: str = "") -> None:
+    """Raise UsageError where only root can carry a plan out; the hint says its commands where no other one is given."""
+    if not plan.needs_root or os.getuid() == 0:
+        return
+    commands = "; ".join(shlex.join(("sudo", one[0].lstrip("-"), *one[1:])) for one in plan.commands)
+    raise UsageError(N_("Only root can do that: the gateway is a service of the machine."), hint or commands)
+
+
 def _show_both_plans(call: VerbCall, service: GatewayService) -> VerbResult:
-    user = _user_name()
+    user = service.owner.name
     runtime = call.environ.get("XDG_RUNTIME_DIR") or tr("not set")
     said = [tr("No systemd of yours can be reached from here (XDG_RUNTIME_DIR: {path}).", path=runtime)]
     if not call.args.user:
         said += ["", tr("Either a service of the machine, written and started by root:"), ""]
-        said += format_plan(service.plan_system_install(user))
+        said += format_plan(service.plan_system_install())
         said += ["", tr("Or a service of your own:")]
     said += [
         "",
@@ -262,6 +268,7 @@ def uninstall_service(call: VerbCall) -> VerbResult:
     plan = _load_service(call).plan_uninstall()
     if (done := _agree_to_plan(call, plan, tr("Uninstalling"))) is not None:
         return done
+    _require_root(plan)
     execute_plan(plan, call.environ)
     return VerbResult(lines=[tr("The gateway is no longer installed as a service.")])
 
@@ -282,7 +289,9 @@ def start_gateway(call: VerbCall) -> VerbResult:
     service, home = _load_service(call), locate_home(call.environ)
     home.ensure_exists()
     if service.installed:
-        execute_plan(service.plan_start(), call.environ)
+        plan = service.plan_start()
+        _require_root(plan)
+        execute_plan(plan, call.environ)
         pid = gateway_process.find_gateway_pid(home)
     else:
         pid = gateway_process.start_detached(home, service.spec, call.environ)
@@ -295,7 +304,9 @@ def stop_gateway(call: VerbCall) -> VerbResult:
     service, home = _load_service(call), locate_home(call.environ)
     ran = gateway_process.find_gateway_pid(home) is not None
     if service.installed:
-        execute_plan(service.plan_stop(), call.environ)
+        plan = service.plan_stop()
+        _require_root(plan)
+        execute_plan(plan, call.environ)
     gateway_process.stop_gateway(home, service.stop_seconds)
     return VerbResult(lines=[tr("The gateway has ended.") if ran else tr("No gateway runs.")])
 
