@@ -218,12 +218,13 @@ def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
     if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
         return done
     _require_root(plan, N_("Add --dry-run, write the file shown as root, and run the commands shown."))
-    home, user = locate_home(call.environ).root, call.environ.get("SUDO_USER") or service.owner.name
-    if not home.is_dir() or service.owner.name != user:
+    home, user = locate_home(call.environ), call.environ.get("SUDO_USER") or service.owner.name
+    if not home.root.is_dir() or service.owner.name != user:
         raise UsageError(
-            N_("{home} does not belong to {user}.", home=home, user=user),
+            N_("{home} does not belong to {user}.", home=home.root, user=user),
             N_("Name the home: sudo HERMES_HOME=/home/{user}/.hermes hermes gateway install --system", user=user),
         )
+    gateway_process.stop_gateway(home, service.stop_seconds)
     execute_plan(plan, call.environ)
     return VerbResult(lines=[tr("The gateway is installed and runs.")])
 
