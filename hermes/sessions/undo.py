@@ -553,10 +553,11 @@ def compare_file_states(path: str, was: FileState, now: FileState, content: Call
         return FileDiff(path=path, change=change, note="binary")
     if len(old) + len(new) > MAX_COMPARED_LINES:
         return FileDiff(path=path, change=change, note="large", added=len(new), removed=len(old))
-    return _compare_lines(path, change, old, new)
+    return compare_lines(path, change, old, new)
 
 
-def _compare_lines(path: str, change: str, old: list[str], new: list[str]) -> FileDiff:
+def compare_lines(path: str, change: str, old: list[str], new: list[str]) -> FileDiff:
+    """Compare the lines of a file before and after a change."""
     import difflib
 
     lines = [line[:_MAX_LINE_LENGTH] for line in difflib.unified_diff(old, new, n=3, lineterm="")][2:]
