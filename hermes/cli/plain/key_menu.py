@@ -83,8 +83,6 @@ class KeyMenu:
     def _handle_key(self, key: str) -> bool:
         if self._is_end(key):
             return True
-        if key == "\x04" or (key == "\x1b" and not self.typed):
-            raise EOFError
         if key in _UP or key in _DOWN:
             step = -1 if key in _UP else 1
             self._chosen = max(0, min(self._chosen + step, len(self._shown) - 1))
@@ -95,8 +93,13 @@ class KeyMenu:
         return False
 
     def _is_end(self, key: str) -> bool:
-        """Return whether a key ends the question: Enter, or Esc where that goes back."""
-        self.went_back = key == "\x1b" and self._back and not self.typed
+        """Return whether a key ends the question: Enter, or Esc where that goes back. Raises EOFError for one that
+        leaves it.
+        """
+        leaves = key == "\x1b" and not self.typed
+        self.went_back = leaves and self._back
+        if key == "\x04" or (leaves and not self._back):
+            raise EOFError
         return self.went_back or key in ("\r", "\n")
 
     def _type(self, key: str) -> None:

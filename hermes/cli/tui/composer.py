@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
@@ -16,7 +17,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 
-from hermes.cli.tui.path_completion import FileIndex, complete_paths, complete_references
+from hermes.cli.tui.path_completion import complete_paths, complete_references, find_references
 from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, SlashCommand
 from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.commands.registry import command_registry
@@ -25,6 +26,9 @@ from hermes.core.messages import ImagePart
 from hermes.i18n.messages import tr, tr_plural
 from hermes.sessions.pictures import read_picture
 from hermes.util.text import escape_unseen_characters
+
+if TYPE_CHECKING:
+    from hermes.admin.file_index import FileIndex
 
 MAX_INLINE_LINES, MAX_INLINE_CHARACTERS = 12, 1_200
 """A paste above either stands in the line as a mark, and goes out as it is."""
@@ -409,7 +413,7 @@ class ChatCompleter(Completer):
         self._context = context
         self._prompts: Sequence[MenuOption] | None = None
         """Skills and own commands, as they were when a line began with a slash; None until one did."""
-        self._files = FileIndex()
+        self._files: FileIndex | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Return nothing: only the asynchronous form is used."""
@@ -429,11 +433,18 @@ class ChatCompleter(Completer):
             typed, folder = word[1:], self._working_folder()
             for one in await asyncio.to_thread(lambda: list(complete_references(typed, folder))):
                 yield one
-            for one in await asyncio.to_thread(lambda: list(self._files.find_references(typed, folder))):
+            for one in await asyncio.to_thread(self._find_references, typed, folder):
                 yield one
         elif complete_event.completion_requested and "/" in word:
             for one in await asyncio.to_thread(lambda: list(complete_paths(word, self._working_folder()))):
                 yield one
+
+    def _find_references(self, typed: str, folder: str) -> list[Completion]:
+        if self._files is None:
+            from hermes.admin.file_index import FileIndex
+
+            self._files = FileIndex()
+        return list(find_references(typed, folder, self._files))
 
     def _working_folder(self) -> str:
         context = self._context()

@@ -352,13 +352,13 @@ class MenuQueue:
         self, menu: ChoiceMenu, number: int, terminal_style: TerminalStyle, *, listens: bool
     ) -> list[str]:
         option, chosen = menu.options[number], number == menu.chosen
-        style = "menu.chosen" if chosen and listens else "menu.option" if listens else "menu.hint"
+        style = ("menu.chosen" if chosen else "menu.option") if listens else "menu.hint"
         mark = ("❯" if terminal_style.unicode else ">") if chosen else " "
         key = f"{menu.keys[number]}  " if number < len(menu.keys) else ""
         text = f"{mark} {key}{option.label}  {option.detail}".rstrip()
         room = terminal_style.line_width - (2 if menu.rule else 0)
         if option.is_title:
-            return _render_title(option, terminal_style, f"{mark} ", "menu.chosen" if chosen and listens else "")
+            return _render_title(option, terminal_style, f"{mark} ", style if style == "menu.chosen" else "")
         if chosen or menu.keys:
             return terminal_style.wrap_paragraphs(style, text, indent=4, width=room)
         return [terminal_style.paint(style, terminal_style.cut_text(text, room))]

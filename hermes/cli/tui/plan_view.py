@@ -55,18 +55,17 @@ class PlanView:
         """
         if self.hidden or not self.is_open or room < 4:
             return []
-        told = {step.text for step in self._seen if step.mark in "x-"}
-        shown = [step for step in self.steps if step.mark in " >" or step.text not in told]
-        now = min((step for step in shown if step.mark in " >"), key=lambda step: step.mark != ">")
-        lines: list[str] = []
-        begin = end = 0
-        for step in shown:
-            if step is now:
-                begin, end = len(lines), len(lines) + len(self._wrap_step(step))
-            lines += self._wrap_step(step) if step is now else [self._format_step(step)]
-        most = room - 2
-        start = max(min(begin - 1, len(lines) - most), end - most, 0)
+        shown = [step for step in self.steps if step.mark in " >" or not self._was_told(step)]
+        now = shown.index(min((step for step in shown if step.mark in " >"), key=lambda step: step.mark != ">"))
+        whole = self._wrap_step(shown[now])
+        before, after = ([self._format_step(step) for step in part] for part in (shown[:now], shown[now + 1 :]))
+        lines, most = [*before, *whole, *after], room - 2
+        start = max(min(now - 1, len(lines) - most), now + len(whole) - most, 0)
         return ["", self._format_head(), *(f"  {line}" for line in lines[start : start + most])]
+
+    def _was_told(self, step: PlanStep) -> bool:
+        """Return whether the end of a step stands in the scrollback."""
+        return any(one.text == step.text and one.mark in "x-" for one in self._seen)
 
     def format_plan(self) -> list[str]:
         """Return the whole plan."""

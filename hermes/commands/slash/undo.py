@@ -173,8 +173,8 @@ async def _show_working_diff(call: CommandCall) -> bool:
     """Show how the working tree differs from its last commit, and what new files hold; return False where git does not
     tell.
     """
-    from hermes.sessions.new_files import MAX_NEW_FILES, read_new_files
     from hermes.sessions.shell_escape import read_working_diff
+    from hermes.sessions.undo import MAX_NEW_FILES, read_new_files
 
     tools = call.context.app.live_session(call.context.actor).tools
     found = await read_working_diff(tools.gate, tools.context)
