@@ -34,8 +34,6 @@ _MAX_FILTER = 80
 """Characters of what narrows a menu down."""
 _PAGE_LINES = 4
 """Lines by which PgUp and PgDn scroll a question."""
-_MAX_OPTION_LINES = 3
-"""Lines of an answer beside its question."""
 _LINES_BELOW = 4
 """Lines below a menu: the input line, the status line, and what is next to them."""
 
@@ -452,11 +450,11 @@ class QuestionMenus(ApprovalAsker):
         """Return an option for each answer, with what it covers, and lines of the question for what would take too many
         beside one: a letter may answer it without that it was ever shown whole.
         """
-        room = (self._terminal_style.line_width - 6) * _MAX_OPTION_LINES
+        most = max(get_app().output.get_size().rows // 3 - 1, 1)
         options, notes = [], []
         for scope, covers in answers.items():
             label, detail = tr(_ANSWER_LABELS[scope]), covers
-            if covers and measure_width(f"❯ n  {label}  {covers}") > room:
+            if covers and self._count_lines([MenuOption(label, covers)]) > most:
                 notes.append(
                     (
                         "question.reason",
