@@ -9,8 +9,14 @@ DEFAULT_NEARNESS = 0.6
 
 def count_edits(one: str, other: str) -> int:
     """Return how many letters must be added, left out, replaced or swapped with their neighbour to make one text of the
-    other (the optimal string alignment distance). The cost is the product of both lengths.
+    other (the optimal string alignment distance). The cost is the product of the lengths of what differs.
     """
+    shortest = min(len(one), len(other))
+    same = next((at for at in range(shortest) if one[at] != other[at]), shortest)
+    one, other = one[same:], other[same:]
+    shortest -= same
+    same = next((at for at in range(shortest) if one[-1 - at] != other[-1 - at]), shortest)
+    one, other = one[: len(one) - same], other[: len(other) - same]
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one, 1):
