@@ -140,7 +140,7 @@ PROSE = re.compile(
     r"[A-Za-z`'’]{2,}[,;:.]? (?:[`'’(]?[A-Za-z]+|\{)|\} [a-z]{2,}|[a-z]{2,}[.:?!]( |$)|^[A-Z][a-z]+[.:]?$"
 )
 UNTOLD = re.compile(
-    r".*%s.*|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*"
+    r".*%s.*|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{real\}|input of .*"
     r"|what who why mode|example: hermes.*|hermes \{name\} --help|cronjob \{.*|join \{.*"
 )
 """What is collected by its place and is no text: lines of the log, names, subjects of questions."""

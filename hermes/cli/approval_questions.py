@@ -59,6 +59,8 @@ _DANGEROUS = re.compile(
     r"|power over this machine|opens this machine|gives a shell|runs what it downloads|run what it says)\b"
 )
 """What makes a reason dangerous; it is shown in red, and first."""
+_COVERED = re.compile(r"`(?:cd [^`]* && )?([^`]+)`")
+"""A command in the description of what an answer covers, without the folder before it."""
 _SAID = frozenset({"how_said", "refused", "reason"})
 """Values that are words of ours, not names."""
 _WITHDRAWN = "withdrawn"
@@ -223,6 +225,18 @@ def _is_dangerous(reason: str) -> bool:
     values = reason.values.items()
     inner = [one for name, one in values if isinstance(one, Localizable) or (name in _SAID and isinstance(one, str))]
     return bool(_DANGEROUS.search(reason.template)) or any(_is_dangerous(str(one)) for one in inner)
+
+
+def list_risky_parts(event: ApprovalAsked) -> list[str]:
+    """Return the parts of a dangerous command that its question is about, as far as the wider answers name them; none
+    where that would be all of it, or where nothing in it is dangerous.
+    """
+    reasons, _ = _split_reason(escape_confusable_characters(event.reason))
+    if event.tool not in _COMMAND_TOOLS or not any(map(_is_dangerous, reasons)):
+        return []
+    subject = escape_confusable_characters(event.subject)
+    named = _COVERED.findall(escape_confusable_characters(f"{event.session_covers} {event.always_covers}"))
+    return [part for part in dict.fromkeys(named) if part in subject and part != subject]
 
 
 def list_answers(event: ApprovalAsked) -> dict[AnswerScope, str]:

@@ -93,7 +93,7 @@ def _start_conversation(
         try:
             args.resume = choose_session(environ, can_ask=has_terminal() and not args.no_input)
         except (PromptAbortedError, KeyboardInterrupt):
-            print()
+            print(tr("No session was chosen."))
             return EXIT_INTERRUPTED
     text = args.oneshot if args.oneshot is not None else args.query
     if text is not None:

@@ -7,9 +7,10 @@ import asyncio
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from hermes.commands.command import parse_command_line
 from hermes.commands.context import CommandContext, MenuOption, PromptScope, Surface
 from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import BusyError, HermesError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _REOPEN_DELAYS = (0.2, 1.0, 3.0, 8.0)
 """Seconds before each attempt to open a session here whose process has ended."""
+_MAX_NAMED = 8
+"""Commands that are named where one was only begun."""
 T = TypeVar("T")
 
 
@@ -217,9 +220,17 @@ class TerminalCommandContext(ABC):
         self.show_notice(tr("hermes --resume {id} goes on with it.", id=port.session_id))
 
 
+def parse_typed_line(line: str) -> tuple[str, str] | None:
+    """Return the name and the rest of a typed line that is a command; None for a message. A lone `?` or `/` asks for
+    help.
+    """
+    return ("help", "") if line.rstrip() in ("?", "/") else parse_command_line(line)
+
+
 async def run_typed_command(context: CommandContext, name: str, text: str) -> bool:
     """Run the slash command that was typed, in the process where it belongs; a command of the person's own is sent as
-    the message that it stands for. Return False where the line names a skill, and so is a message.
+    the message that it stands for. What begins the name of one command alone is that command. Return False where the
+    line names a skill, and so is a message.
     """
     from hermes.commands.named_prompts import find_named_prompt, list_named_prompts
     from hermes.ipc.remote_session import RemoteSession
@@ -238,8 +249,22 @@ async def run_typed_command(context: CommandContext, name: str, text: str) -> bo
         context.post_message(InboundMessage(text=prompt.format_prompt(text), cwd=scope.folder))
     if prompt is not None:
         return bool(prompt.body)
-    near = commands.suggest_name(name, [one.name for one in await list_named_prompts(context.app, scope)])
-    parts = [tr("There is no command /{name}.", name=name)]
-    parts += [tr("Did you mean /{near}?", near=near)] if near else []
-    context.tell(join_sentences(*parts, tr("A space in front sends it as a message.")))
+    names = [one.name for one in await list_named_prompts(context.app, scope)]
+    begun = commands.list_begun(name, names)
+    if len(begun) == 1:
+        if not await run_typed_command(context, begun[0], text):
+            context.post_message(InboundMessage(text=f"/{begun[0]} {text}".rstrip(), cwd=scope.folder))
+        return True
+    context.tell(_format_unknown_command(name, begun, commands.suggest_name(name, names)))
     return True
+
+
+def _format_unknown_command(name: str, begun: Sequence[str], near: str) -> str:
+    """Say that there is no such command, and which one may be meant: those that it begins, else the nearest."""
+    parts = [tr("There is no command /{name}.", name=name)]
+    if begun:
+        more = ", …" if len(begun) > _MAX_NAMED else ""
+        parts.append(tr("Which one: {names}?", names=", ".join(f"/{one}" for one in begun[:_MAX_NAMED]) + more))
+    elif near:
+        parts.append(tr("Did you mean /{near}?", near=near))
+    return join_sentences(*parts, tr("A space in front sends it as a message."))

@@ -10,6 +10,8 @@ import sys
 from hermes.cli.verbs import HIDDEN_VERBS, VERB_GROUPS, VERBS, is_prompt, load_verb
 from hermes.i18n.messages import N_, tr
 
+_NEARNESS_BELOW = 0.75
+"""How near a word must be to one that stands below a verb: there are many of those."""
 _TEXT_OPTIONS = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
 """Options whose text may look like an option itself; the long form takes the whole text behind a `=`."""
 
@@ -116,15 +118,14 @@ def _format_unknown_command(first: str, args: list[str]) -> str:
 def _suggest_command(word: str) -> str:
     """Return a `did you mean` sentence: a command, or one that stands below a command."""
     from hermes.plugins import suggest_name
+    from hermes.util.nearest_names import list_nearest
 
     if near := suggest_name(word, VERBS):
         return near
     from hermes.cli.command_tree import list_commands
 
     below = {one.path[-1]: " ".join(one.path) for one in reversed(list_commands()) if len(one.path) > 1}
-    import difflib
-
-    found = difflib.get_close_matches(word.lower(), below, n=1, cutoff=0.75)
+    found = list_nearest(word, below, nearness=_NEARNESS_BELOW)
     return N_("Did you mean {names}?", names=repr(below[found[0]])) if found else ""
 
 

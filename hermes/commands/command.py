@@ -15,8 +15,6 @@ from hermes.i18n.messages import N_
 
 EVERYWHERE = frozenset(Surface)
 TERMINAL_ONLY = frozenset({Surface.TERMINAL})
-_MIN_BEGINNING = 3
-"""Letters from which on what was typed is taken for the beginning of a name."""
 
 
 class CommandGroup(StrEnum):
@@ -156,19 +154,31 @@ class CommandRegistry:
 
     def suggest_name(self, name: str, others: Sequence[str] = ()) -> str:
         """Return the known name nearest to a mistyped one; empty when none is near."""
-        import difflib
+        from hermes.util.nearest_names import count_edits, list_nearest
 
-        typed = name.lower()
-        risky = {one.name for one in self.commands if one.risky}
-        elsewhere = {name for name, one in self._named.items() if one.group is CommandGroup.ELSEWHERE}
         names = [
             one
-            for one in (*self._named, *others)
-            if one not in elsewhere and (one not in risky or _is_one_slip(typed, one))
+            for one in self._list_told_names(others)
+            if not self._is_risky(one) or count_edits(name.lower(), one) <= 1
         ]
-        found = difflib.get_close_matches(typed, names, n=1, cutoff=0.6)
-        begun = sorted((one for one in names if len(typed) >= _MIN_BEGINNING and one.startswith(typed)), key=len)
-        return next(iter([*begun, *found]), "")
+        return next(iter(list_nearest(name, names)), "")
+
+    def list_begun(self, name: str, others: Sequence[str] = ()) -> list[str]:
+        """Return the names that what was typed begins, one for each command. A risky one must be typed in full."""
+        low, found = name.lower(), dict[str, str]()
+        for one in self._list_told_names(others):
+            if low and one.startswith(low) and not self._is_risky(one):
+                command = self._named.get(one)
+                found.setdefault(command.name if command is not None else one, one)
+        return list(found.values())
+
+    def _list_told_names(self, others: Sequence[str]) -> list[str]:
+        """Return the names that are suggested: those of commands and aliases, without those known from elsewhere."""
+        own = [name for name, one in self._named.items() if one.group is not CommandGroup.ELSEWHERE]
+        return [*own, *(name for name in others if name not in self._named)]
+
+    def _is_risky(self, name: str) -> bool:
+        return name in self._named and self._named[name].risky
 
     async def run_command(self, context: CommandContext, name: str, text: str) -> None:
         """Run a command. Raises NotFoundError for an unknown name, and what the command raises."""
@@ -192,11 +202,3 @@ def parse_command_line(line: str) -> tuple[str, str] | None:
     if not parts or not parts[0].replace("-", "").replace("_", "").isalnum():
         return None
     return parts[0], parts[1].strip() if len(parts) > 1 else ""
-
-
-def _is_one_slip(one: str, other: str) -> bool:
-    """Return whether the words differ by at most one letter left out, added, or replaced."""
-    pairs = zip(one, other, strict=False)
-    start = next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
-    ends = (one[start:], other[start + 1 :]), (one[start + 1 :], other[start:]), (one[start + 1 :], other[start + 1 :])
-    return one == other or any(left == right for left, right in ends)

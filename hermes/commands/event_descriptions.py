@@ -24,6 +24,13 @@ _TOOL_DESCRIPTIONS = {
     "tool_search": N_("find tools that are not listed here"),
     "tool_call": N_("call a tool that was found"),
 }
+_CALL_FORMS = {
+    "read": N_("read {what}"),
+    "write": N_("write {what}"),
+    "patch": N_("patch {what}"),
+    "search": N_("search {what}"),
+}
+"""How calls about files are described, by the verbs of their summaries."""
 _TOOLSET_DESCRIPTIONS = {
     "file": N_("read, search and change files"),
     "terminal": N_("run commands and programs"),
@@ -56,8 +63,9 @@ def describe_call(event: ToolStarted, width: int) -> str:
     """Describe a call in few words; the tool's name is left out where the summary begins with the same verb."""
     summary = to_one_line(strip_control_characters(event.summary or event.arguments), width)
     verb = event.name.partition("_")[0]
-    if event.summary and summary.partition(" ")[0] == verb:
-        return summary
+    first, space, rest = summary.partition(" ")
+    if event.summary and first == verb:
+        return tr(_CALL_FORMS[verb], what=rest) if space and verb in _CALL_FORMS else summary
     return to_one_line(f"{strip_control_characters(event.name)} {summary}".rstrip(), width)
 
 

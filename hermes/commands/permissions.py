@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from hermes.admin.home_services import open_existing_store
-from hermes.commands.command import CommandCall, CommandGroup, CommandList
-from hermes.commands.context import MenuOption, Surface
+from hermes.commands.command import CommandCall, CommandGroup, CommandList, RunCommand, SlashCommand
+from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.commands.verb import JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.trusted_folders import check_trust_scope, is_trusted, read_trusted_folders, set_trust
@@ -19,6 +19,7 @@ from hermes.core.events import Level
 from hermes.core.outcomes import AnswerScope
 from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import find_mode, set_mode
 from hermes.sessions.session_lookup import row_to_dict
 from hermes.store.approvals import ApprovalRow, StoredApprovalAnswer
@@ -379,6 +380,12 @@ _MODE_TEXTS = {
     WorkMode.AUTO: N_("what the sandbox holds is not asked about; hosts, untrusted content and other places are"),
 }
 
+_MODE_COMMANDS = {
+    WorkMode.ASK: N_("the mode ask, as /mode ask; a message behind it is sent"),
+    WorkMode.PLAN: N_("the mode plan, as /mode plan; a message behind it is sent"),
+    WorkMode.AUTO: N_("the mode auto, as /mode auto; a message behind it is sent"),
+}
+
 
 async def complete_mode(_call: CommandCall) -> Sequence[MenuOption]:
     """Complete the modes."""
@@ -405,7 +412,34 @@ async def choose_mode(call: CommandCall) -> None:
         name = modes[taken].value
     if name not in tuple(WorkMode):
         raise UsageError(N_("There is no mode {name!r}.", name=name), ", ".join(modes))
-    mode = WorkMode(name)
+    await _use_mode(context, WorkMode(name))
+
+
+async def _use_mode(context: CommandContext, mode: WorkMode) -> None:
+    """Set the session's mode and say what it means. Raises UsageError where it is not safe."""
     set_mode(context.app, context.actor, mode)
     context.tell(tr("Mode {mode}: {what}.", mode=mode.value, what=tr(_MODE_TEXTS[mode])))
     await context.refresh_view()
+
+
+def _begin_in_mode(mode: WorkMode) -> RunCommand:
+    async def set_mode_and_send(call: CommandCall) -> None:
+        await _use_mode(call.context, mode)
+        if call.text:
+            call.context.post_message(InboundMessage(text=call.text, cwd=call.context.app.options.cwd))
+
+    return set_mode_and_send
+
+
+COMMANDS.extend(
+    SlashCommand(
+        name=mode.value,
+        about=about,
+        group=CommandGroup.WORK,
+        run=_begin_in_mode(mode),
+        usage=N_("[message]"),
+        surfaces=frozenset({Surface.TERMINAL}),
+        risky=mode is WorkMode.AUTO,
+    )
+    for mode, about in _MODE_COMMANDS.items()
+)

@@ -194,19 +194,14 @@ def _suggest_key(path: tuple[str, ...]) -> str:
     """Return a `did you mean` sentence: the nearest name in the section that is meant, else the nearest of all, one
     with the same last word, or the section alone.
     """
+    from hermes.util.nearest_names import list_nearest
+
     names = [setting.key for setting in iter_settings()]
     sections = [one.name for one in msgspec.structs.fields(Settings)]
-    section = path[0] if path[0] in sections else _nearest_name(path[0], sections)
+    section = path[0] if path[0] in sections else next(iter(list_nearest(path[0], sections)), "")
     corrected = ".".join((section, *path[1:]))
     if section == path[0] and corrected not in names:
         return suggest_name(corrected, [name for name in names if name.startswith(f"{section}.")])
     same = sorted((name for name in names if name.rpartition(".")[2] == path[-1]), key=lambda name: name != corrected)
     nearest = same[0] if same else section
     return N_("Did you mean {names}?", names=repr(nearest)) if nearest else ""
-
-
-def _nearest_name(name: str, names: list[str]) -> str:
-    """Return the name that is nearest to a mistyped one; empty when none is near."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.6)), "")

@@ -5,7 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.checkpoints.path_states import has_key_name
 from hermes.checkpoints.restore import (
@@ -19,7 +19,7 @@ from hermes.checkpoints.restore import (
     restore_files,
 )
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, NewCheckpoint, Purpose
-from hermes.core.errors import NotFoundError, UsageError
+from hermes.core.errors import NotFoundError, ToolError, UsageError
 from hermes.core.ids import new_session_id
 from hermes.i18n.messages import N_, tr
 from hermes.runtime.mailbox import InboundMessage
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hermes.checkpoints.recorder import CheckpointRecorder
     from hermes.execution.base import TerminalBackend
     from hermes.sessions.session_builder import LiveSession
+    from hermes.tools.session import ToolContext
 
 
 _MAX_EXCERPT = 80
@@ -553,10 +554,11 @@ def compare_file_states(path: str, was: FileState, now: FileState, content: Call
         return FileDiff(path=path, change=change, note="binary")
     if len(old) + len(new) > MAX_COMPARED_LINES:
         return FileDiff(path=path, change=change, note="large", added=len(new), removed=len(old))
-    return _compare_lines(path, change, old, new)
+    return compare_lines(path, change, old, new)
 
 
-def _compare_lines(path: str, change: str, old: list[str], new: list[str]) -> FileDiff:
+def compare_lines(path: str, change: str, old: list[str], new: list[str]) -> FileDiff:
+    """Compare the lines of a file before and after a change."""
     import difflib
 
     lines = [line[:_MAX_LINE_LENGTH] for line in difflib.unified_diff(old, new, n=3, lineterm="")][2:]
@@ -581,3 +583,54 @@ def _read_lines(state: FileState, content: Callable[[str], bytes | None]) -> lis
         return data.decode("utf-8").splitlines()
     except UnicodeDecodeError:
         return data.decode("latin-1").splitlines()
+
+
+MAX_NEW_FILES = 20
+"""The most new files whose contents are shown."""
+MAX_NEW_LINES, MAX_LINES_OF_ONE = 400, 200
+"""The most lines of all of them together, and of one of them."""
+MAX_NEW_BYTES = 1 << 20
+"""The largest file that is read."""
+
+
+def read_new_files(names: Sequence[str], context: "ToolContext") -> list[FileDiff]:
+    """Return the first of the new files, named as git lists them, as differences from nothing. This blocks.
+
+    One that holds keys by its name, is large, binary or no regular file is only named.
+    """
+    left, found = MAX_NEW_LINES, list[FileDiff]()
+    for name in names[:MAX_NEW_FILES]:
+        one = _read_new_file(_unquote_name(name), context)
+        lines, room = one.text.splitlines(), min(left, MAX_LINES_OF_ONE)
+        if len(lines) > room:
+            note = one.note if room else "large"
+            one = structs.replace(one, text="\n".join(lines[:room]), note=note, cut=True)
+        left -= min(len(lines), room)
+        found.append(one)
+    return found
+
+
+def _read_new_file(path: str, context: "ToolContext") -> FileDiff:
+    from hermes.tools.files import decode_text_file, open_regular
+
+    if has_key_name(f"/{path}"):
+        return FileDiff(path=path, change="created", note="hidden")
+    try:
+        file, _, status = open_regular(context.resolve_path(path), path, context)
+    except ToolError:
+        return FileDiff(path=path, change="created", note="other")
+    with file:
+        if status.st_size > MAX_NEW_BYTES:
+            return FileDiff(path=path, change="created", note="large")
+        text = decode_text_file(file.read(MAX_NEW_BYTES))
+    if text is None:
+        return FileDiff(path=path, change="created", note="not-text")
+    return compare_lines(path, "created", [], text.text.splitlines())
+
+
+def _unquote_name(name: str) -> str:
+    """Return a name without the quotes in which git puts one with unusual letters, as C does."""
+    if not name.startswith('"'):
+        return name
+    escaped = name[1:-1].encode("latin-1", "replace").decode("unicode_escape", "replace")
+    return escaped.encode("latin-1", "replace").decode("utf-8", "surrogateescape")

@@ -266,14 +266,13 @@ def _format_missing(held: HeldPath, display_path: str, backend: TerminalBackend)
         nearest = backend.to_command_path(nearest)
         return f"{display_path} does not exist; neither does its folder. The nearest one that does is {nearest}."
     names = _list_beside(held)
-    folded = {name.lower(): name for name in names}
-    import difflib
+    from hermes.util.nearest_names import list_nearest
 
-    close = difflib.get_close_matches(held.name.lower(), folded, n=_MAX_SUGGESTIONS, cutoff=0.5)
+    close = list_nearest(held.name, names, nearness=0.5)[:_MAX_SUGGESTIONS]
     stem = os.path.splitext(held.name)[0].lower()
-    close += [name for name in folded if stem in name and name not in close][: _MAX_SUGGESTIONS - len(close)]
+    close += [name for name in names if stem in name.lower() and name not in close][: _MAX_SUGGESTIONS - len(close)]
     if close:
-        return f"{display_path} does not exist. Similar names there: " + ", ".join(folded[name] for name in close) + "."
+        return f"{display_path} does not exist. Similar names there: {', '.join(close)}."
     return f"{display_path} does not exist."
 
 

@@ -281,9 +281,9 @@ class ToolRegistry:
         return N_("Sets are: {names}.", names=shown)
 
     def _suggest_toolset(self, name: str) -> str:
-        import difflib
+        from hermes.util.nearest_names import list_nearest
 
-        near = difflib.get_close_matches(name, self.load_toolsets(), n=1)
+        near = list_nearest(name, self.load_toolsets())
         sets = self.describe_toolsets()
         return N_("Did you mean {name}? {sets}", name=repr(near[0]), sets=sets) if near else sets
 

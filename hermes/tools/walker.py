@@ -11,7 +11,7 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator
 from typing import BinaryIO, NamedTuple, TypedDict
 
 SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
@@ -81,7 +81,7 @@ def read_gitignore(folder: str, handle: int | None = None) -> list[GitignoreRule
 
 def walk_files(
     folder: int, root: str, hidden: Container[tuple[int, int]], prefix: str = "", rules: tuple[GitignoreRule, ...] = ()
-) -> Iterator[tuple[str, int, str]]:
+) -> Generator[tuple[str, int, str], None, None]:
     """Yield the files below an open folder, in the order of their names, without what git ignores: the path, and the
     open folder with the name in it. Links are not followed. `root` is what the folder is called.
     """
@@ -111,7 +111,7 @@ def _walk_below(
     hidden: Container[tuple[int, int]],
     prefix: str,
     rules: tuple[GitignoreRule, ...],
-) -> Iterator[tuple[str, int, str]]:
+) -> Generator[tuple[str, int, str], None, None]:
     try:
         below = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
     except OSError:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec import structs
 
-from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers
+from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers, list_risky_parts
 from hermes.cli.plain import prompts
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
@@ -176,3 +176,13 @@ def test_only_answers_that_are_offered_count_and_enter_means_no() -> None:
         "sure": None,
     }
     assert prompts.parse_answer(None, ASKED) is AnswerScope.DENY
+
+
+def test_the_part_of_a_dangerous_command_that_is_asked_about_is_known_from_what_the_answers_cover() -> None:
+    command = "echo begun && cd src && rm -r old && make"
+    asked = structs.replace(ASKED, subject=command, session_covers="`cd src && rm -r old`", always_covers="`rm -r old`")
+    assert list_risky_parts(asked) == ["rm -r old"]
+    assert list_risky_parts(structs.replace(asked, reason="it reaches another host")) == []
+    assert list_risky_parts(structs.replace(asked, tool="write_file")) == []
+    assert list_risky_parts(structs.replace(asked, subject="rm -r old")) == []
+    assert list_risky_parts(structs.replace(asked, session_covers="", always_covers="")) == []

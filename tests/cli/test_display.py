@@ -90,6 +90,18 @@ def test_a_long_line_of_a_diff_is_wrapped_and_not_cut() -> None:
     assert " ".join(" ".join(line.strip(" 1+") for line in shown).split()) == words
 
 
+def test_a_wrapped_line_of_code_keeps_its_indent() -> None:
+    code = "        return compute(first_argument, second_argument, third_argument)"
+    shown = look(40).render_diff(parse_diff(["@@ -1 +1 @@", f"+{code}"]), 9)
+    assert shown[0] == "  1 +        return" and len(shown) > 2
+    assert all(re.match(" {4} {9}[a-z]", line) and measure_width(line) < 40 for line in shown[1:]), shown
+    words = "".join(line[5:].strip() for line in shown)
+    assert words == code.replace(" ", "")
+    banded = TerminalStyle(DisplaySettings(), lambda: 40, depth=ColorDepth.TRUE, background=Background.DARK)
+    lines = banded.render_diff(parse_diff(["@@ -1 +1 @@", f"+{code}"]), 9)
+    assert {measure_width(strip_styles(line)) for line in lines} == {39}
+
+
 CHANGED = ["@@ -3 +3 @@", "-    return one + two", "+    return one + three"]
 
 
@@ -135,12 +147,29 @@ def test_a_line_that_was_replaced_by_several_is_compared_with_the_one_most_like_
     assert marked == [False, False, False, True], shown
 
 
-def test_a_step_of_a_plan_is_cut_where_the_line_ends() -> None:
+def test_the_step_under_way_is_shown_whole_and_others_are_cut_while_the_plan_moves() -> None:
     plan = PlanView(look(40))
-    plan.apply_result(f"[>] 1: {'word ' * 20}")
-    for lines in (plan.render_live(9), plan.format_plan()):
-        assert lines[-1].startswith("  ") and lines[-1].endswith("…"), lines
-        assert measure_width(lines[-1]) <= 39
+    words = "word " * 15
+    plan.apply_result("\n".join((f"[>] 1: {words}first", *(f"[ ] {number}: {words}" for number in range(2, 9)))))
+    live = plan.render_live(20)
+    assert live[2].startswith("  ▸ word") and live[3].startswith("    word") and "first" in live[4], live
+    assert [line[:4] for line in live[5:]] == ["  ☐ "] * 7 and all(line.endswith("…") for line in live[5:])
+    assert all(measure_width(line) <= 39 for line in live)
+    assert "first" in "".join(plan.render_live(6)), "the step under way has the room that there is"
+    assert not any("…" in line for line in plan.format_plan())
+
+
+def test_a_step_that_was_told_is_not_in_the_plan_that_moves() -> None:
+    plan = PlanView(look(40))
+    plan.apply_result("[x] 1: one\n[>] 2: two\n[ ] 3: three")
+    assert "  ✔ one" in plan.render_live(9)  # the person wants no calls shown: nothing was printed
+    assert plan.format_change() == ["✔ one"]
+    assert plan.render_live(9) == ["", "Plan: 1 of 3 done", "  ▸ two", "  ☐ three"]
+    plan.apply_result("[x] 1: one\n[x] 2: two\n[>] 3: three")
+    assert plan.format_change() == ["✔ two"]
+    assert plan.render_live(9) == ["", "Plan: 2 of 3 done", "  ▸ three"]
+    plan.apply_result("[>] 1: one\n[x] 2: two\n[ ] 3: three")  # a step that has begun again
+    assert "  ▸ one" in plan.render_live(9)
 
 
 def test_bands_follow_the_background_and_an_unknown_one_has_none() -> None:

@@ -93,5 +93,7 @@ async def test_the_terminal_sends_what_a_name_stands_for() -> None:
         assert await run_typed_command(here.desk, "hi", "Anna")
         assert [one.text for one in here.desk.posted] == ["Hello Anna"]
         assert not await run_typed_command(here.desk, "csv-analysis", "sales")  # a skill's line is the message
+        assert await run_typed_command(here.desk, "csv-an", "sales")  # the beginning of one name alone
+        assert here.desk.posted[-1].text == "/csv-analysis sales"
         assert await run_typed_command(here.desk, "hii", "")
         assert "Did you mean /hi?" in here.desk.text

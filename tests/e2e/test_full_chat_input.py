@@ -48,16 +48,16 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
             async with in_tmux(home) as screen:
                 await screen.shows("mock-model")
                 await screen.type("/hel")
+                await screen.shows("/help ", "this list, or more")
                 await screen.press("Tab")
-                await screen.shows("› /help", "this list, or more")
-                await screen.press("Enter", "Enter")
+                await screen.shows("› /help\n")
+                await screen.hides("this list, or more")
+                await screen.press("Enter")
                 await screen.shows("Ctrl-O", "Usual commands")
                 await screen.press("C-l")
                 await screen.type("read @not")
                 await screen.shows("› read @not\n notes.txt")
                 await screen.press("Tab", "Enter")
-                await screen.shows("read @notes.txt")
-                await screen.press("Enter")
                 await screen.shows("answer 0")
                 assert "what the notes say" in str(server.requests[0].last_user_text)
 
@@ -101,6 +101,47 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
                 await screen.press("Up", "Up")
                 await screen.shows("› read @notes.txt\n")
                 await screen.press("C-u")
+                await screen.leave()
+
+
+async def test_a_paste_has_the_lines_that_are_seen_and_a_backslash_before_enter_begins_one() -> None:
+    async with ScriptedServer([Say("one"), Say("two"), Say("three")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                for end in ("\n", "\r\n", "\r"):
+                    await screen.paste("".join(f"pasted line {number}{end}" for number in range(30)))
+                    await screen.shows("[pasted 1: 30 lines]")
+                    await screen.press("C-u")
+                    await screen.hides("[pasted 1")
+                await screen.type("first\\")
+                await screen.press("Enter")
+                await screen.hides("first\\")
+                await screen.type("second")
+                await screen.until(lambda shown: bool(re.search(r"› first *\n  second", shown)), "no second line")
+                await screen.press("Enter")
+                await screen.answers("one")
+                assert server.requests[0].last_user_text.startswith("first\nsecond\n")
+                await screen.type("a path: C:\\\\")
+                await screen.press("Enter")
+                await screen.answers("two")
+                assert server.requests[1].last_user_text.startswith("a path: C:\\\\")
+                await screen.leave()
+
+
+async def test_a_lone_question_mark_and_a_lone_slash_ask_for_help() -> None:
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home, size=(110, 50)) as screen:
+                await screen.shows("mock-model")
+                for line in ("?", "/"):
+                    await screen.type(line)
+                    await screen.shows(f"{PROMPT} {line}")
+                    await screen.press("Enter")
+                    await screen.shows("Keys to press", "Usual commands")
+                    await screen.press("C-l")
+                    await screen.hides("Keys to press")
+                assert server.requests == []
                 await screen.leave()
 
 
@@ -213,14 +254,18 @@ async def test_no_color_and_a_pipe() -> None:
 
 
 async def test_everything_in_chinese() -> None:
-    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("好的。")]
+    replies: list[Reply] = [
+        Say(calls=(Call("write_file", {"path": "a.txt", "content": "x\n"}),)),
+        Say(calls=(Call("terminal", {"command": "rm -r old"}),)),
+        Say("好的。"),
+    ]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             (home.cwd / "old").mkdir()
             async with in_tmux(home, size=(80, 24), more={"LANG": "zh_CN.UTF-8"}) as screen:
                 await screen.shows("列出命令", "mock-model")
                 await screen.enter("清理一下")
-                shown = await screen.shows("运行这条命令？", "❯ n  否", "Enter 确定")
+                shown = await screen.shows("✓ 写入 a.txt", "运行这条命令？", "❯ n  否", "Enter 确定")
                 assert "Yes" not in shown and "choose" not in shown
                 await screen.press("Enter")
                 await screen.shows("好的。")

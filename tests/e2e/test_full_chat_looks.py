@@ -1,5 +1,6 @@
 """How the full chat looks: questions, diffs, output, plans, marks of pastes, the line below the input."""
 
+import re
 import struct
 import zlib
 
@@ -211,7 +212,7 @@ async def test_keys_of_ones_own_and_a_key_that_does_two_things() -> None:
             async with in_tmux(home, size=(80, 40)) as screen:
                 await screen.shows("mock-model")
                 await screen.enter("go")
-                await screen.answers("done", "+45 lines (F2)")
+                await screen.answers("done", "+47 lines (F2)")
                 await screen.press("F2")
                 await screen.until(lambda shown: "\n  20\n" in shown, "nothing is unfolded")
                 await screen.enter("/help")
@@ -293,3 +294,45 @@ async def test_on_a_low_terminal_a_question_has_no_empty_lines() -> None:
                 assert not [line for line in shown.splitlines() if line.strip() == "▎"]
                 await screen.press("n")
                 await screen.shows("left")
+
+
+async def test_on_a_low_terminal_the_title_of_a_long_question_stays_and_keys_show_the_rest() -> None:
+    command = "\n".join([*(f"echo line {number}" for number in range(10)), "rm -r old"])
+    async with ScriptedServer([Say(calls=(Call("terminal", {"command": command}),)), Say("left")]) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "old").mkdir()
+            async with in_tmux(home, size=(60, 15)) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("go")
+                await screen.shows(
+                    "▎ Run this command?", "echo line 0", "more lines: PgUp, PgDn", "❯ n  No", "A letter"
+                )
+                for _ in range(4):
+                    await screen.press("NPage")
+                await screen.shows("▎ Run this command?", "▎ • it deletes", "❯ n  No")
+                await screen.hides("echo line 0")
+                await screen.press("PPage")
+                await screen.hides("• it deletes")
+                await screen.shows("▎ Run this command?", "A letter")
+                await screen.press("n")
+                await screen.answers("left")
+                assert "echo line 9" in await screen.everything()
+                await screen.leave()
+
+
+async def test_an_answer_says_in_its_row_what_it_allows_and_what_is_dangerous_stands_out() -> None:
+    folder = "a-folder-with-a-long-name/and-another-one-in-it/and-one-more-in-that"
+    call = Call("terminal", {"command": f"echo begun && rm -r {folder}"})
+    async with ScriptedServer([Say(calls=(call,)), Say("left")]) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / folder).mkdir(parents=True)
+            async with in_tmux(home, size=(70, 40)) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("go")
+                shown = await screen.shows("s  Yes, for this session  `rm", "a  Yes, always  `rm", "A letter answers")
+                assert "named above" not in shown and "also allows" not in shown
+                assert folder in "".join(shown.partition("Yes, always")[2].replace("▎", "").split())
+                assert re.search("echo begun && (\x1b\\[[0-9;]*m)+rm", await screen.screen(colours=True))
+                await screen.press("n")
+                await screen.answers("left")
+                await screen.leave()

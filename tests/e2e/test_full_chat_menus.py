@@ -35,9 +35,7 @@ async def test_tab_goes_into_the_only_folder_and_then_from_entry_to_entry() -> N
                 await screen.shows(f"{PROMPT} read @src/inner/\n", " c.py")
                 await screen.press("Tab")
                 await screen.shows(f"{PROMPT} read @src/inner/c.py\n")
-                await screen.press("Enter")
-                await screen.hides(" c.py")
-                assert server.requests == []
+                await screen.hides("\n c.py")
                 await screen.press("Enter")
                 await screen.answers("It is read.")
                 assert "what inner/c.py says" in str(server.requests[0].last_user_text)
@@ -61,6 +59,76 @@ async def test_enter_closes_the_list_of_a_folder_and_sends_nothing() -> None:
                 assert server.requests == []
                 await screen.press("Enter")
                 await screen.answers("It is read.")
+                await screen.leave()
+
+
+async def test_a_file_is_found_wherever_it_is_the_best_first_and_not_where_git_ignores_it() -> None:
+    async with ScriptedServer([Say("It is read.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            for name in ("src/util.py", "src/deep/my_util.py", "build/util.py", "src/.util", "utile.md"):
+                (home.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+                (home.cwd / name).write_text(f"what {name} says")
+            (home.cwd / ".gitignore").write_text("build/\n")
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.type("read @UTIL")
+                shown = await screen.shows(" utile.md", " src/util.py", " src/deep/my_util.py")
+                assert shown.index("utile.md") < shown.index("src/util.py") < shown.index("src/deep/my_util.py")
+                assert "build" not in shown and "src/.util" not in shown
+                await screen.press("C-w")
+                await screen.type("@deep/ut")
+                await screen.shows(f"{PROMPT} read @deep/ut\n src/deep/my_util.py")
+                await screen.press("Tab")
+                await screen.shows(f"{PROMPT} read @src/deep/my_util.py\n")
+                await screen.press("Enter")
+                await screen.answers("It is read.")
+                assert "what src/deep/my_util.py says" in str(server.requests[0].last_user_text)
+                await screen.leave()
+
+
+async def test_enter_takes_the_marked_command_and_says_which_fit_where_none_is() -> None:
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home, size=(110, 40)) as screen:
+                await screen.shows("mock-model")
+                await screen.type("/who")
+                await screen.shows("/whoami ")
+                assert "\x1b[7m" in await screen.screen(colours=True)
+                await screen.press("Enter")
+                await screen.shows(f"{PROMPT} /whoami", "at this terminal")
+                await screen.type("/st")
+                await screen.shows("/steer ", "/stop ", "/status ")
+                await screen.press("Down")
+                await screen.shows(f"{PROMPT} /stop\n")
+                await screen.press("Enter")
+                await screen.shows("No background process runs.")
+                await screen.type("/st")
+                await screen.shows("/steer ", "/stop ", "/status ")
+                await screen.press("Escape")
+                await screen.hides("/steer ")
+                await screen.press("Enter")
+                await screen.shows("There is no command /st. Which one: /", "/status", "?")
+                await screen.type("/yol")
+                await screen.shows("/yolo ")
+                await screen.press("Enter")
+                await screen.shows("There is no command /yol. Did you mean /yolo?")
+                assert server.requests == []
+                await screen.leave()
+
+
+async def test_the_cursor_stands_at_what_narrows_a_list_down() -> None:
+    async with ScriptedServer([], api_key="x") as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("/model")
+                await screen.shows("Which model?", "\nfilter:")
+                await screen.type("moc")
+                shown = await screen.shows("filter: moc")
+                column, row = await screen.cursor()
+                assert shown.split("\n")[row][:column] == "filter: moc"
+                await screen.press("Escape")
+                await screen.hides("filter:")
                 await screen.leave()
 
 
@@ -173,8 +241,9 @@ async def test_commands_known_from_elsewhere_and_the_nearest_one() -> None:
                     ("/bashes", "This session: nothing runs."),
                     ("/continue", "There is no other session yet."),
                     ("/voice", "This version has no voice"),
-                    ("/perm", "Did you mean /permissions?"),
+                    ("/perm", "Mode: ask"),
                     ("/usgae", "Did you mean /usage?"),
+                    ("/modle", "Did you mean /model?"),
                 ):
                     await screen.enter(typed)
                     await screen.shows(told)

@@ -105,6 +105,24 @@ async def test_shift_tab_plans_and_an_approved_plan_is_carried_out() -> None:
                 await screen.shows("ask mode", "It is done.")
 
 
+async def test_a_mode_is_a_command_and_words_behind_it_are_sent() -> None:
+    async with ScriptedServer([Say("I plan."), Say("I do.")]) as server:
+        with TempHome.for_server(server.url, more_config={"terminal": {"backend": "sandbox"}}) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("ask mode")
+                await screen.enter("/plan")
+                await screen.shows("Mode plan:", "plan mode")
+                await screen.enter("/ask")
+                await screen.shows("Mode ask:", "ask mode")
+                await screen.enter("/plan rename main")
+                await screen.answers("I plan.", "plan mode")
+                assert server.requests[0].last_user_text.startswith("rename main\n")
+                await screen.enter("/auto go on")
+                await screen.answers("I do.", "auto mode")
+                assert server.requests[1].last_user_text.startswith("go on\n")
+                await screen.leave()
+
+
 async def test_a_mode_chosen_before_the_session_is_open_holds_for_what_is_sent_before_it_too() -> None:
     replies: list[Reply] = [Say(calls=(Call("write_file", {"path": "app.py", "content": "x\n"}),)), Say("I planned.")]
     async with ScriptedServer(replies) as server:
@@ -172,10 +190,20 @@ async def test_names_that_people_type_from_habit() -> None:
                 await (await asyncio.create_subprocess_exec(*git, *words)).wait()
             (home.cwd / "app.py").write_text("print(6 + 7)\n")
             (home.cwd / "new.txt").write_text("x\n")
+            (home.cwd / "新.txt").write_text("z\n")
+            (home.cwd / "big.txt").write_text("y\n" * 500)
+            (home.cwd / "picture").write_bytes(b"\0\1\2")
+            (home.cwd / "id_rsa").write_text("a key\n")
             async with in_tmux(home, size=(120, 50)) as screen:
                 await screen.shows("mock-model")
                 await screen.enter("/diff")
-                await screen.shows("-print(6 * 7)", "+print(6 + 7)", "New, not known to git: new.txt")
+                await screen.shows(
+                    "new.txt (created, +1 −0)", "\n+x\n", "picture (created) not text", "新.txt (created"
+                )
+                everything = await screen.everything()
+                assert "-print(6 * 7)" in everything and "+print(6 + 7)" in everything and "\n+z\n" in everything
+                assert "big.txt (created, +500 −0)" in everything and everything.count("\n+y\n") < 200
+                assert "id_rsa (created) not shown: it may hold keys" in everything and "a key" not in everything
                 await screen.enter("/cost")
                 await screen.shows("/cost", "Nothing was used in this session yet.")
                 await screen.enter("/theme")

@@ -105,9 +105,13 @@ async def test_what_is_wrong_is_said_in_whole_sentences() -> None:
 async def test_a_mistyped_command_is_never_led_to_the_one_that_asks_nothing() -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Say("x"))) as server:
         with TempHome.for_server(server.url) as home:
-            typed = b"/foo\n/yoloo\n/sesion\n/stop 5\n/quit\n"
+            typed = b"/foo\n/yoloo\n/sesion\n/stop 5\n/yol\n/whoa\n/statu\n?\n/quit\n"
             done = await run_hermes(home, stdin=typed)
-            first, second, third, fourth = done.stdout.splitlines()[:4]
+            first, second, third, fourth, fifth, sixth, seventh, *rest = done.stdout.splitlines()
+    assert server.requests == []
     assert first == "There is no command /foo. A space in front sends it as a message."
     assert "Did you mean /yolo?" in second and "Did you mean /session" in third
     assert fourth == "/stop takes nothing, or the word `all`."
+    assert "Did you mean /yolo?" in fifth and "you may use every command" in sixth
+    assert "Which one: /status, /statusbar?" in seventh
+    assert "Conversation" in rest and any("/whoami" in line for line in rest)

@@ -12,6 +12,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.e2e.screen import on_a_terminal
+from tests.e2e.tmux import NEEDED, in_tmux
 from tests.forked_hermes import run_hermes, start_hermes
 
 UNATTENDED = ("--yolo", "--dangerously-skip-permissions", "--full-auto", "--auto")
@@ -65,6 +66,20 @@ async def test_a_session_is_named_or_chosen_to_go_on_with() -> None:
                 await screen.shows_next("four")
                 assert await screen.end() == 0
     assert [len(one.messages) for one in server.requests] == [2, 4, 6, 8]
+
+
+@NEEDED
+async def test_esc_leaves_the_list_of_sessions() -> None:
+    async with ScriptedServer([Say("one")]) as server:
+        with TempHome.for_server(server.url) as home:
+            assert (await run_hermes(home, "-z", "about lighthouses")).stdout == "one\n"
+            async with in_tmux(home, "--resume") as screen:
+                await screen.shows("Which session?", "> 1. about lighthouses", "Esc leaves")
+                await screen.press("Down", "Escape")
+                await screen.shows("No session was chosen.")
+                shown = await screen.ends(130)
+                assert "> 1." not in shown
+    assert len(server.requests) == 1
 
 
 async def test_config_show_prints_the_settings() -> None:

@@ -8,13 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop, run_typed_command
+from hermes.cli.command_context import (
+    TerminalCommandContext,
+    TerminalDesktop,
+    parse_typed_line,
+    run_typed_command,
+)
 from hermes.cli.event_texts import format_caching
 from hermes.cli.output import YES_ANSWERS, format_error, format_remote_notice, print_error, wrap_for_terminal
 from hermes.cli.plain.prompts import TerminalAsker, is_late_answer
 from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
 from hermes.cli.plain.terminal import InputSignal, LineSource
-from hermes.commands.command import parse_command_line
 from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import BusyError, HermesError
@@ -288,7 +292,7 @@ class PlainRepl:
         """Run the command or the turn that a line means. Return the exit code when that ends the chat."""
         if said.strip() == BLOCK_FENCE:
             return await self._read_block()
-        named = parse_command_line(said)
+        named = parse_typed_line(said)
         if named is None:
             return await self._run_turn(self._build_message(said))
         try:

@@ -120,16 +120,28 @@ def _format_line(theme: Theme, line: DiffLine, runs: Sequence[Run], width: int, 
         runs = [(line.text, kind or "result")]
     cuts = list(_cut_runs(runs, line.marked, kind))
     found: list[str] = []
-    for part in wrap_text(line.text, room):
+    for part, indent in _wrap_code(line.text, room):
         gutter = "" if not digits else " " * (digits + 1) if found else f"{line.number:>{digits}} "
-        sign = " " if found else line.sign
+        sign = " " * (indent + 1) if found else line.sign
         shown = theme.paint(" ".join((ground, "diff.number")), gutter)
         shown += theme.paint(" ".join((ground, kind)) if kind else "result", sign)
         shown += _paint_range(theme, line.text, cuts, part, ground)
         if ground:
-            shown += theme.paint(ground, " " * max(room - measure_width(line.text[slice(*part)]), 0))
+            shown += theme.paint(ground, " " * max(room - indent - measure_width(line.text[slice(*part)]), 0))
         found.append(shown if ground else shown.rstrip(" "))
     return found
+
+
+def _wrap_code(text: str, room: int) -> Iterator[tuple[Range, int]]:
+    """Yield the parts of a line of code that fit into so many cells, each with its indent: the parts after the first
+    one have that of the line itself, of half of the room at most.
+    """
+    first, *rest = wrap_text(text, room)
+    yield first, 0
+    if rest:
+        begin, indent = rest[0][0], min(len(text) - len(text.lstrip(" ")), room // 2)
+        for start, end in wrap_text(text[begin:], room - indent):
+            yield (begin + start, begin + end), indent
 
 
 def _cut_runs(runs: Sequence[Run], marked: Sequence[Range], kind: str) -> Iterator[tuple[int, int, str]]:

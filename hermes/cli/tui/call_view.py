@@ -37,7 +37,8 @@ _MAX_KEPT_LENGTH = 400_000
 _MAX_UNGROUPED = 3
 _DIFF_LINES = 24
 _NEW_FILE_LINES = 8
-_OUTPUT_LINES = 5
+_OUTPUT_LINES, _FAILED_OUTPUT_LINES = 3, 5
+"""The last lines that are shown of what a command has said."""
 _EXIT_NOTE = re.compile(r"\[(?:exit code|ended by signal) \d+[^\]]*\]")
 """The note that a terminal call adds to the output of its command."""
 _FENCE = re.compile(r"</?untrusted\b[^>]*>")
@@ -257,7 +258,7 @@ class CallView:
     def _format_output(self, event: ToolEnded, words: str, lines: Sequence[str]) -> list[str]:
         """Format a call with how it failed, if it did, and the last lines of its result, or how many there are."""
         terminal_style, progress = self._terminal_style, self._terminal_style.display.tool_progress
-        most = count_preview_lines(progress, _OUTPUT_LINES)
+        most = count_preview_lines(progress, _FAILED_OUTPUT_LINES if event.failed else _OUTPUT_LINES)
         last, count = _find_last_lines(event, lines)
         note = terminal_style.theme.paint("failed", _format_exit_code(event.code) if event.failed else "")
         if event.name in _READ_TOOLS and progress is ToolProgress.ALL and not event.failed:

@@ -14,7 +14,7 @@ from functools import partial
 
 from msgspec import structs
 
-from hermes.cli.command_context import run_typed_command
+from hermes.cli.command_context import parse_typed_line, run_typed_command
 from hermes.cli.event_texts import format_caching
 from hermes.cli.fault_log import FaultLog
 from hermes.cli.output import EXIT_INTERRUPTED
@@ -26,7 +26,6 @@ from hermes.cli.tui.event_view import forget_waiting
 from hermes.cli.tui.menu import QuestionMenus
 from hermes.cli.tui.screen import Screen, ScreenCallbacks, SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
-from hermes.commands.command import parse_command_line
 from hermes.commands.context import PostMode, Surface
 from hermes.commands.registry import command_registry
 from hermes.config.display import DisplaySettings
@@ -176,7 +175,7 @@ class TuiChat:
         """Run a command, a shell command or a turn, as the draft means. A line is a command only when it was typed
         as one: what a paste begins with makes none.
         """
-        typed, named = parse_command_line(draft.line), parse_command_line(draft.text)
+        typed, named = parse_typed_line(draft.line), parse_typed_line(draft.text)
         if draft.line.startswith("!") and draft.text.startswith("!") and draft.text[1:].strip():
             self._start_task(self._run_shell_command(context, draft.text[1:].strip()))
         elif typed is None or named is None or typed[0] != named[0]:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
@@ -16,6 +17,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 
+from hermes.cli.tui.path_completion import complete_paths, complete_references, find_references
 from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, SlashCommand
 from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.commands.registry import command_registry
@@ -24,6 +26,9 @@ from hermes.core.messages import ImagePart
 from hermes.i18n.messages import tr, tr_plural
 from hermes.sessions.pictures import read_picture
 from hermes.util.text import escape_unseen_characters
+
+if TYPE_CHECKING:
+    from hermes.admin.file_index import FileIndex
 
 MAX_INLINE_LINES, MAX_INLINE_CHARACTERS = 12, 1_200
 """A paste above either stands in the line as a mark, and goes out as it is."""
@@ -34,9 +39,6 @@ MAX_HISTORY_LINES = 1_000
 MAX_HISTORY_LENGTH = 4_000
 """Characters of a line that the history keeps with its pastes; a longer one is kept without them."""
 _PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-MAX_ENTRIES = 200
-"""Files looked at in one folder before the rest is left out."""
-_REFERENCE_KINDS = ("file:", "folder:", "diff", "staged", "git:", "url:")
 
 
 class MessageDraft(Struct, frozen=True):
@@ -180,17 +182,32 @@ class Composer:
         """Begin a new line of the message."""
         self.buffer.insert_text("\n")
 
+    def continue_line(self) -> bool:
+        """Handle Enter behind a backslash: a new line takes its place. Behind two of them, of which the first makes the
+        second a plain one, Enter is what it is elsewhere; return whether it was handled.
+        """
+        before = self.buffer.document.text_before_cursor
+        if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
+            return False
+        self.buffer.delete_before_cursor()
+        self.insert_newline()
+        return True
+
     def complete_line(self, steps: int = 1) -> None:
-        """Handle Tab, or Shift-Tab with -1: go to another entry, or into the folder that is the only one. Without a
-        list the first entry is taken as soon as all are known, however fast Tab came.
+        """Handle Tab, or Shift-Tab with -1: go to another entry, or take the only one: of a folder what is in it is
+        listed, else the list is closed. Without a list the first entry is taken as soon as all are known, however fast
+        Tab came.
         """
         state = self.buffer.complete_state
         if state is None or not state.completions:
             self._tab_at = self.buffer.text
             self.buffer.start_completion()
-        elif len(state.completions) == 1 and state.completions[0].text.endswith("/"):
+        elif len(state.completions) == 1:
             self.buffer.go_to_completion(0)
-            self.enter_folder()
+            if self.has_chosen_folder():
+                self.enter_folder()
+            else:
+                self.buffer.complete_state = None
         else:
             at = state.complete_index
             first = 0 if steps > 0 else len(state.completions) - 1
@@ -208,11 +225,37 @@ class Composer:
         self._entered_line = self.buffer.text
         self.buffer.start_completion()
 
-    def close_list(self) -> bool:
-        """Close the list, as Enter does where an entry is chosen or Tab has opened it; return whether it did."""
+    def is_first_marked(self) -> bool:
+        """Return whether the first entry of the list counts as chosen before anybody has moved there: it is the command
+        that what was typed begins. One that removes protection must be chosen, or typed in full.
+        """
+        state, line = self.buffer.complete_state, self.buffer.text
+        if state is None or not state.completions or state.complete_index is not None or not line.startswith("/"):
+            return False
+        commands, typed, first = command_registry(Surface.TERMINAL), line[1:], state.completions[0].text
+        if not typed or commands.find_command(typed) is not None:
+            return first == typed
+        command = commands.find_command(first)
+        return first.lower().startswith(typed.lower()) and not (command is not None and command.risky)
+
+    def move_from_first(self, steps: int) -> None:
+        """Go from the first entry, which counts as chosen, to the next one, or with -1 to the last."""
+        state = self.buffer.complete_state
+        if state is not None and state.completions:
+            self.buffer.go_to_completion(steps % len(state.completions))
+
+    def take_entry(self) -> bool:
+        """Handle Enter in a list; return whether that was all. In one of commands the marked entry is taken, and the
+        line is then sent. In others a chosen entry, or what Tab has listed, is left as it is in the line.
+        """
         state, entered = self.buffer.complete_state, self._entered_line
         self._entered_line = None
         if state is None or not state.completions:
+            return False
+        if self.buffer.text.startswith("/"):
+            if self.is_first_marked():
+                self.buffer.go_to_completion(0)
+            self.buffer.complete_state = None
             return False
         if state.current_completion is None and self.buffer.text != entered:
             return False
@@ -252,7 +295,7 @@ class Composer:
             except UsageError:
                 self.buffer.insert_text(text)
             return
-        lines = text.count("\n") + 1
+        lines = len(text.splitlines())
         # A paste that holds a mark itself must not be taken for what that mark stands for.
         marked = any(mark in text for mark in (*self._pasted, *self._pictures))
         if lines <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARACTERS and not marked:
@@ -370,6 +413,7 @@ class ChatCompleter(Completer):
         self._context = context
         self._prompts: Sequence[MenuOption] | None = None
         """Skills and own commands, as they were when a line began with a slash; None until one did."""
+        self._files: FileIndex | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Return nothing: only the asynchronous form is used."""
@@ -386,11 +430,21 @@ class ChatCompleter(Completer):
             return
         word = before.rsplit(None, 1)[-1] if before and not before[-1].isspace() else ""
         if word.startswith("@"):
-            for one in await asyncio.to_thread(lambda: list(complete_references(word[1:], self._working_folder()))):
+            typed, folder = word[1:], self._working_folder()
+            for one in await asyncio.to_thread(lambda: list(complete_references(typed, folder))):
+                yield one
+            for one in await asyncio.to_thread(self._find_references, typed, folder):
                 yield one
         elif complete_event.completion_requested and "/" in word:
             for one in await asyncio.to_thread(lambda: list(complete_paths(word, self._working_folder()))):
                 yield one
+
+    def _find_references(self, typed: str, folder: str) -> list[Completion]:
+        if self._files is None:
+            from hermes.admin.file_index import FileIndex
+
+            self._files = FileIndex()
+        return list(find_references(typed, folder, self._files))
 
     def _working_folder(self) -> str:
         context = self._context()
@@ -431,7 +485,9 @@ class ChatCompleter(Completer):
 
 
 def _complete_names(commands: CommandRegistry, typed: str, skills: Sequence[MenuOption]) -> Iterable[Completion]:
-    """Complete names that begin with what was typed, then aliases that do, then names that have it inside."""
+    """Complete names that begin with what was typed, then aliases that do, then names that have it inside. The name
+    that was typed in full is the first.
+    """
     low = typed.lower()
     rows = [(one.name, tr(one.about)) for one in _sort_commands(commands)]
     rows += [(option.label, option.detail) for option in skills if option.label not in commands]
@@ -439,7 +495,7 @@ def _complete_names(commands: CommandRegistry, typed: str, skills: Sequence[Menu
     if low:
         found += _match_aliases(commands, low)
         found += [row for row in rows if low in row[0][1:] and not row[0].startswith(low)]
-    for name, about in found:
+    for name, about in sorted(found, key=lambda row: row[0] != low):
         yield Completion(
             name, start_position=-len(typed), display=f"/{name}", display_meta=escape_unseen_characters(about)
         )
@@ -459,50 +515,3 @@ def _match_aliases(commands: CommandRegistry, low: str) -> list[tuple[str, str]]
         for alias in one.aliases
         if one.group is not CommandGroup.ELSEWHERE and alias.startswith(low) and not one.name.startswith(low)
     ]
-
-
-def complete_references(typed: str, folder: str) -> Iterable[Completion]:
-    """Complete what may stand behind an `@`: the kinds of references, and files and folders for the two
-    that take them.
-    """
-    for kind in ("file:", "folder:"):
-        if typed.startswith(kind):
-            for one in complete_paths(typed.removeprefix(kind), folder, only_folders=kind == "folder:"):
-                yield one
-            return
-    for kind in _REFERENCE_KINDS:
-        if typed and kind.startswith(typed):
-            yield Completion(kind, start_position=-len(typed), display=f"@{kind}")
-    if ":" not in typed:
-        for one in complete_paths(typed, folder, whole=typed):
-            yield one
-
-
-def complete_paths(
-    typed: str, folder: str, *, only_folders: bool = False, whole: str | None = None
-) -> Iterable[Completion]:
-    """Complete files and folders whose path begins with what was typed; hidden ones only when their dot was typed."""
-    head, tail = os.path.split(typed)
-    replaced = len(typed if whole is not None else tail)
-    for name, is_folder in _list_entries(os.path.join(folder, os.path.expanduser(head)), tail):
-        if only_folders and not is_folder:
-            continue
-        shown = f"{name}/" if is_folder else name
-        text = os.path.join(head, shown) if whole is not None else shown
-        yield Completion(text, start_position=-replaced, display=shown)
-
-
-def _list_entries(folder: str, start: str) -> list[tuple[str, bool]]:
-    """Return the names in a folder that begin so, in any letter case, and whether each is a folder."""
-    found = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                fits = entry.name.lower().startswith(start.lower()) and (start.startswith(".") or entry.name[0] != ".")
-                if fits and " " not in entry.name and escape_unseen_characters(entry.name) == entry.name:
-                    found.append((entry.name, entry.is_dir()))
-                if len(found) >= MAX_ENTRIES:
-                    break
-    except OSError:
-        return []
-    return sorted(found)

@@ -74,7 +74,7 @@ def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, fre
 
     @keys.add("enter", filter=~takes & ~is_searching)
     def _(event: KeyPressEvent) -> None:
-        if composer.close_list():
+        if composer.continue_line() or composer.take_entry():
             return
         menus.note_other_key()
         buffer.validate_and_handle()
@@ -94,6 +94,10 @@ def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, fre
     @keys.add("s-tab", filter=free & has_completions & ~is_searching)
     def _(event: KeyPressEvent) -> None:
         composer.complete_line(-1)
+
+    first_marked = free & has_completions & Condition(composer.is_first_marked)
+    keys.add("down", filter=first_marked)(_run_action(partial(composer.move_from_first, 1)))
+    keys.add("up", filter=first_marked)(_run_action(partial(composer.move_from_first, -1)))
 
     @keys.add("/", filter=free & has_completions & Condition(composer.has_chosen_folder))
     def _(event: KeyPressEvent) -> None:
@@ -131,6 +135,8 @@ def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> 
         (("down", "c-n", "tab"), lambda menu: menu.move_choice(1), listens),
         (("enter",), ChoiceMenu.accept_choice, takes),
         (("escape", "c-d"), ChoiceMenu.dismiss, listens),
+        (("pageup",), lambda menu: menu.scroll_question(-1), listens),
+        (("pagedown",), lambda menu: menu.scroll_question(1), listens),
         (("backspace",), ChoiceMenu.erase_letter, filters),
         (("c-u",), ChoiceMenu.clear_filter, filters),
     )

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from msgspec import Struct
 from prompt_toolkit.application.current import get_app
 
-from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers
+from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers, list_risky_parts
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.context import MenuOption
 from hermes.core.events import ApprovalAsked
@@ -32,6 +32,8 @@ MAX_SHOWN = 10
 """Options shown at once."""
 _MAX_FILTER = 80
 """Characters of what narrows a menu down."""
+_PAGE_LINES = 4
+"""Lines by which PgUp and PgDn scroll a question."""
 _LINES_BELOW = 4
 """Lines below a menu: the input line, the status line, and what is next to them."""
 
@@ -61,8 +63,12 @@ class ChoiceMenu(Struct, eq=False):
     chosen: int = 0
     lines: Sequence[str] = ()
     """The lines above the options, which are removed with them."""
-    asked: int = 0
-    """The number of lines of the question that stay above the menu."""
+    question: Sequence[str] = ()
+    """The lines of the question, which stay above the menu."""
+    title_lines: int = 1
+    """How many of those are its title."""
+    above: int = 0
+    """How many of the others are scrolled away, where not all fit."""
     filter: str = ""
     typing: bool = False
     """Whether letters narrow the options down, as in lists that the person has asked for."""
@@ -109,6 +115,10 @@ class ChoiceMenu(Struct, eq=False):
     def clear_filter(self) -> None:
         """Show all options again."""
         self.filter = ""
+
+    def scroll_question(self, pages: int) -> None:
+        """Scroll the question by pages; the drawing stops at its ends."""
+        self.above = max(0, self.above + pages * _PAGE_LINES)
 
     def accept_choice(self) -> None:
         """Answer with the chosen option."""
@@ -165,15 +175,15 @@ class MenuQueue:
         *,
         chosen: int = 0,
         typing: bool = False,
-        stays: bool = False,
+        stays: int = 0,
         keys: Sequence[str] = (),
         rule: str = "",
     ) -> int | None:
         """Show a menu when the one before has its answer. Return the number of the option taken, or None when it was
         dismissed.
 
-        With `stays` the question's lines are put into the scrollback, where all of them can be read. `keys` are
-        letters that answer it, `rule` is the style of a rule to the left.
+        With `stays`, the number of lines of its title, the question's lines are put into the scrollback, where all of
+        them can be read. `keys` are letters that answer it, `rule` is the style of a rule to the left.
         """
         loop = asyncio.get_running_loop()
         async with self._turn:
@@ -181,7 +191,8 @@ class MenuQueue:
                 self.tell_lines(lines)
             self.menu = menu = ChoiceMenu(options, loop.create_future(), chosen, typing=typing)
             menu.keys, menu.rule = keys, rule
-            menu.lines, menu.asked = ((), len(lines) - (lines[:1] == [""])) if stays else (lines, 0)
+            menu.lines, menu.question = ((), lines[lines[:1] == [""] :]) if stays else (lines, ())
+            menu.title_lines = stays
             menu.quiet_since = self._heartbeat_at = loop.time()
             self._check_heartbeat()
             self._changed()
@@ -308,14 +319,8 @@ class MenuQueue:
             return []
         listens = self.is_listening()
         lines = list(menu.lines)
-        if menu.filter or (menu.typing and len(menu.options) > MAX_SHOWN):
-            lines.append(terminal_style.paint("menu.hint", tr("filter: {letters}", letters=menu.filter)))
         lines += self._render_options(menu, terminal_style, rows - len(lines) - _LINES_BELOW + 1, listens=listens)
-        hidden = menu.asked + len(lines) + _LINES_BELOW - rows
-        if hidden > 1:  # the last one fits where this line does not stand
-            lines.append(
-                terminal_style.paint("warning", tr("{n} lines of the question are not shown: scroll up", n=hidden))
-            )
+        question = _render_question(menu, terminal_style, rows - len(lines) - _LINES_BELOW + 1)
         if not listens:
             hint = tr("… waiting until you stop typing")
         elif menu.keys:
@@ -326,7 +331,7 @@ class MenuQueue:
             hint += tr("; Ctrl-F marks a favourite") if self.mark is not None else ""
         room = terminal_style.width - (2 if menu.rule else 0)
         lines.append(terminal_style.paint("menu.hint", terminal_style.cut_text(hint, room)))
-        return terminal_style.add_rule(menu.rule, lines) if menu.rule else lines
+        return [*question, *(terminal_style.add_rule(menu.rule, lines) if menu.rule else lines)]
 
     def _render_options(
         self, menu: ChoiceMenu, terminal_style: TerminalStyle, room: int, *, listens: bool
@@ -345,16 +350,33 @@ class MenuQueue:
         self, menu: ChoiceMenu, number: int, terminal_style: TerminalStyle, *, listens: bool
     ) -> list[str]:
         option, chosen = menu.options[number], number == menu.chosen
-        style = "menu.chosen" if chosen and listens else "menu.option" if listens else "menu.hint"
+        style = ("menu.chosen" if chosen else "menu.option") if listens else "menu.hint"
         mark = ("❯" if terminal_style.unicode else ">") if chosen else " "
         key = f"{menu.keys[number]}  " if number < len(menu.keys) else ""
         text = f"{mark} {key}{option.label}  {option.detail}".rstrip()
         room = terminal_style.line_width - (2 if menu.rule else 0)
         if option.is_title:
-            return _render_title(option, terminal_style, f"{mark} ", "menu.chosen" if chosen and listens else "")
-        if chosen:
+            return _render_title(option, terminal_style, f"{mark} ", style if style == "menu.chosen" else "")
+        if chosen or menu.keys:
             return terminal_style.wrap_paragraphs(style, text, indent=4, width=room)
         return [terminal_style.paint(style, terminal_style.cut_text(text, room))]
+
+
+def _render_question(menu: ChoiceMenu, terminal_style: TerminalStyle, room: int) -> list[str]:
+    """Render the question once more where it does not fit above its menu: its title, a part of the rest, and which
+    keys show more. Empty where all of it stands above.
+    """
+    title, rest = menu.question[: menu.title_lines], menu.question[menu.title_lines :]
+    if len(menu.question) <= room:
+        return []
+    shown = max(room - len(title) - 1, 0)
+    menu.above = max(0, min(menu.above, len(rest) - shown))
+    hidden = tr("… {n} more lines: PgUp, PgDn", n=len(rest) - shown)
+    return [
+        *title,
+        *rest[menu.above : menu.above + shown],
+        *terminal_style.add_rule(menu.rule, [terminal_style.paint("warning", hidden)]),
+    ]
 
 
 def _render_title(option: MenuOption, terminal_style: TerminalStyle, lead: str, style: str) -> list[str]:
@@ -402,7 +424,8 @@ class QuestionMenus(ApprovalAsker):
             return await self._ask_text(asked)
         options = [MenuOption(to_one_line(escape_unseen_characters(choice), 300)) for choice in choices]
         options.append(MenuOption(tr("something else: I type it")))
-        taken = await self._menus.ask([*asked, *terminal_style.add_rule(_ASKS, [""])], options, stays=True, rule=_ASKS)
+        lines = [*asked, *terminal_style.add_rule(_ASKS, [""])]
+        taken = await self._menus.ask(lines, options, stays=1, rule=_ASKS)
         if taken is None:
             self._tell("notice", tr("The question was left unanswered."))
             return None
@@ -416,23 +439,25 @@ class QuestionMenus(ApprovalAsker):
         question = format_question(event, background_id, self.describe_repetition(event))
         rule, keys = question[0][0], [_ANSWER_KEYS[scope] for scope in answers]
         options, notes = self._list_options(answers)
-        lines = self._wrap_question([*question, *notes], len(options))
-        taken = await self._menus.ask(["", *lines], options, stays=True, keys=keys, rule=rule)
+        lines = self._wrap_question([*question, *notes], self._count_lines(options), list_risky_parts(event))
+        title = self._terminal_style.wrap_paragraphs(*question[0], width=self._terminal_style.line_width - 2)
+        taken = await self._menus.ask(["", *lines], options, stays=len(title), keys=keys, rule=rule)
         scope = [*answers][taken or 0]
         self._show_answer(rule, "warning" if scope is AnswerScope.DENY else "notice", tr(_ANSWER_RESULTS[scope]))
         return scope
 
     def _list_options(self, answers: Mapping[AnswerScope, str]) -> tuple[list[MenuOption], list[tuple[str, str]]]:
-        """Return an option for each answer, and lines for what does not fit beside one: a letter may answer it
-        without that it was ever shown whole.
+        """Return an option for each answer, with what it covers, and lines of the question for what would take too many
+        beside one: a letter may answer it without that it was ever shown whole.
         """
+        most = max(get_app().output.get_size().rows // 3 - 1, 1)
         options, notes = [], []
         for scope, covers in answers.items():
             label, detail = tr(_ANSWER_LABELS[scope]), covers
-            if covers and measure_width(f"❯ n  {label}  {covers}") > self._terminal_style.line_width - 2:
+            if covers and self._count_lines([MenuOption(label, covers)]) > most:
                 notes.append(
                     (
-                        "question.detail",
+                        "question.reason",
                         "  " + tr("{key} also allows: {covers}", key=_ANSWER_KEYS[scope], covers=covers),
                     )
                 )
@@ -440,9 +465,15 @@ class QuestionMenus(ApprovalAsker):
             options.append(MenuOption(label, detail))
         return options, notes
 
-    def _wrap_question(self, question: Sequence[tuple[str, str]], options: int) -> list[str]:
+    def _count_lines(self, options: Sequence[MenuOption]) -> int:
+        """Return how many lines the options of an approval take."""
+        wrap, width = self._terminal_style.wrap_paragraphs, self._terminal_style.line_width - 2
+        return sum(len(wrap("", f"❯ n  {one.label}  {one.detail}".rstrip(), 4, width=width)) for one in options)
+
+    def _wrap_question(self, question: Sequence[tuple[str, str]], options: int, risky: Sequence[str] = ()) -> list[str]:
         """Return the lines of a question, what would run between two empty lines, with a rule to their left. Where
-        they do not fit the screen with so many options, without empty lines.
+        they do not fit the screen with so many lines of options, without empty lines. `risky` parts of what would run
+        stand out.
         """
         terminal_style, rule = self._terminal_style, question[0][0]
         lines: list[str] = []
@@ -452,7 +483,11 @@ class QuestionMenus(ApprovalAsker):
                 lines.append("")
             shown = text.removeprefix("  ")
             indent = 2 if shown.startswith(("• ", "  ")) else 0
-            lines += terminal_style.wrap_paragraphs(style, shown, indent, width=terminal_style.line_width - 2)
+            width = terminal_style.line_width - 2
+            if style == "question.subject" and risky:
+                lines += terminal_style.wrap_marked(style, shown, risky, "failed", width=width)
+            else:
+                lines += terminal_style.wrap_paragraphs(style, shown, indent, width=width)
             before = style
         lines.append("")
         if len(lines) + options + _LINES_BELOW > get_app().output.get_size().rows:

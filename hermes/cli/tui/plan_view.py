@@ -50,28 +50,37 @@ class PlanView:
         return any(step.mark in " >" for step in self.steps)
 
     def render_live(self, room: int) -> list[str]:
-        """Render the checklist in at most `room` lines: around the step that is under way, where not all fit."""
+        """Render the checklist in at most `room` lines: around the step that is under way, where not all fit. That one
+        is shown whole; steps whose end was told are left out, since they stand above.
+        """
         if self.hidden or not self.is_open or room < 4:
             return []
-        lines = [self._format_step(step, indent=2) for step in self.steps]
-        most = room - 2
-        if len(lines) > most:
-            now = next((at for at, step in enumerate(self.steps) if step.mark in " >"), 0)
-            start = max(0, min(now - 1, len(lines) - most))
-            lines = lines[start : start + most]
-        return ["", self._format_head(), *lines]
+        shown = [step for step in self.steps if step.mark in " >" or not self._was_told(step)]
+        now = shown.index(min((step for step in shown if step.mark in " >"), key=lambda step: step.mark != ">"))
+        whole = self._wrap_step(shown[now])
+        before, after = ([self._format_step(step) for step in part] for part in (shown[:now], shown[now + 1 :]))
+        lines, most = [*before, *whole, *after], room - 2
+        start = max(min(now - 1, len(lines) - most), now + len(whole) - most, 0)
+        return ["", self._format_head(), *(f"  {line}" for line in lines[start : start + most])]
+
+    def _was_told(self, step: PlanStep) -> bool:
+        """Return whether the end of a step stands in the scrollback."""
+        return any(one.text == step.text and one.mark in "x-" for one in self._seen)
 
     def format_plan(self) -> list[str]:
         """Return the whole plan."""
         self._printed = self.steps
-        steps = [self._format_step(step, indent=2) for step in self.steps]
+        steps = [f"  {line}" for step in self.steps for line in self._wrap_step(step)]
         return [self._format_head(), *steps] if steps else []
 
     def format_change(self) -> list[str]:
-        """Return the steps that are done now, to be printed: all of the plan stands in the live lines meanwhile."""
+        """Return the steps that are done now, to be printed: the others stand in the live lines meanwhile."""
         before, self._seen = {step.text: step.mark for step in self._seen}, self.steps
         return [
-            self._format_step(step) for step in self.steps if step.mark in "x-" and before.get(step.text) != step.mark
+            line
+            for step in self.steps
+            if step.mark in "x-" and before.get(step.text) != step.mark
+            for line in self._wrap_step(step)
         ]
 
     def format_end(self) -> list[str]:
@@ -83,9 +92,19 @@ class PlanView:
         head = tr("Plan: {done} of {all} done", done=done, all=len(self.steps))
         return self._terminal_style.paint("notice", head)
 
-    def _format_step(self, step: PlanStep, *, indent: int = 0) -> str:
+    def _format_step(self, step: PlanStep) -> str:
+        """Format a step on one line, cut where it is too long."""
         terminal_style = self._terminal_style
-        mark = (_MARKS if terminal_style.unicode else _ASCII_MARKS)[step.mark]
-        text = to_one_line(step.text, 400)
-        words = terminal_style.cut_text(f"{mark} {text}", terminal_style.prose_width - indent)
-        return " " * indent + terminal_style.paint(_STYLES[step.mark], words)
+        words = terminal_style.cut_text(self._mark_step(step), terminal_style.prose_width - 2)
+        return terminal_style.paint(_STYLES[step.mark], words)
+
+    def _wrap_step(self, step: PlanStep) -> list[str]:
+        """Format a step on as many lines as it takes."""
+        words = self._mark_step(step)
+        indent = len(words) - len(words.partition(" ")[2])
+        width = self._terminal_style.prose_width - 2
+        return self._terminal_style.wrap_paragraphs(_STYLES[step.mark], words, indent, width=width)
+
+    def _mark_step(self, step: PlanStep) -> str:
+        mark = (_MARKS if self._terminal_style.unicode else _ASCII_MARKS)[step.mark]
+        return f"{mark} {to_one_line(step.text, 400)}"

@@ -246,7 +246,7 @@ class Screen:
             get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "",
         )
         completions = Window(
-            CompletionRows(),
+            CompletionRows(self.composer.is_first_marked),
             height=Dimension(min=1, max=_MAX_COMPLETIONS),
             dont_extend_height=True,
             style="class:completion-menu",
@@ -456,17 +456,19 @@ class Screen:
     def _render_live(self) -> StyleAndTextTuples:
         size = self._output.get_size()
         room = max(size.rows - 6, 2)
-        menu = self.menus.render_menu(
-            self.terminal_style,
-            size.rows,
-        )
-        menu = menu[-max(size.rows - 2, 1) :]
+        menu = self.menus.render_menu(self.terminal_style, size.rows)
         lines = [*self.view.render_live(max(room - len(menu), 1) if menu else room), *menu]
-        return parse_fragments(lines) if lines else []
+        return parse_fragments(lines[-max(size.rows - 2, 1) :]) if lines else []
 
     def _render_prompt(self) -> StyleAndTextTuples:
-        mark = tr("answer") + " " if self._answering else ""
-        return [("class:prompt", f"{mark}{self.terminal_style.get_mark('prompt')} ")]
+        """Render what stands before the line: in a list that letters narrow down these letters, so that the cursor
+        stands behind them.
+        """
+        menu, mark = self.menus.menu, f"{self.terminal_style.get_mark('prompt')} "
+        if menu is not None and menu.typing:
+            narrowed = tr("filter: {letters}", letters=menu.filter)
+            return [("class:prompt", f"{narrowed} {mark}" if self.composer.buffer.text else narrowed)]
+        return [("class:prompt", f"{tr('answer')} {mark}" if self._answering else mark)]
 
     def _render_status(self) -> StyleAndTextTuples:
         return list(fit_parts(format_parts(self.status), self.terminal_style.width))

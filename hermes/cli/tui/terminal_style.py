@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hermes.cli.render.theme import (
@@ -20,6 +21,7 @@ from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_duration
 from hermes.i18n.messages import tr
 from hermes.markup.cells import measure_width, sanitize_line, truncate_text, wrap_text
+from hermes.util.text import find_each
 
 if TYPE_CHECKING:
     from hermes.cli.render.diff import DiffLine
@@ -170,6 +172,20 @@ class TerminalStyle:
         room = width or self.line_width
         lines = (sanitize_line(line).rstrip() for line in text.split("\n"))
         return [one for line in lines for one in self._wrap_line(style, line, indent, room)]
+
+    def wrap_marked(self, style: str, text: str, parts: Sequence[str], marked: str, *, width: int) -> list[str]:
+        """Wrap one line as `wrap_paragraphs` does, with these parts of it in a style of their own."""
+        line = sanitize_line(text).rstrip()
+        inside = bytearray(len(line))
+        for part in filter(None, map(sanitize_line, parts)):
+            for at in find_each(line, part):
+                inside[at : at + len(part)] = b"\1" * len(part)
+        found = []
+        for start, end in wrap_text(line, width, whole=True):
+            edges = [start, *(at for at in range(start + 1, end) if inside[at] != inside[at - 1]), end]
+            pieces = [(line[first:last], inside[first]) for first, last in pairwise(edges) if first < last]
+            found.append("".join(self.theme.paint(marked if is_in else style, piece) for piece, is_in in pieces))
+        return found
 
     def _wrap_line(self, style: str, line: str, indent: int, room: int) -> list[str]:
         lead = line[:indent] if measure_width(line[:indent]) == indent and room - indent >= _MIN_WIDTH else ""

@@ -1,5 +1,6 @@
 """`/undo`, `/rewind`, `/redo`, `/retry`, `/rollback`, `/diff`, `/branch`: undo turns and file changes, or branch."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ _CHANGE_WORDS = {
 }
 _NOTE_WORDS = {
     "binary": N_("not text, or no longer kept"),
+    "not-text": N_("not text"),
     "large": N_("too large to compare"),
     "hidden": N_("not shown: it may hold keys"),
     "link": N_("a link"),
@@ -168,8 +170,11 @@ async def show_diff(call: CommandCall) -> None:
 
 
 async def _show_working_diff(call: CommandCall) -> bool:
-    """Show how the working tree differs from its last commit; return False where git does not tell."""
+    """Show how the working tree differs from its last commit, and what new files hold; return False where git does not
+    tell.
+    """
     from hermes.sessions.shell_escape import read_working_diff
+    from hermes.sessions.undo import MAX_NEW_FILES, read_new_files
 
     tools = call.context.app.live_session(call.context.actor).tools
     found = await read_working_diff(tools.gate, tools.context)
@@ -178,8 +183,10 @@ async def _show_working_diff(call: CommandCall) -> bool:
     diff, new = found
     if diff:
         call.context.show(_format_block(diff, is_cut=False))
-    if new:
-        call.context.tell(tr("New, not known to git: {files}", files=_format_names(new)))
+    for one in await asyncio.to_thread(read_new_files, new, tools.context):
+        call.context.show(_format_diff(one))
+    if more := new[MAX_NEW_FILES:]:
+        call.context.tell(tr("New, not known to git: {files}", files=_format_names(more)))
     if not diff and not new:
         call.context.tell(tr("Nothing differs from the last commit."))
     return True
@@ -194,7 +201,8 @@ def _format_block(text: str, *, is_cut: bool) -> str:
 
 def _format_diff(one: "FileDiff") -> str:
     change = tr(_CHANGE_WORDS[one.change]) if one.change in _CHANGE_WORDS else one.change
-    head = f"**{strip_control_characters(one.path).replace('*', '')}** ({change}, +{one.added} −{one.removed})"
+    counts = f", +{one.added} −{one.removed}" if one.added or one.removed else ""
+    head = f"**{strip_control_characters(one.path).replace('*', '')}** ({change}{counts})"
     if not one.text:
         return f"{head} {tr(_NOTE_WORDS[one.note]) if one.note in _NOTE_WORDS else strip_control_characters(one.note)}"
     return f"{head}\n\n{_format_block(one.text, is_cut=one.cut)}"
