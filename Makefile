@@ -39,7 +39,7 @@
 # make wheel          the wheel and the source archive, in dist/
 # make install-check  installs them with pip, pipx and uv from an index on loopback, each extra too, and by action.yml, and asks each
 #                     `hermes` a prompt (5 minutes; ONLY=pip,uv)
-# make image          builds the container image with podman or docker, asks a prompt, opens the chat, runs the gateway, and says its
+# make image units          builds the container image with podman or docker, asks a prompt, opens the chat, runs the gateway, and says its
 #                     size (3 minutes; IMAGE_OPTIONS="--base IMAGE --index": see scripts/image_check.py)
 # make release-notes  what CHANGELOG.md says of a version (VERSION=0.1.0; without: what is not released yet)
 # make shape          the shape table of the tree
@@ -220,6 +220,9 @@ install-check: $(VENV)/dev.stamp
 
 image: $(VENV)/dev.stamp
 	@$(BIN)/python -m scripts.image_check $(IMAGE_OPTIONS)
+
+units: $(VENV)/dev.stamp
+	@$(BIN)/python -m scripts.units_check
 
 release-notes:
 	@$(PYTHON) scripts/release_notes.py "$(or $(VERSION),Unreleased)"
