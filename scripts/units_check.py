@@ -155,7 +155,10 @@ def check_unit(machine: Machine, owner: str, unit: str, install: str) -> None:
         if ANSWER not in machine.run(USER, "hermes -z hello"):
             raise CheckError("The prompt was not answered.")
 
-    print(machine.run(owner, f"{home}{install} --yes").splitlines()[-1], flush=True)
+    said = machine.run(owner, f"{home}{install} --yes").splitlines()[-1]
+    if said != "The gateway is installed and runs.":
+        raise CheckError(f"It is not only told that it runs: {said}")
+    print(said, flush=True)
     ask()
     print("  answers", flush=True)
     machine.run(owner, f"{manager} reload {unit}")

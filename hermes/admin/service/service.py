@@ -35,6 +35,8 @@ MARGIN_SECONDS = 30
 _PASSED_VARIABLES = ("HERMES_HOME", "HERMES_LANGUAGE", "PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "NIX_SSL_CERT_FILE")
 _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _COMMAND_SECONDS = 180.0
+_LINGERING = Path("/var/lib/systemd/linger")
+"""Where systemd keeps a file for each account whose own systemd runs without a login."""
 _NOT_IN_UNIT_NAMES = re.compile(r"[^\w.-]", re.ASCII)
 
 
@@ -197,9 +199,9 @@ class GatewayService:
             ("systemctl", "--user", "daemon-reload"),
             ("systemctl", "--user", "enable", self._own_name),
             ("systemctl", "--user", "restart", self._own_name),
-            # Without it the service ends with the last login.
-            ("-loginctl", "enable-linger"),
         ]
+        if not (_LINGERING / self.owner.name).exists():
+            commands.append(("-loginctl", "enable-linger"))  # without it the service ends with the last login
         ends_at_logout = N_(
             "The gateway ends at your last logout. Root changes that: loginctl enable-linger {user}",
             user=self.owner.name,
