@@ -12,6 +12,7 @@ import os
 import pwd
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -204,14 +205,19 @@ def install_service(call: VerbCall) -> VerbResult:
 
 
 def _user_name() -> str:
-    return pwd.getpwuid(os.getuid()).pw_name
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())  # a container may run as a number that has no name
 
 
 def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
     """Show what installs the machine's service, and do it after a yes where root asks for it."""
-    user = call.environ.get("SUDO_USER") or _user_name()
+    user, home = call.environ.get("SUDO_USER") or _user_name(), locate_home(call.environ)
     if user == "root":
         call.show([tr("! The gateway should not run as root: use sudo from the account that it is to run as.")])
+    elif os.getuid() == 0:
+        _require_owner(home.root, user)
     plan = service.plan_system_install(user)
     if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
         return done
@@ -220,14 +226,23 @@ def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
             N_("Only root can install a service of the machine."),
             N_("Add --dry-run, write the file shown as root, and run the commands shown."),
         )
-    home = locate_home(call.environ).root
-    if not home.is_dir() or home.stat().st_uid != pwd.getpwnam(user).pw_uid:
-        raise UsageError(
-            N_("{home} does not belong to {user}.", home=home, user=user),
-            N_("Name the home: sudo HERMES_HOME=/home/{user}/.hermes hermes gateway install --system", user=user),
-        )
+    _require_packages()
+    home.ensure_exists()
     execute_plan(plan, call.environ)
     return VerbResult(lines=[tr("The gateway is installed and runs.")])
+
+
+def _require_owner(home: Path, user: str) -> None:
+    """Raise UsageError where root would install a home that is not the user's, such as its own."""
+    import shlex
+
+    account = pwd.getpwnam(user)
+    if not home.is_dir() or home.stat().st_uid != account.pw_uid:
+        own = shlex.quote(f"{account.pw_dir}/.hermes")
+        raise UsageError(
+            N_("{home} does not belong to {user}.", home=home, user=user),
+            N_("Name the home: sudo HERMES_HOME={home} hermes gateway install --system", home=own),
+        )
 
 
 def _show_both_plans(call: VerbCall, service: GatewayService) -> VerbResult:
