@@ -38,9 +38,9 @@
 # make gateway-turns  20,000 turns of a gateway, and what is left of them in its memory (10 minutes)
 # make wheel          the wheel and the source archive, in dist/
 # make install-check  installs them with pip, pipx and uv from an index on loopback, each extra too, and by action.yml, and asks each
-#                     `hermes` a prompt (5 minutes; ONLY=pip,uv)
+#                     `hermes` a prompt (5 minutes; ONLY=pip,uv; WITH=python3.13 for another Python)
 # make image          builds the container image with podman or docker, asks a prompt, opens the chat, runs the gateway, and says its
-#                     size (3 minutes; IMAGE_OPTIONS="--base IMAGE --index": see scripts/image_check.py)
+#                     size (3 minutes; IMAGE_OPTIONS="--bootstrap --index": see scripts/image_check.py)
 # make release-notes  what CHANGELOG.md says of a version (VERSION=0.1.0; without: what is not released yet)
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -216,7 +216,7 @@ wheel: $(VENV)/dev.stamp
 	@$(BIN)/python -m scripts.install_check --build
 
 install-check: $(VENV)/dev.stamp
-	@$(BIN)/python -m scripts.install_check --only "$(ONLY)"
+	@$(BIN)/python -m scripts.install_check --only "$(ONLY)" $(if $(WITH),--python "$(WITH)")
 
 image: $(VENV)/dev.stamp
 	@$(BIN)/python -m scripts.image_check $(IMAGE_OPTIONS)
