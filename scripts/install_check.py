@@ -280,10 +280,7 @@ class InstallCheck:
         """`pip install hermes-anew` into a fresh environment, and the extra that its gateway asks for."""
         bin_folder = self._make_venv("pip", NAME)
         said = self._try_program([str(bin_folder / "hermes")])
-        gateway = [str(bin_folder / "hermes"), "gateway", "run"]
-        done = subprocess.run(gateway, env=self.environ, cwd=self.folder, capture_output=True, text=True, check=False)
-        if (done.returncode, len(done.stderr.splitlines())) != (78, 1) or f"{NAME}[gateway]" not in done.stderr:
-            raise CheckError(f"without its packages the gateway ends with {done.returncode}: {done.stderr}")
+        self._try_gateway([str(bin_folder / "hermes")])
         return said
 
     def check_sdist(self) -> str:
@@ -303,11 +300,11 @@ class InstallCheck:
         return "; ".join(found)
 
     def check_pipx(self) -> str:
-        """`pipx install 'hermes-anew[gateway]'`, and its gateway."""
+        """`pipx install hermes-anew`, and the extra that its gateway asks for."""
         pipx = self._find_tool("pipx")
-        run_program([pipx, "install", f"{NAME}[gateway]"], self.environ)
+        run_program([pipx, "install", NAME], self.environ)
         command = [str(self.folder / "pipx-bin" / "hermes")]
-        asyncio.run(ask_gateway(command, self.environ))
+        self._try_gateway(command)
         return self._try_program(command)
 
     def check_uv(self) -> str:
@@ -315,8 +312,11 @@ class InstallCheck:
         uvx, uv = self._find_tool("uvx"), self._find_tool("uv")
         self._try_program([uvx, NAME])
         self._try_program([uvx, "--from", f"{NAME}[gateway]", "hermes"])
-        run_program([uv, "tool", "install", f"{NAME}[all]"], self.environ)
-        return self._try_program([str(self.folder / "uv-bin" / "hermes")])
+        run_program([uv, "tool", "install", NAME], self.environ)
+        command = [str(self.folder / "uv-bin" / "hermes")]
+        self._try_gateway(command)
+        run_program([uv, "tool", "install", "--force", f"{NAME}[all]"], self.environ)
+        return self._try_program(command)
 
     def check_action(self) -> str:
         """action.yml as a runner without Hermes runs it: it installs itself, and answers."""
@@ -342,6 +342,17 @@ class InstallCheck:
         if not (place / "bin" / name).exists():
             raise LookupError(f"{name} is not here and cannot be installed")
         return str(place / "bin" / name)
+
+    def _try_gateway(self, command: list[str]) -> None:
+        """Start the gateway without its packages, do what it says, and ask it over its API."""
+        words = [*command, "gateway", "run"]
+        done = subprocess.run(words, env=self.environ, cwd=self.folder, capture_output=True, text=True, check=False)
+        _, found, advice = done.stderr.strip().partition("Install them: ")
+        if done.returncode != 78 or not found or "\n" in advice:
+            raise CheckError(f"without its packages the gateway ends with {done.returncode}: {done.stderr}")
+        tools = os.pathsep.join([self.environ["PATH"], str(self.folder / "tools" / "bin")])
+        run_program(["sh", "-c", advice], self.environ | {"PATH": tools})
+        asyncio.run(ask_gateway(command, self.environ))
 
     def _try_program(self, command: list[str]) -> str:
         """Ask the program its version and one prompt; return the version's line."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import plistlib
+import pwd
 import re
 import signal
 import socket
@@ -94,6 +95,16 @@ async def test_units_are_shown_where_no_systemd_is_reached() -> None:
         own = await run_hermes(home, "gateway", "install", "--dry-run", "--user")
         assert own.code == 0 and own.stdout.count("[Service]") == 1 and "User=" not in own.stdout
         assert "no systemd" in (await run_hermes(home, "gateway", "install", "--yes")).stderr.lower()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root installs for others")
+async def test_root_installs_no_home_of_its_own_for_another_account() -> None:
+    with TempHome({}, more={"SUDO_USER": "nobody"}) as home:
+        done = await run_hermes(home, "gateway", "install", "--dry-run", "--system")
+        assert done.code == 2 and "does not belong to nobody" in done.stderr and done.stdout == "", done
+        os.chown(home.hermes, pwd.getpwnam("nobody").pw_uid, -1)
+        done = await run_hermes(home, "gateway", "install", "--dry-run", "--system")
+        assert done.code == 0 and "User=nobody\n" in done.stdout, done.stderr
 
 
 @pytest.mark.needs("systemd")

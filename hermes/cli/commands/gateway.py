@@ -159,9 +159,11 @@ _INSTALL_OPTIONS = (argument("--dry-run", action="store_true", help="only show w
 def _require_packages() -> None:
     """Raise ConfigError where Hermes was installed without what a gateway needs."""
     if importlib.util.find_spec("aiohttp") is None:
+        from hermes.admin.update import describe_extra_command
+
         raise ConfigError(
             N_("The gateway needs packages that are not installed."),
-            N_("Install Hermes as 'hermes-anew[gateway]': pip install 'hermes-anew[gateway]'."),
+            N_("Install them: {command}", command=describe_extra_command("gateway")),
         )
 
 
