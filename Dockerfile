@@ -1,4 +1,4 @@
-# Hermes in a container. docs/container.md says how to use it; `make image` builds it and asks it a prompt.
+# Hermes in a container. docs/install.md says how to use it; `make image` builds it and asks it a prompt.
 #
 #   docker build -t hermes .                            or podman
 #   docker run -it --rm -v hermes:/data hermes           the chat; settings and sessions stay in the volume
@@ -10,7 +10,7 @@ ARG BASE=debian:bookworm-slim
 FROM ${BASE} AS build
 # pip reads these where they are given: another index, or none.
 ARG PIP_INDEX_URL PIP_TRUSTED_HOST
-RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-venv
+RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-venv binutils
 COPY requirements/run.txt /source/requirements/
 # The locked packages by their checksums, wheels only; without the embedded model, which is for trying things out.
 RUN awk '/^[^ #]/ { wanted = !/^xllamacpp==/ } wanted' /source/requirements/run.txt > /source/locked.txt \
@@ -20,6 +20,11 @@ COPY pyproject.toml README.md LICENSE /source/
 COPY hermes /source/hermes
 RUN /opt/hermes/bin/pip install --no-cache-dir --no-deps --no-build-isolation /source \
  && /opt/hermes/bin/pip uninstall --yes flit_core setuptools pip
+# What only a compiler or a debugger reads, and the packages' own tests: a fifth of all.
+RUN cd /opt/hermes/lib/python3*/site-packages \
+ && find . -name '*.so' -not -path '*.libs/*' -exec strip --strip-unneeded {} + \
+ && find . -type d -name tests -prune -exec rm -r {} + \
+ && find . -type f \( -name '*.c' -o -name '*.h' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pyi' \) -delete
 
 FROM ${BASE}
 # More programs for the agent, such as: --build-arg PACKAGES="git ripgrep"

@@ -38,9 +38,11 @@
 # make gateway-turns  20,000 turns of a gateway, and what is left of them in its memory (10 minutes)
 # make wheel          the wheel and the source archive, in dist/
 # make install-check  installs them with pip, pipx and uv from an index on loopback, each extra too, and by action.yml, and asks each
-#                     `hermes` a prompt (5 minutes; ONLY=pip,uv)
-# make image units          builds the container image with podman or docker, asks a prompt, opens the chat, runs the gateway, and says its
-#                     size (3 minutes; IMAGE_OPTIONS="--base IMAGE --index": see scripts/image_check.py)
+#                     `hermes` a prompt (5 minutes; ONLY=pip,uv; WITH=python3.13 for another Python)
+# make image          builds the container image with podman or docker, asks a prompt, opens the chat, runs the gateway, and says its
+#                     size (3 minutes; IMAGE_OPTIONS="--bootstrap --index": see scripts/image_check.py)
+# make units          boots a small Debian with systemd and runs the gateway there as a service, of an account and of the machine
+#                     (5 minutes; needs root, debootstrap and systemd-nspawn)
 # make release-notes  what CHANGELOG.md says of a version (VERSION=0.1.0; without: what is not released yet)
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -53,7 +55,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
   stops json-stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
   cron-year cron-fields family ends load screens shape lint types contracts deps lock clean \
-  wheel install-check image release-notes
+  wheel install-check image units release-notes
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -216,7 +218,7 @@ wheel: $(VENV)/dev.stamp
 	@$(BIN)/python -m scripts.install_check --build
 
 install-check: $(VENV)/dev.stamp
-	@$(BIN)/python -m scripts.install_check --only "$(ONLY)"
+	@$(BIN)/python -m scripts.install_check --only "$(ONLY)" $(if $(WITH),--python "$(WITH)")
 
 image: $(VENV)/dev.stamp
 	@$(BIN)/python -m scripts.image_check $(IMAGE_OPTIONS)

@@ -23,6 +23,9 @@ OPTIONS = {
     "OUTPUT_SCHEMA": "--output-schema",
 }
 
+RUNNER_FILES = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
+"""Variables that name the files in which a step tells the runner what the next ones get: nothing for an agent."""
+
 
 def read_input(name: str) -> str:
     """Return an input of the action; empty where none was given."""
@@ -38,9 +41,16 @@ def build_command(temporary: Path) -> list[str]:
     return [*command, f"--oneshot={read_input('PROMPT')}"]
 
 
+def escape_message(text: str) -> str:
+    """Return a text as the runner reads it in a command of the log."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
 def run_task(command: list[str], temporary: Path) -> tuple[int, dict[str, object]]:
     """Run the task; return the exit code and the result. What Hermes says meanwhile goes to the log."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("INPUT_", "GITHUB_OUTPUT"))}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("INPUT_")}
+    for name in RUNNER_FILES:
+        environ.pop(name, None)
     environ.setdefault("HERMES_HOME", str(temporary / "hermes-home"))
     given = read_input("INPUT_FILE")
     folder = read_input("WORKING_DIRECTORY") or "."
@@ -75,7 +85,11 @@ def main() -> int:
     if not read_input("PROMPT"):
         print("::error::The input `prompt` is empty.")
         return 2
-    code, result = run_task(build_command(temporary), temporary)
+    try:
+        code, result = run_task(build_command(temporary), temporary)
+    except OSError as error:  # a file, a folder or a program that an input names
+        print(f"::error::{escape_message(f'{error.filename}: {error.strerror}')}")
+        return 2
     answer = str(result.get("answer") or "")
     file = temporary / f"hermes-answer-{secrets.token_hex(4)}.md"
     file.write_text(answer + "\n", "utf-8", "replace")

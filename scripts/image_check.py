@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Build the container image, and use it as a person does: `make image`.
 
-    python -m scripts.image_check [--engine podman] [--base IMAGE] [--index] [--image NAME]
+    python -m scripts.image_check [--engine podman] [--base IMAGE | --bootstrap] [--index] [--image NAME]
 
 Builds the Dockerfile with podman or docker, and then, against a scripted model server on loopback: sets a model up,
 asks a prompt, starts again and finds the session, opens the chat on a terminal, runs the gateway until it is healthy,
 and stops it. Looks at who owns what, and at what lies in the image. Prints the image's size.
 
-`--base` builds upon another image than Debian's; `--index` takes the Python packages from an index of `build/wheels`,
-which `make install-check` fills.
+`--base` builds upon another image than Debian's; `--bootstrap` makes one from Debian's archive where no registry can be
+reached (as root, with debootstrap), and keeps it as `hermes-base`; `--index` takes the Python packages from an index of
+`build/wheels`, which `make install-check` fills.
 """
 
 import argparse
@@ -20,18 +21,16 @@ import pty
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from scripts.install_check import ROOT, CheckError, make_index, run_program, serve_index
+from scripts.install_check import ROOT, CheckError, ask_api, find_free_port, make_index, run_program, serve_index
 
 ANSWER = "The image works."
 LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
@@ -41,6 +40,15 @@ WAYS: tuple[tuple[list[str], list[str]], ...] = (
     (["--runtime", "runc", "--cgroup-manager", "cgroupfs"], LIMITS),
 )
 """Options of the engine and of its `run`: some machines refuse the limits or the control groups that it sets."""
+UNWANTED = (
+    "usr/share/doc",
+    "usr/share/info",
+    "usr/share/locale",
+    "usr/share/man",
+    "var/cache/apt",
+    "var/lib/apt/lists",
+)
+"""Folders that Debian's own slim images are without, too."""
 INSIDE = """
 set -eu
 test "$(id -u)" != 0
@@ -49,6 +57,7 @@ if touch /opt/hermes/x 2>/dev/null; then echo "the program can be written"; exit
 said="$(hermes update --yes 2>&1)" && exit 1
 case "$said" in *"the way it was installed"*) ;; *) echo "$said"; exit 1 ;; esac
 test -z "$(find /data ! -user "$(id -u)")"
+if python -v -m hermes --version 2>&1 | grep "bytecode is stale"; then exit 1; fi
 """
 
 
@@ -99,6 +108,23 @@ class Engine:
     def say(self, *words: str) -> str:
         """Run a command of the engine."""
         return run_program([self.program, *self._before, *words])
+
+
+def make_base(engine: Engine) -> str:
+    """Make an image as slim as Debian's own from its archive, unless it is there; return its name."""
+    name = "hermes-base"
+    with contextlib.suppress(CheckError):
+        engine.say("image", "inspect", name)
+        return name
+    with tempfile.TemporaryDirectory() as folder:
+        run_program(["debootstrap", "--variant=minbase", "bookworm", folder])
+        settings = Path(folder, "etc/dpkg/dpkg.cfg.d/slim")
+        settings.write_text("".join(f"path-exclude=/{one}/*\n" for one in UNWANTED if one.startswith("usr/")))
+        archive = Path(folder, "base.tar")
+        left_out = [f"--exclude=./{one}/*" for one in UNWANTED]
+        run_program(["tar", "-C", folder, *left_out, "--exclude=./base.tar", "-cf", str(archive), "."])
+        engine.say("import", str(archive), name)
+    return name
 
 
 def try_chat(engine: Engine) -> str:
@@ -156,29 +182,10 @@ def try_gateway(engine: Engine) -> str:
         engine.say("rm", "-f", name)
 
 
-def find_free_port() -> int:
-    """Return a port that is free at the moment."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def read_log(engine: Engine, name: str) -> str:
     """Return the end of what a container has printed."""
     done = subprocess.run([engine.program, "logs", name], check=False, capture_output=True, text=True)
     return (done.stdout + done.stderr)[-1000:]
-
-
-def ask_api(port: int, key: str) -> str:
-    """Ask the gateway's API server, and return its answer."""
-    body = {"model": "hermes", "messages": [{"role": "user", "content": "Does it work?"}]}
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/v1/chat/completions",
-        json.dumps(body).encode(),
-        {"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
-    )
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
-        return str(json.load(answer)["choices"][0]["message"]["content"])
 
 
 def is_healthy(engine: Engine, name: str) -> bool:
@@ -263,6 +270,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build the container image, and use it as a person does.")
     parser.add_argument("--engine", help="podman or docker (the first that is there)")
     parser.add_argument("--base", help="an image to build upon")
+    parser.add_argument("--bootstrap", action="store_true", help="make that image from Debian's archive")
     parser.add_argument("--index", action="store_true", help="take Python packages from build/wheels")
     parser.add_argument("--no-build", action="store_true", help="use the image that is there")
     parser.add_argument("--image", default="hermes", help="the image's name (hermes)")
@@ -275,9 +283,13 @@ def main() -> int:
     try:
         with serve_packages(args.index and not args.no_build) as arguments:
             if not args.no_build:
-                engine.build(arguments | ({"BASE": args.base} if args.base else {}))
+                base = make_base(engine) if args.bootstrap else args.base
+                begun = time.monotonic()
+                engine.build(arguments | ({"BASE": base} if base else {}))
+                print(f"built in {time.monotonic() - begun:.0f} s", flush=True)
         size = int(engine.say("image", "inspect", "--format", "{{.Size}}", args.image))
-        print(f"{args.image}: {size / 1e6:.0f} MB; {engine.choose_options().strip()}", flush=True)
+        layers = len(json.loads(engine.say("image", "inspect", "--format", "{{json .RootFS.Layers}}", args.image)))
+        print(f"{args.image}: {size / 1e6:.0f} MB, {layers} layers; {engine.choose_options().strip()}", flush=True)
         return 1 if asyncio.run(check_image(engine)) else 0
     except CheckError as error:
         print(error, file=sys.stderr)

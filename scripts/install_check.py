@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Install Hermes as a person does, and ask it a question: `make install-check`.
 
-    python -m scripts.install_check [--build] [--wheels FOLDER] [--only pip,sdist,extras,pipx,uv,action]
+    python -m scripts.install_check [--build] [--wheels FOLDER] [--only pip,sdist,extras,pipx,uv,action] [--python PATH]
 
 1. Builds the source archive, and the wheel from that archive, into `dist/` (`--build`: nothing more).
 2. Downloads the wheels of what it needs, at the locked versions, and serves all of them as an index on loopback.
 3. Installs from that index with pip, pipx and uv, as docs/install.md says it. Every other host is out of reach: proxies
    lead to a closed port, and no settings of pip or uv are read.
-4. Asks each installed `hermes` one prompt, which a scripted model server on loopback answers; so it does by action.yml.
+4. Asks each installed `hermes` one prompt, which a scripted model server on loopback answers; so it does by action.yml,
+   and by the gateway, whose extra is asked for where it is missing.
 
 Needs the packages of `make test`. pipx and uv are installed for the check where they are missing; a way whose program
 cannot be had is named as skipped.
@@ -19,15 +20,22 @@ import functools
 import hashlib
 import html
 import http.server
+import json
 import os
 import re
+import secrets
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
 import threading
+import time
 import tomllib
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,8 +102,8 @@ def build_packages(target: Path) -> tuple[Path, Path]:
     return archive, wheel
 
 
-def download_wheels(wheel: Path, folder: Path) -> None:
-    """Download what every extra needs, as locked where it is, and flit_core for the source archive."""
+def download_wheels(python: str, wheel: Path, folder: Path) -> None:
+    """Download what every extra needs for this Python, as locked where it is, and flit_core for the source archive."""
     folder.mkdir(parents=True, exist_ok=True)
     locked = [
         match[1].strip()
@@ -104,7 +112,7 @@ def download_wheels(wheel: Path, folder: Path) -> None:
     ]
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(locked) + "\n", "utf-8")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--only-binary", ":all:"]
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--only-binary", ":all:"]
     run_program([*pip, "-d", str(folder), "-c", str(constraints), f"{wheel}[all]", "flit_core>=3.11,<4"])
     for own in folder.glob("hermes_anew-*"):
         own.unlink()
@@ -146,11 +154,11 @@ def serve_index(folder: Path) -> Iterator[str]:
             thread.join()
 
 
-def isolate_environment(index: str, folder: Path) -> dict[str, str]:
-    """Return an environment in which pip, pipx and uv know one index and reach nothing else."""
+def isolate_environment(python: str, index: str, folder: Path) -> dict[str, str]:
+    """Return an environment in which pip, pipx and uv know this Python and one index, and reach nothing else."""
     proxies = {name: CLOSED for one in ("http_proxy", "https_proxy", "all_proxy") for name in (one, one.upper())}
     return {
-        "PATH": os.environ["PATH"],
+        "PATH": os.pathsep.join([str(make_python_folder(python, folder)), os.environ["PATH"]]),
         "HOME": str(folder / "home"),
         "LANG": "C.UTF-8",
         **proxies,
@@ -162,30 +170,83 @@ def isolate_environment(index: str, folder: Path) -> dict[str, str]:
         "PIP_NO_INPUT": "1",
         "PIPX_HOME": str(folder / "pipx"),
         "PIPX_BIN_DIR": str(folder / "pipx-bin"),
-        "PIPX_DEFAULT_PYTHON": sys.executable,
+        "PIPX_DEFAULT_PYTHON": python,
         "UV_NO_CONFIG": "1",
         "UV_DEFAULT_INDEX": index,
         "UV_CACHE_DIR": str(folder / "uv-cache"),
         "UV_TOOL_DIR": str(folder / "uv-tools"),
         "UV_TOOL_BIN_DIR": str(folder / "uv-bin"),
-        "UV_PYTHON": sys.executable,
+        "UV_PYTHON": python,
         "UV_PYTHON_DOWNLOADS": "never",
     }
+
+
+def make_python_folder(python: str, folder: Path) -> Path:
+    """Make a folder in which this Python is `python3`, as the steps of an action call it."""
+    place = folder / "python"
+    place.mkdir()
+    (place / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(python)} "$@"\n')
+    (place / "python3").chmod(0o755)
+    return place
+
+
+def inherit_variables(outside: dict[str, str], home: TempHome) -> dict[str, str]:
+    """Return the environment of an installed program in a home; uvx needs its settings at each start."""
+    kept = {name: value for name, value in home.environ.items() if name not in ("PATH", "PYTHONPATH")}
+    return {name: value for name, value in outside.items() if name == "PATH" or name.startswith(("UV_", "PIP_"))} | kept
+
+
+def find_free_port() -> int:
+    """Return a port that is free at the moment."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def ask_api(port: int, key: str) -> str:
+    """Ask the gateway's API server once it listens, a moment after the gateway is up; return its answer."""
+    body = {"model": "hermes", "messages": [{"role": "user", "content": "Does it work?"}]}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
+    opener, end = urllib.request.build_opener(urllib.request.ProxyHandler({})), time.monotonic() + 60
+    while True:
+        try:
+            with opener.open(request, timeout=60) as answer:
+                return str(json.load(answer)["choices"][0]["message"]["content"])
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > end:
+                raise CheckError(f"the gateway's API: {error}") from None
+            time.sleep(0.1)
+
+
+async def ask_gateway(command: list[str], outside: dict[str, str]) -> None:
+    """Start the gateway as `hermes gateway start` does, ask it over its API, and stop it."""
+    port, key = find_free_port(), secrets.token_hex(16)
+    async with ScriptedServer(ScriptedModel([Say(ANSWER)])) as server:
+        with TempHome.for_server(server.url, more_config={"platforms": {"api_server": {"port": port}}}) as home:
+            environ = inherit_variables(outside, home) | {"API_SERVER_KEY": key}
+            await asyncio.to_thread(run_program, [*command, "gateway", "start"], environ, home.cwd)
+            try:
+                said = await asyncio.to_thread(ask_api, port, key)
+            finally:
+                await asyncio.to_thread(run_program, [*command, "gateway", "stop"], environ, home.cwd)
+    if said != ANSWER:
+        raise CheckError(f"the gateway answers {said!r}")
 
 
 async def ask_prompt(command: list[str], outside: dict[str, str]) -> None:
     """Ask an installed `hermes` one question. Raises CheckError where it does not answer."""
     async with ScriptedServer(ScriptedModel([Say(ANSWER)])) as server:
         with TempHome.for_server(server.url) as home:
-            home.more = {"PATH": outside["PATH"]}
-            kept = {name: value for name, value in home.environ.items() if name != "PYTHONPATH"}
-            used = {name: value for name, value in outside.items() if name.startswith(("UV_", "PIP_"))} | kept
             process = await asyncio.create_subprocess_exec(
                 *command,
                 "-z",
                 "Does it work?",
                 cwd=home.cwd,
-                env=used,
+                env=inherit_variables(outside, home),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -209,15 +270,18 @@ async def ask_action(environ: dict[str, str]) -> str:
 class InstallCheck:
     """The ways in which Hermes is installed; each returns a line about what it has seen."""
 
-    def __init__(self, folder: Path, environ: dict[str, str], version: str) -> None:
+    def __init__(self, python: str, folder: Path, environ: dict[str, str], version: str) -> None:
+        self.python = python
         self.folder = folder
         self.environ = environ
         self.version = version
 
     def check_pip(self) -> str:
-        """`pip install hermes-anew` into a fresh environment."""
+        """`pip install hermes-anew` into a fresh environment, and the extra that its gateway asks for."""
         bin_folder = self._make_venv("pip", NAME)
-        return self._try_program([str(bin_folder / "hermes")])
+        said = self._try_program([str(bin_folder / "hermes")])
+        self._try_gateway([str(bin_folder / "hermes")])
+        return said
 
     def check_sdist(self) -> str:
         """The same from the source archive, which is built with what the index has."""
@@ -236,18 +300,23 @@ class InstallCheck:
         return "; ".join(found)
 
     def check_pipx(self) -> str:
-        """`pipx install 'hermes-anew[gateway]'`."""
+        """`pipx install hermes-anew`, and the extra that its gateway asks for."""
         pipx = self._find_tool("pipx")
-        run_program([pipx, "install", f"{NAME}[gateway]"], self.environ)
-        return self._try_program([str(self.folder / "pipx-bin" / "hermes")])
+        run_program([pipx, "install", NAME], self.environ)
+        command = [str(self.folder / "pipx-bin" / "hermes")]
+        self._try_gateway(command)
+        return self._try_program(command)
 
     def check_uv(self) -> str:
         """`uvx hermes-anew`, `uvx --from 'hermes-anew[gateway]' hermes`, and `uv tool install hermes-anew`."""
         uvx, uv = self._find_tool("uvx"), self._find_tool("uv")
         self._try_program([uvx, NAME])
         self._try_program([uvx, "--from", f"{NAME}[gateway]", "hermes"])
-        run_program([uv, "tool", "install", f"{NAME}[all]"], self.environ)
-        return self._try_program([str(self.folder / "uv-bin" / "hermes")])
+        run_program([uv, "tool", "install", NAME], self.environ)
+        command = [str(self.folder / "uv-bin" / "hermes")]
+        self._try_gateway(command)
+        run_program([uv, "tool", "install", "--force", f"{NAME}[all]"], self.environ)
+        return self._try_program(command)
 
     def check_action(self) -> str:
         """action.yml as a runner without Hermes runs it: it installs itself, and answers."""
@@ -256,7 +325,7 @@ class InstallCheck:
 
     def _make_venv(self, name: str, *wanted: str) -> Path:
         place = self.folder / name
-        run_program([sys.executable, "-m", "venv", str(place)])
+        run_program([self.python, "-m", "venv", str(place)])
         run_program([str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", *wanted], self.environ)
         return place / "bin"
 
@@ -274,6 +343,17 @@ class InstallCheck:
             raise LookupError(f"{name} is not here and cannot be installed")
         return str(place / "bin" / name)
 
+    def _try_gateway(self, command: list[str]) -> None:
+        """Start the gateway without its packages, do what it says, and ask it over its API."""
+        words = [*command, "gateway", "run"]
+        done = subprocess.run(words, env=self.environ, cwd=self.folder, capture_output=True, text=True, check=False)
+        _, found, advice = done.stderr.strip().partition("Install them: ")
+        if done.returncode != 78 or not found or "\n" in advice:
+            raise CheckError(f"without its packages the gateway ends with {done.returncode}: {done.stderr}")
+        tools = os.pathsep.join([self.environ["PATH"], str(self.folder / "tools" / "bin")])
+        run_program(["sh", "-c", advice], self.environ | {"PATH": tools})
+        asyncio.run(ask_gateway(command, self.environ))
+
     def _try_program(self, command: list[str]) -> str:
         """Ask the program its version and one prompt; return the version's line."""
         said = run_program([*command, "--version"], self.environ, self.folder).splitlines()[0]
@@ -283,7 +363,7 @@ class InstallCheck:
         return said
 
 
-def check_installs(files: tuple[Path, Path], wheels: Path, only: list[str]) -> int:
+def check_installs(python: str, files: tuple[Path, Path], wheels: Path, only: list[str]) -> int:
     """Run the chosen ways; return how many failed."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="hermes-install-") as made:
@@ -291,7 +371,8 @@ def check_installs(files: tuple[Path, Path], wheels: Path, only: list[str]) -> i
         (folder / "home").mkdir()
         make_index([*files, *(one for one in wheels.iterdir() if one.suffix == ".whl")], folder / "index")
         with serve_index(folder / "index") as index:
-            check = InstallCheck(folder, isolate_environment(index, folder), files[1].name.split("-")[1])
+            environ = isolate_environment(python, index, folder)
+            check = InstallCheck(python, folder, environ, files[1].name.split("-")[1])
             ways: dict[str, Callable[[], str]] = {
                 "pip": check.check_pip,
                 "sdist": check.check_sdist,
@@ -319,14 +400,18 @@ def main() -> int:
         "--wheels", type=Path, default=ROOT / "build" / "wheels", help="where downloaded wheels are kept"
     )
     parser.add_argument("--only", default="", help="some of pip,sdist,extras,pipx,uv,action")
+    parser.add_argument("--python", default=sys.executable, help="the Python that Hermes is installed for")
     args = parser.parse_args()
     files = build_packages(ROOT / "dist")
     for file in files:
         print(f"{file.relative_to(ROOT)}  {file.stat().st_size / 1e6:.1f} MB")
     if args.build:
         return 0
-    download_wheels(files[1], args.wheels)
-    return 1 if check_installs(files, args.wheels, [one for one in args.only.split(",") if one]) else 0
+    python = shutil.which(args.python)
+    if python is None:
+        parser.error(f"there is no {args.python}")
+    download_wheels(python, files[1], args.wheels)
+    return 1 if check_installs(python, files, args.wheels, [one for one in args.only.split(",") if one]) else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -100,6 +101,19 @@ def _detect_kind(package: Path, prefix: Path) -> str:
     if installer == "uv":
         return UV
     return PIP if find_spec("pip") is not None else UNKNOWN  # an image, whose pip is gone: a new one is built
+
+
+def describe_extra_command(extra: str) -> str:
+    """Return the command that adds an extra to the installation that runs now, as a person types it."""
+    installed, wanted = detect_installation(), shlex.quote(f"{DISTRIBUTION}[{extra}]")
+    python = shlex.quote(installed.python)
+    return {
+        CLONE: f"{python} -m pip install --editable {shlex.quote(f'{installed.root}[{extra}]')}",
+        PIP: f"{python} -m pip install {wanted}",
+        UV: f"uv pip install --python {python} {wanted}",
+        UV_TOOL: f"uv tool install --force {wanted}",
+        PIPX: f"pipx install --force {wanted}",
+    }.get(installed.kind, f"pip install {wanted}")
 
 
 class Updater:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import plistlib
+import pwd
 import re
 import signal
 import socket
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 
 from hermes.admin.service import gateway_process as process_module
@@ -36,6 +38,7 @@ from hermes.gateway.run import MAX_FAILED_STARTS, FailedStarts
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.admin.unit_files import read_values, read_words, verify_unit
 from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import home_for
 from tests.gateway.gateway_rig import running as in_process
@@ -97,21 +100,34 @@ async def test_units_are_shown_where_no_systemd_is_reached() -> None:
         assert "no systemd" in (await run_hermes(home, "gateway", "install", "--yes")).stderr.lower()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root installs for others")
+async def test_root_installs_no_home_of_its_own_for_another_account() -> None:
+    with TempHome({}, more={"SUDO_USER": "nobody"}) as home:
+        done = await run_hermes(home, "gateway", "install", "--dry-run", "--system")
+        assert done.code == 2 and "does not belong to nobody" in done.stderr and done.stdout == "", done
+        os.chown(home.hermes, pwd.getpwnam("nobody").pw_uid, -1)
+        done = await run_hermes(home, "gateway", "install", "--dry-run", "--system")
+        assert done.code == 0 and "User=nobody\n" in done.stdout, done.stderr
+
+
 @pytest.mark.needs("systemd")
-def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    text = build_systemd_unit(_wish())
+@pytest.mark.parametrize("name", ["plain", "with a space", "100%h", "Straße-文", "o'brien", "$HOME${HOME}", ODD, "\\"])
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, name: str) -> None:
+    """Homes and interpreters may have any name: systemd finds the program, and reads the values as they are meant."""
+    folder = tmp_path / name
+    folder.mkdir()
+    program = folder / "python"
+    program.symlink_to(sys.executable)
+    wish = _wish(str(folder))
+    text = build_systemd_unit(msgspec.structs.replace(wish, arguments=(str(program), *wish.arguments)))
     assert "Type=notify\n" in text and "WatchdogSec=60\n" in text
     assert "RestartPreventExitStatus=78\n" in text and "TimeoutStopSec=90\n" in text
-    file = tmp_path / "hermes-gateway.service"
-    file.write_text(text)
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--user", "--man=no", str(file)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "hermes-gateway.service:" not in done.stderr, done.stderr
+    assert verify_unit(text, tmp_path) == ""
+    assert "not executable" in verify_unit(text.replace("/python", "/gone").replace("/bin/sh", "/gone"), tmp_path)
+    (command,), (where,) = (read_values(text, one) for one in ("ExecStart", "WorkingDirectory"))
+    assert read_words(command)[-4:] == [str(program), *wish.arguments]
+    assert Path(where.replace("%%", "%")) == folder
+    assert [read_words(one) for one in read_values(text, "Environment")] == [[f"HERMES_HOME={folder}"], [f"ODD={ODD}"]]
 
 
 def test_the_plist_says_the_same() -> None:

@@ -4,10 +4,8 @@ import asyncio
 import json
 import re
 import secrets
-import shlex
 import signal
 import socket
-import subprocess
 from pathlib import Path
 
 import aiohttp
@@ -16,6 +14,7 @@ import pytest
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.admin.unit_files import read_values, read_words, verify_unit
 from tests.forked_hermes import run_hermes
 
 pytestmark = pytest.mark.slow
@@ -25,10 +24,6 @@ def read_unit(printed: str) -> str:
     """The unit that was printed, as somebody would copy it."""
     lines = re.split(r"^/\S+\.service:\n", printed, maxsplit=1, flags=re.MULTILINE)[1].splitlines()
     return "\n".join(line[4:] for line in lines[: next(n for n, one in enumerate(lines) if one[:4].strip())]) + "\n"
-
-
-def read_values(unit: str, name: str) -> list[str]:
-    return re.findall(rf"^{name}=(.*)$", unit, re.MULTILINE)
 
 
 async def ask_gateway(port: int, key: str) -> str:
@@ -55,15 +50,11 @@ async def test_the_printed_unit_starts_a_gateway_that_answers(kind: str, tmp_pat
             (home.hermes / ".env").write_text(f"API_SERVER_KEY={key}\n")
             (home.hermes / ".env").chmod(0o600)
             unit = read_unit((await run_hermes(home, "gateway", "install", "--dry-run", kind)).stdout)
-            file = tmp_path / "hermes-gateway.service"
-            file.write_text(unit)
-            verify = ["systemd-analyze", "verify", "--man=no", *(["--user"] if kind == "--user" else []), str(file)]
-            done = subprocess.run(verify, capture_output=True, text=True, timeout=60, check=False)
-            assert "hermes-gateway.service:" not in done.stderr, done.stderr
+            assert verify_unit(unit, tmp_path, user=kind == "--user") == ""
 
             (command,), (folder,) = read_values(unit, "ExecStart"), read_values(unit, "WorkingDirectory")
-            environ = dict(shlex.split(one)[0].split("=", 1) for one in read_values(unit, "Environment"))
-            process = await asyncio.create_subprocess_exec(*shlex.split(command), cwd=folder, env=environ)
+            environ = dict(read_words(one)[0].split("=", 1) for one in read_values(unit, "Environment"))
+            process = await asyncio.create_subprocess_exec(*read_words(command), cwd=folder, env=environ)
             try:
                 async with asyncio.timeout(60):
                     assert await ask_gateway(port, key) == "I run."

@@ -106,6 +106,12 @@ def test_links_lead_somewhere(readme: str) -> None:
         assert (file.parent / target).exists(), f"{readme} links to {target}"
 
 
+@pytest.mark.parametrize("file", ["Dockerfile", "Makefile", "action.yml", "pyproject.toml"])
+def test_pages_that_are_named_beside_the_code_exist(file: str) -> None:
+    for page in re.findall(r"docs/[\w/-]+\.md", (ROOT / file).read_text("utf-8")):
+        assert (ROOT / page).exists(), f"{file} names {page}"
+
+
 def test_locks_hold_names_versions_and_hashes_only() -> None:
     for lock in (ROOT / "requirements").glob("*.txt"):
         text = lock.read_text("utf-8")

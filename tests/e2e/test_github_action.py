@@ -36,7 +36,7 @@ async def run_action(home: TempHome, fresh: Mapping[str, str] | None = None, **g
     """Run the steps of the action until one fails; with Hermes as it is here, or in a `fresh` environment."""
     inputs = {name: str(row.get("default", "")) for name, row in ACTION["inputs"].items()}
     inputs |= {name.replace("_", "-"): value for name, value in given.items()}
-    if fresh is None:
+    if fresh is None and "hermes" not in given:
         program = home.root / "program"
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m hermes "$@"\n')
         program.chmod(0o755)
@@ -149,6 +149,28 @@ async def test_a_task_that_fails_fails_the_step() -> None:
     assert done.code == 2 and done.outputs["outcome"] == "not_started"
     done, _ = await ask([], prompt=" ")
     assert done.code == 2 and "`prompt` is empty" in done.log
+
+
+@pytest.mark.parametrize("name", ["input_file", "working_directory", "hermes"])
+async def test_what_an_input_names_and_is_not_there_is_one_line(name: str) -> None:
+    done, server = await ask([], **{name: "gone\n::warning::100%"})
+    assert done.code == 2 and obeyed(done.log) == ["error"] and server.requests == [], done.log
+    assert "gone%0A::warning::100%25: No such file or directory" in done.log and "Traceback" not in done.log
+
+
+async def test_the_agent_is_not_told_where_the_next_steps_are_set_up() -> None:
+    with TempHome(None) as home:
+        program = home.root / "program"
+        program.write_text(f"#!/bin/sh\nenv > {home.root}/seen\necho '{{}}'\n")
+        program.chmod(0o755)
+        files = {name: str(home.root / name) for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")}
+        home.more = files | {"GITHUB_SHA": "abc"}
+        done = await run_action(home, home.environ, hermes=str(program), prompt="hi")
+        assert done.code == 0, done.log
+        seen = (home.root / "seen").read_text()
+    assert "GITHUB_SHA=abc" in seen and not any(
+        f"{name}=" in seen for name in (*files, "GITHUB_OUTPUT", "INPUT_PROMPT")
+    )
 
 
 async def test_an_answer_must_have_the_form_that_is_asked_for() -> None:

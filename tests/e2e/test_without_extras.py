@@ -38,7 +38,7 @@ async def test_a_gateway_without_its_packages_says_what_to_install() -> None:
     with TempHome({"platforms": {"api_server": {}}}) as home:
         for verb in ("run", "start"):
             code, said = await run_without(home, ["aiohttp"], "gateway", verb)
-            assert code == 78 and "pip install 'hermes-anew[gateway]'" in said and len(said.splitlines()) == 1, said
+            assert code == 78 and "pip install" in said and "[gateway]'" in said and len(said.splitlines()) == 1, said
 
 
 async def test_without_a_model_and_the_embedded_one_setup_is_named() -> None:

@@ -384,9 +384,9 @@ def build_systemd_unit(spec: ServiceSpec, *, user: str = "") -> str:
         "[Service]",
         "Type=notify",
         "NotifyAccess=main",
-        f"ExecStart={' '.join(_quote_word(one, command=True) for one in spec.arguments)}",
+        f"ExecStart={' '.join(_quote_word(one, command=True) for one in _avoid_odd_executable(spec.arguments))}",
         "ExecReload=/bin/kill -HUP $MAINPID",
-        f"WorkingDirectory={_escape_unit_text(spec.folder)}",
+        f"WorkingDirectory={_escape_unit_text(spec.folder)}/",  # a backslash at the end would join the next line
         *(f"Environment={_quote_word(f'{name}={value}')}" for name, value in sorted(spec.environ.items())),
         "Restart=on-failure",
         f"RestartSec={RESTART_SECONDS}",
@@ -437,6 +437,11 @@ def build_launchd_plist(spec: ServiceSpec) -> str:
         "</plist>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _avoid_odd_executable(arguments: Sequence[str]) -> Sequence[str]:
+    """Return a command that systemd can start: a program's own path may hold none of these characters, even quoted."""
+    return ("/bin/sh", "-c", 'exec "$0" "$@"', *arguments) if set("$\"'\\") & set(arguments[0]) else arguments
 
 
 def _quote_word(text: str, *, command: bool = False) -> str:

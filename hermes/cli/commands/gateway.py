@@ -12,6 +12,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -160,9 +161,11 @@ _INSTALL_OPTIONS = (argument("--dry-run", action="store_true", help="only show w
 def _require_packages() -> None:
     """Raise ConfigError where Hermes was installed without what a gateway needs."""
     if importlib.util.find_spec("aiohttp") is None:
+        from hermes.admin.update import describe_extra_command
+
         raise ConfigError(
             N_("The gateway needs packages that are not installed."),
-            N_("Install Hermes as 'hermes-anew[gateway]': pip install 'hermes-anew[gateway]'."),
+            N_("Install them: {command}", command=describe_extra_command("gateway")),
         )
 
 
@@ -212,18 +215,17 @@ def install_service(call: VerbCall) -> VerbResult:
 
 def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
     """Show what installs the machine's service, and do it after a yes where root asks for it."""
-    if service.owner.name == "root":
+    home, user = locate_home(call.environ), call.environ.get("SUDO_USER") or service.owner.name
+    if user == "root":
         call.show([tr("! The gateway should not run as root: use sudo from the account that it is to run as.")])
+    elif os.getuid() == 0:
+        _require_owner(home.root, service.owner.name, user)
     plan = service.plan_system_install()
     if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
         return done
     _require_root(plan, N_("Add --dry-run, write the file shown as root, and run the commands shown."))
-    home, user = locate_home(call.environ), call.environ.get("SUDO_USER") or service.owner.name
-    if not home.root.is_dir() or service.owner.name != user:
-        raise UsageError(
-            N_("{home} does not belong to {user}.", home=home.root, user=user),
-            N_("Name the home: sudo HERMES_HOME=/home/{user}/.hermes hermes gateway install --system", user=user),
-        )
+    _require_packages()
+    home.ensure_exists()
     gateway_process.stop_gateway(home, service.stop_seconds)
     execute_plan(plan, call.environ)
     return VerbResult(lines=[tr("The gateway is installed and runs.")])
@@ -235,6 +237,16 @@ def _require_root(plan: ServicePlan, hint: str = "") -> None:
         return
     commands = "; ".join(shlex.join(("sudo", one[0].lstrip("-"), *one[1:])) for one in plan.commands)
     raise UsageError(N_("Only root can do that: the gateway is a service of the machine."), hint or commands)
+
+
+def _require_owner(home: Path, owner: str, user: str) -> None:
+    """Raise UsageError where root would install a home that is not the user's, such as its own."""
+    if not home.is_dir() or owner != user:
+        own = shlex.quote(os.path.expanduser(f"~{user}/.hermes"))
+        raise UsageError(
+            N_("{home} does not belong to {user}.", home=home, user=user),
+            N_("Name the home: sudo HERMES_HOME={home} hermes gateway install --system", home=own),
+        )
 
 
 def _show_both_plans(call: VerbCall, service: GatewayService) -> VerbResult:
