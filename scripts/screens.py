@@ -274,6 +274,8 @@ async def first(screen: Tmux) -> None:
     await screen.press("Enter")
     await screen.shows("[Y/n]")
     await screen.press("Enter")
+    await screen.shows("Anything else?")
+    await screen.press("Enter")
     await screen.shows("What next:", "Ctrl-D leaves", "mock-model ·")
 
 
