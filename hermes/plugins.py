@@ -47,12 +47,7 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     """Return a short `did you mean` sentence for a mistyped name; empty when no name is near. Of equally near
     names the first is taken.
     """
-    import difflib
+    from hermes.util.nearest_names import list_nearest
 
-    names = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), names, n=5, cutoff=0.6)
-    if not near:
-        return ""
-    nearness = {one: difflib.SequenceMatcher(None, one, name.lower()).ratio() for one in near}
-    nearest = max((one for one in names if one in nearness), key=lambda one: nearness[one])
-    return N_("Did you mean {names}?", names=repr(names[nearest]))
+    near = list_nearest(name, known)
+    return N_("Did you mean {names}?", names=repr(near[0])) if near else ""

@@ -1,0 +1,55 @@
+"""Find the names that are nearest to a mistyped one: the one mechanism behind every `did you mean`."""
+
+from collections.abc import Iterable
+
+MIN_BEGINNING = 3
+"""Letters from which on what was typed is taken for the beginning of a name."""
+DEFAULT_NEARNESS = 0.6
+
+
+_SHORT, _MEDIUM = 5, 11
+"""Letters of the longer of two words up to which one edit is a slip, and up to which two are; of more, each fourth."""
+
+
+def count_edits(one: str, other: str) -> int:
+    """Return how many letters must be added, left out, replaced or swapped with their neighbour to make one text of the
+    other (the optimal string alignment distance). The cost is the product of both lengths.
+    """
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        before, last, row = row, before, [at]
+        for place, wanted in enumerate(other, 1):
+            edits = min(before[place] + 1, row[-1] + 1, before[place - 1] + (letter != wanted))
+            if last and place > 1 and letter == other[place - 2] and one[at - 2] == wanted:
+                edits = min(edits, last[place - 2] + 1)
+            row.append(edits)
+    return row[-1]
+
+
+def list_nearest(typed: str, names: Iterable[str], *, nearness: float = DEFAULT_NEARNESS) -> list[str]:
+    """Return the names that a mistyped one may mean, in any letter case, the nearest first: those that it begins, the
+    shortest of them first, then those that differ in few letters for their length.
+
+    Of equally near names the one of the same length is nearer, then the one that was named first. `nearness` is the
+    share of the longer text that must be right, from 0 to 1.
+    """
+    low = typed.lower()
+    found: list[tuple[tuple[int, float, int], str]] = []
+    for name in names:
+        known = name.lower()
+        longest, difference = max(len(low), len(known)), abs(len(low) - len(known))
+        least = max(difference, sum(letter not in known for letter in low))
+        if len(low) >= MIN_BEGINNING and known.startswith(low):
+            found.append(((0, difference, 0), name))
+        elif longest and 1 - least / longest >= nearness:  # counting the edits costs more than the rest
+            edits = count_edits(low, known)
+            share = edits / longest
+            if 1 - share >= nearness and edits <= _count_slips(longest):
+                found.append(((1, share, difference), name))
+    return [name for _, name in sorted(found, key=lambda one: one[0])]
+
+
+def _count_slips(letters: int) -> int:
+    """Return how many edits are a slip in a word of so many letters; more make another word of it."""
+    return 1 if letters <= _SHORT else 2 if letters <= _MEDIUM else letters // 4
