@@ -15,7 +15,7 @@ from hermes.admin.git import Git
 from hermes.config.home import locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.sessions.open_sessions import require_no_open_session
 from hermes.util.text import to_one_line
 
@@ -123,6 +123,15 @@ class Updater:
             PIPX: ["pipx", "upgrade", DISTRIBUTION],
         }.get(self.installed.kind, [])
 
+    def removal_command(self) -> list[str]:
+        """Return the command that removes this installation; empty for a clone, and where none is known."""
+        return {
+            PIP: [self.installed.python, "-m", "pip", "uninstall", DISTRIBUTION],
+            UV: ["uv", "pip", "uninstall", "--python", self.installed.python, DISTRIBUTION],
+            UV_TOOL: ["uv", "tool", "uninstall", DISTRIBUTION],
+            PIPX: ["pipx", "uninstall", DISTRIBUTION],
+        }.get(self.installed.kind, [])
+
     def describe_installation(self) -> Plain:
         """Describe this installation and what would be run, without using the network."""
         return {
@@ -144,7 +153,7 @@ class Updater:
             git = self._open_git()
             git.run_git("fetch", "--quiet")
             count = git.run_git("rev-list", "--count", "HEAD..@{upstream}")
-            return row | {"newer": "" if count == "0" else tr("{count} new commits", count=count)}
+            return row | {"newer": "" if count == "0" else tr_plural("{n} new commit", "{n} new commits", int(count))}
         if not row["command"]:
             raise UsageError(
                 N_("It is unknown how this Hermes in {folder} was installed.", folder=self.installed.root),
