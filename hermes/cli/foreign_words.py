@@ -24,7 +24,9 @@ SAME_HERE = {
     "--max-turns N": "--max-session-turns,--max-steps,--max-iterations",
     "--image FILE": "-i,--picture",
     "--allow PATTERN": "--allowedTools,--allowed-tools,--allow-tool",
-    "--mode plan": "--plan,--architect,--read-only",
+    "--mode plan": "--dry-run,--plan,--architect,--read-only",
+    "-t A,B": "--tools",
+    "hermes sessions rename": "--name,-n,--title",
     "--safe-mode": "--bare,--no-config",
     "--provider NAME": "--oss,--local-provider",
     "--plain": "--no-alt-screen,--no-tui,--no-pretty,--no-fancy-input",
@@ -39,14 +41,17 @@ SAME_HERE = {
     "hermes sessions": "history,threads,conversations,chats,--list,--list-sessions,--all",
     "hermes sessions share": "share,--share",
     "hermes sessions export": "export,--export",
-    "hermes sessions delete": "--delete-session",
+    "hermes sessions delete": "delete,archive,--delete-session",
     "hermes resume": "continue,attach,sessions/resume,sessions/continue,sessions/open",
     "hermes usage": "stats,cost,costs,spending,sessions/cost,--cost",
     "hermes model list": "models,--list-models,--models,auth/models",
     "hermes update": "upgrade,--update,--upgrade,self-update",
     "hermes uninstall": "remove,--uninstall",
     "hermes gateway": "channels,platforms,bot",
-    "hermes gateway run": "serve,web,daemon,server,app-server,listen,dashboard,gateway/up,--serve,--port,--hostname",
+    "hermes gateway run": (
+        "serve,web,daemon,server,app-server,listen,dashboard,remote-control,gateway/up,--serve,--gui,--browser,--port,"
+        "--hostname"
+    ),
     "hermes gateway stop": "gateway/down",
     "hermes skills": "plugin,plugins,extension,extensions,bundles,--list-extensions,--plugin-dir",
     "hermes skills install": "skills/add",
@@ -69,8 +74,8 @@ SAME_HERE = {
     "hermes pairing": "pair,devices,nodes,gateway/pair",
     "hermes config": "settings,preferences,--settings,--setting-sources",
     "hermes config set": "set,config/add,--set,--config",
-    "hermes config check": "config/validate,config/lint,config/migrate",
-    "hermes tools": "toolsets,--list-tools",
+    "hermes config check": "--strict-config,config/validate,config/lint,config/migrate",
+    "hermes tools": "--enable,--disable,features,toolsets,--list-tools",
     "hermes prompt-size": "context",
     "hermes profile use": "profile/switch,profile/select,profile/set",
     "hermes trust": "--skip-trust,--trust",
@@ -81,7 +86,8 @@ ANSWERS = {
         'Instead, --mode plan changes nothing, --mode auto asks fewer questions in the sandbox, --allow "PATTERN"'
         " lets commands run without a question, and /yolo in a chat asks none in that session."
     ): (
-        "--permission-mode,--approval-mode,--approval-policy,--ask-for-approval,-a,--yolo,-y,--yes,"
+        "--permission-mode,--approve-for-me,--dangerously-bypass-hook-trust,"
+        "--approval-mode,--approval-policy,--ask-for-approval,-a,--yolo,-y,--yes,"
         "--yes-always,--dangerously-skip-permissions,--allow-dangerously-skip-permissions,"
         "--dangerously-bypass-approvals-and-sandbox,--full-auto,--auto,--auto-approve,--allow-all-tools,"
         "--force"
@@ -118,13 +124,21 @@ ANSWERS = {
     ),
     N_(
         "Commands run in a sandbox where this machine has one: `hermes doctor` says which, `terminal.backend` sets it."
-    ): "--sandbox",
+    ): "-s,--sandbox",
     N_("/branch in a chat goes on in a copy of the session; this one stays."): "fork,branch,--fork,--fork-session",
     N_("In a chat /diff shows what was changed, and /undo takes it back."): "apply,diff,undo,rewind,--apply",
-    N_('Ask for it: hermes -z "Review the changes of this branch".'): "review,pr,commit,--review,--commit,--lint",
+    N_('Ask for it in words: hermes -z "Review the changes of this branch".'): (
+        "review,pr,commit,cloud,--review,--commit,--lint,--lint-cmd,--auto-lint,--test,--test-cmd,--auto-test"
+    ),
     N_("There is one agent; skills say what it can do besides, and /personality in a chat how it speaks."): (
         "agent,agents,--agent,--agents"
     ),
+    N_("`auxiliary` in config.yaml names models for side tasks, such as condensing."): (
+        "--weak-model,--small-model,--editor-model"
+    ),
+    N_("What is piped in is text: cat FILE | hermes -z TEXT."): "--input-format",
+    N_("Keys and variables are in `.env` of the home; `hermes auth add` adds a key."): "--env-file,--set-env,env",
+    N_("`hermes config set model.stream false` asks for answers as a whole."): "--stream,--no-stream",
     N_("There are no hooks; `hermes webhook` lets other programs report, and `command_allowlist` says what may run."): (
         "hooks,--hooks"
     ),

@@ -1,5 +1,7 @@
 """Words and options of other agents: each is answered with what it is called here, or with what there is instead."""
 
+from collections import Counter
+
 import pytest
 
 from hermes.cli.command_tree import describe_ours, list_commands
@@ -27,7 +29,7 @@ def test_no_word_of_ours_is_explained_and_none_twice() -> None:
     paths = {" ".join(one.path) for one in list_commands()}
     chat = next(one for one in list_commands() if one.path == ("chat",))
     assert not {*WORDS} & paths and not {*WORDS} & {*chat.options}
-    assert len(WORDS) == len({*WORDS})
+    assert {word for word, count in Counter(WORDS).items() if count > 1} == {"-s"}  # two agents, two meanings
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -38,7 +40,7 @@ def test_an_option_is_one_line_that_names_ours(option: str) -> None:
     assert (done.code, done.stdout) == (2, "") and usage.startswith("usage: hermes")
     assert said.startswith(f"hermes: there is no option {option}. ")
     assert all(f"Here that is `{ours}`" in said for ours in find_ours(option))
-    assert "Did you mean" not in said and len(said) < 420
+    assert "Did you mean" not in said and len(said) < 470
 
 
 @pytest.mark.parametrize("word", COMMANDS)
