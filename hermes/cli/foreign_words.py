@@ -25,6 +25,8 @@ SAME_HERE = {
     "--image FILE": "-i,--picture",
     "--allow PATTERN": "--allowedTools,--allowed-tools,--allow-tool",
     "--mode plan": "--dry-run,--plan,--architect,--read-only",
+    "--mode auto": "--mode/acceptEdits,--mode/auto-edit,--mode/bypassPermissions,--mode/full-auto,--mode/yolo",
+    "--mode ask": "--mode/default,--mode/manual,--mode/suggest",
     "-t A,B": "--tools",
     "hermes sessions rename": "--name,-n,--title",
     "--safe-mode": "--bare,--no-config",

@@ -267,7 +267,7 @@ class CommandParser(argparse.ArgumentParser):
             return
         from hermes.plugins import suggest_name
 
-        known = self.explain_foreign_word(str(value)) if isinstance(action.choices, dict) else ""
+        known = self.explain_foreign_word(" ".join([*action.option_strings[-1:], str(value)]))
         said = N_(
             "{value!r} is not possible here. {near} Possible: {choices}",
             value=str(value),

@@ -107,16 +107,16 @@ async def choose_model(call: CommandCall) -> None:
         return
     if words:
         await _switch_model(call, choices, words[0], provider, save_globally=everywhere)
-        await _tell_unlisted(call, provider, words[0])
+        await _tell_unlisted(call)
     elif (name := await _pick_model(call, provider)) is not None:
         await _switch_model(call, choices, name, provider, save_globally=everywhere)
 
 
-async def _tell_unlisted(call: CommandCall, provider: str, name: str) -> None:
-    """Tell of a typed name that its provider does not list."""
+async def _tell_unlisted(call: CommandCall) -> None:
+    """Tell of the session's model, whose name was typed, where its provider does not list it."""
     from hermes.admin.models.models import describe_unlisted
 
-    selection = structs.replace(_select_provider(call, provider), model=name)
+    selection = structs.replace(_select_provider(call, ""), model=call.context.actor.conversation.client.endpoint.model)
     with contextlib.suppress(ConfigError):  # whoever switched to it has told
         if said := await describe_unlisted(call.context.app.services.environ, selection):
             call.context.tell(localize(said), Level.WARNING)

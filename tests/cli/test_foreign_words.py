@@ -11,8 +11,9 @@ from tests.command_line import run_command_line
 from tests.forked_hermes import run_hermes
 
 WORDS = [word for theirs in (*SAME_HERE.values(), *ANSWERS.values()) for word in theirs.replace("/", " ").split(",")]
-OPTIONS = [word for word in WORDS if word.startswith("-")]
-BELOW = [word for word in WORDS if " " in word]
+OPTIONS = [word for word in WORDS if word.startswith("-") and " " not in word]
+VALUES = [word for word in WORDS if word.startswith("-") and " " in word]
+BELOW = [word for word in WORDS if not word.startswith("-") and " " in word]
 COMMANDS = [word for word in WORDS if not word.startswith("-") and " " not in word]
 
 
@@ -41,6 +42,15 @@ def test_an_option_is_one_line_that_names_ours(option: str) -> None:
     assert said.startswith(f"hermes: there is no option {option}. ")
     assert all(f"Here that is `{ours}`" in said for ours in find_ours(option))
     assert "Did you mean" not in said and len(said) < 470
+
+
+@pytest.mark.parametrize("words", VALUES)
+def test_a_value_of_an_option_is_one_line_that_names_ours(words: str) -> None:
+    with TempHome({}) as home:
+        done = run_command_line(home, "-z", "hi", *words.split())
+    _, said = done.stderr.splitlines()
+    assert done.code == 2 and f"{words.split()[1]!r} is not possible here. " in said
+    assert all(f"Here that is `{ours}`" in said for ours in find_ours(words))
 
 
 @pytest.mark.parametrize("word", COMMANDS)

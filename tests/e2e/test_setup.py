@@ -287,6 +287,7 @@ async def test_with_another_provider_goes_what_belonged_to_the_old_one() -> None
     key = new_key()
     with TempHome.for_server("http://127.0.0.1:9/v1", more_config={"agent": {"max_turns": 4}}) as home:
         home.more["GROQ_API_KEY"] = key
+        home.more["HTTPS_PROXY"] = "http://127.0.0.1:9"  # its list of models is asked for
         done = await hermes(home, "model", "some-model", "--provider", "groq")
         assert done.code == 0 and key not in done.stdout, done
         assert settings(home) == {
