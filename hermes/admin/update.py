@@ -143,6 +143,14 @@ class Updater:
             "changed_files": self._changed_files(),
         }
 
+    def require_known_way(self) -> None:
+        """Raise UsageError where it is not known what would update this installation."""
+        if not self.update_command():
+            raise UsageError(
+                N_("It is unknown how this Hermes in {folder} was installed.", folder=self.installed.root),
+                N_("Update it the way it was installed."),
+            )
+
     def check_for_update(self) -> Plain:
         """Look for a newer version in the index, or in the repository that the clone came from.
 
@@ -154,11 +162,7 @@ class Updater:
             git.run_git("fetch", "--quiet")
             count = git.run_git("rev-list", "--count", "HEAD..@{upstream}")
             return row | {"newer": "" if count == "0" else tr_plural("{n} new commit", "{n} new commits", int(count))}
-        if not row["command"]:
-            raise UsageError(
-                N_("It is unknown how this Hermes in {folder} was installed.", folder=self.installed.root),
-                N_("Update it the way it was installed."),
-            )
+        self.require_known_way()
         return row | {"newer": self._newer_version()}
 
     def update_installation(self) -> Plain:
@@ -272,7 +276,10 @@ class Updater:
             ran = self._runner.run_command([*where, "install", *options, DISTRIBUTION], self._working_folder())
             found = _version_in_report(ran.out)
         if ran.code:
-            raise StoreError(N_("The index cannot be asked: {what}.", what=to_one_line(ran.wrong, 300)))
+            raise StoreError(
+                N_("The index cannot be asked: {what}.", what=to_one_line(ran.wrong, 300)),
+                N_("Is this machine online, and is Hermes installed from there?"),
+            )
         return "" if found == self.installed.version else found
 
     def _run_step(self, command: Sequence[str]) -> str:

@@ -47,6 +47,7 @@ def update_hermes(call: VerbCall) -> VerbResult:
         row = updater.check_for_update()
         newer = escape_unseen_characters(tr("A newer version exists: {what}.", what=row["newer"]))
         return VerbResult(row, [newer if row["newer"] else none])
+    updater.require_known_way()
     call.require_yes_now(tr("Update now?"), what=tr("Updating"))
     done = updater.update_installation()
     said = tr("Hermes is at version {new} now; it was {old}.", new=done["now"], old=done["version"])

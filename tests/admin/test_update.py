@@ -86,7 +86,7 @@ async def test_a_clone_is_brought_forward_after_a_backup() -> None:
             and cloned.updater.update_installation()["updated"] is False
         )
         cloned.publish("2.0")
-        assert cloned.updater.check_for_update()["newer"] == "1 new commits"
+        assert cloned.updater.check_for_update()["newer"] == "1 new commit"
         done = cloned.updater.update_installation()
         assert (done["updated"], done["now"]) == (True, "2.0")
         assert Path(str(done["backup"])).exists()

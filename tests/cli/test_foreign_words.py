@@ -6,6 +6,7 @@ import pytest
 
 from hermes.cli.command_tree import describe_ours, list_commands
 from hermes.cli.foreign_words import ANSWERS, SAME_HERE
+from hermes.plugins import suggest_name
 from hermes.testing.home import TempHome
 from tests.command_line import run_command_line
 from tests.forked_hermes import run_hermes
@@ -84,6 +85,11 @@ async def test_a_real_process_answers_so() -> None:
         assert done.stderr.startswith("hermes: there is no command 'exec'. Here that is `hermes -z TEXT`: one task;")
         done = await run_hermes(home, "login")
         assert done.code == 2 and "Here that is `hermes setup`: set up a working model" in done.stderr
+
+
+def test_a_suggestion_is_a_slip_away_and_no_other_word() -> None:
+    assert suggest_name("setup", ["stop"]) == suggest_name("login", ["logs"]) == suggest_name("mv", ["rm"]) == ""
+    assert "'stop'" in suggest_name("sotp", ["stop", "step"]) and "'sessions'" in suggest_name("sesion", ["sessions"])
 
 
 async def test_what_sounds_like_a_verb_that_ends_something_is_not_led_there() -> None:
