@@ -273,6 +273,7 @@ common options (all of them: `hermes chat --help`):
   --max-cost USD        dollars that this run may spend (more caps: `spending` in config.yaml)
   --json, --stream-json for programs: one object at the end, or one event a line
   --output-schema FILE  the answer must validate against this JSON Schema
+  -C, --cd FOLDER       work in this folder
   -w, --worktree [NAME] work in a git worktree of its own
   -p, --profile NAME    use the home of this profile (with every command)
 
