@@ -148,7 +148,7 @@ TECHNICAL = re.compile(
     r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
     r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
     r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
-    r"|reopen \{.*|model:\n.*|(file|folder|git|url):|\{.*\}|hermes \{name\}|example: \{example\}",
+    r"|reopen \{.*|model:\n.*|(file|folder|git|url):|\{.*\}|hermes \{name\}|example: \{example\}|--[a-z-]+ [A-Za-z]+",
     re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""

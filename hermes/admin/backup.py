@@ -34,8 +34,9 @@ from hermes.admin.backup_files import (
 from hermes.admin.restore_effects import list_restore_effects
 from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
+from hermes.config.load import list_literal_keys, parse_document
 from hermes.core.encoding import Plain, to_json
-from hermes.core.errors import HermesError, NotFoundError, StoreError, UsageError
+from hermes.core.errors import ConfigError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.open_sessions import require_no_gateway, require_no_open_session
 from hermes.store.connection import explain_error
@@ -385,6 +386,13 @@ def plan_restore(environ: Mapping[str, str], file: Path) -> Plain:
             return plan | {"effects": list_restore_effects(HermesHome(folder), home, hashes)}
 
 
+def require_unused_home(environ: Mapping[str, str]) -> None:
+    """Raise BusyError while the gateway runs or a session is open: then nothing can be restored."""
+    home, what = locate_home(environ), tr("Nothing can be restored")
+    require_no_gateway(home, what)
+    require_no_open_session(home, what)
+
+
 def restore_backup(
     environ: Mapping[str, str], file: Path, *, planned: Plain | None = None, report: ProgressCallback = str
 ) -> Plain:
@@ -398,9 +406,8 @@ def restore_backup(
     home = locate_home(environ)
     home.ensure_exists()
     with BackupArchive(file) as archive, restore_journal.hold_restore_lock(home.root):
+        require_unused_home(environ)
         what = tr("Nothing can be restored")
-        require_no_gateway(home, what)
-        require_no_open_session(home, what)
         plan = _build_plan(home, file, archive.manifest)
         if planned is not None and planned["digest"] != plan["digest"]:
             raise StoreError(N_("{file} was changed meanwhile.", file=file), N_("Nothing was changed."))
@@ -605,6 +612,7 @@ def _write_backup(
         "files": len(manifest.files),
         "quick": quick,
         "keys": _list_key_files(manifest.files),
+        "key_settings": _list_key_settings(home),
         "left_out": [*_list_left_out(home, wanted), *(str(home.root / one) for note in notes for one in note.odd)],
         "skipped": [line for note in notes for line in note.describe(limit)],
     }
@@ -623,6 +631,14 @@ def _add_entries(packer: BackupWriter, root: int, names: Sequence[str], limit: i
 
 def _list_key_files(files: Sequence[BackupMember]) -> list[str]:
     return [one.name for one in files if one.name in KEY_FILES]
+
+
+def _list_key_settings(home: HermesHome) -> list[str]:
+    """Return the names of the settings whose values in config.yaml are keys; none of a file that cannot be read."""
+    try:
+        return list_literal_keys(parse_document(home.config_file.read_bytes(), home.config_file))
+    except (OSError, ConfigError):
+        return []
 
 
 @contextlib.contextmanager

@@ -20,14 +20,18 @@ from msgspec import Struct
 from hermes.admin.backup import find_newest_backup
 from hermes.admin.models.refresh import read_model_file
 from hermes.config import restore_journal
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
 from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.formats import format_number
 from hermes.i18n.messages import N_, tr_plural
-from hermes.sessions.model.credentials import list_named_providers
+from hermes.providers.resolve import resolve_endpoint
+from hermes.sessions.model.credentials import list_named_providers, with_stored_providers
+from hermes.sessions.model.model_route import choose_model, is_embedded
 from hermes.sessions.open_sessions import is_lock_held, list_lock_files
+from hermes.sessions.options import SessionOptions
 from hermes.store.database_copy import check_database, list_session_ids, require_usable_database
 from hermes.store.search.index import count_unindexed
 from hermes.store.store import Store
@@ -41,6 +45,7 @@ _SMALL_FILE_BYTES = 65_536
 _LOW_SPACE_BYTES = 500_000_000
 _LEFTOVER_AGE_SECONDS = 3_600.0
 """Seconds after which an unfinished file belongs to no running process."""
+_PROGRAMS = {"git": "git", "rg": "ripgrep"}
 _PRIVATE_FILES = (".env", "auth.json", "trust.json", "hermes.db", "search.db", "config.yaml")
 
 
@@ -61,10 +66,50 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
         home.check_usable(writes=False)
     except HermesError as error:
         return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
+    about = [*_check_model(environ, home), _check_programs(environ)]
     if not home.root.is_dir():
-        return [_check_missing_home(home, fix=fix)]
+        return [_check_missing_home(home, fix=fix), *about]
     can_fix = fix and home.is_writable
-    return [*_check_writable(home), *[await check(home, can_fix) for check in _CHECKS]]
+    return [*_check_writable(home), *about, *[await check(home, can_fix) for check in _CHECKS]]
+
+
+def _check_model(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:
+    """Check that a model is set up, and has its key; no server is asked. What is wrong with the settings themselves is
+    told by their own check.
+    """
+    try:
+        settings, whole = load_settings(home).settings, merge_dotenv(environ, home.env_file)
+        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home, settings)
+    except (HermesError, OSError):
+        return []
+    if is_embedded(choice, whole):
+        if choice.provider:
+            return [DoctorCheck(name="model", state=OK, said=N_("The small model that comes along answers."))]
+        advice = N_("`hermes setup` sets one up, or takes over what another agent has.")
+        return [DoctorCheck(name="model", state=WARNING, said=N_("No model is set up yet."), advice=advice)]
+    try:
+        endpoint = resolve_endpoint(choice, whole)
+    except HermesError as error:
+        return [DoctorCheck(name="model", state=PROBLEM, said=error.message, advice=error.hint)]
+    said = N_(
+        "{model} from {provider} is set up; `hermes model test` tries it.",
+        model=endpoint.model,
+        provider=endpoint.record.title,
+    )
+    return [DoctorCheck(name="model", state=OK, said=said)]
+
+
+def _check_programs(environ: Mapping[str, str]) -> DoctorCheck:
+    """Check for the programs that Hermes uses where they are."""
+    missing = [name for program, name in _PROGRAMS.items() if not shutil.which(program, path=environ.get("PATH"))]
+    if not missing:
+        return DoctorCheck(name="programs", state=OK, said=N_("git and ripgrep are there."))
+    return DoctorCheck(
+        name="programs",
+        state=WARNING if _PROGRAMS["git"] in missing else OK,
+        said=N_("Not installed: {names}.", names=", ".join(missing)),
+        advice=N_("Hermes works without: ripgrep makes searches faster, git shows changes and makes worktrees."),
+    )
 
 
 def _check_writable(home: HermesHome) -> list[DoctorCheck]:

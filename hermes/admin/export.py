@@ -1,20 +1,35 @@
 """Exports one session as a file: JSON lines, Markdown, or a self-contained web page without scripts."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 
 from hermes.admin.session_page import render_session_page
 from hermes.core.encoding import Plain, to_json
+from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
 from hermes.util.text import strip_terminal_controls
 
 FORMATS = ("jsonl", "md", "html")
+_ENDINGS = {"": "jsonl", ".jsonl": "jsonl", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
 SHARING_ADVICE = N_(
     "API keys were removed; names, paths and all that was said are in it: read it before you give it away."
 )
 """What somebody should know who gives a page away."""
 
 _SPEAKERS = {"user": "Person", "assistant": "Hermes", "tool": "Tool", "system": "System"}
+
+
+def choose_format(file: str) -> str:
+    """Return the format that the name of a file asks for. Raises UsageError for a name that asks for another one."""
+    name = os.path.basename(file)
+    ending = os.path.splitext(name)[1].lower()
+    if ending not in _ENDINGS:
+        raise UsageError(
+            N_("{name} says no format that a session is written in.", name=name),
+            N_("Name it .jsonl, .md or .html, or say which: --format jsonl, md or html."),
+        )
+    return _ENDINGS[ending]
 
 
 def export_session(found: Plain, format_name: str, redact: Callable[[str], str]) -> bytes:

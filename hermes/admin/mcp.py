@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from hermes.admin.config import change_settings, locate_writable_home
@@ -18,6 +19,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\{\w+\}")
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s*(\S.*)")
 _SECRET_NAME = re.compile(r"auth|cookie|key|token|secret|pass|credential", re.IGNORECASE)
+_EXAMPLE = '{"command": "npx", "args": ["-y", "some-server"]}'
 AskSecret = Callable[[str], str]
 
 
@@ -32,6 +34,40 @@ class NewServer(Struct, frozen=True, kw_only=True):
     headers: Sequence[str] = ()
     """`NAME: VALUE`."""
     cwd: str = ""
+
+
+class _DescribedServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server as other programs describe it in JSON."""
+
+    type: str = ""
+    command: str = ""
+    args: Sequence[str] = ()
+    url: str = ""
+    env: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    cwd: str = ""
+
+
+def parse_server(name: str, text: str) -> NewServer:
+    """Return the server that a text in JSON describes. Raises UsageError."""
+    try:
+        found = msgspec.json.decode(text.encode("utf-8", "surrogateescape"), type=_DescribedServer)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        names = _DescribedServer.__struct_fields__
+        raise UsageError(
+            N_("This describes no server: {why}.", why=str(error).rstrip(".")),
+            N_("It may have: {names}. Such as: {example}", names=", ".join(names), example=_EXAMPLE),
+        ) from None
+    if found.type == "sse":
+        raise UsageError(N_("Servers that speak the older SSE are not reached."), N_("Most have an address for HTTP."))
+    return NewServer(
+        name=name,
+        command=[found.command, *found.args] if found.command else [],
+        url=found.url,
+        env=[f"{variable}={value}" if value else variable for variable, value in found.env.items()],
+        headers=[f"{field}: {value}" for field, value in found.headers.items()],
+        cwd=found.cwd,
+    )
 
 
 class AddedServer(Struct, frozen=True):
@@ -115,7 +151,7 @@ def _check_server(home: HermesHome, new: NewServer) -> None:
     if bool(new.url) == bool(new.command):
         raise UsageError(
             N_("A server is a program or an address."),
-            N_("hermes mcp add NAME -- PROGRAM ARGUMENTS, or hermes mcp add NAME --url ADDRESS"),
+            N_("hermes mcp add NAME -- PROGRAM ARGUMENTS, or hermes mcp add NAME ADDRESS"),
         )
     if new.url and not new.url.startswith(("https://", "http://", "${")):
         raise UsageError(N_("An address begins with https:// or http://."))

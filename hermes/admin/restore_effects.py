@@ -113,7 +113,7 @@ def _iter_leaves(value: object, key: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _iter_leaves(inner, f"{key}.{name}" if key else str(name))
-    else:
+    elif key:
         yield key, value
 
 

@@ -16,7 +16,7 @@ from hermes.admin.git import Git
 from hermes.config.home import locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.sessions.open_sessions import require_no_open_session
 from hermes.util.text import to_one_line
 
@@ -137,6 +137,15 @@ class Updater:
             PIPX: ["pipx", "upgrade", DISTRIBUTION],
         }.get(self.installed.kind, [])
 
+    def removal_command(self) -> list[str]:
+        """Return the command that removes this installation; empty for a clone, and where none is known."""
+        return {
+            PIP: [self.installed.python, "-m", "pip", "uninstall", DISTRIBUTION],
+            UV: ["uv", "pip", "uninstall", "--python", self.installed.python, DISTRIBUTION],
+            UV_TOOL: ["uv", "tool", "uninstall", DISTRIBUTION],
+            PIPX: ["pipx", "uninstall", DISTRIBUTION],
+        }.get(self.installed.kind, [])
+
     def describe_installation(self) -> Plain:
         """Describe this installation and what would be run, without using the network."""
         return {
@@ -148,6 +157,14 @@ class Updater:
             "changed_files": self._changed_files(),
         }
 
+    def require_known_way(self) -> None:
+        """Raise UsageError where it is not known what would update this installation."""
+        if not self.update_command():
+            raise UsageError(
+                N_("It is unknown how this Hermes in {folder} was installed.", folder=self.installed.root),
+                N_("Update it the way it was installed."),
+            )
+
     def check_for_update(self) -> Plain:
         """Look for a newer version in the index, or in the repository that the clone came from.
 
@@ -158,12 +175,8 @@ class Updater:
             git = self._open_git()
             git.run_git("fetch", "--quiet")
             count = git.run_git("rev-list", "--count", "HEAD..@{upstream}")
-            return row | {"newer": "" if count == "0" else tr("{count} new commits", count=count)}
-        if not row["command"]:
-            raise UsageError(
-                N_("It is unknown how this Hermes in {folder} was installed.", folder=self.installed.root),
-                N_("Update it the way it was installed."),
-            )
+            return row | {"newer": "" if count == "0" else tr_plural("{n} new commit", "{n} new commits", int(count))}
+        self.require_known_way()
         return row | {"newer": self._newer_version()}
 
     def update_installation(self) -> Plain:
@@ -277,7 +290,10 @@ class Updater:
             ran = self._runner.run_command([*where, "install", *options, DISTRIBUTION], self._working_folder())
             found = _version_in_report(ran.out)
         if ran.code:
-            raise StoreError(N_("The index cannot be asked: {what}.", what=to_one_line(ran.wrong, 300)))
+            raise StoreError(
+                N_("The index cannot be asked: {what}.", what=to_one_line(ran.wrong, 300)),
+                N_("Is this machine online, and is Hermes installed from there?"),
+            )
         return "" if found == self.installed.version else found
 
     def _run_step(self, command: Sequence[str]) -> str:

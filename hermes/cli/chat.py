@@ -16,6 +16,7 @@ from hermes.cli.chat_options import (
     build_chat_parser,
     build_message,
     build_resume_parser,
+    enter_folder,
     has_terminal,
 )
 from hermes.cli.output import EXIT_INTERRUPTED, print_error, report_failure
@@ -64,6 +65,7 @@ def _run_parsed(args: argparse.Namespace, servers: "tuple[LocalModelServer, ...]
     environ = copy_environment()
 
     def start() -> int:
+        enter_folder(args)
         if args.worktree is not None:
             return _run_in_worktree(args, environ, lambda: _start_conversation(args, environ, servers, report))
         return _start_conversation(args, environ, servers, report)

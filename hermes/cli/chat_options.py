@@ -33,6 +33,7 @@ def build_chat_parser(program: str, *, is_chat: bool = True) -> CommandParser:
     if is_chat:
         _add_output_options(root_parser)
         root_parser.add_argument("prompt", nargs="?", help="the first message, in quotation marks")
+        root_parser.add_argument("-C", "--cd", dest="folder", default="", metavar="FOLDER", help="work in this folder")
     prompt_group = root_parser.add_mutually_exclusive_group()
     prompt_group.add_argument(
         "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"
@@ -160,6 +161,18 @@ def _find_program_option(args: argparse.Namespace) -> str:
     """Return an option by which the answer is for a program; empty where it is for a person."""
     given = {"--output-schema": args.output_schema, "--output": args.output, "--json": args.report}
     return next((name for name, value in given.items() if value), "")
+
+
+def enter_folder(args: argparse.Namespace) -> None:
+    """Change to the folder of `-C` before anything else, as `cd` would. Raises UsageError."""
+    if not args.folder:
+        return
+    try:
+        os.chdir(os.path.expanduser(args.folder))
+    except OSError as error:
+        raise UsageError(
+            N_("{folder} cannot be the working folder: {strerror}.", folder=args.folder, strerror=error.strerror)
+        ) from None
 
 
 def has_terminal() -> bool:

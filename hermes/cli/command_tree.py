@@ -57,6 +57,19 @@ def parser_for_verb(verb: str) -> CommandParser:
     return capture_parser(load_verb(verb))
 
 
+def describe_ours(ours: str) -> str | None:
+    """Return what a command (`hermes sessions share`) or an option of a conversation (`-o FILE`) does; None for an
+    option that there is not.
+    """
+    first = ours.removeprefix("hermes ")
+    if first.startswith("-"):
+        option = parser_for_verb("chat").find_option(first.split(maxsplit=1)[0])
+        return None if option is None else option.help
+    verb, *below = first.split()
+    found = {command.path: command.what for command in _describe_verb(verb, VERBS[verb][1])}
+    return found.get((verb, *below), found[(verb,)])
+
+
 def _describe_verb(verb: str, what: str) -> Iterator[CommandSpec]:
     parser = parser_for_verb(verb)
     below = parser.list_subparsers()

@@ -14,6 +14,8 @@ _NEARNESS_BELOW = 0.75
 """How near a word must be to one that stands below a verb: there are many of those."""
 _TEXT_OPTIONS = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
 """Options whose text may look like an option itself; the long form takes the whole text behind a `=`."""
+_CONVERSATIONS = ("chat", "resume", "prompt-size")
+"""The commands that have these options."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -70,19 +72,27 @@ def _report_unexpected(error: OSError) -> int:
 def _dispatch_command(args: list[str]) -> int:
     first = args[0] if args else ""
     if first in ("-h", "--help", "help"):
-        print(format_help_text())
-        return 0
+        return _show_help(args[1:])
     if first in ("-V", "--version"):
         first = "version"
     _import_msgspec()
     if first in VERBS or first in HIDDEN_VERBS:
-        return load_verb(first)(args[1:])
+        asks_help = args[1:] == ["help"] and first not in _FREE_TEXT_VERBS
+        return load_verb(first)(["--help"] if asks_help else args[1:])
     if first and not first.startswith("-") and not is_prompt(first):
         print(_format_unknown_command(first, args), file=sys.stderr)
         return 2
     from hermes.cli.chat import run_bare
 
     return run_bare(args)
+
+
+def _show_help(words: list[str]) -> int:
+    """Show the help of the command that is named, or the general one."""
+    if words and words[0] in VERBS:
+        return load_verb(words[0])([*words[1:], "--help"])
+    print(format_help_text())
+    return 0
 
 
 def _import_msgspec() -> None:
@@ -102,7 +112,9 @@ def _import_msgspec() -> None:
 
 
 def _format_unknown_command(first: str, args: list[str]) -> str:
-    """Build the message for a word that is no command: the nearest command, and how to ask a question."""
+    """Build the message for a word that is no command: what it is called here, or the nearest command and how to ask a
+    question.
+    """
     import shlex
 
     from hermes.i18n.messages import join_sentences, localize
@@ -110,35 +122,68 @@ def _format_unknown_command(first: str, args: list[str]) -> str:
 
     task = to_one_line(strip_control_characters(" ".join(args)), 60)
     task = shlex.quote(task) if set(task) & set('"$`\\!') else f'"{task}"'
-    parts = [tr("there is no command {first!r}.", first=first), localize(_suggest_command(first))]
-    parts += [tr("To ask something: hermes -z {task}.", task=task), tr("`hermes --help` lists the commands.")]
-    return "hermes: " + join_sentences(*parts)
+    known = _explain_command(args)
+    parts = [tr("there is no command {first!r}.", first=first), localize(known or _suggest_command(first))]
+    parts += [] if known else [tr("To ask something: hermes -z {task}.", task=task)]
+    return "hermes: " + join_sentences(*parts, tr("`hermes --help` lists the commands."))
+
+
+def _explain_command(args: list[str]) -> str:
+    """Return what a command of another agent is called here; empty for one that is not known."""
+    from hermes.cli.command_tree import describe_ours
+    from hermes.cli.foreign_words import explain_foreign_word
+
+    return explain_foreign_word(" ".join(args[:2]), describe_ours) or explain_foreign_word(args[0], describe_ours)
 
 
 def _suggest_command(word: str) -> str:
-    """Return a `did you mean` sentence: a command, or one that stands below a command."""
+    """Return a `did you mean` sentence: what stands so below a command, else the nearest command, else the nearest that
+    stands below one.
+    """
+    from hermes.cli.command_tree import list_commands
     from hermes.plugins import suggest_name
     from hermes.util.nearest_names import list_nearest
 
-    if near := suggest_name(word, VERBS):
-        return near
-    from hermes.cli.command_tree import list_commands
-
     below = {one.path[-1]: " ".join(one.path) for one in reversed(list_commands()) if len(one.path) > 1}
-    found = list_nearest(word, below, nearness=_NEARNESS_BELOW)
+    if word not in below and (near := suggest_name(word, VERBS)):
+        return near
+    found = [word] if word in below else list_nearest(word, below, nearness=_NEARNESS_BELOW)
     return N_("Did you mean {names}?", names=repr(below[found[0]])) if found else ""
 
 
 def _join_text_options(args: list[str]) -> list[str]:
-    """Tie the text of `-z` and `-q` to its option, so that a text that begins with `-` is not taken for an option."""
+    """Tie the text of `-z` and `-q` to its option, so that a text that begins with `-` is not taken for an option. At
+    the end, without a text, it is what is piped in.
+    """
+    first = next(iter(args[2:] if args[:1] in (["-p"], ["--profile"]) else args), "")
+    if first in VERBS and first not in _CONVERSATIONS:
+        return args
+    end = args.index("--") if "--" in args else len(args)
     joined: list[str] = []
-    rest = iter(args)
+    rest = iter(args[:end])
     for word in rest:
-        if word in _TEXT_OPTIONS and (text := next(rest, None)) is not None:
-            joined.append(f"{_TEXT_OPTIONS.get(word, word)}={text}")
-        else:
-            joined.append(word)
-    return joined
+        text = _take_text(word, next(rest, None)) if word in _TEXT_OPTIONS else None
+        joined.append(word if text is None else f"{_TEXT_OPTIONS[word]}={text}")
+    return joined + args[end:]
+
+
+def _take_text(option: str, text: str | None) -> str | None:
+    """Return the text of an option; without one `-`, for what is piped in, and None where nothing is.
+
+    What is rather the next option is refused, and never taken for one, since a script may pass on any text.
+    """
+    if text is None:
+        from hermes.cli.piped_input import is_input_piped
+
+        return "-" if is_input_piped() else None
+    if text.startswith("-") and text.replace("-", "").isalpha() and not is_prompt(text):
+        from hermes.cli.output import print_error
+        from hermes.config.language import use_detected_language
+
+        use_detected_language()
+        print_error(tr("{option} takes the text right behind it, and {text} is an option.", option=option, text=text))
+        raise SystemExit(2)
+    return text
 
 
 def _name_prompt(args: list[str]) -> list[str]:
@@ -152,6 +197,8 @@ def _name_prompt(args: list[str]) -> list[str]:
 
 _FREE_TEXT_VERB = "guard"
 """The command whose words may all belong to another program's command line."""
+_FREE_TEXT_VERBS = ("chat", "send", _FREE_TEXT_VERB)
+"""Commands behind which `help` may be what is said."""
 
 
 def _select_profile(args: list[str]) -> list[str]:
@@ -226,6 +273,7 @@ common options (all of them: `hermes chat --help`):
   --max-cost USD        dollars that this run may spend (more caps: `spending` in config.yaml)
   --json, --stream-json for programs: one object at the end, or one event a line
   --output-schema FILE  the answer must validate against this JSON Schema
+  -C, --cd FOLDER       work in this folder
   -w, --worktree [NAME] work in a git worktree of its own
   -p, --profile NAME    use the home of this profile (with every command)
 

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hermes.cli.output import print_error
 from hermes.i18n.messages import ENGLISH, N_, full_stop, get_language, join_sentences, localize, tr
@@ -42,15 +42,6 @@ _REPLACED_MESSAGES = (
 _LONGEST_USAGE = 100
 """The most characters of a usage line that names every option; a longer one says `[options]`."""
 _BRACKETED_OPTION = re.compile(r" \[-(?:[^\[\]]|\[[^\[\]]*\])*\]")
-_UNATTENDED = (
-    "--yolo", "--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "--full-auto", "--auto",
-    "--auto-approve", "--permission-mode",
-)  # fmt: skip
-"""Options by which other programs ask fewer questions or none."""
-_INSTEAD_OF_UNATTENDED = N_(
-    'Instead, --allow "PATTERN" lets commands run without a question, --mode auto asks fewer questions in the sandbox,'
-    " and /yolo in a chat asks none in that session."
-)
 
 
 class ParserCaptured(Exception):  # noqa: N818 - no error
@@ -140,6 +131,10 @@ class CommandParser(argparse.ArgumentParser):
     stray_word_hint = ""
     """Text that the error for a word that no argument takes adds."""
 
+    def __init__(self, *positional: Any, **keywords: Any) -> None:
+        """Take options by their whole names: what begins one of ours is often an option of another agent."""
+        super().__init__(*positional, **({"allow_abbrev": False} | keywords))
+
     def parse_arguments(self, arguments: list[str], *, mixed: bool = False) -> argparse.Namespace:
         """Parse everything. A word or option that is left over is an error. With `mixed` options may stand between
         words.
@@ -170,6 +165,10 @@ class CommandParser(argparse.ArgumentParser):
         """Return the parsers of the subcommands by name."""
         found = (one.choices for one in self._actions if isinstance(one.choices, dict))
         return {name: one for choices in found for name, one in choices.items() if isinstance(one, CommandParser)}
+
+    def find_option(self, name: str) -> argparse.Action | None:
+        """Return the option of that name; None where there is none."""
+        return self._option_string_actions.get(name)
 
     def list_arguments(self) -> list[argparse.Action]:
         """Return the options and words that this command takes, in the order in which they were added, without hidden
@@ -243,10 +242,23 @@ class CommandParser(argparse.ArgumentParser):
         if takers := [below.prog for below in root.list_subparsers().values() if name in below.iterate_options()]:
             self.error(N_("{name} belongs to `{command}`.", name=name, command=takers[0]))
         unknown = N_("there is no option {name}.", name=name)
-        if name in _UNATTENDED:
-            self.error(join_localizable(" ", (unknown, _INSTEAD_OF_UNATTENDED)))
-        near = suggest_name(name, self.iterate_options())
+        near = self.explain_foreign_word(name) or suggest_name(name, self.iterate_options())
         self.error(join_localizable(" ", (unknown, near)))
+
+    def explain_foreign_word(self, word: str) -> str:
+        """Return what an option or a subcommand of another agent is called here; empty for one that is not known."""
+        from hermes.cli.foreign_words import explain_foreign_word
+
+        def describe(ours: str) -> str | None:
+            if ours.startswith("hermes "):
+                return ""
+            option = self.find_option(ours.split(maxsplit=1)[0])
+            return None if option is None else option.help
+
+        is_conversation = self.find_option("-z") is not None
+        return explain_foreign_word(
+            word if is_conversation else f"{self.prog} {word}".removeprefix("hermes "), describe
+        )
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Check a value against the choices, as argparse does, and name the nearest choice first in the error."""
@@ -255,10 +267,11 @@ class CommandParser(argparse.ArgumentParser):
             return
         from hermes.plugins import suggest_name
 
+        known = self.explain_foreign_word(" ".join([*action.option_strings[-1:], str(value)]))
         said = N_(
             "{value!r} is not possible here. {near} Possible: {choices}",
             value=str(value),
-            near=suggest_name(str(value), choices),
+            near=known or suggest_name(str(value), choices),
             choices=", ".join(choices),
         )
         self.error(said)

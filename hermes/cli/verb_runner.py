@@ -44,12 +44,29 @@ def _parse_words(verb: Verb, parser: CommandParser, arguments: list[str]) -> arg
     """Parse the arguments; what stands behind `--` goes as it is to the argument that takes a command."""
     taker = next((one.dest for action in verb.actions.values() for one in action.arguments if one.takes_command), "")
     end = arguments.index("--") if taker and "--" in arguments else len(arguments)
-    args = parser.parse_arguments(arguments[:end])
+    args, rest = parser.parse_known([*map(verb.find_action, arguments[:1]), *arguments[1:end]])
+    if rest:
+        _place_rest(args, taker, rest, parser)
     if command := arguments[end + 1 :]:
         if getattr(args, taker, True):
             parser.error(N_("Unexpected argument {first!r}.", first=command[0]))
         setattr(args, taker, command)
     return args
+
+
+def _place_rest(args: argparse.Namespace, taker: str, rest: list[str], parser: CommandParser) -> None:
+    """Give words that are left over, since an option stands before them, to the argument that takes a command; of
+    anything else say what is wrong with it.
+    """
+    chosen, taken = parser.find_chosen_parser(args), getattr(args, taker or "verb", None)
+    if taken == [] and not any(word.startswith("-") for word in rest):
+        setattr(args, taker, rest)
+    elif taker and taken and not chosen.explain_foreign_word(rest[0]):
+        chosen.error(
+            N_("{name} is no option here. A program with options of its own stands behind `--`.", name=rest[0])
+        )
+    else:
+        chosen.reject_unknown(rest, parser)
 
 
 def _run_action(action: VerbAction, call: "TerminalCall") -> VerbResult:

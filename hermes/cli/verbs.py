@@ -71,6 +71,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.commands.update:UPDATE",
         N_("say how to update, or do it; goes back when the new version does not work"),
     ),
+    "uninstall": ("hermes.commands.update:UNINSTALL", N_("say what removes Hermes, and where its home is")),
     "completion": (
         "hermes.cli.commands.completion",
         N_("what a shell needs to complete commands, options and names"),
@@ -98,7 +99,7 @@ VERB_GROUPS: dict[str, tuple[str, ...]] = {
     N_("gateway, chats and jobs:"): ("gateway", "send", "people", "pairing", "approvals", "audit", "cron", "webhook"),
     N_("look after:"): (
         "status", "doctor", "logs", "backup", "restore", "update", "home", "worktree", "guard", "prompt-size",
-        "version",
+        "uninstall", "version",
     ),
 }  # fmt: skip
 """The commands by what they are for, as `hermes --help` shows them."""

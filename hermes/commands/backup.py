@@ -35,6 +35,10 @@ RESTORE = Verb(
 )
 
 
+_NO_NAMES = ("create", "new", "make", "now")
+"""Words that people type in the place of the file, and that are no file."""
+
+
 @BACKUP.action(
     "",
     "",
@@ -58,10 +62,15 @@ async def make_backup(call: VerbCall) -> VerbResult:
     from hermes.admin.backup import create_backup, list_backups
 
     args = call.args
-    if args.file == "list":
+    if args.file in ("list", "ls"):
         none = tr("There is no backup yet. `hermes backup` makes one.")
         return rows_result(list_backups(call.environ), _format_backup, none)
-    target = Path(os.path.expanduser(args.file)) if args.file else None  # noqa: ASYNC240 - it reads one variable
+    if args.file == "restore":
+        raise UsageError(
+            N_("`hermes restore FILE` restores a backup."), N_("`hermes backup list` shows those there are.")
+        )
+    is_named = args.file not in ("", *_NO_NAMES)
+    target = Path(os.path.expanduser(args.file)) if is_named else None  # noqa: ASYNC240 - it reads one variable
     if not (args.no_keys or args.commands_may_read):
         await _require_closed_place(call.environ, target)
     if args.limit < 0:
@@ -95,11 +104,15 @@ def _format_restore_command(environ: Mapping[str, str], file: str) -> str:
 
 def _backup_notices(made: Plain) -> list[str]:
     """Return lines about the keys in a backup, and about what is not in it."""
-    keys, left_out, skipped = made["keys"], made["left_out"], made["skipped"]
+    keys, settings, left_out, skipped = (made[name] for name in ("keys", "key_settings", "left_out", "skipped"))
     assert isinstance(keys, list) and isinstance(left_out, list) and isinstance(skipped, list)
+    assert isinstance(settings, list)
     notices = []
     if keys:
         notices.append(tr("Keys are in it ({files}): keep it as you keep them.", files=", ".join(keys)))
+    if settings:
+        names = escape_unseen_characters(", ".join(settings[:20]))
+        notices.append(tr("Keys that stand in config.yaml are in it: {names}.", names=names))
     if left_out:
         notices.append(tr("Not in it: {names}.", names=", ".join(left_out[:20])))
     return notices + [escape_unseen_characters(tr("Left out: {what}", what=line)) for line in skipped]
@@ -141,9 +154,11 @@ async def _require_closed_place(environ: Mapping[str, str], file: Path | None) -
 )
 def restore_home(call: VerbCall) -> VerbResult:
     """Show what a backup would replace, and do it after a yes."""
-    from hermes.admin.backup import plan_restore, resolve_backup_path, restore_backup
+    from hermes.admin.backup import plan_restore, require_unused_home, resolve_backup_path, restore_backup
 
     file = resolve_backup_path(call.environ, call.args.file)
+    if not call.args.dry_run:
+        require_unused_home(call.environ)
     plan = plan_restore(call.environ, file)
     if call.args.dry_run:
         return VerbResult(plan, _format_plan(plan))
@@ -244,7 +259,7 @@ async def manage_backups(call: CommandCall) -> None:
                 )
             )
             call.context.tell(_format_restore_command(on.environ, str(made["file"])))
-            if made["keys"]:
+            if made["keys"] or made["key_settings"]:
                 call.context.tell(tr("Keys are in it: keep it as you keep them."), Level.WARNING)
         case ["restore" | "prune", *_]:
             raise UsageError(

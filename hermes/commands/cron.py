@@ -183,10 +183,21 @@ async def run_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
         return VerbResult(row, _escape_lines([tr("The job {name} runs now.", name=row["name"])]))
     row = await admin.run_job(call.args.job)
     text = strip_control_characters(str(row["text"]).rstrip())
-    ended = tr("It ended as: {state}. {reason}", state=row["state"], reason=row["reason"])
+    has_run = row["state"] == "ran"
     waits = row["delivery"] == "owed" and call.context is None and not call.as_json
     notices = [tr("The gateway delivers it, as soon as it runs.")] if waits else []
-    return VerbResult(row, [text or ended], notices, 0 if row["state"] == "ran" else 1)
+    notices += [_describe_end(row)] if text and not has_run and not call.as_json else []
+    return VerbResult(row, [text or _describe_end(row)], notices, 0 if has_run else 1)
+
+
+def _describe_end(row: Plain) -> str:
+    """Describe how a run ended that has said nothing, or did not end well."""
+    name, why = escape_unseen_characters(str(row["job"])), escape_unseen_characters(localize(str(row["reason"])))
+    if row["state"] == "ran":
+        return tr("The job {name} ran, and has nothing to say.", name=name)
+    if row["state"] == "failed":
+        return tr("The job {name} failed: {why}", name=name, why=why)
+    return tr("The job {name} did not run: {why}", name=name, why=why)
 
 
 @CRON.admin_action("stop", "stop its run, in whichever process it runs", _JOB, JSON_OPTION, in_chats=True)

@@ -18,6 +18,7 @@ from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
+    from hermes.admin.mcp import NewServer
     from hermes.mcp.server import McpServer
 
 _CONNECT_SECONDS = 30.0
@@ -65,16 +66,28 @@ async def test_server(call: VerbCall) -> VerbResult:
     return VerbResult(found, [_format_test_report(found)], exit_code=1 if found["problem"] else 0)
 
 
+_NO_TEST = argument("--no-test", action="store_true", help="do not try it")
+
+
 @MCP.action(
     "add",
     "add a server to config.yaml, and try it",
     argument("name", help="what it is to be called"),
-    argument("command", nargs="*", takes_command=True, help="behind `--`: the program and its arguments"),
-    argument("--url", default="", metavar="ADDRESS", help="where a server is that speaks streamable HTTP"),
     argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the program; keys go into .env"
+        "command", nargs="*", takes_command=True, help="behind `--`: the program and its arguments; or an address"
+    ),
+    argument("--url", default="", metavar="ADDRESS", help="where a server is that speaks streamable HTTP"),
+    argument("-t", "--transport", choices=("stdio", "http"), help="how it is reached; what is given says it, too"),
+    argument(
+        "-e",
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a variable of the program; keys go into .env",
     ),
     argument(
+        "-H",
         "--header",
         action="append",
         default=[],
@@ -82,22 +95,49 @@ async def test_server(call: VerbCall) -> VerbResult:
         help='"NAME: VALUE" of each request; keys go into .env',
     ),
     argument("--cwd", default="", metavar="FOLDER", help="the folder that the program runs in"),
-    argument("--no-test", action="store_true", help="do not try it"),
+    _NO_TEST,
     _JSON_LINES,
 )
 async def add_new_server(call: VerbCall) -> VerbResult:
     """Add a server, then try it: one that does not work is kept, and its problem is the result."""
-    from hermes.admin.mcp import NewServer, add_server
+    from hermes.admin.mcp import NewServer
 
     args = call.args
-    new = NewServer(name=args.name, command=args.command, url=args.url, env=args.env, headers=args.header, cwd=args.cwd)
+    command, url = args.command, args.url
+    if len(command) == 1 and not url and command[0].startswith(("http://", "https://")):
+        command, url = [], command[0]
+    if args.transport and (args.transport == "http") != bool(url):
+        call.reject_arguments(N_("--transport {name} does not fit what is given", name=args.transport))
+    return await _add_and_test(
+        call, NewServer(name=args.name, command=command, url=url, env=args.env, headers=args.header, cwd=args.cwd)
+    )
+
+
+@MCP.action(
+    "add-json",
+    "add a server as other programs describe it, and try it",
+    argument("name", help="what it is to be called"),
+    argument("json", help="its command, args and env, or its url and headers, as a JSON object"),
+    _NO_TEST,
+    _JSON_LINES,
+)
+async def add_described_server(call: VerbCall) -> VerbResult:
+    """Add a server that is described in JSON, then try it."""
+    from hermes.admin.mcp import parse_server
+
+    return await _add_and_test(call, parse_server(call.args.name, call.args.json))
+
+
+async def _add_and_test(call: VerbCall, new: "NewServer") -> VerbResult:
+    from hermes.admin.mcp import add_server
+
     done = add_server(call.environ, new, lambda name: _ask_secret(call, name))
     file = escape_unseen_characters(done.file)
     lines = [tr("Added {name} to {file}.", name=done.name, file=file)]
     if done.variables:
         lines.append(tr("In .env: {names}.", names=", ".join(done.variables)))
     call.show(lines)
-    if args.no_test:
+    if call.args.no_test:
         return VerbResult({"name": done.name, "variables": list(done.variables)})
     found = await probe_server(call.environ, done.name)
     line = _format_test_report(found).partition("\n")[0]

@@ -11,7 +11,7 @@ from msgspec import structs
 from hermes.admin.models.favourites import FavouriteModels
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
-from hermes.core.errors import HermesError, UsageError
+from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.events import Level
 from hermes.i18n.formats import format_number
 from hermes.i18n.messages import N_, join_sentences, localize, localize_inside, tr
@@ -105,9 +105,21 @@ async def choose_model(call: CommandCall) -> None:
     if words == [_NEXT]:
         await _switch_to_favourite(call, choices)
         return
-    name = words[0] if words else await _pick_model(call, provider)
-    if name is not None:
+    if words:
+        await _switch_model(call, choices, words[0], provider, save_globally=everywhere)
+        await _tell_unlisted(call)
+    elif (name := await _pick_model(call, provider)) is not None:
         await _switch_model(call, choices, name, provider, save_globally=everywhere)
+
+
+async def _tell_unlisted(call: CommandCall) -> None:
+    """Tell of the session's model, whose name was typed, where its provider does not list it."""
+    from hermes.admin.models.models import describe_unlisted
+
+    selection = structs.replace(_select_provider(call, ""), model=call.context.actor.conversation.client.endpoint.model)
+    with contextlib.suppress(ConfigError):  # whoever switched to it has told
+        if said := await describe_unlisted(call.context.app.services.environ, selection):
+            call.context.tell(localize(said), Level.WARNING)
 
 
 async def _switch_to_favourite(call: CommandCall, choices: "OverrideEditor") -> None:

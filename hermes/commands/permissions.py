@@ -164,7 +164,8 @@ def _offers_scope(row: ApprovalRow, scope: AnswerScope) -> bool:
 def trust_folder(call: VerbCall) -> VerbResult:
     """Trust a folder, take trust back, or list what is trusted."""
     args, home = call.args, locate_home(call.environ)
-    if args.listed or args.as_json:
+    asks_list = args.folder in ("list", "ls") and not (args.remove or os.path.isdir(args.folder))
+    if args.listed or args.as_json or asks_list:
         none = tr("No folder is trusted yet. `hermes trust FOLDER` trusts one.")
         return rows_result(read_trusted_folders(home.trust_file), escape_confusable_characters, none)
     if not args.remove and not os.path.isdir(os.path.expanduser(args.folder)):

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hermes.admin.export import FORMATS, SHARING_ADVICE, export_session
+from hermes.admin.export import FORMATS, SHARING_ADVICE, choose_format, export_session
 from hermes.admin.logs import parse_since
 from hermes.admin.sessions import CUT_OFF, SessionAdmin, SessionNode, open_session_admin
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
@@ -28,7 +28,7 @@ from hermes.commands.verb import (
     rows_result,
 )
 from hermes.core.encoding import Plain
-from hermes.core.errors import HermesError, UsageError
+from hermes.core.errors import HermesError, NotFoundError, UsageError
 from hermes.core.messages import Role
 from hermes.i18n.formats import format_age, format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import N_, tr, tr_plural
@@ -61,6 +61,9 @@ async def _open_sessions(call: VerbCall) -> AsyncIterator[SessionAdmin]:
 _ALL = argument("--all", action="store_true", help="runs of jobs and of programs, too")
 _LIMIT = argument("--limit", type=int, default=20, metavar="N", help="how many at the most")
 _SESSION = argument("session", help="an id, its beginning, or its whole title")
+_OR_NEWEST = argument(
+    "session", nargs="?", default="", help="an id, its beginning, or its whole title; without one, the newest"
+)
 _HIDDEN = argument("--hidden", action="store_true", help="show what Hermes itself wrote for the model, too")
 SESSIONS = AdminVerb(
     "sessions",
@@ -87,10 +90,20 @@ async def list_tree(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     return rows_result(roots, lambda root: list(format_branches(root, "", "")), tr("There is no session yet."))
 
 
-@SESSIONS.admin_action("show", "one session's messages", JSON_OPTION, _SESSION, _HIDDEN)
+async def _name_session(admin: SessionAdmin, call: VerbCall) -> str:
+    """Return the name of the session that was given, or the id of the newest one. Raises NotFoundError."""
+    if call.args.session:
+        return str(call.args.session)
+    newest = await admin.list_newest(1)
+    if not newest:
+        raise NotFoundError(N_("There is no session yet."))
+    return str(newest[0]["id"])
+
+
+@SESSIONS.admin_action("show", "one session's messages", JSON_OPTION, _OR_NEWEST, _HIDDEN)
 async def show_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     """Show a session's messages."""
-    found = await admin.show_session(call.args.session, hidden=call.args.hidden)
+    found = await admin.show_session(await _name_session(admin, call), hidden=call.args.hidden)
     return VerbResult(found, [_format_session(found), *_format_outcome(found), *_format_messages(found)])
 
 
@@ -112,32 +125,33 @@ async def find_messages(admin: SessionAdmin, call: VerbCall) -> VerbResult:
 @SESSIONS.admin_action(
     "export",
     "one session as JSON lines, Markdown or a web page",
-    _SESSION,
+    _OR_NEWEST,
     _HIDDEN,
-    argument("-o", "--output", metavar="FILE", help="a file instead of standard output"),
-    argument("--format", choices=FORMATS, default="jsonl", help="jsonl (a line each), md, or html"),
+    argument("-o", "--output", metavar="FILE", help="a file instead of standard output; its ending says the format"),
+    argument("--format", choices=FORMATS, help="jsonl (a line each; without a file, too), md, or html"),
 )
 async def write_export(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     """Export a session to a file or to standard output."""
     args = call.args
-    shown = await admin.show_session(args.session, hidden=args.hidden)
-    found = export_session(shown, args.format, build_lenient_redactor(call.environ, admin.home).redact)
+    format_name = args.format or choose_format(args.output or "")
+    shown = await admin.show_session(await _name_session(admin, call), hidden=args.hidden)
+    found = export_session(shown, format_name, build_lenient_redactor(call.environ, admin.home).redact)
     if args.output is None:
         return VerbResult(data=found)
     await _write_file(Path(args.output), found)
-    return VerbResult()
+    return VerbResult(notices=[_describe_file(args.output, found)])
 
 
 @SESSIONS.admin_action(
     "share",
     "one session as a web page that stands alone, without keys: a file, nothing is sent",
-    _SESSION,
+    _OR_NEWEST,
     argument("-o", "--output", metavar="FILE", help="where to write it (default: ID.html in this folder)"),
     YES_OPTION,
 )
 async def share_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     """Write a session as a web page."""
-    shown = await admin.show_session(call.args.session)
+    shown = await admin.show_session(await _name_session(admin, call))
     found = export_session(shown, "html", build_lenient_redactor(call.environ, admin.home).redact)
     target = Path(os.getcwd(), call.args.output or f"{shown['id']}.html")
     name = escape_unseen_characters(str(target))
@@ -145,10 +159,16 @@ async def share_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
         question = tr("{file} is there already. Write over it?", file=name)
         await call.require_yes(question, what=tr("Writing over a file"))
     await _write_file(target, found, mode=0o600)
-    said = tr("Written: {file} ({size}).", file=name, size=format_bytes(len(found)))
     return VerbResult(
-        lines=[said, tr("It is a file on this machine; nothing was sent anywhere. {advice}", advice=tr(SHARING_ADVICE))]
+        lines=[
+            _describe_file(str(target), found),
+            tr("It is a file on this machine; nothing was sent anywhere. {advice}", advice=tr(SHARING_ADVICE)),
+        ]
     )
+
+
+def _describe_file(file: str, data: bytes) -> str:
+    return tr("Written: {file} ({size}).", file=escape_unseen_characters(file), size=format_bytes(len(data)))
 
 
 async def _write_file(target: Path, data: bytes, mode: int | None = None) -> None:

@@ -1,4 +1,7 @@
-"""`hermes update`: show how to update, or do it; `/update` shows it. `hermes version`, `/version`: show the version."""
+"""`hermes update`: show how to update, or do it; `/update` shows it. `hermes version`, `/version`: show the version.
+
+`hermes uninstall`: show what removes Hermes.
+"""
 
 import platform
 import shlex
@@ -16,6 +19,12 @@ UPDATE = Verb(
     "up first, the new version is tried out, and when it does not work the old one is put back. Nothing is ever "
     "updated without you.",
     example="hermes update --check",
+)
+UNINSTALL = Verb(
+    "uninstall",
+    description="Say what removes this Hermes, by the way in which it was installed, and where its home is. Nothing is "
+    "removed.",
+    example="hermes uninstall",
 )
 VERSION = Verb("version", description="Show the version.", example="hermes version --json", json_layout=JsonLayout.LINE)
 
@@ -38,10 +47,36 @@ def update_hermes(call: VerbCall) -> VerbResult:
         row = updater.check_for_update()
         newer = escape_unseen_characters(tr("A newer version exists: {what}.", what=row["newer"]))
         return VerbResult(row, [newer if row["newer"] else none])
+    updater.require_known_way()
     call.require_yes_now(tr("Update now?"), what=tr("Updating"))
     done = updater.update_installation()
     said = tr("Hermes is at version {new} now; it was {old}.", new=done["now"], old=done["version"])
     return VerbResult(done, [escape_unseen_characters(said) if done["updated"] else none])
+
+
+@UNINSTALL.action("", "", JSON_OPTION)
+def describe_removal(call: VerbCall) -> VerbResult:
+    """Show what removes Hermes, the gateway's service first; nothing is done."""
+    from hermes.admin.service.service import GatewayService, detect_service_kind
+    from hermes.admin.update import CLONE, Updater, detect_installation
+    from hermes.config.home import locate_home
+
+    updater, home = Updater(detect_installation(), call.environ), locate_home(call.environ)
+    row = updater.describe_installation()
+    commands = [updater.removal_command()] if updater.removal_command() else []
+    if GatewayService(home, call.environ, detect_service_kind(call.environ), 0.0).installed:
+        commands.insert(0, ["hermes", "gateway", "uninstall"])
+    lines = [_format_installation(row)[0]]
+    if commands:
+        lines.append(tr("What removes it: {command}", command=" && ".join(map(shlex.join, commands))))
+    if not updater.removal_command():
+        is_clone = row["kind"] == CLONE
+        lines.append(tr("Delete that folder.") if is_clone else tr("Remove it the way it was installed."))
+    lines.append(
+        tr("Your sessions, settings and keys stay in {folder}; `hermes backup` copies them.", folder=home.root)
+    )
+    found = {"kind": row["kind"], "root": row["root"], "commands": commands, "home": str(home.root)}
+    return VerbResult(found, [escape_unseen_characters(line) for line in lines])
 
 
 @VERSION.action("", "", JSON_OPTION)

@@ -196,6 +196,14 @@ class VerbAction(Struct, frozen=True, kw_only=True):
     in_chats: bool = False
 
 
+_SAME_ACTIONS = (
+    ("list", "ls"), ("show", "get", "view", "info"), ("add", "new", "create"),
+    ("remove", "rm", "delete", "del", "uninstall"), ("enable", "resume", "on"), ("disable", "pause", "off"),
+    ("search", "find", "grep"), ("deny", "reject"), ("history", "log"), ("rename", "mv"), ("test", "ping"),
+)  # fmt: skip
+"""Words that people type for the same action, of which a verb has one."""
+
+
 class Verb:
     """A command of the command line; its actions are added by the decorator `action`."""
 
@@ -212,6 +220,21 @@ class Verb:
     def default_action(self) -> VerbAction:
         """The action that runs without a word below the verb: `list`, else the first."""
         return self.actions.get("list") or next(iter(self.actions.values()))
+
+    def find_action(self, word: str) -> str:
+        """Return the name of the action that a word means, its own or the only one with the same meaning; else the
+        word as it is.
+        """
+        known = self._list_words()
+        same = next((words for words in _SAME_ACTIONS if word in words), ()) if word not in known else ()
+        found = [name for name in same if name in known]
+        return found[0] if len(found) == 1 else word
+
+    def _list_words(self) -> Sequence[str]:
+        """Return the names of the actions; of a verb without any the words that may stand first behind it."""
+        if self.default_action.name:
+            return list(self.actions)
+        return next((one.keywords.get("choices", ()) for one in self.default_action.arguments if not one.is_option), ())
 
     def action(
         self, name: str, help_text: str, *arguments: VerbArgument, description: str | None = None
@@ -317,11 +340,12 @@ def slash_command(
     actions = {name: one for name, one in verb.actions.items() if one.in_chats}
 
     async def run_action(call: CommandCall) -> None:
-        name, *words = call.words or [verb.default_action.name]
+        typed, *words = call.words or [verb.default_action.name]
+        name = verb.find_action(typed)
         if outside and name in verb.actions and name not in actions:
             raise UsageError(outside, N_("hermes {name} --help", name=verb.name))
         args = (
-            bind_words(actions[name].arguments, words, call.text.removeprefix(name).strip())
+            bind_words(actions[name].arguments, words, call.text.removeprefix(typed).strip())
             if name in actions
             else None
         )

@@ -15,6 +15,7 @@ from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
+from hermes.util.localizable import join_localizable
 
 # fmt: off
 KNOWN_ELSEWHERE = frozenset(
@@ -186,7 +187,7 @@ def _unknown_key_error(path: tuple[str, ...]) -> UsageError:
     key = ".".join(path)
     return UsageError(
         N_("Unknown setting `{key}`.", key=key[:80]),
-        _suggest_key(path) or N_("`hermes config list` shows those there are."),
+        join_localizable(" ", (_suggest_key(path), N_("`hermes config list --all` shows those there are."))),
     )
 
 

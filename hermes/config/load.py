@@ -457,6 +457,17 @@ def has_literal_key(value: object, name: str = "") -> bool:
     return (len(value) >= 8 and _KEY_NAME.search(name) is not None) or _KEY_IN_TEXT.search(value) is not None
 
 
+def list_literal_keys(value: object, path: str = "") -> list[str]:
+    """Return the dotted names of the settings in the document that hold a literal key."""
+    if isinstance(value, dict):
+        found = [name for key, inner in value.items() for name in list_literal_keys(inner, f"{path}.{key}".lstrip("."))]
+    elif isinstance(value, list):
+        found = [name for inner in value for name in list_literal_keys(inner, path)]
+    else:
+        found = [path] if has_literal_key(value, path.rpartition(".")[2]) else []
+    return list(dict.fromkeys(found))
+
+
 def describe_unknown_keys(document: Mapping[str, object]) -> list[str]:
     """Return a line for each unknown setting, with the nearest known one."""
     return [

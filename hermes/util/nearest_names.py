@@ -7,6 +7,10 @@ MIN_BEGINNING = 3
 DEFAULT_NEARNESS = 0.6
 
 
+_SHORT, _MEDIUM = 5, 8
+"""Letters of the longer of two words up to which one edit is a slip, and up to which two are; of more, each third."""
+
+
 def count_edits(one: str, other: str) -> int:
     """Return how many letters must be added, left out, replaced or swapped with their neighbour to make one text of the
     other (the optimal string alignment distance). The cost is the product of the lengths of what differs.
@@ -29,14 +33,14 @@ def count_edits(one: str, other: str) -> int:
     return row[-1]
 
 
-def list_nearest(typed: str, names: Iterable[str], *, nearness: float = DEFAULT_NEARNESS) -> list[str]:
+def list_nearest(typed: str, names: Iterable[str], *, nearness: float | None = None) -> list[str]:
     """Return the names that a mistyped one may mean, in any letter case, the nearest first: those that it begins, the
     shortest of them first, then those that differ in few letters for their length.
 
     Of equally near names the one of the same length is nearer, then the one that was named first. `nearness` is the
-    share of the longer text that must be right, from 0 to 1.
+    share of the longer text that must be right, from 0 to 1; where it is not given, `_count_slips` counts, too.
     """
-    low = typed.lower()
+    low, share_right = typed.lower(), DEFAULT_NEARNESS if nearness is None else nearness
     found: list[tuple[tuple[int, float, int], str]] = []
     for name in names:
         known = name.lower()
@@ -44,8 +48,14 @@ def list_nearest(typed: str, names: Iterable[str], *, nearness: float = DEFAULT_
         least = max(difference, sum(letter not in known for letter in low))
         if len(low) >= MIN_BEGINNING and known.startswith(low):
             found.append(((0, difference, 0), name))
-        elif longest and 1 - least / longest >= nearness:  # counting the edits costs more than the rest
-            share = count_edits(low, known) / longest
-            if 1 - share >= nearness:
+        elif longest and 1 - least / longest >= share_right:  # counting the edits costs more than the rest
+            edits = count_edits(low, known)
+            share = edits / longest
+            if 1 - share >= share_right and (nearness is not None or edits <= _count_slips(longest)):
                 found.append(((1, share, difference), name))
     return [name for _, name in sorted(found, key=lambda one: one[0])]
+
+
+def _count_slips(letters: int) -> int:
+    """Return how many edits are a slip in a word of so many letters; more make another word of it."""
+    return 1 if letters <= _SHORT else 2 if letters <= _MEDIUM else letters // 3

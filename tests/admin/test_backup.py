@@ -1,6 +1,7 @@
 """Backups: whole, checked, and put back so that a death in the middle leaves the old home or the new one."""
 
 import asyncio
+import fcntl
 import functools
 import hashlib
 import json
@@ -132,6 +133,37 @@ async def test_nothing_is_restored_while_a_session_is_open() -> None:
             with pytest.raises(BusyError, match="s1"):
                 restore_backup(home.environ, file)
         assert state(home) == NEW and not (home.hermes / "restore.json").exists()
+
+
+async def test_a_running_gateway_is_told_before_anything_is_listed() -> None:
+    with TempHome({}) as home:
+        file = await furnished(home)
+        (home.hermes / "run").mkdir(exist_ok=True)
+        lock = os.open(home.hermes / "run" / "gateway.lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = await run_hermes(home, "restore", str(file), "--yes")
+            shown = await run_hermes(home, "restore", str(file), "--dry-run")
+        finally:
+            os.close(lock)
+        assert (done.code, done.stdout) == (75, "") and state(home) == NEW
+        assert done.stderr.startswith("hermes: Nothing can be restored while the gateway runs.")
+        lines = shown.stdout.splitlines()
+        assert shown.code == 0 and len(lines) == len({*lines}) and "setting  =" not in shown.stdout
+
+
+async def test_settings_that_hold_keys_are_named_and_their_values_are_not() -> None:
+    token = "ab12" * 8
+    config = {
+        "platforms": {"telegram": {"token": token}, "mail": {"password": "${MAIL_PASSWORD}"}},
+        "mcp_servers": {"x": {"url": f"https://me:{token}@a.example/mcp"}},
+    }
+    with TempHome(config) as home:
+        for words in ((), ("--no-keys",)):
+            done = await run_hermes(home, "backup", *words)
+            named = "platforms.telegram.token, mcp_servers.x.url."
+            assert f"Keys that stand in config.yaml are in it: {named}" in done.stderr, done
+            assert token not in done.stdout + done.stderr
 
 
 async def test_an_open_database_is_seen_too() -> None:

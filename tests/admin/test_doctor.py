@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import socket
 import tempfile
 import time
@@ -38,12 +39,13 @@ def checked(checks: list[DoctorCheck]) -> dict[str, DoctorCheck]:
 
 
 async def test_a_home_in_order_is_called_so_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    with TempHome({}) as home:
+    with TempHome.for_server("http://127.0.0.1:9/v1") as home:
         # Other tests, which kill what they start, leave temporary folders in the machine's own.
         monkeypatch.setattr(tempfile, "tempdir", str(home.root / "tmp"))
         await say_in(home, "s1", "hello")
         home.hermes.chmod(0o700)
         (home.hermes / "config.yaml").chmod(0o600)
+        await check_home(home.environ)  # settings that are read keep a cache
         before = sorted(home.hermes.rglob("*"))
         checks = await check_home(home.environ)
         assert {check.state for check in checks} == {OK} and not any(check.fixed or check.advice for check in checks)
@@ -51,7 +53,7 @@ async def test_a_home_in_order_is_called_so_and_nothing_changes(monkeypatch: pyt
 
 
 async def test_fix_mends_what_is_safe_and_says_so() -> None:
-    with TempHome({}) as home:
+    with TempHome.for_server("http://127.0.0.1:9/v1") as home:
         await say_in(home, "s1", "hello")
         (home.hermes / ".env").write_text("A_KEY=x")
         home.hermes.chmod(0o755)
@@ -261,6 +263,49 @@ async def test_an_exported_page_is_text_and_runs_nothing() -> None:
         assert text.startswith("# about s1\n") and "## Person" in text and "\x1b" not in text
         lines = (await hermes(home, "sessions", "export", "s1")).stdout.splitlines()
         assert [json.loads(line).get("role") for line in lines] == [None, "user", "user"]
+
+
+async def test_the_ending_of_a_file_says_the_format_of_an_export() -> None:
+    with TempHome({}) as home:
+        await say_in(home, "s1", "hello")
+        for name, begin in {"s.html": "<!doctype html>", "s.MD": "# about s1", "s.jsonl": "{", "s": "{"}.items():
+            done = await hermes(home, "sessions", "export", "s1", "-o", name)
+            assert (done.code, done.stdout) == (0, "") and done.stderr.startswith(f"hermes: Written: {name} ("), done
+            assert (home.cwd / name).read_text().lower().startswith(begin.lower())
+        for name in ("s.pdf", "s.json"):
+            done = await hermes(home, "sessions", "export", "s1", "-o", name)
+            assert done.code == 2 and f"{name} says no format" in done.stderr and not (home.cwd / name).exists()
+        assert (await hermes(home, "sessions", "export", "s1", "-o", "s.txt", "--format", "md")).code == 0
+        assert (home.cwd / "s.txt").read_text().startswith("# about s1")
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ({}, "!  model        No model is set up yet. `hermes setup` sets one up"),
+        ({"model": {"provider": "openrouter", "default": "a/b"}}, "!! model        "),
+        ({"model": {"provider": "nowhere", "default": "x"}}, "!! model        There is no provider"),
+        (
+            {"model": {"provider": "ollama", "default": "qwen3"}},
+            "ok model        qwen3 from Ollama is set up; `hermes model test` tries it.",
+        ),
+        ({"model": {"provider": "local"}}, "ok model        The small model that comes along answers."),
+    ],
+)
+async def test_the_model_and_its_key_are_checked(config: dict[str, object], line: str) -> None:
+    with TempHome(config) as home:
+        done = await hermes(home, "doctor")
+    (found,) = [one for one in done.stdout.splitlines() if one[3:].startswith("model ")]
+    assert found.startswith(line), found
+    if found.startswith("!!"):
+        assert done.code == 1
+
+
+async def test_a_home_that_is_not_there_yet_lacks_a_model_and_names_the_next_step() -> None:
+    with TempHome({}) as home:
+        shutil.rmtree(home.hermes)
+        done = await hermes(home, "doctor")
+    assert done.code == 0 and "No model is set up yet. `hermes setup`" in done.stdout and not home.hermes.exists()
 
 
 async def test_the_index_is_found_behind_and_brought_up() -> None:

@@ -4,6 +4,7 @@ import base64
 import ensurepip
 import hashlib
 import http.server
+import json
 import subprocess
 import sys
 import threading
@@ -16,7 +17,9 @@ import pytest
 from hermes.admin.update import (
     CLONE,
     PIP,
+    PIPX,
     UNKNOWN,
+    UV_TOOL,
     Installation,
     UpdateCommandResult,
     UpdateCommandRunner,
@@ -27,6 +30,7 @@ from hermes.core.errors import BusyError, StoreError, UsageError
 from hermes.runtime.locks import session_lock
 from hermes.testing.home import TempHome
 from tests.admin.test_worktrees import git
+from tests.forked_hermes import run_hermes
 from tests.sessions.stored_sessions import say_in
 
 pytestmark = pytest.mark.slow
@@ -82,7 +86,7 @@ async def test_a_clone_is_brought_forward_after_a_backup() -> None:
             and cloned.updater.update_installation()["updated"] is False
         )
         cloned.publish("2.0")
-        assert cloned.updater.check_for_update()["newer"] == "1 new commits"
+        assert cloned.updater.check_for_update()["newer"] == "1 new commit"
         done = cloned.updater.update_installation()
         assert (done["updated"], done["now"]) == (True, "2.0")
         assert Path(str(done["backup"])).exists()
@@ -217,3 +221,25 @@ async def test_the_verb_changes_nothing_without_a_yes() -> None:
     with TempHome({}) as home:
         done = await home.run(sys.executable, "-m", "hermes", "update")
         assert done.code == 2 and "add --yes" in done.stderr and done.stdout.startswith("Hermes ")
+
+
+async def test_what_removes_it_is_said_and_nothing_is_removed() -> None:
+    with TempHome({}) as home:
+        done = await run_hermes(home, "uninstall")
+        found = json.loads((await run_hermes(home, "uninstall", "--json")).stdout)
+        assert (home.hermes / "config.yaml").exists()
+    assert done.code == 0 and f"stay in {home.hermes}" in done.stdout and found["home"] == str(home.hermes)
+    assert all(" ".join(command) in done.stdout for command in found["commands"])
+
+
+def test_each_way_of_installing_has_its_way_back() -> None:
+    removes = {
+        kind: Updater(Installation(kind=kind, root="/x", python="/x/python", version="1"), {}).removal_command()
+        for kind in (PIP, PIPX, UV_TOOL, CLONE)
+    }
+    assert removes == {
+        PIP: ["/x/python", "-m", "pip", "uninstall", "hermes-anew"],
+        PIPX: ["pipx", "uninstall", "hermes-anew"],
+        UV_TOOL: ["uv", "tool", "uninstall", "hermes-anew"],
+        CLONE: [],
+    }

@@ -29,6 +29,14 @@ async def test_another_model_answers_from_the_next_message_on() -> None:
         assert here.desk.refreshed == 1
 
 
+async def test_a_typed_name_that_the_server_does_not_list_is_told() -> None:
+    async with chat(HI) as here:
+        told = await here.desk.type_line("/model mock-modle")
+        assert "does not list mock-modle. Did you mean 'mock-model'? It is used all the same." in told
+        assert "does not list" not in await here.desk.type_line("/model default")
+        assert "does not list" not in await here.desk.type_line("/model mock-model")
+
+
 async def test_the_default_comes_back_and_nothing_is_kept() -> None:
     async with chat(HI) as here:
         before = (here.home.hermes / "config.yaml").read_text()

@@ -26,6 +26,7 @@ import pytest
 from msgspec import Struct, inspect
 
 import hermes
+import hermes.admin.mcp
 import hermes.admin.models.local_servers
 import hermes.cli
 import hermes.execution
@@ -179,6 +180,7 @@ def test_every_kind_field_and_choice_has_a_line(kind: str) -> None:
 
 
 FOREIGN = (
+    hermes.admin.mcp,
     hermes.admin.models.local_servers,
     hermes.cli,
     hermes.execution,

@@ -38,6 +38,7 @@ def editor(home: TempHome, *edits: str) -> None:
     home.more["EDITOR"] = f"{sys.executable} {script}"
 
 
+ALL_SETTINGS = "`hermes config list --all` shows those there are."
 ROUND = {
     "agent.max_turns": ("40", 40),
     "fallback_providers": ("[openrouter/auto, {provider: ollama, model: 'a:b'}]", None),
@@ -117,7 +118,9 @@ async def test_a_refusal_is_one_line_and_exit_code_2() -> None:
     with TempHome() as home:
         done = await hermes(home, "config", "set", "agnt.max_turns", "3")
         assert (done.code, done.stdout) == (2, "")
-        assert done.stderr == "hermes: Unknown setting `agnt.max_turns`. Did you mean 'agent.max_turns'?\n"
+        assert (
+            done.stderr == f"hermes: Unknown setting `agnt.max_turns`. Did you mean 'agent.max_turns'? {ALL_SETTINGS}\n"
+        )
 
 
 async def test_keys_are_never_shown_and_not_taken_from_the_command_line() -> None:
@@ -360,3 +363,12 @@ async def test_a_value_that_would_be_ignored_is_a_warning_of_the_check() -> None
 
 def test_the_skins_that_settings_know_are_those_that_there_are() -> None:
     assert set(BUILTIN_SKINS) == set(SKINS)
+
+
+async def test_an_unknown_setting_leads_to_the_list_of_all() -> None:
+    with TempHome({}) as home:
+        for name in ("zzz", "agent.max_truns"):
+            done = await hermes(home, "config", "set", name, "3")
+            assert done.code == 2 and ALL_SETTINGS in done.stderr
+        assert "Did you mean 'agent.max_turns'?" in done.stderr
+        assert not (home.hermes / "config.yaml").read_text().strip(" {}\n")

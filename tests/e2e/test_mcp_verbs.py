@@ -89,6 +89,52 @@ async def test_an_address_with_a_header_and_a_server_that_does_not_answer() -> N
         assert (home.hermes / ".env").read_text() == f'MCP_DOCS_AUTHORIZATION="Bearer {KEY}"\n'
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--transport", "http", "docs", "http://127.0.0.1:9/mcp"),
+        ("docs", "-t", "http", "http://127.0.0.1:9/mcp"),
+        ("docs", "http://127.0.0.1:9/mcp"),
+    ],
+)
+async def test_an_address_is_told_from_a_program(words: tuple[str, ...]) -> None:
+    with TempHome({}) as home:
+        done = await run_hermes(home, "mcp", "add", *words, "--no-test")
+        assert done.code == 0, done
+        assert yaml.safe_load((home.hermes / "config.yaml").read_text())["mcp_servers"] == {
+            "docs": {"url": "http://127.0.0.1:9/mcp"}
+        }
+
+
+async def test_a_server_is_added_as_other_programs_describe_it() -> None:
+    with TempHome({}) as home:
+        program = {"type": "stdio", "command": SERVER[0], "args": SERVER[1:], "env": {"API_TOKEN": KEY, "REGION": "eu"}}
+        done = await run_hermes(home, "mcp", "add-json", "srv", json.dumps(program))
+        assert done.code == 0 and "srv: ready in" in done.stdout and KEY not in done.stdout, done
+        address = {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": f"Bearer {KEY}"}}
+        assert (await run_hermes(home, "mcp", "add-json", "docs", json.dumps(address), "--no-test")).code == 0
+        assert yaml.safe_load((home.hermes / "config.yaml").read_text())["mcp_servers"] == {
+            "srv": {
+                "command": SERVER[0],
+                "args": list(SERVER[1:]),
+                "env": {"API_TOKEN": "${MCP_SRV_API_TOKEN}", "REGION": "eu"},
+            },
+            "docs": {"url": "https://a.example/mcp", "headers": {"Authorization": "${MCP_DOCS_AUTHORIZATION}"}},
+        }
+        for text in ("{", "[]", '{"comand": "x"}', '{"args": 1}'):
+            wrong = await run_hermes(home, "mcp", "add-json", "x", text)
+            assert (wrong.code, wrong.stderr.count("\n")) == (2, 1) and "This describes no server" in wrong.stderr
+
+
+async def test_options_of_a_program_need_the_two_dashes_and_are_told_so() -> None:
+    with TempHome({}) as home:
+        done = await run_hermes(home, "mcp", "add", "files", "npx", "-y", "some-server")
+        assert done.code == 2 and "-y is no option here." in done.stderr and "behind `--`" in done.stderr
+        done = await run_hermes(home, "mcp", "add", "x", "-t", "http", "--", "cat")
+        assert done.code == 2 and "--transport http does not fit what is given" in done.stderr
+        assert "mcp_servers" not in (home.hermes / "config.yaml").read_text()
+
+
 async def test_a_path_among_the_words_means_the_folder_it_was_typed_in() -> None:
     with TempHome({}) as home:
         done = await run_hermes(home, "mcp", "add", "files", "--no-test", "--", "server", "--root", ".")

@@ -287,6 +287,7 @@ async def test_with_another_provider_goes_what_belonged_to_the_old_one() -> None
     key = new_key()
     with TempHome.for_server("http://127.0.0.1:9/v1", more_config={"agent": {"max_turns": 4}}) as home:
         home.more["GROQ_API_KEY"] = key
+        home.more["HTTPS_PROXY"] = "http://127.0.0.1:9"  # its list of models is asked for
         done = await hermes(home, "model", "some-model", "--provider", "groq")
         assert done.code == 0 and key not in done.stdout, done
         assert settings(home) == {
@@ -414,3 +415,18 @@ async def test_an_address_is_asked_for_until_it_is_one_and_what_is_kept_all_the_
             assert await screen.end() == 0
         assert "Keep this choice?" not in screen.text
         assert settings(home)["model"]["base_url"] == "http://127.0.0.1:9/v1"
+
+
+async def test_a_model_that_its_server_does_not_list_is_set_and_told() -> None:
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await hermes(home, "model", "mock-modle")
+            assert done.code == 0 and settings(home)["model"]["default"] == "mock-modle"
+            assert "does not list mock-modle. Did you mean 'mock-model'? It is used all the same." in done.stderr
+            done = await hermes(home, "model", "set", "else")
+            assert "does not list else. `hermes model list` shows what it has." in done.stderr
+            assert (await hermes(home, "model", "use", "mock-model")).stderr == ""
+            assert (await hermes(home, "model", "ls")).stdout.startswith("mock-model")
+            assert "mock-model" in (await hermes(home, "model", "show")).stdout
+            assert (await hermes(home, "model", "show", "x")).code == (await hermes(home, "model", "set")).code == 2
+            assert settings(home)["model"]["default"] == "mock-model"

@@ -82,6 +82,34 @@ async def test_esc_leaves_the_list_of_sessions() -> None:
     assert len(server.requests) == 1
 
 
+async def test_the_pipe_is_the_question_where_no_text_is_given() -> None:
+    async with ScriptedServer([Say("four"), Say("six")]) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await run_hermes(home, "-z", stdin=b"What is 2 + 2?")
+            assert (done.code, done.stdout) == (0, "four\n")
+            assert (await run_hermes(home, "--json", "-z", stdin=b"And 3 + 3?")).code == 0
+            empty = await run_hermes(home, "-z")
+            assert empty.code == 2 and "The task is empty." in empty.stderr
+            done = await run_hermes(home, "-z", "--json", stdin=b"What is 2 + 2?")
+    assert [one.messages[-1]["content"].splitlines()[0] for one in server.requests] == ["What is 2 + 2?", "And 3 + 3?"]
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr == "hermes: -z takes the text right behind it, and --json is an option.\n"
+
+
+async def test_a_folder_is_entered_before_anything_else(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    async with ScriptedServer([Say("one"), Say("two")]) as server:
+        with TempHome.for_server(server.url) as home:
+            for option in ("-C", "--cd"):
+                done = await run_hermes(home, option, str(tmp_path / "below"), "-z", "hi", "-o", "answer.txt")
+                assert done.code == 0, done
+                (tmp_path / "below" / "answer.txt").unlink()
+            gone = await run_hermes(home, "-C", str(tmp_path / "gone"), "-z", "hi")
+    said = f"hermes: {tmp_path / 'gone'} cannot be the working folder: No such file or directory.\n"
+    assert (gone.code, gone.stderr) == (2, said)
+    assert all(f"working folder {tmp_path / 'below'}" in str(one.messages[-1]["content"]) for one in server.requests)
+
+
 async def test_config_show_prints_the_settings() -> None:
     with TempHome({"agent": {"max_turns": 7}}) as home:
         shown = await run_hermes(home, "config", "show")

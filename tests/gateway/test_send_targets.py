@@ -45,7 +45,7 @@ async def test_a_person_is_reached_by_name_everywhere() -> None:
                 assert done.code == 0, done.stderr
                 assert "Dinner is ready." in fake.text()
                 near = await run_hermes(home, "send", "--to", "Ana", "x")
-                assert near.code == 1 and "Did you mean 'anna'?" in near.stderr
+                assert near.code == 1 and "Did you mean 'Anna'?" in near.stderr
                 made = await run_hermes(home, "cron", "add", "@daily", "say hello", "--name", "hi", "--deliver", "anna")
                 assert made.code == 0 and f"Anna (telegram:{fake.person})" in made.stderr, made.stderr
                 shown = await run_hermes(home, "cron", "show", "hi")

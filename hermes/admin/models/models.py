@@ -1,6 +1,7 @@
 """Show, list, test and save the model that answers."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ from hermes.llm.client import ModelClient, RetryLimits
 from hermes.llm.context_length import find_context_length
 from hermes.llm.exchange import Meter, Unmetered, find_price
 from hermes.llm.lineage import Lineage
+from hermes.plugins import suggest_name
 from hermes.providers.model_facts import ModelFacts, read_own_row
 from hermes.providers.records import KEY_VARIABLES, load_record
 from hermes.providers.resolve import ModelChoice, find_known_length, list_environment_keys, resolve_endpoint
@@ -44,16 +46,21 @@ from hermes.sessions.model.model_route import ModelConnection, choose_model, is_
 from hermes.sessions.model.spending import ProcessBudget, configured_prices
 from hermes.sessions.options import SessionOptions
 from hermes.util.clock import SystemClock
+from hermes.util.localizable import join_localizable
 from hermes.util.text import redact_url, strip_control_characters, to_one_line
 
 LIST_SECONDS = 10.0
 """Time limit for listing the models of a server."""
+CHECK_SECONDS = 3.0
+"""Time limit for looking whether a server lists a model that somebody typed."""
 TEST_SECONDS = 90.0
 """Time limit for one test answer; a model that is not loaded yet takes a while."""
 _MAX_LIST_BYTES = 16 << 20
 _MAX_MODELS = 5_000
 _TEST_PROMPT = "This is a test of the connection. Answer with one word: ready"
 _TEST_MAX_TOKENS = 64
+_VERSION = re.compile(r"|:latest|[-@](\d{4}-?\d\d-?\d\d|latest)")
+"""What a listed name may have behind the one that is typed for it."""
 _SERVER_SPECIFIC_KEYS = ("base_url", "api_key", "api_mode", "context_length", "reasoning_replay")
 _DEFAULTS = ModelSettings()
 
@@ -172,6 +179,33 @@ async def list_model_names(environ: Mapping[str, str], selection: ModelSelection
     found = {one.name: one for row in rows[:_MAX_MODELS] if (one := _parse_model(row)) is not None}
     found |= {one.name: one for one in own if one.name not in found}
     return [found[name] for name in sorted(found, key=str.lower)]
+
+
+async def describe_unlisted(environ: Mapping[str, str], selection: ModelSelection) -> str:
+    """Return a line about a model that its server does not list, with the nearest one that it does.
+
+    Empty where it is listed, or the server names no models in time. A model that is not listed may work all the same.
+    """
+    endpoint = resolve_selection(environ, selection)
+    if endpoint.record.name == "local":
+        return ""
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            names = [one.name for one in await list_model_names(environ, selection)]
+    except (ConfigError, TimeoutError):
+        return ""
+    model = endpoint.model
+    listed = (one.removeprefix(model) for one in names if one.startswith(model))
+    if not names or model.partition(":")[0] in names or any(map(_VERSION.fullmatch, listed)):
+        return ""
+    return join_localizable(
+        " ",
+        (
+            N_("{server} does not list {model}.", server=endpoint.record.title, model=model),
+            suggest_name(model, names) or N_("`hermes model list` shows what it has."),
+            N_("It is used all the same."),
+        ),
+    )
 
 
 async def request_model_rows(environ: Mapping[str, str], selection: ModelSelection) -> list[object]:

@@ -15,6 +15,11 @@ from hermes.i18n.messages import tr
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 SHELLS = ("bash", "zsh", "fish")
+_INSTALL_LINES = (
+    """  bash  echo 'eval "$(hermes completion bash)"' >> ~/.bashrc""",
+    """  zsh   echo 'eval "$(hermes completion zsh)"' >> ~/.zshrc""",
+    """  fish  hermes completion fish > ~/.config/fish/completions/hermes.fish""",
+)
 _GLOBAL_OPTIONS = ("-p", "--profile")
 
 
@@ -29,8 +34,11 @@ def run(arguments: list[str]) -> int:
         ),
         epilog="example: hermes completion fish > ~/.config/fish/completions/hermes.fish",
     )
-    parser.add_argument("shell", choices=SHELLS, help=tr("the shell"))
+    parser.add_argument("shell", nargs="?", choices=SHELLS, help=tr("the shell; without one, what to do for each"))
     args = parser.parse_arguments(arguments)
+    if args.shell is None:
+        print("\n".join([tr("Run the line of your shell once, and open a new one:"), *_INSTALL_LINES]))
+        return 0
     print(
         {"bash": build_bash_script, "zsh": build_zsh_script, "fish": build_fish_script}[args.shell](list_commands()),
         end="",

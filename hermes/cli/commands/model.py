@@ -12,6 +12,7 @@ from hermes.admin.models.models import (
     ModelSelection,
     ModelTestResult,
     describe_current_model,
+    describe_unlisted,
     list_model_names,
     probe_model,
     resolve_selection,
@@ -55,7 +56,7 @@ def _build_parser() -> CommandParser:
         "words",
         nargs="*",
         metavar="NAME",
-        help="the model; or `list [PROVIDER]`, `test [NAME]`, `refresh [PROVIDER ...]`",
+        help="the model; or `show`, `set NAME`, `list [PROVIDER]`, `test [NAME]`, `refresh [PROVIDER ...]`",
     )
     made.add_argument("--provider", default="", metavar="P", help="its provider, such as openrouter or ollama")
     made.add_argument("--base-url", default="", metavar="U", help="where the provider is")
@@ -72,24 +73,37 @@ def _build_parser() -> CommandParser:
     return made
 
 
-_ACTIONS = ("list", "test", "refresh")
+_ACTIONS = ("list", "test", "refresh", "show", "set")
 """Words that stand for no model."""
+_SAME_ACTIONS = {"ls": "list", "get": "show", "current": "show", "status": "show", "use": "set", "switch": "set"}
+"""Words that people type for them."""
 
 
 def _read_action(parser: CommandParser, args: argparse.Namespace) -> None:
     """Read the words: a model's name, or what is to be done and to whom."""
-    args.action = args.words[0] if args.words and args.words[0] in _ACTIONS else ""
+    first = next(iter(args.words), "")
+    if known := parser.explain_foreign_word(first):
+        parser.error(known)
+    first = _SAME_ACTIONS.get(first, first)
+    args.action = first if first in _ACTIONS else ""
     args.rest = args.words[1:] if args.action else args.words
+    args.name = next(iter(args.rest), "")
+    _check_action(parser, args)
+    if args.action == "list" and args.listing is None:
+        args.listing, args.name = args.name, ""
+
+
+def _check_action(parser: CommandParser, args: argparse.Namespace) -> None:
+    """Refuse options and names that do not belong to the action."""
     refreshing = args.action == "refresh"
     if not refreshing and any((args.source, args.own, args.yes)):
         parser.error("--from, --own and --yes belong to `hermes model refresh`")
-    if not refreshing and len(args.rest) > 1:
+    if (not refreshing and len(args.rest) > 1) or (args.action == "set" and not args.name):
         parser.error("give one name")
+    if args.action == "show" and args.name:
+        parser.error("show takes no name")
     if args.source and args.own:
         parser.error("give --from or --own, not both")
-    args.name = next(iter(args.rest), "")
-    if args.action == "list" and args.listing is None:
-        args.listing, args.name = args.name, ""
 
 
 async def _run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -121,7 +135,7 @@ async def _test_only(environ: Mapping[str, str], wanted: ModelSelection, *, as_j
 
 
 async def _show_current(environ: Mapping[str, str], args: argparse.Namespace) -> int:
-    asked = is_interactive() and not args.as_json
+    asked = is_interactive() and not args.as_json and args.action != "show"
     shown = await describe_current_model(environ, ask=True)
     print(json.dumps(shown, ensure_ascii=False) if args.as_json else "\n".join(format_current_model(shown)))
     if args.test:
@@ -140,9 +154,11 @@ async def _save_choice(environ: Mapping[str, str], wanted: ModelSelection, args:
     shown = await describe_current_model(environ)
     if args.as_json:
         print(json.dumps({**shown, "changed": changed}, ensure_ascii=False))
-        return 0
-    print("\n".join(format_current_model(shown)))
-    print(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed)) if changed else tr("It is already set."))
+    else:
+        print("\n".join(format_current_model(shown)))
+        print(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed)) if changed else tr("It is already set."))
+    if not args.test and (said := await describe_unlisted(environ, wanted)):
+        print_error(said)
     return 0
 
 

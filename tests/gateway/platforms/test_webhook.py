@@ -387,4 +387,4 @@ async def test_routes_of_the_settings_are_listed_and_tested() -> None:
         wrong = await run_hermes(it.home, "webhook", "add", "x", "--deliver", "discord:1")
         assert wrong.code == 1 and "No platform 'discord' is set up here" in wrong.stderr
         near = await run_hermes(it.home, "webhook", "test", "rr")
-        assert near.code == 1 and "Did you mean 'r'" in near.stderr
+        assert near.code == 1 and "There is no webhook 'rr'. `hermes webhook list` shows them." in near.stderr

@@ -11,7 +11,10 @@ _POLICY = word_set(
     " profile backup restore update worktree"
 )
 _LISTED = dict.fromkeys(("worktree", "backup"), ("list",))
-_FIRST = {"memory": _SHOWN, "profile": ("list", "show"), "restore": (), "update": ("--check",), **_LISTED}
+_FIRST = {
+    "memory": _SHOWN, "profile": ("list", "show"), "model": ("list", "show"), "restore": (), "update": ("--check",),
+    **_LISTED,
+}  # fmt: skip
 """Verbs behind which any word may be a name: only these as the first one show something and change nothing."""
 _PROFILE = ("-p", "--profile")
 _HARMLESS = word_set("version help status -V --version -h --help guard doctor")
