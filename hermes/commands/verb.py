@@ -128,6 +128,8 @@ class VerbCall(ABC):
 
     context: CommandContext | None = None
     """The chat that it was typed in; None on the command line."""
+    typed: str = ""
+    """In a chat, the text behind the action's name as it was typed."""
 
     def __init__(self, args: argparse.Namespace, environ: Mapping[str, str]) -> None:
         self.args = args
@@ -275,9 +277,10 @@ class AdminVerb(Verb, Generic[AdminT]):
 class _ChatCall(VerbCall):
     """A use of an action in a chat."""
 
-    def __init__(self, args: argparse.Namespace, context: CommandContext) -> None:
+    def __init__(self, args: argparse.Namespace, context: CommandContext, typed: str) -> None:
         super().__init__(args, context.app.services.environ)
         self.context = context
+        self.typed = typed
 
     async def require_yes(self, question: str, *, what: str = "", unasked: str = "") -> None:
         """Ask in the chat."""
@@ -288,8 +291,8 @@ class _ChatCall(VerbCall):
             raise DeclinedError(1)
 
 
-async def _run_in_chat(action: VerbAction, args: argparse.Namespace, context: CommandContext) -> None:
-    done = action.run(_ChatCall(args, context))
+async def _run_in_chat(action: VerbAction, args: argparse.Namespace, context: CommandContext, typed: str) -> None:
+    done = action.run(_ChatCall(args, context, typed))
     result = done if isinstance(done, VerbResult) else await done
     context.tell("\n".join([*result.lines, *result.notices]))
     if result.markdown:
@@ -308,6 +311,7 @@ def slash_command(
     takes: str,
     outside: str = "",
     complete: CompleteWords | None = None,
+    aliases: tuple[str, ...] = (),
 ) -> SlashCommand:
     """Return the slash command of a verb's actions for chats.
 
@@ -320,22 +324,27 @@ def slash_command(
         name, *words = call.words or [verb.default_action.name]
         if outside and name in verb.actions and name not in actions:
             raise UsageError(outside, N_("hermes {name} --help", name=verb.name))
-        args = (
-            bind_words(actions[name].arguments, words, call.text.removeprefix(name).strip())
-            if name in actions
-            else None
-        )
+        typed = call.text.removeprefix(name).strip()
+        args = bind_words(actions[name].arguments, words, typed) if name in actions else None
         if args is None:
             raise UsageError(takes)
         with suppress(DeclinedError):
-            await _run_in_chat(actions[name], args, call.context)
+            await _run_in_chat(actions[name], args, call.context, typed)
 
     async def complete_words(call: CommandCall) -> Sequence[MenuOption]:
         if len(call.text.split()) + call.text.endswith(" ") < 2:
             return [MenuOption(name) for name in actions]
         return await complete(call) if complete is not None else ()
 
-    return SlashCommand(name=verb.name, about=about, usage=usage, group=group, run=run_action, complete=complete_words)
+    return SlashCommand(
+        name=verb.name,
+        about=about,
+        usage=usage,
+        group=group,
+        run=run_action,
+        complete=complete_words,
+        aliases=aliases,
+    )
 
 
 def bind_words(arguments: Sequence[VerbArgument], words: Sequence[str], typed: str) -> argparse.Namespace | None:
