@@ -14,6 +14,7 @@ from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
 from hermes.admin.session_retention import SessionRetentionPolicy
+from hermes.admin.webhooks import WebhookAdmin
 from hermes.config.settings import Settings
 from hermes.core.chats import Place
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
@@ -31,7 +32,7 @@ from hermes.gateway.platform_menus import REFRESH_SECONDS, PlatformMenus
 from hermes.gateway.reload import ReloadOutcome, describe_reload, reject_settings
 from hermes.gateway.return_place import take_return_place, write_return_place
 from hermes.gateway.router import Router
-from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
+from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets, find_places
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, tr
@@ -120,6 +121,8 @@ class Gateway:
         if (place := take_return_place(self.app.services.home)) is not None:
             await self._store.outbox.enqueue([make_note(place, tr("I am back."))])
         await self._start_accounts(list(self._accounts))
+        for line in await self._find_wrong_targets():
+            self.report(line)
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
         self._start_task("retention", _repeat(partial(_delete_expired_sessions, self), RETENTION_SECONDS))
         self._start_task("menus", _repeat(self.menus.refresh, REFRESH_SECONDS))
@@ -198,9 +201,10 @@ class Gateway:
         Raises NotFoundError and UsageError for a target that reaches nobody.
         """
         plans = {name: one.plan for name, one in self._accounts.items()}
-        places = await self._job_delivery.find_places(to)
-        items = build_outbox_items(places, SendContent(text=self.app.redact_text(text), file=file), plans)
-        return describe_targets(items), await self.outbox.enqueue_and_wait(items, SEND_WAIT_SECONDS)
+        book = await self._job_delivery.load_book()
+        content = SendContent(text=self.app.redact_text(text), file=file)
+        items = build_outbox_items(find_places(to, plans, book), content, plans)
+        return describe_targets(items, to, book), await self.outbox.enqueue_and_wait(items, SEND_WAIT_SECONDS)
 
     async def reload_settings(self) -> ReloadOutcome:
         """Read `config.yaml` and `.env` again: accounts that did not change are not touched, sessions have the rest
@@ -224,7 +228,7 @@ class Gateway:
         for session_id in sessions:
             await self.pool.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
-        wrong = [*loaded.warnings, *change.config_problems]
+        wrong = [*loaded.warnings, *change.config_problems, *await self._find_wrong_targets()]
         outcome = describe_reload(before, self._settings, accounts=change.names, wrong=wrong, working=working)
         for line in (*outcome.notices, outcome.said):
             self.report(line)
@@ -283,6 +287,17 @@ class Gateway:
             backlog=self._backlog,
             config_problems=self.config_problems,
         )
+
+    async def _find_wrong_targets(self) -> list[str]:
+        """Return a line for each webhook of the settings whose answer would reach nobody."""
+        services = self.app.services
+        if not self._settings.platforms:
+            return []
+        book, admin = await self._job_delivery.load_book(), WebhookAdmin(services.home)
+        try:
+            return await asyncio.to_thread(admin.find_wrong_targets, services.environ, book)
+        except ConfigError:
+            return []  # that was said when the settings were read
 
     async def _open_account(self, plan: AccountPlan) -> None:
         """Prepare an account. One whose token another gateway of this user uses is left alone, with a line."""

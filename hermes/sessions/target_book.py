@@ -1,5 +1,6 @@
 """Load what can be a target now: the accounts of the settings, the known people, and the chats that they wrote from."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from hermes.config.chat_targets import ChatTarget, ReachablePerson, TargetBook, list_account_homes
@@ -27,7 +28,30 @@ async def load_target_book(
         homes=homes,
         people=tuple(ReachablePerson(one, names.get(one, ""), direct.get(one)) for one in ids),
         chats=frozenset(format_chat(one).text for one in bindings),
+        owner_chats=_find_owner_chats(bindings, await _list_owner_accounts(store, platforms)),
     )
+
+
+async def _list_owner_accounts(
+    store: Store, platforms: Mapping[str, Mapping[str, object]]
+) -> set[tuple[str, str]]:
+    """Return every account that is the owner's, by the settings or by pairing: its platform and its id there."""
+    found = {(one.platform, one.account) for one in await store.people.list_handles(_OWNER)}
+    for platform, given in platforms.items():
+        named = given.get("owners") or ()
+        found |= {(platform, str(one)) for one in (named if isinstance(named, list | tuple) else (named,))}
+    return found
+
+
+def _find_owner_chats(bindings: Iterable[Binding], accounts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the direct chat in which the owner wrote, by platform, where one account there is theirs."""
+    counts = Counter(platform for platform, _ in accounts)
+    found: dict[str, str] = {}
+    for one in bindings:
+        platform = one.place.platform
+        if one.person == _OWNER and one.place.kind is ChatKind.DM and counts[platform] == 1:
+            found.setdefault(platform, format_chat(one).chat)
+    return found
 
 
 def format_chat(binding: Binding) -> ChatTarget:
