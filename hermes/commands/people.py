@@ -19,7 +19,7 @@ from hermes.commands.verb import (
     rows_result,
     slash_command,
 )
-from hermes.core.chats import PairingRequest
+from hermes.core.chats import PairingQuestion, PairingRequest
 from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, UsageError
 from hermes.core.usage import format_amount
@@ -220,7 +220,7 @@ async def deny_request(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     return VerbResult({"account": wish.account}, [describe_settled(wish, "")])
 
 
-def describe_settled(wish: PairingRequest, role: str) -> str:
+def describe_settled(wish: PairingRequest | PairingQuestion, role: str) -> str:
     """Return what became of a request; an empty role refused it."""
     name = escape_unseen_characters(to_one_line(wish.name or wish.account, 40))
     if not role:

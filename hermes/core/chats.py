@@ -217,6 +217,22 @@ class Binding(Struct, frozen=True, kw_only=True):
     last_at: float = 0.0
 
 
+class DirectChat(Struct, frozen=True, kw_only=True):
+    """The direct chat of a person on a platform, with the time at which they were heard there last."""
+
+    person: str
+    place: Place
+    last_at: float = 0.0
+
+
+class BackgroundRecord(Struct, frozen=True, kw_only=True):
+    """A session that works beside that of a chat, and what it was asked."""
+
+    session_id: str
+    place: Place
+    prompt: str
+
+
 class Posting(Struct, frozen=True, kw_only=True):
     """Inbound events that are posted to a session together."""
 
@@ -288,6 +304,24 @@ class PairingRequest(Struct, frozen=True, kw_only=True):
     name: str
     place: Place
     expires_at: float = 0.0
+
+
+class PairingQuestion(Struct, frozen=True, kw_only=True):
+    """The question about a request to be let in: who asks, the chat in which it is shown, and its text there."""
+
+    code: str
+    platform: str
+    account: str
+    name: str
+    place: Place
+    text: str
+    closed: bool = False
+    """Whether it shows what became of the request."""
+
+    @property
+    def key(self) -> str:
+        """The key of its delivery."""
+        return f"pairing:{self.code}"
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):

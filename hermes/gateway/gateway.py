@@ -255,6 +255,7 @@ class Gateway:
         """Refresh the store's part of `health_report` and `metrics_text`; send what other processes have stored."""
         for name in self._accounts:
             await self.outbox.start_account(name)
+        await self.router.requests.close_settled()
         self._backlog = await read_backlog(self.app)
 
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:

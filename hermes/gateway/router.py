@@ -5,6 +5,7 @@ Events of a lane, which is a chat or thread, are routed strictly in order, with 
 
 import asyncio
 import contextlib
+import json
 import logging
 import re
 from collections import deque
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
-from hermes.admin.people.identity import PersonIdentity, PersonRole
+from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
 from hermes.commands.named_prompts import find_named_prompt, list_named_prompts
@@ -34,8 +35,8 @@ from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import PlatformAccount, channel_settings
 from hermes.gateway.chat_session import ChatSession, GatewayDeps, GatewayError
 from hermes.gateway.command_context import ChatCommandContext, can_use_command, commands_for
-from hermes.gateway.pairing_requests import PairingRequests, is_pairing_button, may_ask
-from hermes.gateway.people import PairingCodes, Quotas
+from hermes.gateway.pairing_requests import PairingRequests, is_pairing_button, make_note, may_ask
+from hermes.gateway.people import PairingCodes, Quotas, clean_name
 from hermes.gateway.session_pool import ChatAddress, SessionPool, find_address
 from hermes.i18n.messages import N_, localize, tr
 from hermes.util.cancellation import cancel_tasks
@@ -51,8 +52,13 @@ _MAX_OBSERVED = 50
 _RECHECK_SECONDS = 0.1
 _IDLE_WAIT_SECONDS = 5.0
 _BUSY_PAUSE = 2.0
+_MAX_HEARD = 10_000
+"""How many people are remembered as heard; beyond that they are noted again."""
+_FLUSH_SECONDS = 5.0
+"""How long an answer waits for what is to be sent before it."""
 _TURN_COMMANDS = frozenset({"retry", "queue", "steer", "interrupt"})
 """Commands that send something to the model: they count as messages do."""
+NOT_ALLOWED = "not a group of ours"
 _URGENT_COMMANDS = frozenset({"stop", "approve", "deny", "interrupt"})
 """Commands that do not wait behind long work."""
 
@@ -125,7 +131,7 @@ def ignore_reason(settings: AccountSettings, event: InboundEvent) -> str:
     if place.kind is ChatKind.DM or event.press:
         return ""
     if "*" not in settings.groups and place.chat not in settings.groups:
-        return "not a group of ours"
+        return NOT_ALLOWED
     needs = settings.require_mention if channel.require_mention is None else channel.require_mention
     if not needs or is_addressed(settings, event):
         return ""
@@ -157,7 +163,11 @@ class Router:
         self._accounts = accounts
         self._quotas = Quotas(deps.app)
         self._pairing = PairingCodes(deps.app)
-        self._requests = PairingRequests(deps, self._pairing, accounts)
+        self.requests = PairingRequests(deps, self._pairing, accounts)
+        self._heard: set[tuple[str, Place]] = set()
+        """The people who were heard since the start, and where."""
+        self._explained: set[str] = set()
+        """The groups of which the owner was told that they are not allowed."""
         self._lanes: dict[str, ChatLane] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._urgent: set[asyncio.Task[None]] = set()
@@ -266,8 +276,11 @@ class Router:
         if why or person is None or not event.verified:
             if why == "not addressed" and settings.observe:
                 lane.observed.append((event.sender.name or event.sender.id, event.text))
+            if why == NOT_ALLOWED and person is not None and person.is_owner and is_addressed(settings, event):
+                await self._explain_group(account, event.place)
             await self._store.chats.dismiss_events([first.id], why or await self._handle_unknown(account, event))
             return 1
+        await self._note_heard(person, event.place)
         address = find_address(account, event.place, person)
         if is_complete(event):
             await self._start_command(lane, address, first)
@@ -277,6 +290,18 @@ class Router:
             await self._store.chats.dismiss_events([first.id], "answer")
             return 1
         return await self._route_message(lane, address, rows)
+
+    async def _note_heard(self, person: PersonIdentity, place: Place) -> None:
+        """Note the first thing that this process hears of somebody in a direct chat: from then on they can be reached
+        there. What another process has stored for them, such as that they were let in, is sent before any answer.
+        """
+        if place.kind is not ChatKind.DM or (person.id, place) in self._heard:
+            return
+        if len(self._heard) >= _MAX_HEARD:
+            self._heard.clear()
+        await self._store.chats.record_direct_chat(person.id, place)
+        self._heard.add((person.id, place))
+        await self._deps.outbox.flush_lane(place.lane, _FLUSH_SECONDS)
 
     async def _start_command(self, lane: ChatLane, address: ChatAddress, row: StoredInboundEvent) -> None:
         """Start a command or a pressed button in a task of its own, since it may ask and wait."""
@@ -374,7 +399,7 @@ class Router:
 
     async def _press_button(self, event: InboundEvent, person: PersonIdentity) -> None:
         if is_pairing_button(event.press):
-            await self._requests.press_button(event, person)
+            await self.requests.press_button(event, person)
             return
         for chat_session in self._pool.list_chats(event.place.lane):
             if chat_session.questions.has_token(event.press):
@@ -395,15 +420,38 @@ class Router:
             return "sender not verified"
         paired = await self._pairing.redeem_code(account.name, event) if _is_own_text(event) else None
         if paired is None and _is_own_text(event) and may_ask(account.plan.settings, event):
-            return await self._requests.take_request(account, event)
+            return await self.requests.take_request(account, event)
         if paired is None:
             where = event.place.lane
             self._deps.telemetry.log_event("turned_away", account=account.name, lane=where, text=event.sender.id[:100])
             return "unknown sender"
+        await self._note_heard(paired, event.place)
+        await self.requests.close_settled()
         async with self._pool.hold_chat(find_address(account, event.place, paired)) as chat_session:
             role = paired.role.value
             await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
         return "paired"
+
+    async def _explain_group(self, account: PlatformAccount, place: Place) -> None:
+        """Tell the owner, who has addressed the agent in a group that is not allowed, what allows it: once for each
+        group, in their direct chat. Nothing is said in the group.
+        """
+        if place.chat in self._explained:
+            return
+        self._explained.add(place.chat)
+        groups = json.dumps([*account.plan.settings.groups, place.chat])
+        said = N_(
+            "You wrote to me in the group {group}, where I may not answer. To allow that:"
+            " `hermes config set platforms.{account}.groups '{groups}'`, then `hermes gateway reload`.",
+            group=clean_name(place.name) or place.chat,
+            account=account.name,
+            groups=groups,
+        )
+        self._report(f"{place.lane}: {said}")
+        for one in await self._store.chats.list_direct_chats(account.name):
+            if one.person == OWNER_ID:
+                await self._deps.outbox.enqueue([make_note(one.place, localize(said))])
+                return
 
     async def _run_command(
         self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent

@@ -28,7 +28,7 @@ from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.app import App
 from hermes.sessions.http_client import create_client_session
-from hermes.sessions.target_book import format_chat, load_target_book
+from hermes.sessions.target_book import format_place, load_target_book
 
 _NOW_SECONDS = 120.0
 
@@ -149,11 +149,13 @@ async def list_known_chats(send_deps: HomeServices) -> list[tuple[str, str, str]
         if plan.settings.home:
             target = f"{name}:{plan.settings.home}"
             found[target] = (target, "", tr("home"))
-        for one in await send_deps.store.chats.list_platform_bindings(name):
-            target = format_chat(one).text
+        bindings = await send_deps.store.chats.list_platform_bindings(name)
+        chats = await send_deps.store.chats.list_direct_chats(name)
+        for place in [one.place for one in (*bindings, *chats)]:
+            target = format_place(place).text
             known = found.get(target)
-            kind = known[2] if known else one.place.kind.value
-            found[target] = (target, one.place.name, kind)
+            kind = known[2] if known else place.kind.value
+            found[target] = (target, place.name, kind)
     return list(found.values())
 
 

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from hermes.core.chats import (
+    BackgroundRecord,
     Batch,
     Binding,
+    DirectChat,
     InboundEvent,
     Place,
     Posting,
@@ -131,6 +133,53 @@ class ChatRepository(Repository):
     def bind(self, tx: Transaction, binding: Binding) -> None:
         """Bind a chat to another session from now on; the session must exist."""
         _upsert_binding(tx, binding)
+
+    @writes
+    def record_direct_chat(self, tx: Transaction, person: str, place: Place) -> None:
+        """Record that a person was heard in this direct chat now."""
+        tx.execute(
+            "REPLACE INTO direct_chats (person, platform, place, last_at) VALUES (?, ?, ?, ?)",
+            (person, place.platform, to_json(place).decode(), tx.now),
+        )
+
+    @reads
+    def list_direct_chats(self, tx: Transaction, platform: str = "") -> list[DirectChat]:
+        """Return the direct chats of all people on a platform, or on all, the one used last first."""
+        rows = tx.execute(
+            "SELECT person, place, max(last_at) FROM (SELECT person, place, last_at FROM direct_chats UNION ALL"
+            " SELECT person, place, last_at FROM chat_sessions WHERE coalesce(json_extract(place, '$.kind'), 'dm') = 'dm')"
+            " WHERE ?1 = '' OR json_extract(place, '$.platform') = ?1"
+            " GROUP BY person, json_extract(place, '$.platform') ORDER BY 3 DESC",
+            (platform,),
+        )
+        return [
+            DirectChat(person=str(row[0]), place=msgspec.json.decode(str(row[1]), type=Place), last_at=float(str(row[2])))
+            for row in rows
+        ]
+
+    @writes
+    def begin_background(self, tx: Transaction, work: BackgroundRecord) -> None:
+        """Record a session that works beside that of a chat."""
+        tx.execute(
+            "REPLACE INTO background_sessions (session_id, place, prompt) VALUES (?, ?, ?)",
+            (work.session_id, to_json(work.place), work.prompt),
+        )
+
+    @writes
+    def end_background(self, tx: Transaction, session_id: str) -> None:
+        """Forget a session whose end was told in its chat."""
+        tx.execute("DELETE FROM background_sessions WHERE session_id = ?", (session_id,))
+
+    @reads
+    def list_background(self, tx: Transaction) -> list[BackgroundRecord]:
+        """Return the sessions whose end was told nobody yet."""
+        rows = tx.execute("SELECT session_id, place, prompt FROM background_sessions ORDER BY session_id")
+        return [
+            BackgroundRecord(
+                session_id=str(row[0]), place=msgspec.json.decode(bytes(row[1]), type=Place), prompt=str(row[2])
+            )
+            for row in rows
+        ]
 
     @reads
     def list_unanswered(self, tx: Transaction) -> list[UnansweredEvents]:

@@ -210,10 +210,12 @@ class PeopleAdmin:
         return found
 
     async def list_requests(self) -> list[Plain]:
-        """List the unknown people who ask to be let in."""
+        """List the unknown people who ask to be let in; whom the settings name meanwhile is known."""
+        known = {(one["platform"], one["account"]) for _, _, one in self._people_in_settings(())}
         return [
             {"platform": one.platform, "account": one.account, "name": one.name, "expires_at": one.expires_at}
             for one in await self._store.people.list_pairing_requests()
+            if (one.platform, one.account) not in known
         ]
 
     async def approve_request(self, code: str, role: str = PersonRole.USER, *, platform: str = "") -> PairingRequest:
