@@ -24,6 +24,7 @@ from hermes.gateway.accounts import AccountPlan, PlatformAccount, compare_plans,
 from hermes.gateway.chat_messenger import ChatMessenger
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
+from hermes.gateway.introductions import introduce_account
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox, SendOutcome
 from hermes.gateway.pairing_requests import make_note
@@ -157,7 +158,10 @@ class Gateway:
             self.router.wake_lane(lane)
         for name in names:
             await self.outbox.start_account(name)
-            self._accounts[name].start()
+            account = self._accounts[name]
+            account.start()
+            report = partial(self.report, account=name)
+            self._start_task(f"introduction of {name}", introduce_account(self.app, account, report))
 
     async def drain(self, seconds: float) -> bool:
         """Take in nothing more, and let running work end; return False when that takes longer. What is not done then

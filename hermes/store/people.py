@@ -10,6 +10,7 @@ from hermes.core.chats import (
     AuditEntry,
     KnownPerson,
     NewPairingCode,
+    OutboxItem,
     PairingQuestion,
     PairingRequest,
     PendingPairingCode,
@@ -17,6 +18,7 @@ from hermes.core.chats import (
     PlatformHandle,
 )
 from hermes.core.encoding import to_json
+from hermes.store.outbox import enqueue_item
 from hermes.store.repository import Repository, Transaction, reads, to_value, writes
 from hermes.util.text import clean_surrogates
 
@@ -270,9 +272,11 @@ class PeopleRepository(Repository):
         tx.execute("UPDATE pairing_questions SET closed = 1 WHERE code = ?", (code,))
 
     @writes
-    def settle_pairing_request(self, tx: Transaction, code: str, role: str) -> bool:
+    def settle_pairing_request(
+        self, tx: Transaction, code: str, role: str, notes: Sequence[OutboxItem] = ()
+    ) -> bool:
         """Let the person of a code in with this role, or (empty) refuse them until their request runs out; return
-        False when no such request waits any more.
+        False when no such request waits any more. The notes go into the outbox with it, before any answer to them.
         """
         mark = _hash_code(tx, code)
         if not role:
@@ -291,6 +295,8 @@ class PeopleRepository(Repository):
             "REPLACE INTO direct_chats (person, platform, place, last_at) VALUES (?, ?, ?, ?)",
             (person_id, platform, bytes(row[3]).decode(), tx.now),  # type: ignore[call-overload]
         )
+        for note in notes:
+            enqueue_item(tx, note)
         tx.execute(
             "INSERT INTO people (id, name, role, since) VALUES (?1, ?2, ?3, ?4)"
             " ON CONFLICT (id) DO UPDATE SET role = ?3",

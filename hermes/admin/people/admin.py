@@ -32,6 +32,8 @@ MAX_PENDING_CODES = 3
 CODE_FORM = re.compile(rf"[{CODE_ALPHABET}]{{{CODE_LENGTH}}}")
 PAIRING_LINK = "pairing_link"
 """The cursor of an account that holds the address by which a code is sent to its bot: `{code}` stands for the code."""
+BOT_NAME = "bot_name"
+"""The cursor of an account that holds the name under which people find its bot."""
 _PERSON_ID = re.compile(r"[A-Za-z0-9][\w.:@!+-]{0,127}", re.ASCII)
 _ROLE_SETTINGS = (
     ("owners", PersonRole.OWNER),
@@ -209,6 +211,14 @@ class PeopleAdmin:
             found += [link.replace("{code}", code)] if link else []
         return found
 
+    async def find_bots(self, platform: str) -> list[str]:
+        """Return each account where a code counts, with the name under which people find its bot where it is known."""
+        found = []
+        for name in (platform,) if platform else tuple(self._settings.platforms):
+            bot = (await self._store.chats.get_cursors(name)).get(BOT_NAME, "")
+            found += [f"{name}: {bot}"] if bot else []
+        return found
+
     async def list_requests(self) -> list[Plain]:
         """List the unknown people who ask to be let in; whom the settings name meanwhile is known."""
         known = {(one["platform"], one["account"]) for _, _, one in self._people_in_settings(())}
@@ -224,12 +234,12 @@ class PeopleAdmin:
         """
         given, word = self._parse_role(role), normalize_code(code)
         wish = await self._require_request(word, platform)
-        if not await self._store.people.settle_pairing_request(word, given.value):
-            raise _no_request_error(code)
-        await self._audit("request approved", f"{wish.platform} {wish.account} as {given}")
         text = tr("You are known here now, as {role}. Write what you want.", role=given.value)
         key = f"paired:{new_queued_message_id()}"
-        await self._store.outbox.enqueue([OutboxItem(key=key, message=Outgoing(place=wish.place, text=text, key=key))])
+        note = OutboxItem(key=key, message=Outgoing(place=wish.place, text=text, key=key))
+        if not await self._store.people.settle_pairing_request(word, given.value, (note,)):
+            raise _no_request_error(code)
+        await self._audit("request approved", f"{wish.platform} {wish.account} as {given}")
         return wish
 
     async def deny_request(self, code: str, *, platform: str = "") -> PairingRequest:

@@ -1,0 +1,44 @@
+"""What the operator is told of an account once it is connected: its name there, and how the first person gets in."""
+
+from collections.abc import Callable
+
+from hermes.admin.people.admin import BOT_NAME, PAIRING_LINK
+from hermes.admin.people.identity import OWNER_ID
+from hermes.core.chats import Batch
+from hermes.gateway.accounts import PlatformAccount
+from hermes.i18n.messages import N_
+from hermes.sessions.app import App
+
+
+async def introduce_account(app: App, account: PlatformAccount, report: Callable[[str], None]) -> None:
+    """Wait until an account is connected; then report its name there, and what to do where its owner is unknown."""
+    await account.connected_once.wait()
+    name, link = account.platform.own_name, ""
+    if name:
+        await app.services.store.chats.record_batch(account.name, Batch(cursors=((BOT_NAME, name),)))
+        report(N_("{account}: connected as {name}.", account=account.name, name=name))
+    if not account.can.senders or not account.can.answers or await _is_somebody_known(app, account):
+        return
+    cursors = await app.services.store.chats.get_cursors(account.name)
+    link = cursors.get(PAIRING_LINK, "").replace("{code}", "CODE")
+    report(
+        N_(
+            "{account}: nobody there is known as the owner yet. To be let in: `hermes pairing new --role owner"
+            " --platform {account}` in another terminal, and send the code that it prints to {name} in a direct chat.",
+            account=account.name,
+            name=name or account.plan.descriptor.title,
+        )
+    )
+    if link:
+        report(N_("{account}: this link sends the code, too: {link}", account=account.name, link=link))
+
+
+async def _is_somebody_known(app: App, account: PlatformAccount) -> bool:
+    """Return whether the owner is known on an account, or others are, and the owner is known elsewhere."""
+    settings, handles = account.plan.settings, await app.services.store.people.list_handles()
+    here = [one for one in handles if one.platform == account.name]
+    if settings.owners or any(one.person == OWNER_ID for one in here):
+        return True
+    others = settings.admins or settings.allow or settings.guests or here
+    named = any(given.get("owners") for given in app.services.settings.platforms.values())
+    return bool(others) and (named or any(one.person == OWNER_ID for one in handles))
