@@ -168,8 +168,9 @@ class TerminalCommandContext(ABC):
             break
         await close_port(self.app, before)
 
-    async def open_background_session(self) -> "SessionActor":
+    async def open_background_session(self, prompt: str) -> "SessionActor":
         """Open a fresh session beside this one; it is not shown, but its questions are."""
+        del prompt
         actor = await self.app.open_session(None, asker=self._asker)
         if self._asker is not None:
             self._asker.attach_session(actor, background=True)

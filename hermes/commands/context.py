@@ -159,6 +159,10 @@ class ChatControls(Protocol):
         """
         ...
 
+    async def note_background_end(self, session_id: str) -> None:
+        """Note that the chat was told of the end of a session in the background: it was not cut off."""
+        ...
+
     async def send_file(self, file: Path, text: str) -> None:
         """Send a file of Hermes' own to this chat, with a text. Raises UsageError where the platform takes none."""
         ...
@@ -239,7 +243,7 @@ class CommandContext(Protocol):
         """
         ...
 
-    async def open_background_session(self) -> "SessionActor":
+    async def open_background_session(self, prompt: str) -> "SessionActor":
         """Open a fresh session in the background; it is not shown, but its questions are asked here."""
         ...
 

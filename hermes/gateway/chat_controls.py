@@ -55,6 +55,10 @@ class PlatformChatControls:
         services.settings = structs.replace(services.settings, platforms=changed)
         return self.target
 
+    async def note_background_end(self, session_id: str) -> None:
+        """Note that this chat was told of the end of a session in the background."""
+        await self._chat_session.app.services.store.chats.end_background(session_id)
+
     async def send_file(self, file: Path, text: str) -> None:
         """Send a file of Hermes' own to this chat, with a text."""
         place, can = self._chat_session.place, self._chat_session.account.can

@@ -249,6 +249,13 @@ class SessionBuilder:
         def renew_epoch(reason: str, first: bool) -> Coroutine[object, object, int]:
             return epochs.renew_epoch(reason, recorder.emit, first=first)
 
+        async def drop_withdrawn() -> None:
+            await tools.toolbox.refresh_limit()
+            if tools.toolbox.holds_withdrawn(one.name for one in conversation.frame.tools):
+                await epochs.renew_epoch(N_("tools were taken away"), recorder.emit)
+
+        if plan.options.role:
+            actor.before_turn.append(drop_withdrawn)
         return LiveSession(
             actor,
             tools,

@@ -246,7 +246,8 @@ async def test_background_work_that_is_stopped_before_its_session_is_open_begins
         class Opener:
             session_person = ""
 
-            async def open_background_session(self) -> SessionActor:
+            async def open_background_session(self, prompt: str) -> SessionActor:
+                del prompt
                 return await app.open_session()
 
             async def close_background_session(self, actor: SessionActor) -> None:
