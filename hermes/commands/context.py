@@ -138,13 +138,6 @@ class ChatControls(Protocol):
         """This chat, or thread, as a target."""
         ...
 
-    async def hand_off(self, target: str) -> str:
-        """Let another chat of the person go on with this session at the next message there; return what to say.
-
-        Raises UsageError, NotFoundError, BusyError.
-        """
-        ...
-
     def restart_gateway(self) -> None:
         """Have the gateway end and start again once this command is done; it then says here that it is back.
 
@@ -240,6 +233,13 @@ class CommandContext(Protocol):
         """Switch to another session: a fresh one, or the one that `name` means; the one before is closed and kept.
 
         Raises what `App.open_session` raises, and then nothing has changed.
+        """
+        ...
+
+    async def hand_off(self, target: str) -> str:
+        """Let another chat of the person go on with this session at the next message there; return what to say here.
+
+        Raises NotFoundError, UsageError, BusyError.
         """
         ...
 

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from hermes.commands.command import CommandCall, CommandGroup
 from hermes.commands.context import MenuOption
 from hermes.commands.verb import (
@@ -339,17 +341,15 @@ async def _complete_job(call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption(str(row["name"])) for row in await cron_admin_of_app(call.context.app).list_jobs()]
 
 
-COMMANDS = [
-    slash_command(
-        CRON,
-        about=N_("scheduled jobs: list them, make one, run, stop and remove them"),
-        usage=N_("[verb] [job]"),
-        group=CommandGroup.WORK,
-        takes=N_(
-            "/cron takes: list, show JOB, add WHEN: WHAT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
-            " history [JOB]. For instance: /cron add every day at 7: take my pills"
-        ),
-        aliases=("jobs", "reminders"),
-        complete=_complete_job,
-    )
-]
+_COMMAND = slash_command(
+    CRON,
+    about=N_("scheduled jobs: list them, make one, run, stop and remove them"),
+    usage=N_("[verb] [job]"),
+    group=CommandGroup.WORK,
+    takes=N_(
+        "/cron takes: list, show JOB, add WHEN: WHAT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
+        " history [JOB]. For instance: /cron add every day at 7: take my pills"
+    ),
+    complete=_complete_job,
+)
+COMMANDS = [structs.replace(_COMMAND, aliases=("jobs", "reminders"))]

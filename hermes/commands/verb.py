@@ -311,7 +311,6 @@ def slash_command(
     takes: str,
     outside: str = "",
     complete: CompleteWords | None = None,
-    aliases: tuple[str, ...] = (),
 ) -> SlashCommand:
     """Return the slash command of a verb's actions for chats.
 
@@ -336,15 +335,7 @@ def slash_command(
             return [MenuOption(name) for name in actions]
         return await complete(call) if complete is not None else ()
 
-    return SlashCommand(
-        name=verb.name,
-        about=about,
-        usage=usage,
-        group=group,
-        run=run_action,
-        complete=complete_words,
-        aliases=aliases,
-    )
+    return SlashCommand(name=verb.name, about=about, usage=usage, group=group, run=run_action, complete=complete_words)
 
 
 def bind_words(arguments: Sequence[VerbArgument], words: Sequence[str], typed: str) -> argparse.Namespace | None:

@@ -1,8 +1,8 @@
 """Targets: where a message can be sent to, the same for `hermes send`, jobs, webhooks and the model's tools.
 
 A target is `ACCOUNT:CHAT[:THREAD]`, `ACCOUNT` (its home chat, else the owner's direct chat), `home` (the only home
-chat), `all` (every home chat), a person's name or id (the direct chat where they wrote last), `origin` (the chat in which something was made) or
-`local` (this machine only). `TargetBook.check_target` refuses one that does not exist, and returns the form to store;
+chat), `all` (every home chat), a person's name or id (the direct chat where they wrote last), `origin` (the chat in
+which something was made) or `local` (this machine only). `TargetBook.check_target` refuses one that does not exist, and returns the form to store;
 `TargetBook.find_chats` resolves a stored target when something is sent.
 """
 

@@ -36,6 +36,11 @@ class Place(Struct, frozen=True, omit_defaults=True):
         """Return the key of the queue that keeps the order of everything said in this chat or thread."""
         return f"{self.platform}:{self.chat}:{self.thread}"
 
+    @property
+    def session_key(self) -> str:
+        """Return the key of the chat session of a direct chat; that of a group's begins so."""
+        return ":".join(filter(None, ("agent:main", self.platform, str(self.kind), self.chat, self.thread)))
+
 
 class Sender(Struct, frozen=True, omit_defaults=True):
     """The account that said something: the platform's own id of it, which nobody can choose, and a name, which anybody

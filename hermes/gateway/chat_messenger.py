@@ -62,8 +62,8 @@ class ChatMessenger:
     async def _require_own(self, places: Sequence[Place], person: str) -> None:
         """Raise NotFoundError unless all these are chats in which the person talks."""
         chats = self._pool.deps.app.services.store.chats
-        known = [*await chats.list_bindings(), *await chats.list_direct_chats()]
-        own = {format_place(one.place).text for one in known if one.person == person}
+        own = {format_place(one.place).text for one in await chats.list_bindings() if one.person == person}
+        own |= {format_place(one.place).text for one in await chats.list_direct_chats() if one.person == person}
         for place in places:
             if place.lane.rstrip(":") not in own:
                 raise NotFoundError(N_("Only this person's own chats can be reached."))

@@ -1,10 +1,12 @@
 """What the operator is told of an account once it is connected: its name there, and how the first person gets in."""
 
+import contextlib
 from collections.abc import Callable
 
 from hermes.admin.people.admin import BOT_NAME, PAIRING_LINK
 from hermes.admin.people.identity import OWNER_ID
 from hermes.core.chats import Batch
+from hermes.core.errors import HermesError
 from hermes.gateway.accounts import PlatformAccount
 from hermes.i18n.messages import N_
 from hermes.sessions.app import App
@@ -13,7 +15,12 @@ from hermes.sessions.app import App
 async def introduce_account(app: App, account: PlatformAccount, report: Callable[[str], None]) -> None:
     """Wait until an account is connected; then report its name there, and what to do where its owner is unknown."""
     await account.connected_once.wait()
-    name, link = account.platform.own_name, ""
+    with contextlib.suppress(HermesError):  # it was closed meanwhile, or the store takes nothing: that is said elsewhere
+        await _introduce_connected(app, account, report)
+
+
+async def _introduce_connected(app: App, account: PlatformAccount, report: Callable[[str], None]) -> None:
+    name = account.platform.own_name
     if name:
         await app.services.store.chats.record_batch(account.name, Batch(cursors=((BOT_NAME, name),)))
         report(N_("{account}: connected as {name}.", account=account.name, name=name))

@@ -64,7 +64,9 @@ class PairingRequests:
         await self._deps.outbox.enqueue(items)
         return "asked to be let in"
 
-    async def _make_question(self, account: PlatformAccount, event: InboundEvent, code: str, owner: Place) -> OutboxItem:
+    async def _make_question(
+        self, account: PlatformAccount, event: InboundEvent, code: str, owner: Place
+    ) -> OutboxItem:
         name, sender = clean_name(event.sender.name) or clean_name(event.sender.id), event.sender.id
         asked = tr(
             "{name} ({platform} {account}) asks to be let in. `hermes pairing approve {code}` does it, too.",

@@ -493,6 +493,8 @@ class Router:
         chat_session, person = context.chat_session, context.person
         scope = context.prompt_scope
         prompt = await find_named_prompt(self._deps.app, name, scope)
+        if prompt is None and person.can_administer and command_registry(Surface.TERMINAL).find_command(name):
+            raise NotFoundError(N_("/{name} works in a terminal only.", name=name))
         if prompt is None:
             known = [one.name for one in await list_named_prompts(self._deps.app, scope)]
             near = commands_for(person.role).suggest_name(name, known)

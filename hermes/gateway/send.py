@@ -151,7 +151,7 @@ async def list_known_chats(send_deps: HomeServices) -> list[tuple[str, str, str]
             found[target] = (target, "", tr("home"))
         bindings = await send_deps.store.chats.list_platform_bindings(name)
         chats = await send_deps.store.chats.list_direct_chats(name)
-        for place in [one.place for one in (*bindings, *chats)]:
+        for place in [*(one.place for one in bindings), *(one.place for one in chats)]:
             target = format_place(place).text
             known = found.get(target)
             kind = known[2] if known else place.kind.value

@@ -23,6 +23,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import PlatformAccount, channel_settings, is_shared
 from hermes.gateway.chat_session import ChatSession, GatewayDeps
 from hermes.gateway.people import build_session_options
+from hermes.gateway.send import list_plan_homes
 from hermes.gateway.stream_renderer import build_answer, filter_answer
 from hermes.gateway.surroundings import describe_surroundings
 from hermes.gateway.text.split import split_text
@@ -30,8 +31,10 @@ from hermes.i18n.messages import N_, tr
 from hermes.ipc.remote_session import attach_session
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
+from hermes.sessions.handoff import find_own_chat, make_handover_note
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.port import SessionPort
+from hermes.sessions.target_book import format_chat
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import release_free_memory
 from hermes.util.text import strip_control_characters, to_one_line
@@ -75,9 +78,7 @@ def chat_session_key(settings: AccountSettings, place: Place, person: PersonIden
 
     In a shared place the role takes the place of the person: that keeps people of different roles apart.
     """
-    key = f"agent:main:{place.platform}:{place.kind}:{place.chat}"
-    if place.thread:
-        key += f":{place.thread}"
+    key = place.session_key
     if place.kind is not ChatKind.DM:
         key += f":~{person.role}" if is_shared(settings, place) else f":{person.id}"
     return key
@@ -334,6 +335,8 @@ class SessionPool:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of session ids, for opening one, and of the keys of chat sessions, for changing the session behind one."""
         self.renewal = SettingsRenewal(deps, self._entries, self.drop_session)
+        self._handed_over: set[str] = set()
+        """The keys of chats to which a session was handed over that did not go on with it yet."""
         self._broken = BrokenSessions(self)
         self.evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
         self.recovery = SessionRecovery(deps, self)
@@ -475,6 +478,19 @@ class SessionPool:
                 await self.drop_session(live.binding.session_id)
             now = self._app.services.clock.now()
             await self._store.chats.bind(structs.replace(binding, session_id=session_id, last_at=now))
+            self._handed_over.add(binding.key)
+
+    async def hand_off(self, session_id: str, target: str, *, person: str, origin: str) -> str:
+        """Let the chat of a person that a target means go on with a session, and tell it; return what to say to the
+        person, who is at `origin`. Raises NotFoundError, UsageError, BusyError.
+        """
+        platforms = self._app.services.settings.platforms
+        homes = list_plan_homes({name: one.plan for name, one in self.accounts.items()})
+        other = await find_own_chat(self._store, platforms, target, person=person, homes=homes, here=origin)
+        await self.rebind(other, session_id)
+        note = await make_handover_note(self._store, other, session_id, origin or tr("a terminal"))
+        await self.deps.outbox.enqueue([note])
+        return tr("Your next message in {place} goes on with this session.", place=format_chat(other).text)
 
     async def open_background(self, chat_session: ChatSession, prompt: str) -> SessionActor:
         """Open a fresh session beside a chat's own, for this prompt: its questions and its answer are shown there. It
@@ -574,7 +590,8 @@ class SessionPool:
         found = (await self.get_or_open(binding.session_id, open_session)).chat_session
         if found is None or self._chat_sessions.get(binding.key) is not found:
             raise BusyError("This session is open for another conversation.", "Try again in a moment.")
-        found.has_moved = found.has_moved or moved
+        found.has_moved = found.has_moved or moved or binding.key in self._handed_over
+        self._handed_over.discard(binding.key)
         return found
 
     async def _open_or_join(self, chat_session: ChatSession) -> SessionPort:

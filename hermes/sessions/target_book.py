@@ -7,7 +7,7 @@ from hermes.config.chat_targets import ChatTarget, ReachablePerson, TargetBook, 
 from hermes.core.chats import Binding, DirectChat, Place
 from hermes.store.store import Store
 
-_OWNER = "owner"
+OWNER_ID = "owner"
 """The id of the person whose Hermes this is."""
 _PEOPLE_SETTINGS = ("owners", "admins", "allow", "guests")
 
@@ -19,22 +19,23 @@ async def load_target_book(
     homes = list_account_homes(platforms) if homes is None else homes
     bindings = [one for one in await store.chats.list_bindings() if one.place.platform in homes]
     chats = [one for one in await store.chats.list_direct_chats() if one.place.platform in homes]
+    direct_places = [one.place for one in chats]
     direct: dict[str, ChatTarget] = {}
     for one in chats:  # the one used last comes first
         direct.setdefault(one.person, format_place(one.place))
     names = {one.id: one.name for one in await store.people.list_all()}
-    ids = dict.fromkeys([_OWNER, *names, *_list_configured_people(platforms, direct)])
+    ids = dict.fromkeys([OWNER_ID, *names, *_list_configured_people(platforms, direct)])
     return TargetBook(
         homes=homes,
         people=tuple(ReachablePerson(one, names.get(one, ""), direct.get(one)) for one in ids),
-        chats=frozenset(format_place(one.place).text for one in (*bindings, *chats)),
+        chats=frozenset(format_place(one).text for one in [*(one.place for one in bindings), *direct_places]),
         owner_chats=_find_owner_chats(chats, await _list_owner_accounts(store, platforms)),
     )
 
 
 async def _list_owner_accounts(store: Store, platforms: Mapping[str, Mapping[str, object]]) -> set[tuple[str, str]]:
     """Return every account that is the owner's, by the settings or by pairing: its platform and its id there."""
-    found = {(one.platform, one.account) for one in await store.people.list_handles(_OWNER)}
+    found = {(one.platform, one.account) for one in await store.people.list_handles(OWNER_ID)}
     for platform, given in platforms.items():
         named = given.get("owners") or ()
         found |= {(platform, str(one)) for one in (named if isinstance(named, list | tuple) else (named,))}
@@ -44,7 +45,7 @@ async def _list_owner_accounts(store: Store, platforms: Mapping[str, Mapping[str
 def _find_owner_chats(chats: Iterable[DirectChat], accounts: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the direct chat of the owner, by platform, where one account there is theirs."""
     counts = Counter(platform for platform, _ in accounts)
-    places = [one.place for one in chats if one.person == _OWNER]
+    places = [one.place for one in chats if one.person == OWNER_ID]
     return {one.platform: format_place(one).chat for one in places if counts[one.platform] == 1}
 
 

@@ -146,16 +146,14 @@ class ChatRepository(Repository):
     def list_direct_chats(self, tx: Transaction, platform: str = "") -> list[DirectChat]:
         """Return the direct chats of all people on a platform, or on all, the one used last first."""
         rows = tx.execute(
-            "SELECT person, place, max(last_at) FROM (SELECT person, place, last_at FROM direct_chats UNION ALL"
-            " SELECT person, place, last_at FROM chat_sessions WHERE coalesce(json_extract(place, '$.kind'), 'dm') = 'dm')"
+            "SELECT person, place, max(last_at) FROM (SELECT person, place, last_at FROM direct_chats"
+            " UNION ALL SELECT person, place, last_at FROM chat_sessions"
+            " WHERE coalesce(json_extract(place, '$.kind'), 'dm') = 'dm')"
             " WHERE ?1 = '' OR json_extract(place, '$.platform') = ?1"
             " GROUP BY person, json_extract(place, '$.platform') ORDER BY 3 DESC",
             (platform,),
         )
-        return [
-            DirectChat(person=str(row[0]), place=msgspec.json.decode(str(row[1]), type=Place), last_at=float(str(row[2])))
-            for row in rows
-        ]
+        return [to_value(DirectChat, (row[0], msgspec.json.decode(str(row[1]), type=Place), row[2])) for row in rows]
 
     @writes
     def begin_background(self, tx: Transaction, work: BackgroundRecord) -> None:

@@ -293,7 +293,7 @@ class PeopleRepository(Repository):
         person_id = f"{platform}:{account}"
         tx.execute(
             "REPLACE INTO direct_chats (person, platform, place, last_at) VALUES (?, ?, ?, ?)",
-            (person_id, platform, bytes(row[3]).decode(), tx.now),  # type: ignore[call-overload]
+            (person_id, platform, bytes(row[3]).decode(), tx.now),
         )
         for note in notes:
             enqueue_item(tx, note)

@@ -189,6 +189,10 @@ class RecordingContext:
         await self.app.close_session(before)
         return self.actor
 
+    async def hand_off(self, target: str) -> str:
+        """Return what would be handed over."""
+        return f"handed over to {target}"
+
     async def open_background_session(self, prompt: str) -> SessionActor:
         """Open a session beside this one."""
         del prompt

@@ -265,6 +265,33 @@ async def test_background_work_that_is_stopped_before_its_session_is_open_begins
         assert "stopped" in await here.ask("/background list", "dig")
 
 
+async def test_background_work_that_was_cut_off_is_told_at_the_next_start() -> None:
+    slow = Say("never", delivery=ReplyDelivery(delay=600))
+    model = ScriptedModel([slow, Say("I go on")], then=Say("more"))
+    async with ScriptedServer(model) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with served(home) as process:
+                await chat.say("/background dig the garden")
+                await chat.until(lambda: "works; you are notified" in chat.text())
+                await server.wait_for(1)
+                process.kill()
+                await process.wait()
+            async with served(home):
+                await chat.until(lambda: "goes on with it" in chat.text())
+                told = re.search(r"worked on “dig the garden”. (/resume \S+) goes on", chat.text())
+                assert told is not None, chat.text()
+                await chat.say(told[1])
+                await chat.until(lambda: "This chat goes on with" in chat.text())
+                await chat.say("and?")
+                await chat.until(lambda: "I go on" in chat.text())
+                assert "dig the garden" in str(server.requests[-1].messages)
+            before = len(chat.shown())
+            async with served(home):
+                await chat.say("/whoami")
+                await chat.until(lambda: len(chat.shown()) > before)
+            assert chat.text().count("worked on") == 1
+
+
 async def test_what_background_work_asks_is_answered_in_the_chat() -> None:
     async with chat_stage(ScriptedModel([PUSH], then=Say("it was refused"))) as here:
         await here.ask("/background push it", "works")
