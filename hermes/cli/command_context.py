@@ -180,7 +180,7 @@ class TerminalCommandContext(ABC):
         said = await request_gateway(services.home, frames.HandOffFrame(id=1, session_id=port.session_id, to=target))
         if isinstance(said, frames.DoneFrame):
             return said.said
-        from hermes.sessions.handoff import hand_over_later
+        from hermes.sessions.features.handoff import hand_over_later
 
         return await hand_over_later(services.store, services.settings.platforms, port.session_id, target)
 

@@ -180,9 +180,10 @@ async def create_code(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     where, person = escape_unseen_characters(args.platform) or tr("any platform"), escape_unseen_characters(args.person)
     what = tr("one more account of {person}", person=person) if person else format_role(args.role)
     note = tr("They send it to the bot in a direct chat, within an hour. It is not shown again.")
-    links, bots = await admin.find_links(code, args.platform), await admin.find_bots(args.platform)
-    shown = [escape_unseen_characters(one) for one in (*bots, *links)]
-    lines = [code, tr("For: {what}, on {where}.", what=what, where=where), note, *shown]
+    bots = await admin.find_bots(code, args.platform)
+    links = [one.link for one in bots if one.link]
+    names = [escape_unseen_characters(f"{one.account}: {one.name}") for one in bots if one.name]
+    lines = [code, tr("For: {what}, on {where}.", what=what, where=where), note, *names, *links]
     return VerbResult({"code": code, "role": args.role, "platform": args.platform, "links": links}, lines)
 
 

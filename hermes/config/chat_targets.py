@@ -2,8 +2,8 @@
 
 A target is `ACCOUNT:CHAT[:THREAD]`, `ACCOUNT` (its home chat, else the owner's direct chat), `home` (the only home
 chat), `all` (every home chat), a person's name or id (the direct chat where they wrote last), `origin` (the chat in
-which something was made) or `local` (this machine only). `TargetBook.check_target` refuses one that does not exist, and returns the form to store;
-`TargetBook.find_chats` resolves a stored target when something is sent.
+which something was made) or `local` (this machine only). `TargetBook.check_target` refuses one that does not exist, and
+returns the form to store; `TargetBook.find_chats` resolves a stored target when something is sent.
 """
 
 import re

@@ -42,7 +42,7 @@ def split_job(words: Sequence[str], zone: str, now: float) -> tuple[str, str]:
     if nearly:
         raise nearly[0]
     raise UsageError(
-        N_("{text!r} does not say when.", text=text[:80]), N_("For instance: add every day at 7: take my pills")
+        N_("{text!r} does not say when.", text=text[:80]), N_("For instance: cron add every day at 7: take my pills")
     )
 
 

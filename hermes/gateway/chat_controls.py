@@ -14,6 +14,7 @@ from hermes.core.chats import OutboxItem, Outgoing
 from hermes.core.errors import UsageError
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.chat_session import ChatSession
+from hermes.gateway.handoff import hand_off_session
 from hermes.gateway.session_pool import SessionPool
 from hermes.i18n.formats import format_bytes
 from hermes.i18n.messages import N_
@@ -55,7 +56,7 @@ class PlatformChatControls:
 
     async def note_background_end(self, session_id: str) -> None:
         """Note that this chat was told of the end of a session in the background."""
-        await self._chat_session.app.services.store.chats.end_background(session_id)
+        await self._chat_session.app.services.store.background.end(session_id)
 
     async def send_file(self, file: Path, text: str) -> None:
         """Send a file of Hermes' own to this chat, with a text."""
@@ -76,7 +77,7 @@ class PlatformChatControls:
     async def hand_off(self, target: str) -> str:
         """Bind another chat of the person to this session, and tell it; return what to say here."""
         mine = self._chat_session.binding
-        return await self._pool.hand_off(mine.session_id, target, person=mine.person, origin=self.target)
+        return await hand_off_session(self._pool, mine.session_id, target, person=mine.person, origin=self.target)
 
     def restart_gateway(self) -> None:
         """Restart the gateway once this command is done."""

@@ -29,6 +29,7 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.gateway.handoff import hand_off_session
 from hermes.gateway.outbox import SendOutcome, SendState
 from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.reload import ReloadOutcome
@@ -247,8 +248,7 @@ class ControlSocket:
                     where, outcome = await self._gateway.send_message(frame.to, frame.text, frame.file)
                     wire.send(_describe_send(frame.id, where, outcome))
                 case frames.HandOffFrame():
-                    pool = self._gateway.pool
-                    moved = await pool.hand_off(frame.session_id, frame.to, person=OWNER_ID, origin="")
+                    moved = await hand_off_session(self._gateway.pool, frame.session_id, frame.to, person=OWNER_ID)
                     wire.send(frames.DoneFrame(id=frame.id, said=moved))
                 case frames.ReloadFrame():
                     done = await self._reload()

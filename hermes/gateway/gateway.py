@@ -15,6 +15,7 @@ from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
 from hermes.admin.session_retention import SessionRetentionPolicy
 from hermes.admin.webhooks import WebhookAdmin
+from hermes.config.chat_targets import TargetBook
 from hermes.config.settings import Settings
 from hermes.core.chats import Place
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
@@ -122,7 +123,7 @@ class Gateway:
         if (place := take_return_place(self.app.services.home)) is not None:
             await self._store.outbox.enqueue([make_note(place, tr("I am back."))])
         await self._start_accounts(list(self._accounts))
-        for line in await self._find_wrong_targets():
+        for line in await _find_wrong_targets(self.app, await self._job_delivery.load_book()):
             self.report(line)
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
         self._start_task("retention", _repeat(partial(_delete_expired_sessions, self), RETENTION_SECONDS))
@@ -232,7 +233,11 @@ class Gateway:
         for session_id in sessions:
             await self.pool.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
-        wrong = [*loaded.warnings, *change.config_problems, *await self._find_wrong_targets()]
+        wrong = [
+            *loaded.warnings,
+            *change.config_problems,
+            *await _find_wrong_targets(self.app, await self._job_delivery.load_book()),
+        ]
         outcome = describe_reload(before, self._settings, accounts=change.names, wrong=wrong, working=working)
         for line in (*outcome.notices, outcome.said):
             self.report(line)
@@ -293,17 +298,6 @@ class Gateway:
             config_problems=self.config_problems,
         )
 
-    async def _find_wrong_targets(self) -> list[str]:
-        """Return a line for each webhook of the settings whose answer would reach nobody."""
-        services = self.app.services
-        if not self._settings.platforms:
-            return []
-        book, admin = await self._job_delivery.load_book(), WebhookAdmin(services.home)
-        try:
-            return await asyncio.to_thread(admin.find_wrong_targets, services.environ, book)
-        except ConfigError:
-            return []  # that was said when the settings were read
-
     async def _open_account(self, plan: AccountPlan) -> None:
         """Prepare an account. One whose token another gateway of this user uses is left alone, with a line."""
         home = self.app.services.home
@@ -347,6 +341,15 @@ class Gateway:
         environ = self.app.services.environ
         base = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
         return Path(base).expanduser() / "hermes" / "accounts"
+
+
+async def _find_wrong_targets(app: App, book: TargetBook) -> list[str]:
+    """Return a line for each webhook of the settings whose answer would reach nobody."""
+    services = app.services
+    try:
+        return await asyncio.to_thread(WebhookAdmin(services.home).find_wrong_targets, services.environ, book)
+    except ConfigError:
+        return []  # that was said when the settings were read
 
 
 def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobScheduler:

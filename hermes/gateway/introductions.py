@@ -15,7 +15,9 @@ from hermes.sessions.app import App
 async def introduce_account(app: App, account: PlatformAccount, report: Callable[[str], None]) -> None:
     """Wait until an account is connected; then report its name there, and what to do where its owner is unknown."""
     await account.connected_once.wait()
-    with contextlib.suppress(HermesError):  # it was closed meanwhile, or the store takes nothing: that is said elsewhere
+    with contextlib.suppress(
+        HermesError
+    ):  # it was closed meanwhile, or the store takes nothing: that is said elsewhere
         await _introduce_connected(app, account, report)
 
 
@@ -42,10 +44,10 @@ async def _introduce_connected(app: App, account: PlatformAccount, report: Calla
 
 async def _is_somebody_known(app: App, account: PlatformAccount) -> bool:
     """Return whether the owner is known on an account, or others are, and the owner is known elsewhere."""
-    settings, handles = account.plan.settings, await app.services.store.people.list_handles()
+    settings, platforms = account.plan.settings, app.services.settings.platforms
+    handles = await app.services.store.people.list_handles()
+    owned = {name for name, given in platforms.items() if given.get("owners")}
+    owned |= {one.platform for one in handles if one.person == OWNER_ID}
     here = [one for one in handles if one.platform == account.name]
-    if settings.owners or any(one.person == OWNER_ID for one in here):
-        return True
-    others = settings.admins or settings.allow or settings.guests or here
-    named = any(given.get("owners") for given in app.services.settings.platforms.values())
-    return bool(others) and (named or any(one.person == OWNER_ID for one in handles))
+    others = any((settings.admins, settings.allow, settings.guests, here))
+    return account.name in owned or (bool(owned) and others)

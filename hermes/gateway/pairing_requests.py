@@ -75,16 +75,12 @@ class PairingRequests:
             account=escape_unseen_characters(sender[:60]),
             code=code,
         )
-        question = PairingQuestion(
-            code=code, platform=account.name, account=sender, name=name, place=owner, text=asked
-        )
+        question = PairingQuestion(code=code, platform=account.name, account=sender, name=name, place=owner, text=asked)
         await self._store.people.add_pairing_question(question, kept=_KEPT_SECONDS)
         labels = ((tr("Let in as user"), "user"), (tr("Let in as guest"), "guest"), (tr("No"), "no"))
         rows = tuple((Button(label, f"{_BUTTON_PREFIX}{code}:{role}"),) for label, role in labels)
         shown = rows if self._accounts[owner.platform].can.buttons else ()
-        return OutboxItem(
-            key=question.key, message=Outgoing(place=owner, text=asked, key=question.key, buttons=shown)
-        )
+        return OutboxItem(key=question.key, message=Outgoing(place=owner, text=asked, key=question.key, buttons=shown))
 
     async def press_button(self, event: InboundEvent, person: PersonIdentity) -> None:
         """Carry out a pressed button about somebody unknown; the question then shows what became of them. Raises

@@ -5,7 +5,6 @@ Events of a lane, which is a chat or thread, are routed strictly in order, with 
 
 import asyncio
 import contextlib
-import json
 import logging
 import re
 from collections import deque
@@ -13,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
-from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole
+from hermes.admin.people.identity import PersonIdentity, PersonRole
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
 from hermes.commands.named_prompts import find_named_prompt, list_named_prompts
@@ -35,8 +34,9 @@ from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import PlatformAccount, channel_settings
 from hermes.gateway.chat_session import ChatSession, GatewayDeps, GatewayError
 from hermes.gateway.command_context import ChatCommandContext, can_use_command, commands_for
-from hermes.gateway.pairing_requests import PairingRequests, is_pairing_button, make_note, may_ask
-from hermes.gateway.people import PairingCodes, Quotas, clean_name
+from hermes.gateway.group_hints import GroupHints
+from hermes.gateway.pairing_requests import PairingRequests, is_pairing_button, may_ask
+from hermes.gateway.people import PairingCodes, Quotas
 from hermes.gateway.session_pool import ChatAddress, SessionPool, find_address
 from hermes.i18n.messages import N_, localize, tr
 from hermes.util.cancellation import cancel_tasks
@@ -58,7 +58,7 @@ _FLUSH_SECONDS = 5.0
 """How long an answer waits for what is to be sent before it."""
 _TURN_COMMANDS = frozenset({"retry", "queue", "steer", "interrupt"})
 """Commands that send something to the model: they count as messages do."""
-NOT_ALLOWED = "not a group of ours"
+ADDRESSED_ELSEWHERE = "addressed in a group that is not ours"
 _URGENT_COMMANDS = frozenset({"stop", "approve", "deny", "interrupt"})
 """Commands that do not wait behind long work."""
 
@@ -97,6 +97,11 @@ def _is_own_text(event: InboundEvent) -> bool:
     return event.verified and not event.forwarded
 
 
+def _is_answer(live: ChatSession | None, person: PersonIdentity, event: InboundEvent) -> bool:
+    """Return whether a message is the answer to a question that is open in its chat."""
+    return live is not None and live.questions.take_answer(person, event)
+
+
 def _is_press(event: InboundEvent) -> bool:
     return bool(event.press) and _is_own_text(event)
 
@@ -131,7 +136,7 @@ def ignore_reason(settings: AccountSettings, event: InboundEvent) -> str:
     if place.kind is ChatKind.DM or event.press:
         return ""
     if "*" not in settings.groups and place.chat not in settings.groups:
-        return NOT_ALLOWED
+        return ADDRESSED_ELSEWHERE if is_addressed(settings, event) else "not a group of ours"
     needs = settings.require_mention if channel.require_mention is None else channel.require_mention
     if not needs or is_addressed(settings, event):
         return ""
@@ -166,8 +171,7 @@ class Router:
         self.requests = PairingRequests(deps, self._pairing, accounts)
         self._heard: set[tuple[str, Place]] = set()
         """The people who were heard since the start, and where."""
-        self._explained: set[str] = set()
-        """The groups of which the owner was told that they are not allowed."""
+        self._group_hints = GroupHints(deps)
         self._lanes: dict[str, ChatLane] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._urgent: set[asyncio.Task[None]] = set()
@@ -276,8 +280,8 @@ class Router:
         if why or person is None or not event.verified:
             if why == "not addressed" and settings.observe:
                 lane.observed.append((event.sender.name or event.sender.id, event.text))
-            if why == NOT_ALLOWED and person is not None and person.is_owner and is_addressed(settings, event):
-                await self._explain_group(account, event.place)
+            elif why == ADDRESSED_ELSEWHERE:
+                await self._group_hints.explain_group(account, event, person)
             await self._store.chats.dismiss_events([first.id], why or await self._handle_unknown(account, event))
             return 1
         await self._note_heard(person, event.place)
@@ -285,8 +289,7 @@ class Router:
         if is_complete(event):
             await self._start_command(lane, address, first)
             return 1
-        live = self._pool.find_chat(address.key)
-        if _is_own_text(event) and live is not None and live.questions.take_answer(person, event):
+        if _is_own_text(event) and _is_answer(self._pool.find_chat(address.key), address.person, event):
             await self._store.chats.dismiss_events([first.id], "answer")
             return 1
         return await self._route_message(lane, address, rows)
@@ -431,27 +434,6 @@ class Router:
             role = paired.role.value
             await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
         return "paired"
-
-    async def _explain_group(self, account: PlatformAccount, place: Place) -> None:
-        """Tell the owner, who has addressed the agent in a group that is not allowed, what allows it: once for each
-        group, in their direct chat. Nothing is said in the group.
-        """
-        if place.chat in self._explained:
-            return
-        self._explained.add(place.chat)
-        groups = json.dumps([*account.plan.settings.groups, place.chat])
-        said = N_(
-            "You wrote to me in the group {group}, where I may not answer. To allow that:"
-            " `hermes config set platforms.{account}.groups '{groups}'`, then `hermes gateway reload`.",
-            group=clean_name(place.name) or place.chat,
-            account=account.name,
-            groups=groups,
-        )
-        self._report(f"{place.lane}: {said}")
-        for one in await self._store.chats.list_direct_chats(account.name):
-            if one.person == OWNER_ID:
-                await self._deps.outbox.enqueue([make_note(one.place, localize(said))])
-                return
 
     async def _run_command(
         self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent

@@ -23,7 +23,6 @@ from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import PlatformAccount, channel_settings, is_shared
 from hermes.gateway.chat_session import ChatSession, GatewayDeps
 from hermes.gateway.people import build_session_options
-from hermes.gateway.send import list_plan_homes
 from hermes.gateway.stream_renderer import build_answer, filter_answer
 from hermes.gateway.surroundings import describe_surroundings
 from hermes.gateway.text.split import split_text
@@ -31,10 +30,8 @@ from hermes.i18n.messages import N_, tr
 from hermes.ipc.remote_session import attach_session
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
-from hermes.sessions.handoff import find_own_chat, make_handover_note
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.port import SessionPort
-from hermes.sessions.target_book import format_chat
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import release_free_memory
 from hermes.util.text import strip_control_characters, to_one_line
@@ -480,18 +477,6 @@ class SessionPool:
             await self._store.chats.bind(structs.replace(binding, session_id=session_id, last_at=now))
             self._handed_over.add(binding.key)
 
-    async def hand_off(self, session_id: str, target: str, *, person: str, origin: str) -> str:
-        """Let the chat of a person that a target means go on with a session, and tell it; return what to say to the
-        person, who is at `origin`. Raises NotFoundError, UsageError, BusyError.
-        """
-        platforms = self._app.services.settings.platforms
-        homes = list_plan_homes({name: one.plan for name, one in self.accounts.items()})
-        other = await find_own_chat(self._store, platforms, target, person=person, homes=homes, here=origin)
-        await self.rebind(other, session_id)
-        note = await make_handover_note(self._store, other, session_id, origin or tr("a terminal"))
-        await self.deps.outbox.enqueue([note])
-        return tr("Your next message in {place} goes on with this session.", place=format_chat(other).text)
-
     async def open_background(self, chat_session: ChatSession, prompt: str) -> SessionActor:
         """Open a fresh session beside a chat's own, for this prompt: its questions and its answer are shown there. It
         stays in memory until it is dropped. Should this process end before it does, the next one says so in the chat.
@@ -502,9 +487,7 @@ class SessionPool:
         )
         beside = await self.open_chat(chat_session.account, binding, chat_session.person)
         beside.is_live = False
-        await self._store.chats.begin_background(
-            BackgroundRecord(session_id=session_id, place=binding.place, prompt=prompt)
-        )
+        await self._store.background.begin(BackgroundRecord(session_id=session_id, place=binding.place, prompt=prompt))
         self._entries[session_id].holders += 1
         return require_local(beside.actor)
 
@@ -710,7 +693,7 @@ class SessionRecovery:
 
     async def _tell_of_lost_background(self) -> None:
         """Tell whom sessions worked for in the background that these were cut off, and how they go on."""
-        for one in await self._store.chats.list_background():
+        for one in await self._store.background.list_unfinished():
             text = tr(
                 "(The gateway ended while a background session worked on “{about}”. /resume {id} goes on with it.)",
                 about=to_one_line(strip_control_characters(one.prompt), 60),
@@ -719,7 +702,7 @@ class SessionRecovery:
             key = f"background:{one.session_id}"
             message = Outgoing(place=one.place, text=text, key=key)
             await self._store.outbox.enqueue([OutboxItem(key=key, message=message, session_id=one.session_id)])
-            await self._store.chats.end_background(one.session_id)
+            await self._store.background.end(one.session_id)
 
     async def resume_session(self, session_id: str) -> None:
         """Reopen a session, and continue its work."""

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import msgspec
 
 from hermes.core.chats import (
-    BackgroundRecord,
     Batch,
     Binding,
     DirectChat,
@@ -154,30 +153,6 @@ class ChatRepository(Repository):
             (platform,),
         )
         return [to_value(DirectChat, (row[0], msgspec.json.decode(str(row[1]), type=Place), row[2])) for row in rows]
-
-    @writes
-    def begin_background(self, tx: Transaction, work: BackgroundRecord) -> None:
-        """Record a session that works beside that of a chat."""
-        tx.execute(
-            "REPLACE INTO background_sessions (session_id, place, prompt) VALUES (?, ?, ?)",
-            (work.session_id, to_json(work.place), work.prompt),
-        )
-
-    @writes
-    def end_background(self, tx: Transaction, session_id: str) -> None:
-        """Forget a session whose end was told in its chat."""
-        tx.execute("DELETE FROM background_sessions WHERE session_id = ?", (session_id,))
-
-    @reads
-    def list_background(self, tx: Transaction) -> list[BackgroundRecord]:
-        """Return the sessions whose end was told nobody yet."""
-        rows = tx.execute("SELECT session_id, place, prompt FROM background_sessions ORDER BY session_id")
-        return [
-            BackgroundRecord(
-                session_id=str(row[0]), place=msgspec.json.decode(bytes(row[1]), type=Place), prompt=str(row[2])
-            )
-            for row in rows
-        ]
 
     @reads
     def list_unanswered(self, tx: Transaction) -> list[UnansweredEvents]:

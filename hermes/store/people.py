@@ -272,9 +272,7 @@ class PeopleRepository(Repository):
         tx.execute("UPDATE pairing_questions SET closed = 1 WHERE code = ?", (code,))
 
     @writes
-    def settle_pairing_request(
-        self, tx: Transaction, code: str, role: str, notes: Sequence[OutboxItem] = ()
-    ) -> bool:
+    def settle_pairing_request(self, tx: Transaction, code: str, role: str, notes: Sequence[OutboxItem] = ()) -> bool:
         """Let the person of a code in with this role, or (empty) refuse them until their request runs out; return
         False when no such request waits any more. The notes go into the outbox with it, before any answer to them.
         """

@@ -53,7 +53,7 @@ def test_words_of_a_command_line_keep_what_quotes_have_joined(words: list[str], 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("buy milk", "does not say when. For instance: add every day at 7: take my pills"),
+        ("buy milk", "does not say when. For instance: cron add every day at 7: take my pills"),
         ("7 dwarfs", "does not say when"),
         ("monday: call mum", "does not say at what time"),
         ("today at 0:01 call mum", "has passed already"),

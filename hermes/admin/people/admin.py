@@ -5,6 +5,8 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from msgspec import Struct
+
 from hermes.admin.home_services import open_home_services
 from hermes.admin.people.identity import OWNER_ID, OWNER_IDENTITY, PersonIdentity, PersonRole, role_rights
 from hermes.config.settings import Settings
@@ -42,6 +44,16 @@ _ROLE_SETTINGS = (
     ("guests", PersonRole.GUEST),
 )
 _UNPRIVILEGED_ROLES = (PersonRole.USER, PersonRole.GUEST)
+
+
+class PairingBot(Struct, frozen=True, kw_only=True):
+    """A bot that takes a pairing code: the name under which people find it, and the address that sends the code; empty
+    where they are not known.
+    """
+
+    account: str
+    name: str
+    link: str
 
 
 class PeopleAdmin:
@@ -203,20 +215,15 @@ class PeopleAdmin:
         await self._audit("code made", f"{person_id or given} {platform}".strip())
         return code
 
-    async def find_links(self, code: str, platform: str) -> list[str]:
-        """Return the addresses that send a code to the bot when they are opened, of the accounts where it counts."""
+    async def find_bots(self, code: str, platform: str) -> list[PairingBot]:
+        """Return the bots that take a code, as far as they were connected: where they are found, and the address that
+        sends the code when it is opened.
+        """
         found = []
         for name in (platform,) if platform else tuple(self._settings.platforms):
-            link = (await self._store.chats.get_cursors(name)).get(PAIRING_LINK, "")
-            found += [link.replace("{code}", code)] if link else []
-        return found
-
-    async def find_bots(self, platform: str) -> list[str]:
-        """Return each account where a code counts, with the name under which people find its bot where it is known."""
-        found = []
-        for name in (platform,) if platform else tuple(self._settings.platforms):
-            bot = (await self._store.chats.get_cursors(name)).get(BOT_NAME, "")
-            found += [f"{name}: {bot}"] if bot else []
+            known = await self._store.chats.get_cursors(name)
+            link = known.get(PAIRING_LINK, "").replace("{code}", code)
+            found.append(PairingBot(account=name, name=known.get(BOT_NAME, ""), link=link))
         return found
 
     async def list_requests(self) -> list[Plain]:

@@ -133,7 +133,7 @@ STEPS = (
         "it does not listen there",
         unheard("hi bot", person=OWNER, chat=OTHER_GROUP, mention=True),
     ),
-    Step("people.md#groups", "the owner's /start@ in such a group", "told in their own chat what allows it", _explained),
+    Step("people.md#groups", "the owner's /start@ in such a group", "told what allows it, elsewhere", _explained),
     Step("people.md#groups", "two people in one group", "each has a session of their own", _own_sessions),
     Step("telegram.md#what-it-does", "a topic of the forum", "a conversation of its own", _topic),
     Step("people.md#groups", "a forwarded message", "untrusted, and no instruction", _forwarded),

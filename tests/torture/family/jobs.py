@@ -51,7 +51,7 @@ async def _without_quotes(world: World) -> None:
     await world.tell("/cron add every day at 7: SAY: take my pills", "every day at 7", "origin")
     await world.tell("/cron add SAY: call mum tomorrow at 9:00", "once: ")
     told = await world.tell("/cron add buy milk", "For instance")
-    hold("add every day at 7: take my pills" in told, told)
+    hold("cron add every day at 7: take my pills" in told, told)
     await world.tell("/jobs", "every day at 7")
     await world.tell("/reminders", "tomorrow at 9:00")
 

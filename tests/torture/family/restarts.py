@@ -213,7 +213,12 @@ STEPS = (
         "its button still counts",
         _question_survives,
     ),
-    Step("gateway.md#in-a-chat", "kill -9 while it works in the background", "told, and it goes on with /resume ID", _background),
+    Step(
+        "gateway.md#in-a-chat",
+        "kill -9 while it works in the background",
+        "told, and it goes on with /resume ID",
+        _background,
+    ),
     Step("gateway.md#as-a-service", "SIGTERM while a turn runs", "the turn ends, its answer is sent; code 0", _stopped),
     Step("gateway.md#as-a-service", "`gateway status` of one that does not run", "exit code 1", _status_off),
     Step(

@@ -103,7 +103,9 @@ async def _by_command_only(world: World) -> None:
 
 
 STEPS = (
-    Step("gateway.md#sending-from-scripts", "`hermes send` without a home chat", "to the owner, which it says", _no_home),
+    Step(
+        "gateway.md#sending-from-scripts", "`hermes send` without a home chat", "to the owner, which it says", _no_home
+    ),
     Step("gateway.md#sending-from-scripts", "to who has typed commands only", "she gets it", _by_command_only),
     Step("gateway.md#sending-from-scripts", "/sethome by a user", "an owner's", says(ANNA, "/sethome", "not for you")),
     Step("gateway.md#sending-from-scripts", "/sethome by the owner", "the home of its account", _sethome),
