@@ -370,7 +370,7 @@ async def test_the_owner_is_told_how_to_allow_a_group() -> None:
                 assert not any(group in line for line in on.lines)
                 await chat.say("/start@hermes_test_bot", chat="group1")
                 await chat.until(lambda: "where I may not answer" in chat.text(chat.person))
-                command = re.search(r"`hermes (config set \S+) '([^']+)'`", chat.text(chat.person))
+                command = re.search(r"hermes (config set \S+) '([^']+)'", chat.text(chat.person))
                 assert command is not None and group in command[2]
                 assert any(group in line and "may not answer" in line for line in on.lines)
                 assert (await run_hermes(home, *command[1].split(), command[2])).code == 0

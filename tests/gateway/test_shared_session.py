@@ -63,7 +63,7 @@ async def lines(home: TempHome, *arguments: str) -> AsyncIterator[Lines]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hermes", "--plain", *arguments),
         cwd=home.cwd,
-        env=home.environ,
+        env={**home.environ, "PYTHONUNBUFFERED": "1"},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
