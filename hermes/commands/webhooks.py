@@ -20,7 +20,6 @@ from hermes.config.home import locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, join_sentences, localize, tr
-from hermes.sessions.features.cron_deps import is_gateway_running
 from hermes.sessions.target_book import load_target_book
 from hermes.util.text import escape_unseen_characters, strip_control_characters
 
@@ -108,6 +107,8 @@ async def add_webhook(call: VerbCall) -> VerbResult:
 
 def _list_unserved(admin: WebhookAdmin, call: VerbCall) -> list[str]:
     """Return the line that says why nothing answers at the addresses of webhooks, and what changes that."""
+    from hermes.sessions.features.cron_deps import is_gateway_running
+
     runs = is_gateway_running(locate_home(call.environ))
     if not admin.is_served():
         then = tr("`hermes gateway reload` applies it.") if runs else tr("`hermes gateway start` starts the gateway.")

@@ -325,7 +325,8 @@ async def test_a_home_chat_counts_at_once_for_a_session_that_runs() -> None:
             return Say("tool said: " + str(request.messages[-1]["content"])[:200])
         return Say(calls=(Call("tool_call", {"name": job.name, "arguments": job.arguments}),))
 
-    async with chat_stage(ScriptedModel(answer), owners=["1001", "1007"]) as here:  # of two accounts none is the default
+    # Of two accounts of the owner none is the default.
+    async with chat_stage(ScriptedModel(answer), owners=["1001", "1007"]) as here:
         assert "home chat" in await here.ask("make the job", "tool said")
         await here.ask("/sethome", "This is the home chat now")
         assert load_settings(here.on.app.services.home).settings.platforms["telegram"]["home"] == "1001"

@@ -83,7 +83,8 @@ async def _reject_target_as_text(words: Sequence[str], environ: Mapping[str, str
     try:
         book.check_target(words[0], words=())
     except NotFoundError:
-        if words[0] not in book.homes:
+        known = importlib.import_module("hermes.gateway.accounts").platform_names()
+        if words[0] not in (*book.homes, *known):
             return
     command = shlex.join(["hermes", "send", "--to", words[0], " ".join(words[1:])])
     raise UsageError(N_("{name!r} is a target; --to names it.", name=words[0]), N_("Write: {command}", command=command))
