@@ -15,21 +15,20 @@ from hermes.sessions.app import App
 async def introduce_account(app: App, account: PlatformAccount, report: Callable[[str], None]) -> None:
     """Wait until an account is connected; then report its name there, and what to do where its owner is unknown."""
     await account.connected_once.wait()
-    with contextlib.suppress(
-        HermesError
-    ):  # it was closed meanwhile, or the store takes nothing: that is said elsewhere
+    with contextlib.suppress(HermesError):  # it was closed meanwhile, or the store takes nothing
         await _introduce_connected(app, account, report)
 
 
 async def _introduce_connected(app: App, account: PlatformAccount, report: Callable[[str], None]) -> None:
-    name = account.platform.own_name
+    chats, own = app.services.store.chats, account.platform.own_name
+    if own:  # behind what the connection's first batch has stored
+        await chats.record_batch(account.name, Batch(cursors=((BOT_NAME, own),)))
+    cursors = await chats.get_cursors(account.name)
+    name = cursors.get(BOT_NAME, "")  # a connection that was resumed does not tell it again
     if name:
-        await app.services.store.chats.record_batch(account.name, Batch(cursors=((BOT_NAME, name),)))
         report(N_("{account}: connected as {name}.", account=account.name, name=name))
     if not account.can.senders or not account.can.answers or await _is_somebody_known(app, account):
         return
-    cursors = await app.services.store.chats.get_cursors(account.name)
-    link = cursors.get(PAIRING_LINK, "").replace("{code}", "CODE")
     report(
         N_(
             "{account}: nobody there is known as the owner yet. To be let in: `hermes pairing new --role owner"
@@ -38,7 +37,7 @@ async def _introduce_connected(app: App, account: PlatformAccount, report: Calla
             name=name or account.plan.descriptor.title,
         )
     )
-    if link:
+    if link := cursors.get(PAIRING_LINK, "").replace("{code}", "CODE"):
         report(N_("{account}: this link sends the code, too: {link}", account=account.name, link=link))
 
 
