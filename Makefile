@@ -33,7 +33,7 @@
 # make cron-year gateway-kills gateway-turns      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
 # make cron-fields    5,000 random schedules against cronsim and a walk over the days (COUNT=5000 SEED=1)
 # make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes)
-# make family         226 steps in the life of a family's bot on Telegram and Discord, each held to what a page of docs/ promises
+# make family         230 steps in the life of a family's bot on Telegram and Discord, each held to what a page of docs/ promises
 #                     (5 minutes; ONLY=pairing,groups MATCH=word)
 # make gateway-turns  20,000 turns of a gateway, and what is left of them in its memory (10 minutes)
 # make wheel          the wheel and the source archive, in dist/

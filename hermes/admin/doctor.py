@@ -70,7 +70,8 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
     if not home.root.is_dir():
         return [_check_missing_home(home, fix=fix), *about]
     can_fix = fix and home.is_writable
-    return [*_check_writable(home), *about, *[await check(home, can_fix) for check in _CHECKS]]
+    checks = [await check(home, can_fix) for check in _CHECKS]
+    return [*_check_writable(home), *about, *checks, *await _check_webhooks(home, environ)]
 
 
 def _check_model(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:
@@ -207,6 +208,28 @@ async def _check_settings(home: HermesHome, fix: bool) -> DoctorCheck:
         names = ", ".join(one.record.name for one in named)
         said = join_localizable(" ", (said, N_("Providers in it: {names}.", names=names)))
     return DoctorCheck(name="settings", state=OK, said=said)
+
+
+async def _check_webhooks(home: HermesHome, environ: Mapping[str, str]) -> list[DoctorCheck]:
+    """Check where the webhooks of the settings deliver to; nothing is said where there are none."""
+    from hermes.admin.home_services import open_existing_store
+    from hermes.admin.webhooks import WebhookAdmin
+    from hermes.sessions.target_book import load_target_book
+
+    with contextlib.suppress(HermesError):  # settings and a database that cannot be read have a check of their own
+        admin = WebhookAdmin(home)
+        routes, wrong = admin.list_configured_routes(environ)
+        async with open_existing_store(home) as store:
+            if store is not None:
+                book = await load_target_book(store, load_settings(home).settings.platforms)
+                wrong += admin.find_wrong_targets(environ, book)
+        if wrong:
+            return [DoctorCheck(name="webhooks", state=WARNING, said=join_localizable(" ", wrong[:5]))]
+        if routes:
+            count = len(routes)
+            said = tr_plural("{n} webhook is set up.", "{n} webhooks are set up.", count)
+            return [DoctorCheck(name="webhooks", state=OK, said=said)]
+    return []
 
 
 async def _check_database(home: HermesHome, fix: bool) -> DoctorCheck:

@@ -50,6 +50,7 @@ ACTING_ROWS = {
     "WHERE state = 'applying'",
     "unsent message": "SELECT platform || ': ' || CAST(body AS TEXT) FROM deliveries "
     "WHERE state IN ('open', 'pending', 'attempting')",
+    "background session": "SELECT CAST(place AS TEXT) || ': ' || prompt FROM background_sessions",
 }
 """The rows of the database that act by themselves, or let somebody in, by what they are."""
 PASSIVE_TABLES = frozenset(
@@ -57,7 +58,7 @@ PASSIVE_TABLES = frozenset(
         "meta", "sessions", "epochs", "messages", "changes", "compactions", "undos", "spend",
         "checkpoints", "checkpoint_files", "checkpoint_folders", "key_cooldowns", "key_uses", "usefulness", "audit",
         "marked_files", "chat_cursors", "chat_sessions", "pairing_failures", "api_sessions", "api_responses",
-        "todo_lists", "pairing_requests",
+        "todo_lists", "pairing_requests", "pairing_questions", "direct_chats",
     }
 )  # fmt: skip
 """Tables whose rows do nothing before a person, or a row of those above, goes on with them."""

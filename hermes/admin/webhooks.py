@@ -15,6 +15,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, structs
 
+from hermes.config.chat_targets import TargetBook
 from hermes.config.environment import fill_variables, merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
@@ -179,6 +180,23 @@ class WebhookAdmin:
                 except ConfigError as error:
                     wrong.append(str(error))
         return routes, wrong
+
+    def is_served(self) -> bool:
+        """Return whether an account takes reports when the gateway runs."""
+        return any(
+            str(given.get("platform") or account) == "webhook" and given.get("enabled", True)
+            for account, given in load_settings(self._home).settings.platforms.items()
+        )
+
+    def find_wrong_targets(self, environ: Mapping[str, str], book: TargetBook) -> list[str]:
+        """Return a line for each route of config.yaml whose answer would reach nobody."""
+        found = []
+        for name, route in self.list_configured_routes(environ)[0].items():
+            try:
+                book.check_target(route.deliver, words=(LOG, GITHUB_COMMENT))
+            except (NotFoundError, UsageError) as error:
+                found.append(N_("The webhook {name!r} cannot deliver: {why}", name=name, why=str(error)))
+        return found
 
     def find_route(self, name: str, environ: Mapping[str, str]) -> WebhookRoute:
         """Return a route by its name, one of config.yaml before one that was added. Raises NotFoundError."""

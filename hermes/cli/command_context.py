@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import CommandContext, MenuOption, PromptScope, Surface
 from hermes.commands.registry import builtin_command_names, command_registry
-from hermes.core.errors import BusyError, HermesError
+from hermes.core.errors import BusyError, HermesError, UsageError
 from hermes.core.events import Event
 from hermes.core.messages import ImagePart
 from hermes.i18n.messages import N_, join_sentences, tr
@@ -171,8 +171,25 @@ class TerminalCommandContext(ABC):
             break
         await close_port(self.app, before)
 
-    async def open_background_session(self) -> "SessionActor":
+    async def hand_off(self, target: str) -> str:
+        """Let a chat of the owner's go on with the session: by the gateway, or once one runs."""
+        from hermes.ipc import frames
+        from hermes.ipc.gateway_request import request_gateway
+        from hermes.ipc.session_server import has_messages
+
+        port, services = self.port, self.app.services
+        if not has_messages(port):
+            raise UsageError(N_("Nothing was said in this session yet."), N_("Say something first."))
+        said = await request_gateway(services.home, frames.HandOffFrame(id=1, session_id=port.session_id, to=target))
+        if isinstance(said, frames.DoneFrame):
+            return said.said
+        from hermes.sessions.features.handoff import hand_over_later
+
+        return await hand_over_later(services.store, services.settings.platforms, port.session_id, target)
+
+    async def open_background_session(self, prompt: str) -> "SessionActor":
         """Open a fresh session beside this one; it is not shown, but its questions are."""
+        del prompt
         actor = await self.app.open_session(None, asker=self._asker)
         if self._asker is not None:
             self._asker.attach_session(actor, background=True)
@@ -249,6 +266,9 @@ async def run_typed_command(context: CommandContext, name: str, text: str) -> bo
         context.post_message(InboundMessage(text=prompt.format_prompt(text), cwd=scope.folder))
     if prompt is not None:
         return bool(prompt.body)
+    if (elsewhere := command_registry(Surface.CHAT).find_command(name)) is not None:
+        context.tell(tr("/{name} works in a chat on a platform only.", name=elsewhere.name))
+        return True
     names = [one.name for one in await list_named_prompts(context.app, scope)]
     begun = commands.list_begun(name, names)
     if len(begun) == 1:

@@ -77,7 +77,7 @@ class SlashCommand(Struct, frozen=True, kw_only=True):
     complete: CompleteArguments | None = None
     """Returns what may stand where the typed text ends; the front-end leaves out what does not begin with it."""
     opens: bool = False
-    """Whether it switches to another session."""
+    """Whether it switches to another session, or hands this one over: the person's own process does that."""
     risky: bool = False
     """Whether it removes protection; it is then suggested only for a slip of one letter."""
 

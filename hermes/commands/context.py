@@ -138,13 +138,6 @@ class ChatControls(Protocol):
         """This chat, or thread, as a target."""
         ...
 
-    async def hand_off(self, target: str) -> str:
-        """Let another chat of the person go on with this session at the next message there; return what to say.
-
-        Raises UsageError, NotFoundError, BusyError.
-        """
-        ...
-
     def restart_gateway(self) -> None:
         """Have the gateway end and start again once this command is done; it then says here that it is back.
 
@@ -157,6 +150,10 @@ class ChatControls(Protocol):
 
         Raises UsageError, ConfigError where the settings cannot be changed.
         """
+        ...
+
+    async def note_background_end(self, session_id: str) -> None:
+        """Note that the chat was told of the end of a session in the background: it was not cut off."""
         ...
 
     async def send_file(self, file: Path, text: str) -> None:
@@ -239,7 +236,14 @@ class CommandContext(Protocol):
         """
         ...
 
-    async def open_background_session(self) -> "SessionActor":
+    async def hand_off(self, target: str) -> str:
+        """Let another chat of the person go on with this session at the next message there; return what to say here.
+
+        Raises NotFoundError, UsageError, BusyError.
+        """
+        ...
+
+    async def open_background_session(self, prompt: str) -> "SessionActor":
         """Open a fresh session in the background; it is not shown, but its questions are asked here."""
         ...
 

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from hermes.commands.command import CommandCall, CommandGroup
 from hermes.commands.context import MenuOption
 from hermes.commands.verb import (
@@ -134,7 +136,7 @@ async def show_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     "make a job",
     JSON_OPTION,
     argument("schedule", help=_SCHEDULE_HELP),
-    argument("prompt", nargs="?", takes_rest=True, help="what is to be done"),
+    argument("prompt", nargs="*", help="what is to be done"),
     *_JOB_OPTIONS,
     in_chats=True,
 )
@@ -142,8 +144,10 @@ async def add_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     """Create a job: in a chat on a platform, its output goes there where no other target is given."""
     from hermes.cron.jobs import JobAuthor
 
-    chat = call.context.chat if call.context is not None else None
-    wish = admin.build_wish(**_read_job_fields(call.args))
+    chat, args = call.context.chat if call.context is not None else None, call.args
+    words = [call.typed] if call.typed else [args.schedule, *args.prompt]
+    schedule, prompt = admin.jobs.split_job(words, args.zone or "")
+    wish = admin.build_wish(**_read_job_fields(args) | {"schedule": schedule, "prompt": prompt})
     row = await admin.add_job(wish, JobAuthor(origin=chat.target if chat is not None else ""))
     return _job_result(admin, call, row, tr("Made."))
 
@@ -348,16 +352,15 @@ async def _complete_job(call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption(str(row["name"])) for row in await cron_admin_of_app(call.context.app).list_jobs()]
 
 
-COMMANDS = [
-    slash_command(
-        CRON,
-        about=N_("scheduled jobs: list them, make one, run, stop and remove them"),
-        usage=N_("[verb] [job]"),
-        group=CommandGroup.WORK,
-        takes=N_(
-            "/cron takes: list, show JOB, add SCHEDULE PROMPT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
-            " history [JOB]. Put a schedule of several words in quotes."
-        ),
-        complete=_complete_job,
-    )
-]
+_COMMAND = slash_command(
+    CRON,
+    about=N_("scheduled jobs: list them, make one, run, stop and remove them"),
+    usage=N_("[verb] [job]"),
+    group=CommandGroup.WORK,
+    takes=N_(
+        "/cron takes: list, show JOB, add WHEN: WHAT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
+        " history [JOB]. For instance: /cron add every day at 7: take my pills"
+    ),
+    complete=_complete_job,
+)
+COMMANDS = [structs.replace(_COMMAND, aliases=("jobs", "reminders"))]

@@ -19,7 +19,7 @@ from hermes.commands.verb import (
     rows_result,
     slash_command,
 )
-from hermes.core.chats import PairingRequest
+from hermes.core.chats import PairingQuestion, PairingRequest
 from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, UsageError
 from hermes.core.usage import format_amount
@@ -180,8 +180,10 @@ async def create_code(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     where, person = escape_unseen_characters(args.platform) or tr("any platform"), escape_unseen_characters(args.person)
     what = tr("one more account of {person}", person=person) if person else format_role(args.role)
     note = tr("They send it to the bot in a direct chat, within an hour. It is not shown again.")
-    links = await admin.find_links(code, args.platform)
-    lines = [code, tr("For: {what}, on {where}.", what=what, where=where), note, *links]
+    bots = await admin.find_bots(code, args.platform)
+    links = [one.link for one in bots if one.link]
+    names = [escape_unseen_characters(f"{one.account}: {one.name}") for one in bots if one.name]
+    lines = [code, tr("For: {what}, on {where}.", what=what, where=where), note, *names, *links]
     return VerbResult({"code": code, "role": args.role, "platform": args.platform, "links": links}, lines)
 
 
@@ -220,7 +222,7 @@ async def deny_request(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     return VerbResult({"account": wish.account}, [describe_settled(wish, "")])
 
 
-def describe_settled(wish: PairingRequest, role: str) -> str:
+def describe_settled(wish: PairingRequest | PairingQuestion, role: str) -> str:
     """Return what became of a request; an empty role refused it."""
     name = escape_unseen_characters(to_one_line(wish.name or wish.account, 40))
     if not role:

@@ -128,6 +128,8 @@ class VerbCall(ABC):
 
     context: CommandContext | None = None
     """The chat that it was typed in; None on the command line."""
+    typed: str = ""
+    """In a chat, the text behind the action's name as it was typed."""
 
     def __init__(self, args: argparse.Namespace, environ: Mapping[str, str]) -> None:
         self.args = args
@@ -298,9 +300,10 @@ class AdminVerb(Verb, Generic[AdminT]):
 class _ChatCall(VerbCall):
     """A use of an action in a chat."""
 
-    def __init__(self, args: argparse.Namespace, context: CommandContext) -> None:
+    def __init__(self, args: argparse.Namespace, context: CommandContext, typed: str) -> None:
         super().__init__(args, context.app.services.environ)
         self.context = context
+        self.typed = typed
 
     async def require_yes(self, question: str, *, what: str = "", unasked: str = "") -> None:
         """Ask in the chat."""
@@ -311,8 +314,8 @@ class _ChatCall(VerbCall):
             raise DeclinedError(1)
 
 
-async def _run_in_chat(action: VerbAction, args: argparse.Namespace, context: CommandContext) -> None:
-    done = action.run(_ChatCall(args, context))
+async def _run_in_chat(action: VerbAction, args: argparse.Namespace, context: CommandContext, typed: str) -> None:
+    done = action.run(_ChatCall(args, context, typed))
     result = done if isinstance(done, VerbResult) else await done
     context.tell("\n".join([*result.lines, *result.notices]))
     if result.markdown:
@@ -344,15 +347,12 @@ def slash_command(
         name = verb.find_action(typed)
         if outside and name in verb.actions and name not in actions:
             raise UsageError(outside, N_("hermes {name} --help", name=verb.name))
-        args = (
-            bind_words(actions[name].arguments, words, call.text.removeprefix(typed).strip())
-            if name in actions
-            else None
-        )
+        given = call.text.removeprefix(typed).strip()
+        args = bind_words(actions[name].arguments, words, given) if name in actions else None
         if args is None:
             raise UsageError(takes)
         with suppress(DeclinedError):
-            await _run_in_chat(actions[name], args, call.context)
+            await _run_in_chat(actions[name], args, call.context, given)
 
     async def complete_words(call: CommandCall) -> Sequence[MenuOption]:
         if len(call.text.split()) + call.text.endswith(" ") < 2:

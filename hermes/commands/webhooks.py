@@ -19,7 +19,7 @@ from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argume
 from hermes.config.home import locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, localize, tr
+from hermes.i18n.messages import N_, join_sentences, localize, tr
 from hermes.sessions.target_book import load_target_book
 from hermes.util.text import escape_unseen_characters, strip_control_characters
 
@@ -102,7 +102,19 @@ async def add_webhook(call: VerbCall) -> VerbResult:
     row = route_without_secret(args.name, route) | {"address": address, "secret": route.secret, "try": command}
     said = tr("Address: {address}\nSecret (shown once): {secret}", address=address, secret=route.secret)
     lines = [*said.splitlines(), tr("To try it (the secret is in it):"), f"  {command}"]
-    return VerbResult(row, [escape_unseen_characters(line) for line in lines])
+    return VerbResult(row, [escape_unseen_characters(line) for line in lines], _list_unserved(admin, call))
+
+
+def _list_unserved(admin: WebhookAdmin, call: VerbCall) -> list[str]:
+    """Return the line that says why nothing answers at the addresses of webhooks, and what changes that."""
+    from hermes.sessions.features.cron_deps import is_gateway_running
+
+    runs = is_gateway_running(locate_home(call.environ))
+    if not admin.is_served():
+        then = tr("`hermes gateway reload` applies it.") if runs else tr("`hermes gateway start` starts the gateway.")
+        off = tr("Webhooks are off: `hermes config set platforms.webhook.enabled true` turns them on.")
+        return [join_sentences(off, then)]
+    return [] if runs else [tr("No gateway runs, so nothing answers there: `hermes gateway start` starts it.")]
 
 
 @WEBHOOK.action("remove", "forget one", _NAME, JSON_OPTION)
@@ -136,7 +148,7 @@ def send_report(call: VerbCall) -> VerbResult:
         reason = error.strerror or type(error).__name__
         raise UsageError(
             N_("Nothing answers at {host}:{port}: {why}.", host=host, port=port, why=reason),
-            N_("Start the gateway with webhooks set up: docs/webhooks.md."),
+            next(iter(_list_unserved(admin, call)), N_("Start the gateway with webhooks set up: docs/webhooks.md.")),
         ) from None
     finally:
         connection.close()

@@ -1,9 +1,9 @@
 """Targets: where a message can be sent to, the same for `hermes send`, jobs, webhooks and the model's tools.
 
-A target is `ACCOUNT:CHAT[:THREAD]`, `ACCOUNT` (its home chat), `home` (the only home chat), `all` (every home chat),
-a person's name or id (the direct chat where they wrote last), `origin` (the chat in which something was made) or
-`local` (this machine only). `TargetBook.check_target` refuses one that does not exist, and returns the form to store;
-`TargetBook.find_chats` resolves a stored target when something is sent.
+A target is `ACCOUNT:CHAT[:THREAD]`, `ACCOUNT` (its home chat, else the owner's direct chat), `home` (the only home
+chat), `all` (every home chat), a person's name or id (the direct chat where they wrote last), `origin` (the chat in
+which something was made) or `local` (this machine only). `TargetBook.check_target` refuses one that does not exist, and
+returns the form to store; `TargetBook.find_chats` resolves a stored target when something is sent.
 """
 
 import re
@@ -51,6 +51,9 @@ class TargetBook(Struct, frozen=True, kw_only=True):
     people: tuple[ReachablePerson, ...] = ()
     chats: frozenset[str] = frozenset()
     """Chats from which somebody wrote, as targets."""
+    owner_chats: Mapping[str, str] = {}
+    """The direct chat of the owner on each account where one account is known as theirs, and no other: what goes to an
+    account without a home chat goes there."""
 
     def check_target(self, text: str, *, origin: str = "", words: Collection[str] = (LOCAL, ORIGIN)) -> str:
         """Return the form of a target that is stored; `words` are those allowed beside chats, people, home and all.
@@ -87,7 +90,7 @@ class TargetBook(Struct, frozen=True, kw_only=True):
             assert person is not None
             return (_require_chat(person),)
         account, _, chat = stored.partition(":")
-        return (ChatTarget(account, chat or self.homes[account]),)
+        return (ChatTarget(account, chat or self.homes[account] or self.owner_chats[account]),)
 
     def describe_target(self, target: str, origin: str = "") -> str:
         """Return a stored target in words of people: with the person's name, and the chat where it is reached now."""
@@ -103,6 +106,13 @@ class TargetBook(Struct, frozen=True, kw_only=True):
         name = (person.name or person.id) if person else target
         return name if name == chats else f"{name} ({chats})"
 
+    def means_owner_chat(self, target: str) -> bool:
+        """Return whether a target means a direct chat of the owner, because no home chat is set."""
+        word = target.strip().lower()
+        if word in (HOME, ALL):
+            return not any(self.homes.values())
+        return target.strip() in self.homes and not self.homes[target.strip()]
+
     def is_new_chat(self, target: str) -> bool:
         """Return whether a target names a chat from which nobody wrote yet: nobody can tell whether it exists."""
         return ":" in target and not target.startswith(PERSON_SIGN) and target not in self._known_chats
@@ -117,7 +127,8 @@ class TargetBook(Struct, frozen=True, kw_only=True):
         return self.chats | {f"{name}:{chat}" for name, chat in self.homes.items() if chat}
 
     def _find_homes(self, word: str) -> tuple[ChatTarget, ...]:
-        found = tuple(ChatTarget(name, chat) for name, chat in self.homes.items() if chat)
+        chats = self.homes if any(self.homes.values()) else self.owner_chats
+        found = tuple(ChatTarget(name, chat) for name, chat in chats.items() if chat)
         if not found:
             raise NotFoundError(
                 N_("There is no home chat."), N_("Type /sethome in a chat, or set `platforms.NAME.home`.")
@@ -141,7 +152,7 @@ class TargetBook(Struct, frozen=True, kw_only=True):
                 N_("Those set up: {known}.", known=known) if known else N_("None is set up yet.")
             )
             raise NotFoundError(N_("No platform {name!r} is set up here.", name=account), hint)
-        if not chat and not self.homes[account]:
+        if not chat and not self.homes[account] and account not in self.owner_chats:
             raise NotFoundError(
                 N_("{name} has no home chat.", name=account), N_("Type /sethome there, or give PLATFORM:CHAT.")
             )

@@ -36,6 +36,11 @@ class Place(Struct, frozen=True, omit_defaults=True):
         """Return the key of the queue that keeps the order of everything said in this chat or thread."""
         return f"{self.platform}:{self.chat}:{self.thread}"
 
+    @property
+    def session_key(self) -> str:
+        """Return the key of the chat session of a direct chat; that of a group's begins so."""
+        return ":".join(filter(None, ("agent:main", self.platform, str(self.kind), self.chat, self.thread)))
+
 
 class Sender(Struct, frozen=True, omit_defaults=True):
     """The account that said something: the platform's own id of it, which nobody can choose, and a name, which anybody
@@ -217,6 +222,22 @@ class Binding(Struct, frozen=True, kw_only=True):
     last_at: float = 0.0
 
 
+class DirectChat(Struct, frozen=True, kw_only=True):
+    """The direct chat of a person on a platform, with the time at which they were heard there last."""
+
+    person: str
+    place: Place
+    last_at: float = 0.0
+
+
+class BackgroundRecord(Struct, frozen=True, kw_only=True):
+    """A session that works beside that of a chat, and what it was asked."""
+
+    session_id: str
+    place: Place
+    prompt: str
+
+
 class Posting(Struct, frozen=True, kw_only=True):
     """Inbound events that are posted to a session together."""
 
@@ -288,6 +309,24 @@ class PairingRequest(Struct, frozen=True, kw_only=True):
     name: str
     place: Place
     expires_at: float = 0.0
+
+
+class PairingQuestion(Struct, frozen=True, kw_only=True):
+    """The question about a request to be let in: who asks, the chat in which it is shown, and its text there."""
+
+    code: str
+    platform: str
+    account: str
+    name: str
+    place: Place
+    text: str
+    closed: bool = False
+    """Whether it shows what became of the request."""
+
+    @property
+    def key(self) -> str:
+        """The key of its delivery."""
+        return f"pairing:{self.code}"
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from hermes.config.chat_targets import HOME, LOCAL, ORIGIN, TargetBook
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.usage import is_amount
 from hermes.cron.job import CatchUp, CronJob, JobSpec, Overlap, parse_job
+from hermes.cron.job_phrases import split_job
 from hermes.cron.output import JobOutputs
 from hermes.cron.quiet_hours import parse_quiet_hours
 from hermes.cron.schedule import Schedule
@@ -128,6 +129,10 @@ class CronJobs:
         if found:
             raise UsageError(N_("Several jobs begin with {name!r}.", name=name[:80]), N_("Give the whole id."))
         raise NotFoundError(N_("There is no job {name!r}.", name=name[:80]), N_("`hermes cron list` shows them."))
+
+    def split_job(self, words: Sequence[str], zone: str = "") -> tuple[str, str]:
+        """Return the schedule and the task of a job that was typed in these words, without quotes too."""
+        return split_job(words, zone or self._deps.get_machine_zone(), self._deps.clock.now())
 
     async def create_job(self, request: JobRequest, author: JobAuthor = PERSON_AUTHOR) -> CronJob:
         """Create a job."""

@@ -59,6 +59,16 @@ class Schedule:
         Raises UsageError, with what to write instead, for what is no schedule; whether anything is ever due,
         `next_after` tells.
         """
+        found = Schedule.find(text, zone, now)
+        if found is None:
+            raise UsageError(N_("{text!r} is not a schedule.", text=" ".join(text.split())[:80]), EXAMPLES)
+        return found
+
+    @staticmethod
+    def find(text: str, zone: str, now: float) -> "Schedule | None":
+        """Return the schedule that a text is, or None for a text that is none. Raises UsageError for one that is
+        nearly one: without a time, with a time that has passed, with a field that cannot be.
+        """
         words = " ".join(text.split())
         where = parse_zone(zone)
         if words.lower().startswith("every ") and _LENGTH.fullmatch(words[6:]):
@@ -69,7 +79,7 @@ class Schedule:
             return _OnceSchedule(words, _parse_moment(words, where))
         if words.startswith("@") or _FIELDS.match(words):
             return _WallClockSchedule(words, where, zone, _parse_fields(words))
-        return _parse_words(words, where, zone, now)
+        return _find_phrase(words, where, zone, now)
 
     @property
     def once(self) -> bool:
@@ -233,8 +243,8 @@ def parse_zone(name: str) -> tzinfo:
         ) from None
 
 
-def _parse_words(words: str, zone: tzinfo, name: str, now: float) -> Schedule:
-    """Parse a schedule in words. Raises UsageError, with forms that work."""
+def _find_phrase(words: str, zone: tzinfo, name: str, now: float) -> Schedule | None:
+    """Return the schedule that a phrase means, or None. Raises UsageError, with forms that work."""
     from hermes.cron.phrases import read_delay, read_interval, read_phrase
 
     delay, step = read_delay(words), read_interval(words)
@@ -244,7 +254,7 @@ def _parse_words(words: str, zone: tzinfo, name: str, now: float) -> Schedule:
         return _IntervalSchedule(words, _check_length(words, step, least=MIN_INTERVAL), round(now))
     found = read_phrase(words, datetime.fromtimestamp(now, zone))
     if found is None:
-        raise UsageError(N_("{text!r} is not a schedule.", text=words[:80]), EXAMPLES)
+        return None
     if isinstance(found, str):
         return _WallClockSchedule(words, zone, name, _parse_fields(found))
     return _OnceSchedule(words, found.timestamp())

@@ -167,6 +167,8 @@ class PlatformAccount:
         self._platform: Platform | None = None
         self._task: asyncio.Task[None] | None = None
         self._health_known = asyncio.Event()
+        self.connected_once = asyncio.Event()
+        """Set when it is connected for the first time."""
 
     @property
     def name(self) -> str:
@@ -246,6 +248,8 @@ class PlatformAccount:
         self.health, self.last_problem = health, problem
         if health is not AccountHealth.STARTING:
             self._health_known.set()
+        if health is AccountHealth.CONNECTED:
+            self.connected_once.set()
 
 
 def plan_accounts(

@@ -20,7 +20,7 @@ from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_
 from hermes.sessions.egress_filter import EgressFilter, build_egress_filter
-from hermes.sessions.target_book import format_chat
+from hermes.sessions.target_book import format_place
 
 MAX_CHARACTERS = 20_000
 
@@ -61,11 +61,9 @@ class ChatMessenger:
 
     async def _require_own(self, places: Sequence[Place], person: str) -> None:
         """Raise NotFoundError unless all these are chats in which the person talks."""
-        own = {
-            format_chat(one).text
-            for one in await self._pool.deps.app.services.store.chats.list_bindings()
-            if one.person == person
-        }
+        chats = self._pool.deps.app.services.store.chats
+        own = {format_place(one.place).text for one in await chats.list_bindings() if one.person == person}
+        own |= {format_place(one.place).text for one in await chats.list_direct_chats() if one.person == person}
         for place in places:
             if place.lane.rstrip(":") not in own:
                 raise NotFoundError(N_("Only this person's own chats can be reached."))

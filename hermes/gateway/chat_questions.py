@@ -240,19 +240,28 @@ class ChatQuestions:
         await chat_session.enqueue([OutboxItem(key=key, message=message, session_id=chat_session.actor.session_id)])
 
     async def _close_question(self, key: str, text: str) -> None:
-        """Remove the buttons of a question where the platform can edit messages; else do nothing."""
+        """Remove the buttons of a question where that is possible; what it was about is answered all the same."""
         chat_session = self._chat_session
-        if not chat_session.account.can.edit:
-            return
-        try:
-            known = await chat_session.app.services.store.outbox.get_state(key)
-            if known is not None and known[0] in (DeliveryState.DELIVERED, DeliveryState.UNCERTAIN) and known[1]:
-                async with asyncio.timeout(_EDIT_SECONDS):
-                    await chat_session.account.platform.edit(
-                        Outgoing(place=chat_session.place, text=text, key=key), known[1]
-                    )
-        except (PlatformError, StoreError, OSError, TimeoutError):
-            return  # the question stays as it is shown; what it was about is answered all the same
+        await replace_question(
+            chat_session.app, chat_session.account, Outgoing(place=chat_session.place, text=text, key=key)
+        )
+
+
+async def replace_question(app: App, account: PlatformAccount, message: Outgoing) -> bool:
+    """Show a message, without buttons, in the place of the question of its key; return whether it is shown there.
+    Where the platform cannot edit messages the question stays as it is.
+    """
+    if not account.can.edit:
+        return False
+    try:
+        known = await app.services.store.outbox.get_state(message.key)
+        if known is None or known[0] not in (DeliveryState.DELIVERED, DeliveryState.UNCERTAIN) or not known[1]:
+            return False
+        async with asyncio.timeout(_EDIT_SECONDS):
+            await account.platform.edit(message, known[1])
+    except (PlatformError, StoreError, OSError, TimeoutError):
+        return False
+    return True
 
 
 def _format_approval(event: ApprovalAsked, *, buttons: bool) -> str:

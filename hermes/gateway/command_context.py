@@ -199,9 +199,13 @@ class ChatCommandContext:
         said = tr("This chat goes on with “{title}” ({id}, {count}).", title=title, id=session_id, count=count)
         return said if title else tr("This chat goes on with session {id} ({count}).", id=session_id, count=count)
 
-    async def open_background_session(self) -> SessionActor:
-        """Open a fresh session beside the chat's own; what it asks and its answer are shown here."""
-        return await self._pool.open_background(self._chat_session)
+    async def hand_off(self, target: str) -> str:
+        """Let another chat of the person go on with the session."""
+        return await self.chat.hand_off(target)
+
+    async def open_background_session(self, prompt: str) -> SessionActor:
+        """Open a fresh session beside the chat's own for a prompt; what it asks and its answer are shown here."""
+        return await self._pool.open_background(self._chat_session, self.app.redact_text(prompt))
 
     async def close_background_session(self, actor: SessionActor) -> None:
         """Close such a session once its output is shown."""

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from hermes.admin.people.identity import OWNER_ID
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.language import detect_language
 from hermes.core.errors import BusyError, HermesError, NotFoundError
@@ -28,6 +29,7 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.gateway.handoff import hand_off_session
 from hermes.gateway.outbox import SendOutcome, SendState
 from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.reload import ReloadOutcome
@@ -245,6 +247,9 @@ class ControlSocket:
                 case frames.SendFrame():
                     where, outcome = await self._gateway.send_message(frame.to, frame.text, frame.file)
                     wire.send(_describe_send(frame.id, where, outcome))
+                case frames.HandOffFrame():
+                    moved = await hand_off_session(self._gateway.pool, frame.session_id, frame.to, person=OWNER_ID)
+                    wire.send(frames.DoneFrame(id=frame.id, said=moved))
                 case frames.ReloadFrame():
                     done = await self._reload()
                     notices = tuple(done.notices)
@@ -252,7 +257,8 @@ class ControlSocket:
                 case _:
                     pass
         except HermesError as error:
-            number = frame.id if isinstance(frame, frames.SendFrame | frames.ReloadFrame) else 0
+            numbered = frames.SendFrame | frames.ReloadFrame | frames.HandOffFrame
+            number = frame.id if isinstance(frame, numbered) else 0
             wire.send(frames.error_frame(error, number))
 
 

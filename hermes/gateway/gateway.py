@@ -14,6 +14,8 @@ from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
 from hermes.admin.session_retention import SessionRetentionPolicy
+from hermes.admin.webhooks import WebhookAdmin
+from hermes.config.chat_targets import TargetBook
 from hermes.config.settings import Settings
 from hermes.core.chats import Place
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
@@ -23,6 +25,7 @@ from hermes.gateway.accounts import AccountPlan, PlatformAccount, compare_plans,
 from hermes.gateway.chat_messenger import ChatMessenger
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
+from hermes.gateway.introductions import introduce_account
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox, SendOutcome
 from hermes.gateway.pairing_requests import make_note
@@ -31,7 +34,7 @@ from hermes.gateway.platform_menus import REFRESH_SECONDS, PlatformMenus
 from hermes.gateway.reload import ReloadOutcome, describe_reload, reject_settings
 from hermes.gateway.return_place import take_return_place, write_return_place
 from hermes.gateway.router import Router
-from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
+from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets, find_places
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, tr
@@ -120,6 +123,8 @@ class Gateway:
         if (place := take_return_place(self.app.services.home)) is not None:
             await self._store.outbox.enqueue([make_note(place, tr("I am back."))])
         await self._start_accounts(list(self._accounts))
+        for line in await _find_wrong_targets(self.app, await self._job_delivery.load_book()):
+            self.report(line)
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
         self._start_task("retention", _repeat(partial(_delete_expired_sessions, self), RETENTION_SECONDS))
         self._start_task("menus", _repeat(self.menus.refresh, REFRESH_SECONDS))
@@ -154,7 +159,10 @@ class Gateway:
             self.router.wake_lane(lane)
         for name in names:
             await self.outbox.start_account(name)
-            self._accounts[name].start()
+            account = self._accounts[name]
+            account.start()
+            report = partial(self.report, account=name)
+            self._start_task(f"introduction of {name}", introduce_account(self.app, account, report))
 
     async def drain(self, seconds: float) -> bool:
         """Take in nothing more, and let running work end; return False when that takes longer. What is not done then
@@ -198,9 +206,10 @@ class Gateway:
         Raises NotFoundError and UsageError for a target that reaches nobody.
         """
         plans = {name: one.plan for name, one in self._accounts.items()}
-        places = await self._job_delivery.find_places(to)
-        items = build_outbox_items(places, SendContent(text=self.app.redact_text(text), file=file), plans)
-        return describe_targets(items), await self.outbox.enqueue_and_wait(items, SEND_WAIT_SECONDS)
+        book = await self._job_delivery.load_book()
+        content = SendContent(text=self.app.redact_text(text), file=file)
+        items = build_outbox_items(find_places(to, plans, book), content, plans)
+        return describe_targets(items, to, book), await self.outbox.enqueue_and_wait(items, SEND_WAIT_SECONDS)
 
     async def reload_settings(self) -> ReloadOutcome:
         """Read `config.yaml` and `.env` again: accounts that did not change are not touched, sessions have the rest
@@ -224,7 +233,11 @@ class Gateway:
         for session_id in sessions:
             await self.pool.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
-        wrong = [*loaded.warnings, *change.config_problems]
+        wrong = [
+            *loaded.warnings,
+            *change.config_problems,
+            *await _find_wrong_targets(self.app, await self._job_delivery.load_book()),
+        ]
         outcome = describe_reload(before, self._settings, accounts=change.names, wrong=wrong, working=working)
         for line in (*outcome.notices, outcome.said):
             self.report(line)
@@ -251,6 +264,7 @@ class Gateway:
         """Refresh the store's part of `health_report` and `metrics_text`; send what other processes have stored."""
         for name in self._accounts:
             await self.outbox.start_account(name)
+        await self.router.requests.close_settled()
         self._backlog = await read_backlog(self.app)
 
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:
@@ -327,6 +341,15 @@ class Gateway:
         environ = self.app.services.environ
         base = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
         return Path(base).expanduser() / "hermes" / "accounts"
+
+
+async def _find_wrong_targets(app: App, book: TargetBook) -> list[str]:
+    """Return a line for each webhook of the settings whose answer would reach nobody."""
+    services = app.services
+    try:
+        return await asyncio.to_thread(WebhookAdmin(services.home).find_wrong_targets, services.environ, book)
+    except ConfigError:
+        return []  # that was said when the settings were read
 
 
 def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobScheduler:

@@ -105,6 +105,11 @@ class Outbox:
         if lane not in self._lanes:
             self._lanes[lane] = asyncio.create_task(self._run_lane(lane), name=f"outbox {lane}")
 
+    async def flush_lane(self, lane: str, seconds: float) -> None:
+        """Send what waits in a lane, which another process may have stored, and wait at most so long for it."""
+        self.wake_lane(lane)
+        await asyncio.wait({self._lanes[lane]}, timeout=seconds)
+
     def is_sending(self, lane: str) -> bool:
         """Return whether something is about to be sent in a lane."""
         return lane in self._lanes

@@ -185,6 +185,9 @@ class Platform(ABC):
     in.
     """
 
+    own_name: str = ""
+    """The name or address under which people find this account, once it is connected; empty where there is none."""
+
     @abstractmethod
     def receive(self) -> AsyncGenerator[Batch, None]:
         """Connect, and yield what comes in; an empty `Batch` says that the connection is up.

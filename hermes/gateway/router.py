@@ -34,6 +34,7 @@ from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import PlatformAccount, channel_settings
 from hermes.gateway.chat_session import ChatSession, GatewayDeps, GatewayError
 from hermes.gateway.command_context import ChatCommandContext, can_use_command, commands_for
+from hermes.gateway.group_hints import GroupHints
 from hermes.gateway.pairing_requests import PairingRequests, is_pairing_button, may_ask
 from hermes.gateway.people import PairingCodes, Quotas
 from hermes.gateway.session_pool import ChatAddress, SessionPool, find_address
@@ -51,8 +52,13 @@ _MAX_OBSERVED = 50
 _RECHECK_SECONDS = 0.1
 _IDLE_WAIT_SECONDS = 5.0
 _BUSY_PAUSE = 2.0
+_MAX_HEARD = 10_000
+"""How many people are remembered as heard; beyond that they are noted again."""
+_FLUSH_SECONDS = 5.0
+"""How long an answer waits for what is to be sent before it."""
 _TURN_COMMANDS = frozenset({"retry", "queue", "steer", "interrupt"})
 """Commands that send something to the model: they count as messages do."""
+ADDRESSED_ELSEWHERE = "addressed in a group that is not ours"
 _URGENT_COMMANDS = frozenset({"stop", "approve", "deny", "interrupt"})
 """Commands that do not wait behind long work."""
 
@@ -91,6 +97,11 @@ def _is_own_text(event: InboundEvent) -> bool:
     return event.verified and not event.forwarded
 
 
+def _is_answer(live: ChatSession | None, person: PersonIdentity, event: InboundEvent) -> bool:
+    """Return whether a message is the answer to a question that is open in its chat."""
+    return live is not None and live.questions.take_answer(person, event)
+
+
 def _is_press(event: InboundEvent) -> bool:
     return bool(event.press) and _is_own_text(event)
 
@@ -125,7 +136,7 @@ def ignore_reason(settings: AccountSettings, event: InboundEvent) -> str:
     if place.kind is ChatKind.DM or event.press:
         return ""
     if "*" not in settings.groups and place.chat not in settings.groups:
-        return "not a group of ours"
+        return ADDRESSED_ELSEWHERE if is_addressed(settings, event) else "not a group of ours"
     needs = settings.require_mention if channel.require_mention is None else channel.require_mention
     if not needs or is_addressed(settings, event):
         return ""
@@ -157,7 +168,10 @@ class Router:
         self._accounts = accounts
         self._quotas = Quotas(deps.app)
         self._pairing = PairingCodes(deps.app)
-        self._requests = PairingRequests(deps, self._pairing, accounts)
+        self.requests = PairingRequests(deps, self._pairing, accounts)
+        self._heard: set[tuple[str, Place]] = set()
+        """The people who were heard since the start, and where."""
+        self._group_hints = GroupHints(deps)
         self._lanes: dict[str, ChatLane] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._urgent: set[asyncio.Task[None]] = set()
@@ -266,17 +280,31 @@ class Router:
         if why or person is None or not event.verified:
             if why == "not addressed" and settings.observe:
                 lane.observed.append((event.sender.name or event.sender.id, event.text))
+            elif why == ADDRESSED_ELSEWHERE:
+                await self._group_hints.explain_group(account, event, person)
             await self._store.chats.dismiss_events([first.id], why or await self._handle_unknown(account, event))
             return 1
+        await self._note_heard(person, event.place)
         address = find_address(account, event.place, person)
         if is_complete(event):
             await self._start_command(lane, address, first)
             return 1
-        live = self._pool.find_chat(address.key)
-        if _is_own_text(event) and live is not None and live.questions.take_answer(person, event):
+        if _is_own_text(event) and _is_answer(self._pool.find_chat(address.key), address.person, event):
             await self._store.chats.dismiss_events([first.id], "answer")
             return 1
         return await self._route_message(lane, address, rows)
+
+    async def _note_heard(self, person: PersonIdentity, place: Place) -> None:
+        """Note the first thing that this process hears of somebody in a direct chat: from then on they can be reached
+        there. What another process has stored for them, such as that they were let in, is sent before any answer.
+        """
+        if place.kind is not ChatKind.DM or (person.id, place) in self._heard:
+            return
+        if len(self._heard) >= _MAX_HEARD:
+            self._heard.clear()
+        await self._store.chats.record_direct_chat(person.id, place)
+        self._heard.add((person.id, place))
+        await self._deps.outbox.flush_lane(place.lane, _FLUSH_SECONDS)
 
     async def _start_command(self, lane: ChatLane, address: ChatAddress, row: StoredInboundEvent) -> None:
         """Start a command or a pressed button in a task of its own, since it may ask and wait."""
@@ -374,7 +402,7 @@ class Router:
 
     async def _press_button(self, event: InboundEvent, person: PersonIdentity) -> None:
         if is_pairing_button(event.press):
-            await self._requests.press_button(event, person)
+            await self.requests.press_button(event, person)
             return
         for chat_session in self._pool.list_chats(event.place.lane):
             if chat_session.questions.has_token(event.press):
@@ -395,11 +423,13 @@ class Router:
             return "sender not verified"
         paired = await self._pairing.redeem_code(account.name, event) if _is_own_text(event) else None
         if paired is None and _is_own_text(event) and may_ask(account.plan.settings, event):
-            return await self._requests.take_request(account, event)
+            return await self.requests.take_request(account, event)
         if paired is None:
             where = event.place.lane
             self._deps.telemetry.log_event("turned_away", account=account.name, lane=where, text=event.sender.id[:100])
             return "unknown sender"
+        await self._note_heard(paired, event.place)
+        await self.requests.close_settled()
         async with self._pool.hold_chat(find_address(account, event.place, paired)) as chat_session:
             role = paired.role.value
             await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
@@ -445,6 +475,8 @@ class Router:
         chat_session, person = context.chat_session, context.person
         scope = context.prompt_scope
         prompt = await find_named_prompt(self._deps.app, name, scope)
+        if prompt is None and person.can_administer and command_registry(Surface.TERMINAL).find_command(name):
+            raise NotFoundError(N_("/{name} works in a terminal only.", name=name))
         if prompt is None:
             known = [one.name for one in await list_named_prompts(self._deps.app, scope)]
             near = commands_for(person.role).suggest_name(name, known)

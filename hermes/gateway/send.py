@@ -28,7 +28,7 @@ from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.app import App
 from hermes.sessions.http_client import create_client_session
-from hermes.sessions.target_book import format_chat, load_target_book
+from hermes.sessions.target_book import format_place, load_target_book
 
 _NOW_SECONDS = 120.0
 
@@ -85,7 +85,8 @@ def _make_item(message: Outgoing, key: str) -> OutboxItem:
 
 async def send_now(target: str, content: SendContent, plans: Mapping[str, AccountPlan], send_deps: HomeServices) -> str:
     """Send it at once, over a connection of its own that only sends. Raises PlatformError; then it may be repeated."""
-    items = build_outbox_items(await _find_home_places(target, plans, send_deps), content, plans)
+    book = await _load_book(plans, send_deps)
+    items = build_outbox_items(find_places(target, plans, book), content, plans)
     async with AsyncExitStack() as stack:
         http = create_client_session(send_deps.environ, send_deps.settings.model.ca_bundle)
         stack.push_async_callback(http.close)
@@ -101,7 +102,7 @@ async def send_now(target: str, content: SendContent, plans: Mapping[str, Accoun
             messages = [one.message for one in items if one.message.place.platform == name]
             async with asyncio.timeout(_NOW_SECONDS):
                 await _send_messages(await plans[name].descriptor.open(plans[name].options, context), messages)
-    return describe_targets(items)
+    return describe_targets(items, target, book)
 
 
 async def _send_messages(platform: Platform, messages: Sequence[Outgoing]) -> None:
@@ -116,20 +117,22 @@ async def queue_message(
     target: str, content: SendContent, plans: Mapping[str, AccountPlan], send_deps: HomeServices
 ) -> str:
     """Put it into the outbox; the gateway sends it when it runs."""
-    items = build_outbox_items(await _find_home_places(target, plans, send_deps), content, plans)
+    book = await _load_book(plans, send_deps)
+    items = build_outbox_items(find_places(target, plans, book), content, plans)
     await send_deps.store.outbox.enqueue(items)
-    return describe_targets(items)
+    return describe_targets(items, target, book)
 
 
-async def _find_home_places(target: str, plans: Mapping[str, AccountPlan], send_deps: HomeServices) -> list[Place]:
-    book = await load_target_book(send_deps.store, send_deps.settings.platforms, list_plan_homes(plans))
-    return find_places(target, plans, book)
+async def _load_book(plans: Mapping[str, AccountPlan], send_deps: HomeServices) -> TargetBook:
+    return await load_target_book(send_deps.store, send_deps.settings.platforms, list_plan_homes(plans))
 
 
-def describe_targets(items: Sequence[OutboxItem]) -> str:
-    """Return where the messages go, in a few words."""
-    lanes = dict.fromkeys(one.message.place.lane.rstrip(":") for one in items)
-    return ", ".join(lanes)
+def describe_targets(items: Sequence[OutboxItem], target: str, book: TargetBook) -> str:
+    """Return where the messages for a target go, in a few words, and why where nobody has named that chat."""
+    where = ", ".join(dict.fromkeys(one.message.place.lane.rstrip(":") for one in items))
+    if not book.means_owner_chat(target):
+        return where
+    return N_("{where} (the owner's direct chat: no home chat is set)", where=where)
 
 
 def load_plans(send_deps: HomeServices) -> dict[str, AccountPlan]:
@@ -146,11 +149,13 @@ async def list_known_chats(send_deps: HomeServices) -> list[tuple[str, str, str]
         if plan.settings.home:
             target = f"{name}:{plan.settings.home}"
             found[target] = (target, "", tr("home"))
-        for one in await send_deps.store.chats.list_platform_bindings(name):
-            target = format_chat(one).text
+        bindings = await send_deps.store.chats.list_platform_bindings(name)
+        chats = await send_deps.store.chats.list_direct_chats(name)
+        for place in [*(one.place for one in bindings), *(one.place for one in chats)]:
+            target = format_place(place).text
             known = found.get(target)
-            kind = known[2] if known else one.place.kind.value
-            found[target] = (target, one.place.name, kind)
+            kind = known[2] if known else place.kind.value
+            found[target] = (target, place.name, kind)
     return list(found.values())
 
 
@@ -189,9 +194,15 @@ class ChatJobDelivery:
 
     async def find_places(self, target: str) -> list[Place]:
         """Return the places of a target now. Raises NotFoundError and UsageError for one that reaches nobody."""
-        plans = {name: one.plan for name, one in self._accounts.items()}
-        book = await load_target_book(self._store, self._services.settings.platforms, list_plan_homes(plans))
-        return find_places(target, plans, book)
+        return find_places(target, self._plans, await self.load_book())
+
+    async def load_book(self) -> TargetBook:
+        """Return what can be a target now."""
+        return await load_target_book(self._store, self._services.settings.platforms, list_plan_homes(self._plans))
+
+    @property
+    def _plans(self) -> dict[str, AccountPlan]:
+        return {name: one.plan for name, one in self._accounts.items()}
 
     async def can_reach(self, target: str) -> bool:
         """Return whether this target means a chat of an account that is set up."""

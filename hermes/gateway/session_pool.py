@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonRole, group_identity
 from hermes.config.gateway import AccountSettings, ResetMode, ResetSettings, RoleSettings
-from hermes.core.chats import Binding, ChatKind, OutboxItem, Outgoing, Place, UnansweredEvents
+from hermes.core.chats import BackgroundRecord, Binding, ChatKind, OutboxItem, Outgoing, Place, UnansweredEvents
 from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
@@ -34,6 +34,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.sessions.port import SessionPort
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import release_free_memory
+from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.sessions.features.send_tool import SendTool
@@ -74,9 +75,7 @@ def chat_session_key(settings: AccountSettings, place: Place, person: PersonIden
 
     In a shared place the role takes the place of the person: that keeps people of different roles apart.
     """
-    key = f"agent:main:{place.platform}:{place.kind}:{place.chat}"
-    if place.thread:
-        key += f":{place.thread}"
+    key = place.session_key
     if place.kind is not ChatKind.DM:
         key += f":~{person.role}" if is_shared(settings, place) else f":{person.id}"
     return key
@@ -146,6 +145,8 @@ class PooledSession(Struct, eq=False):
     """The number of reloads before it was opened: a session of an earlier one has the settings of then."""
     renewed: int = 0
     """The number of reloads before its tools were chosen."""
+    limit: tuple[str, ...] | None = None
+    """The tool sets that its person may use, as they were looked up last; None: all that are on."""
 
     @property
     def is_idle(self) -> bool:
@@ -255,18 +256,31 @@ class SettingsRenewal:
 
     async def apply_settings(self) -> int:
         """Have every session use the settings that hold now: tools that a role lost are refused at once, in a running
-        turn too; the rest comes with the next turn. Return the number of sessions that are at work.
+        turn too (`follow_role`); the rest comes with the next turn. Return the number of sessions that are at work.
         """
         self.generation += 1
-        entries = list(self._sessions.values())
-        for entry in entries:
-            live = find_live_session(self._app, entry.actor)
-            if live is not None and live.options.role:
-                live.tools.narrow(await self._find_tool_limit(entry, live.options.role))
-        for entry in entries:
+        for entry in list(self._sessions.values()):
             await self.drop_outdated(entry)
         await self.close_replaced()
         return sum(one.generation < self.generation for one in self._sessions.values())
+
+    def follow_role(self, entry: PooledSession) -> None:
+        """Hold a session to the tools that its person may use at any time, whoever changes that: settings that are read
+        again, or somebody who changes their role in another process.
+        """
+        live = find_live_session(self._app, entry.actor)
+        if live is None or not live.options.role:
+            return
+        tools, role = live.tools, live.options.role
+        entry.limit = live.options.toolset_limit
+
+        async def check_limit() -> None:
+            limit = await self._find_tool_limit(entry, role)
+            if limit != entry.limit:
+                entry.limit = limit
+                tools.narrow(limit)
+
+        tools.toolbox.check_limit = check_limit
 
     async def _find_tool_limit(self, entry: PooledSession, role: str) -> tuple[str, ...] | None:
         """Return the tool sets that the person of a session may use now; None: all that are on."""
@@ -318,6 +332,8 @@ class SessionPool:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of session ids, for opening one, and of the keys of chat sessions, for changing the session behind one."""
         self.renewal = SettingsRenewal(deps, self._entries, self.drop_session)
+        self._handed_over: set[str] = set()
+        """The keys of chats to which a session was handed over that did not go on with it yet."""
         self._broken = BrokenSessions(self)
         self.evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
         self.recovery = SessionRecovery(deps, self)
@@ -371,6 +387,7 @@ class SessionPool:
                     cwd = "" if live is None else str(live.tools.state.cwd)
                     entry = self._entries[session_id] = PooledSession(actor, chat_session, 0.0, cwd)
                     entry.generation = self.renewal.generation
+                    self.renewal.follow_role(entry)
         entry.used_at = asyncio.get_running_loop().time()
         return entry
 
@@ -406,8 +423,10 @@ class SessionPool:
             await chat_session.close()
             if remote is not None:
                 await remote.close()
-        if isinstance(entry.actor, SessionActor):
-            await self._app.close_session(entry.actor)
+        live = self._app.find_live_session(session_id) if isinstance(entry.actor, SessionActor) else None
+        if live is not None:
+            live.tools.toolbox.check_limit = None  # it holds the entry
+            await self._app.close_session(live.actor)
         await self.evictor.note_dropped()
         await self.renewal.close_replaced()
 
@@ -456,10 +475,11 @@ class SessionPool:
                 await self.drop_session(live.binding.session_id)
             now = self._app.services.clock.now()
             await self._store.chats.bind(structs.replace(binding, session_id=session_id, last_at=now))
+            self._handed_over.add(binding.key)
 
-    async def open_background(self, chat_session: ChatSession) -> SessionActor:
-        """Open a fresh session beside a chat's own: its questions and its answer are shown there. It stays in memory
-        until it is dropped.
+    async def open_background(self, chat_session: ChatSession, prompt: str) -> SessionActor:
+        """Open a fresh session beside a chat's own, for this prompt: its questions and its answer are shown there. It
+        stays in memory until it is dropped. Should this process end before it does, the next one says so in the chat.
         """
         session_id = new_session_id(self._app.services.clock.now())
         binding = structs.replace(
@@ -467,6 +487,7 @@ class SessionPool:
         )
         beside = await self.open_chat(chat_session.account, binding, chat_session.person)
         beside.is_live = False
+        await self._store.background.begin(BackgroundRecord(session_id=session_id, place=binding.place, prompt=prompt))
         self._entries[session_id].holders += 1
         return require_local(beside.actor)
 
@@ -552,7 +573,8 @@ class SessionPool:
         found = (await self.get_or_open(binding.session_id, open_session)).chat_session
         if found is None or self._chat_sessions.get(binding.key) is not found:
             raise BusyError("This session is open for another conversation.", "Try again in a moment.")
-        found.has_moved = found.has_moved or moved
+        found.has_moved = found.has_moved or moved or binding.key in self._handed_over
+        self._handed_over.discard(binding.key)
         return found
 
     async def _open_or_join(self, chat_session: ChatSession) -> SessionPort:
@@ -659,6 +681,7 @@ class SessionRecovery:
                 [OutboxItem(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))]
             )
             await self._store.chats.dismiss_events([row.id], "the process ended")
+        await self._tell_of_lost_background()
         sessions: dict[str, None] = {}
         for one in await self._store.chats.list_unanswered():
             if one.over:
@@ -667,6 +690,19 @@ class SessionRecovery:
                 sessions[one.session_id] = None
         for session_id in sessions:
             await self.resume_session(session_id)
+
+    async def _tell_of_lost_background(self) -> None:
+        """Tell whom sessions worked for in the background that these were cut off, and how they go on."""
+        for one in await self._store.background.list_unfinished():
+            text = tr(
+                "(The gateway ended while a background session worked on “{about}”. /resume {id} goes on with it.)",
+                about=to_one_line(strip_control_characters(one.prompt), 60),
+                id=one.session_id,
+            )
+            key = f"background:{one.session_id}"
+            message = Outgoing(place=one.place, text=text, key=key)
+            await self._store.outbox.enqueue([OutboxItem(key=key, message=message, session_id=one.session_id)])
+            await self._store.background.end(one.session_id)
 
     async def resume_session(self, session_id: str) -> None:
         """Reopen a session, and continue its work."""

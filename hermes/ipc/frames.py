@@ -127,6 +127,14 @@ class ReloadFrame(Struct, frozen=True, tag="reload"):
     id: int = 0
 
 
+class HandOffFrame(Struct, frozen=True, kw_only=True, tag="handoff"):
+    """Let a chat of the owner's go on with a session; answered by `DoneFrame`."""
+
+    id: int
+    session_id: str
+    to: str
+
+
 RequestFrame = (
     AttachFrame
     | PostFrame
@@ -140,6 +148,7 @@ RequestFrame = (
     | SendFrame
     | StatusRequestFrame
     | ReloadFrame
+    | HandOffFrame
 )
 
 

@@ -129,8 +129,14 @@ class RemoteCommandContext:
         del name, greet
         raise UsageError(N_("This session lives in another process; /new and /resume leave it first."))
 
-    async def open_background_session(self) -> SessionActor:
+    async def hand_off(self, target: str) -> str:
+        """Raise UsageError: the user's own process hands the session over."""
+        del target
+        raise UsageError(N_("That works in a chat on a platform only."))
+
+    async def open_background_session(self, prompt: str) -> SessionActor:
         """Raise UsageError: a session beside this one would live in the other process, too."""
+        del prompt
         raise UsageError(N_("This session lives in another process; begin a new one with /new first."))
 
     async def close_background_session(self, actor: SessionActor) -> None:

@@ -79,6 +79,8 @@ class SessionActor:
         self._failure: HermesError | None = None
         self.stays_open = False
         """Whether a turn that runs when the session is closed stays open, for whoever opens it next to resume."""
+        self.before_turn: list[Callable[[], Awaitable[None]]] = []
+        """Hooks that run before each turn that begins with a message; they may begin an epoch."""
         self.on_turn_end: list[TurnHook] = []
         """Hooks that run after each turn, in order, before its waiter hears of its end."""
         self.on_close: list[Callable[[], object]] = []
@@ -266,6 +268,7 @@ class SessionActor:
         # What knows this session would keep it, and all it holds, until the collector comes round.
         self._task = self._turn = self._exclusive_task = None
         """The work that runs between two turns."""
+        self.before_turn.clear()
         self.on_turn_end.clear()
         self.attachments.providers.clear()
         self.before_compress.clear()
@@ -356,6 +359,8 @@ class SessionActor:
         async def prepare_state() -> TurnState:
             nonlocal kept
             await self.epochs.return_to_first_model(self._recorder.emit)
+            for hook in self.before_turn:
+                await hook()
             if queued.letter_id:
                 self._recorder.take_inbox_rows((queued.letter_id,))
             attached_parts = await self.attachments.collect_parts(queued.inbound)

@@ -249,6 +249,7 @@ class SessionBuilder:
         def renew_epoch(reason: str, first: bool) -> Coroutine[object, object, int]:
             return epochs.renew_epoch(reason, recorder.emit, first=first)
 
+        actor.before_turn.append(_make_limit_hook(tools, conversation, renew_epoch))
         return LiveSession(
             actor,
             tools,
@@ -566,6 +567,19 @@ def _tell_process_end(find_actor: Callable[[], SessionActor | None], process: "B
     command = to_one_line(strip_control_characters(process.command), 60)
     text = N_("{id} {status}: {command}", id=process.process_id, status=process.status, command=command)
     actor.notify(Level.INFO, text)
+
+
+def _make_limit_hook(
+    tools: SessionTools, conversation: LiveConversation, renew: RenewEpoch
+) -> Callable[[], Awaitable[None]]:
+    """Return what begins an epoch before a turn that would offer tools which the person has lost."""
+
+    async def drop_withdrawn_tools() -> None:
+        await tools.toolbox.refresh_limit()
+        if tools.toolbox.holds_withdrawn(one.name for one in conversation.frame.tools):
+            await renew(N_("tools were taken away"), False)
+
+    return drop_withdrawn_tools
 
 
 def _make_notice_hook(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

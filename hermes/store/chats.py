@@ -7,6 +7,7 @@ import msgspec
 from hermes.core.chats import (
     Batch,
     Binding,
+    DirectChat,
     InboundEvent,
     Place,
     Posting,
@@ -131,6 +132,27 @@ class ChatRepository(Repository):
     def bind(self, tx: Transaction, binding: Binding) -> None:
         """Bind a chat to another session from now on; the session must exist."""
         _upsert_binding(tx, binding)
+
+    @writes
+    def record_direct_chat(self, tx: Transaction, person: str, place: Place) -> None:
+        """Record that a person was heard in this direct chat now."""
+        tx.execute(
+            "REPLACE INTO direct_chats (person, platform, place, last_at) VALUES (?, ?, ?, ?)",
+            (person, place.platform, to_json(place).decode(), tx.now),
+        )
+
+    @reads
+    def list_direct_chats(self, tx: Transaction, platform: str = "") -> list[DirectChat]:
+        """Return the direct chats of all people on a platform, or on all, the one used last first."""
+        rows = tx.execute(
+            "SELECT person, place, max(last_at) FROM (SELECT person, place, last_at FROM direct_chats"
+            " UNION ALL SELECT person, place, last_at FROM chat_sessions"
+            " WHERE coalesce(json_extract(place, '$.kind'), 'dm') = 'dm')"
+            " WHERE ?1 = '' OR json_extract(place, '$.platform') = ?1"
+            " GROUP BY person, json_extract(place, '$.platform') ORDER BY 3 DESC",
+            (platform,),
+        )
+        return [to_value(DirectChat, (row[0], msgspec.json.decode(str(row[1]), type=Place), row[2])) for row in rows]
 
     @reads
     def list_unanswered(self, tx: Transaction) -> list[UnansweredEvents]:

@@ -32,29 +32,7 @@ class OutboxRepository(Repository):
 
         With `answered` the events that this turn answers are closed, and so is what it had open and is not named here.
         """
-        numbers = []
-        for one in items:
-            number = tx.execute(
-                "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at,"
-                " attempts, first) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, iif(?7 = 'open', 1, 0),"
-                " iif(?7 = 'open', ?6, NULL)) ON CONFLICT (key) DO UPDATE"
-                " SET body = excluded.body, next_at = excluded.next_at, state = iif(deliveries.state = 'open'"
-                " AND message_id = '' AND attempts > 0 AND excluded.state = 'pending', 'attempting',"
-                " excluded.state)"
-                f" WHERE {_OPEN} RETURNING id",
-                (
-                    one.key,
-                    one.message.place.platform,
-                    one.message.place.lane,
-                    one.session_id,
-                    one.turn_id,
-                    to_json(one.message),
-                    one.state,
-                    tx.now,
-                    tx.now,
-                ),
-            ).get
-            numbers.append(0 if number is None else int(number))
+        numbers = [enqueue_item(tx, one) for one in items]
         if answered:
             tx.execute(
                 "UPDATE arrivals SET state = 'done', outcome = ?, body = NULL WHERE turn_id = ? AND state = 'posted'",
@@ -146,6 +124,31 @@ class OutboxRepository(Repository):
         """Return when the oldest undelivered message was made, or None when there is none."""
         found = tx.execute(f"SELECT min(made_at) FROM deliveries WHERE {_OPEN}").get
         return None if found is None else float(found)
+
+
+def enqueue_item(tx: Transaction, item: OutboxItem) -> int:
+    """Put one message into the outbox; return its number, 0 where one of its key has ended."""
+    number = tx.execute(
+        "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at,"
+        " attempts, first) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, iif(?7 = 'open', 1, 0),"
+        " iif(?7 = 'open', ?6, NULL)) ON CONFLICT (key) DO UPDATE"
+        " SET body = excluded.body, next_at = excluded.next_at, state = iif(deliveries.state = 'open'"
+        " AND message_id = '' AND attempts > 0 AND excluded.state = 'pending', 'attempting',"
+        " excluded.state)"
+        f" WHERE {_OPEN} RETURNING id",
+        (
+            item.key,
+            item.message.place.platform,
+            item.message.place.lane,
+            item.session_id,
+            item.turn_id,
+            to_json(item.message),
+            item.state,
+            tx.now,
+            tx.now,
+        ),
+    ).get
+    return 0 if number is None else int(number)
 
 
 def _select_deliveries(tx: Transaction, where: str, *values: object) -> list[Delivery]:

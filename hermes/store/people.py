@@ -10,13 +10,16 @@ from hermes.core.chats import (
     AuditEntry,
     KnownPerson,
     NewPairingCode,
+    OutboxItem,
+    PairingQuestion,
     PairingRequest,
     PendingPairingCode,
     Place,
     PlatformHandle,
 )
 from hermes.core.encoding import to_json
-from hermes.store.repository import Repository, Transaction, reads, writes
+from hermes.store.outbox import enqueue_item
+from hermes.store.repository import Repository, Transaction, reads, to_value, writes
 from hermes.util.text import clean_surrogates
 
 _CODE_ID_LENGTH = 8
@@ -75,7 +78,8 @@ class PeopleRepository(Repository):
 
     @writes
     def link_account(self, tx: Transaction, handle: PlatformHandle) -> None:
-        """Link an account to a known person, whoever had it before."""
+        """Link an account to a known person, whoever had it before; a request of it to be let in has its answer."""
+        tx.execute("DELETE FROM pairing_requests WHERE platform = ? AND account = ?", (handle.platform, handle.account))
         tx.execute(
             "REPLACE INTO handles (platform, account, person_id, name, since) VALUES (?, ?, ?, ?, ?)",
             (handle.platform, handle.account, handle.person, handle.name, tx.now),
@@ -165,6 +169,7 @@ class PeopleRepository(Repository):
             tx.execute("DELETE FROM pairing_failures WHERE last_at < ?", (tx.now - locked,))
             return None
         role, person_id, wanted = str(row[0]), str(row[1]), str(row[2])
+        tx.execute("DELETE FROM pairing_requests WHERE platform = ? AND account = ?", (platform, account))
         person_id = person_id or f"{platform}:{account}"
         tx.execute(
             "INSERT INTO people (id, name, role, since) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
@@ -228,10 +233,48 @@ class PeopleRepository(Repository):
         ).fetchone()
         return None if row is None else _to_request(row)
 
+    @reads
+    def is_request_refused(self, tx: Transaction, platform: str, account: str) -> bool | None:
+        """Return whether the request of an account was refused; None where it has none any more."""
+        row = tx.execute(
+            "SELECT mark IS NULL FROM pairing_requests WHERE platform = ? AND account = ? AND expires_at > ?",
+            (platform, account, tx.now),
+        ).fetchone()
+        return None if row is None else bool(row[0])
+
     @writes
-    def settle_pairing_request(self, tx: Transaction, code: str, role: str) -> bool:
+    def add_pairing_question(self, tx: Transaction, question: PairingQuestion, *, kept: float) -> None:
+        """Store the question about a request; those that were asked longer than `kept` seconds ago are forgotten."""
+        tx.execute("DELETE FROM pairing_questions WHERE asked_at < ?", (tx.now - kept,))
+        tx.execute(
+            "INSERT INTO pairing_questions (code, platform, account, name, place, text, asked_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(question.code, question.platform, question.account, clean_surrogates(question.name)),
+                *(to_json(question.place), clean_surrogates(question.text), tx.now),
+            ),
+        )
+
+    @reads
+    def find_pairing_question(self, tx: Transaction, code: str) -> PairingQuestion | None:
+        """Return the question whose buttons have this code, or None."""
+        found = _select_questions(tx, "code = ?", code)
+        return found[0] if found else None
+
+    @reads
+    def list_open_questions(self, tx: Transaction) -> list[PairingQuestion]:
+        """Return the questions that do not show yet what became of the request."""
+        return _select_questions(tx, "closed = ?", 0)
+
+    @writes
+    def close_pairing_question(self, tx: Transaction, code: str) -> None:
+        """Record that a question shows what became of the request."""
+        tx.execute("UPDATE pairing_questions SET closed = 1 WHERE code = ?", (code,))
+
+    @writes
+    def settle_pairing_request(self, tx: Transaction, code: str, role: str, notes: Sequence[OutboxItem] = ()) -> bool:
         """Let the person of a code in with this role, or (empty) refuse them until their request runs out; return
-        False when no such request waits any more.
+        False when no such request waits any more. The notes go into the outbox with it, before any answer to them.
         """
         mark = _hash_code(tx, code)
         if not role:
@@ -239,13 +282,19 @@ class PeopleRepository(Repository):
                 "UPDATE pairing_requests SET mark = NULL WHERE mark = ? AND expires_at > ?", (mark, tx.now)
             )
         row = tx.execute(
-            "DELETE FROM pairing_requests WHERE mark = ? AND expires_at > ? RETURNING platform, account, name",
+            "DELETE FROM pairing_requests WHERE mark = ? AND expires_at > ? RETURNING platform, account, name, place",
             (mark, tx.now),
         ).fetchone()
         if row is None:
             return False
-        platform, account, name = (str(one) for one in row)
+        platform, account, name = (str(one) for one in row[:3])
         person_id = f"{platform}:{account}"
+        tx.execute(
+            "REPLACE INTO direct_chats (person, platform, place, last_at) VALUES (?, ?, ?, ?)",
+            (person_id, platform, bytes(row[3]).decode(), tx.now),
+        )
+        for note in notes:
+            enqueue_item(tx, note)
         tx.execute(
             "INSERT INTO people (id, name, role, since) VALUES (?1, ?2, ?3, ?4)"
             " ON CONFLICT (id) DO UPDATE SET role = ?3",
@@ -265,6 +314,16 @@ class PeopleRepository(Repository):
             (tx.now, row.platform, row.account, row.person, row.what, row.detail),
         )
         tx.execute("DELETE FROM audit WHERE id = ?", (tx.connection.last_insert_rowid() - AUDIT_ROWS,))
+
+
+def _select_questions(tx: Transaction, where: str, value: str | int) -> list[PairingQuestion]:
+    rows = tx.execute(
+        f"SELECT code, platform, account, name, place, text, closed FROM pairing_questions WHERE {where}", (value,)
+    )
+    return [
+        to_value(PairingQuestion, (*row[:4], msgspec.json.decode(bytes(row[4]), type=Place), row[5], bool(row[6])))
+        for row in rows
+    ]
 
 
 def _to_request(row: Sequence[object]) -> PairingRequest:

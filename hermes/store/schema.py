@@ -566,6 +566,38 @@ CREATE TABLE pairing_requests (
 ) STRICT, WITHOUT ROWID;
 """
 
+_DIRECT_CHATS = """
+-- The direct chat of each person on a platform, from the first thing on that they sent there. place: JSON, as in
+-- chat_sessions.
+CREATE TABLE direct_chats (
+    person TEXT NOT NULL,
+    platform TEXT NOT NULL,
+    place TEXT NOT NULL,
+    last_at REAL NOT NULL,
+    PRIMARY KEY (person, platform)
+) STRICT, WITHOUT ROWID;
+
+-- The question about each request to be let in, as it was shown. code names it on its buttons; closed: it shows what
+-- became of the request.
+CREATE TABLE pairing_questions (
+    code TEXT PRIMARY KEY,
+    platform TEXT NOT NULL,
+    account TEXT NOT NULL,
+    name TEXT NOT NULL,
+    place BLOB NOT NULL,
+    text TEXT NOT NULL,
+    closed INTEGER NOT NULL DEFAULT 0,
+    asked_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The sessions that work beside that of a chat, until their end was told there.
+CREATE TABLE background_sessions (
+    session_id TEXT PRIMARY KEY REFERENCES sessions ON DELETE CASCADE,
+    place BLOB NOT NULL,
+    prompt TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
 HERMES = DatabaseSchema(
     application_id=0x4845524D,
     steps=(
@@ -582,5 +614,6 @@ HERMES = DatabaseSchema(
         _API,
         _TODOS,
         _PAIRING_REQUESTS,
+        _DIRECT_CHATS,
     ),
 )

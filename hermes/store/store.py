@@ -21,6 +21,7 @@ from hermes.util.clock import Clock
 if TYPE_CHECKING:
     from hermes.store.api import ApiRepository
     from hermes.store.approvals import ApprovalRepository
+    from hermes.store.background import BackgroundRepository
     from hermes.store.branches import BranchRepository
     from hermes.store.chats import ChatRepository
     from hermes.store.checkpoints import CheckpointRepository
@@ -137,6 +138,13 @@ class Store:
         from hermes.store.chats import ChatRepository
 
         return ChatRepository(self._database, self._clock)
+
+    @cached_property
+    def background(self) -> "BackgroundRepository":
+        """The sessions that work beside that of a chat."""
+        from hermes.store.background import BackgroundRepository
+
+        return BackgroundRepository(self._database, self._clock)
 
     @cached_property
     def outbox(self) -> "OutboxRepository":

@@ -189,8 +189,13 @@ class RecordingContext:
         await self.app.close_session(before)
         return self.actor
 
-    async def open_background_session(self) -> SessionActor:
+    async def hand_off(self, target: str) -> str:
+        """Return what would be handed over."""
+        return f"handed over to {target}"
+
+    async def open_background_session(self, prompt: str) -> SessionActor:
         """Open a session beside this one."""
+        del prompt
         return await self.app.open_session()
 
     async def close_background_session(self, actor: SessionActor) -> None:

@@ -221,6 +221,7 @@ class Executor:
         """
         round_ = _BatchRun(self._toolbox, self._questions, batch, context, journal, emit, self._marks)
         context.state.uncovered.clear()
+        await self._toolbox.refresh_limit()
         ready: list[_PreparedCall] = []
         for index, call in enumerate(batch.calls):
             prepared = await round_.prepare_call(index, call, self._reviewer)

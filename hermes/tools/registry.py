@@ -317,6 +317,8 @@ class Toolbox:
         """Hermes' own tools whose place those of the program that asks have taken."""
         self.is_withdrawn: Callable[[KnownTool], bool] = _keep_tool
         """Returns whether a tool was taken away since the session was opened: it is neither offered nor called."""
+        self.check_limit: Callable[[], Awaitable[None]] | None = None
+        """Looks whether the person has lost tools, and withdraws them: it sets `is_withdrawn`."""
         self.wait_for_late: Callable[[], Awaitable[str]] | None = None
         """Waits for deferred tools that are still to come, and returns in words what is missing."""
 
@@ -342,6 +344,15 @@ class Toolbox:
     async def wait_for_tools(self) -> str:
         """Wait, not long, for tools that are still to come; return in words what is missing in the end."""
         return await self.wait_for_late() if self.wait_for_late is not None else ""
+
+    async def refresh_limit(self) -> None:
+        """Withdraw the tools that the person has lost since this was asked last."""
+        if self.check_limit is not None:
+            await self.check_limit()
+
+    def holds_withdrawn(self, names: Iterable[str]) -> bool:
+        """Return whether one of these tools was taken away."""
+        return any(name in self._tools and self.is_withdrawn(self._tools[name]) for name in names)
 
     @property
     def size(self) -> int:

@@ -33,7 +33,7 @@ BELOW += " sessions config model personality statusbar sb timestamps ts verbose 
 BELOW += " indicator tools toolsets skills memory bundles learn cron curator reload reload-mcp reload_mcp reload-skills"
 BELOW += " reload_skills plugins help usage insights copy paste image update version v debug quit exit journey learning"
 BELOW += " memory-graph approve deny commands redo diff export approvals sandbox trust doctor context mcp provider"
-NOT_HERE = "kanban pet hatch browser platforms gateway handoff subscription topup blueprint suggestions moa topic"
+NOT_HERE = "kanban pet hatch browser platforms gateway subscription topup blueprint suggestions moa topic"
 
 
 def named(command: SlashCommand) -> str:

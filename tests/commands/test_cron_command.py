@@ -33,6 +33,21 @@ async def test_what_it_does_not_know_it_says(line: str, error: type[Exception]) 
             await here.desk.type_line(line)
 
 
+async def test_a_job_needs_no_quotes_and_the_list_has_its_other_names() -> None:
+    async with chat([]) as here:
+        made = await here.desk.type_line("/cron add every day at 7: don't forget mum's pills")
+        assert "every day at 7" in made and "  next: " in made
+        name = made.split("  ")[1]
+        assert "prompt: don't forget mum's pills" in await here.desk.type_line(f'/cron show "{name}"')
+        assert "  once: " in await here.desk.type_line("/cron add tomorrow 9:00 - call mum")
+        for name in ("/jobs", "/reminders"):
+            assert "call mum" in await here.desk.type_line(name)
+        with pytest.raises(
+            UsageError, match=r"does not say when\. For instance: cron add every day at 7: take my pills"
+        ):
+            await here.desk.type_line("/cron add buy milk")
+
+
 async def test_what_comes_once_is_told_from_what_comes_again() -> None:
     async with chat([]) as here:
         assert "  once: " in await here.desk.type_line('/cron add "monday at 9" tea')

@@ -30,7 +30,7 @@ UNATTENDED = ("--yolo", "--dangerously-skip-permissions", "--full-auto", "--auto
         ("--nothing-like-it", "hermes chat [options] [prompt]", "there is no option --nothing-like-it"),
         ("chat --max-turns many", "hermes chat [options] [prompt]", "takes a whole number"),
         ("guard", "hermes guard [options] {command", "are required: subject"),
-        ("cron add", "hermes cron add [options] schedule [prompt]", "are required: schedule"),
+        ("cron add", "hermes cron add [options] schedule [prompt ...]", "are required: schedule"),
     ],
 )
 async def test_the_usage_line_and_one_line_of_what_is_wrong(words: str, usage: str, says: str) -> None:

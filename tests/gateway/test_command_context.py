@@ -246,7 +246,8 @@ async def test_background_work_that_is_stopped_before_its_session_is_open_begins
         class Opener:
             session_person = ""
 
-            async def open_background_session(self) -> SessionActor:
+            async def open_background_session(self, prompt: str) -> SessionActor:
+                del prompt
                 return await app.open_session()
 
             async def close_background_session(self, actor: SessionActor) -> None:
@@ -262,6 +263,33 @@ async def test_background_work_that_is_stopped_before_its_session_is_open_begins
             await ended.wait()
         assert task.is_stopped and not here.server.requests
         assert "stopped" in await here.ask("/background list", "dig")
+
+
+async def test_background_work_that_was_cut_off_is_told_at_the_next_start() -> None:
+    slow = Say("never", delivery=ReplyDelivery(delay=600))
+    model = ScriptedModel([slow, Say("I go on")], then=Say("more"))
+    async with ScriptedServer(model) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with served(home) as process:
+                await chat.say("/background dig the garden")
+                await chat.until(lambda: "works; you are notified" in chat.text())
+                await server.wait_for(1)
+                process.kill()
+                await process.wait()
+            async with served(home):
+                await chat.until(lambda: "goes on with it" in chat.text())
+                told = re.search(r"worked on “dig the garden”. (/resume \S+) goes on", chat.text())
+                assert told is not None, chat.text()
+                await chat.say(told[1])
+                await chat.until(lambda: "This chat goes on with" in chat.text())
+                await chat.say("and?")
+                await chat.until(lambda: "I go on" in chat.text())
+                assert "dig the garden" in str(server.requests[-1].messages)
+            before = len(chat.shown())
+            async with served(home):
+                await chat.say("/whoami")
+                await chat.until(lambda: len(chat.shown()) > before)
+            assert chat.text().count("worked on") == 1
 
 
 async def test_what_background_work_asks_is_answered_in_the_chat() -> None:
@@ -297,7 +325,8 @@ async def test_a_home_chat_counts_at_once_for_a_session_that_runs() -> None:
             return Say("tool said: " + str(request.messages[-1]["content"])[:200])
         return Say(calls=(Call("tool_call", {"name": job.name, "arguments": job.arguments}),))
 
-    async with chat_stage(ScriptedModel(answer)) as here:
+    # Of two accounts of the owner none is the default.
+    async with chat_stage(ScriptedModel(answer), owners=["1001", "1007"]) as here:
         assert "home chat" in await here.ask("make the job", "tool said")
         await here.ask("/sethome", "This is the home chat now")
         assert load_settings(here.on.app.services.home).settings.platforms["telegram"]["home"] == "1001"

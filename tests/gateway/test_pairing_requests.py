@@ -107,6 +107,67 @@ async def test_the_command_line_lets_in_and_refuses() -> None:
         assert len(here.chat.shown()) == before + 1
 
 
+async def test_a_request_has_one_state_whichever_way_it_is_answered() -> None:
+    async with chat_stage(pairing=True) as here:
+        await here.ask("alpha", "heard alpha")
+        token = _code_in(await here.ask("hello", "Your code is", person="6661"))
+        question = await here.question()
+        done = await run_hermes(here.home, "pairing", "approve", token)
+        assert done.code == 0, done.stderr
+        await here.chat.press(question.message_id, dict(question.buttons)["No"])  # too late: it is answered
+        await here.chat.until(lambda: not here.chat.messages[question.message_id].buttons)
+        assert "is known now, as user" in here.chat.messages[question.message_id].text
+        listed = await run_hermes(here.home, "pairing", "list")
+        assert "asks to be let in" not in listed.stdout
+        assert (await here.on.app.services.store.people.find_by_account("telegram", "6661")) is not None
+
+
+async def test_a_code_and_a_link_to_a_person_answer_the_request_too() -> None:
+    async with chat_stage(pairing=True) as here:
+        await here.ask("alpha", "heard alpha")
+        invited = (await run_hermes(here.home, "pairing", "new", "--role", "guest")).stdout.split()[0]
+        await here.ask("hello", "Your code is", person="6661")
+        question = await here.question()
+        await here.ask(invited, "known here now, as guest", person="6661")
+        closed = here.chat.messages[question.message_id]
+        await here.chat.until(lambda: not here.chat.messages[question.message_id].buttons)
+        await here.ask("hello", "Your code is", person="6662")
+        linked = await here.question()
+        assert linked.message_id != closed.message_id
+        assert (await run_hermes(here.home, "people", "add", "kim", "--name", "Kim")).code == 0
+        assert (await run_hermes(here.home, "people", "link", "kim", "telegram", "6662")).code == 0
+        await here.on.gateway.measure_backlog()
+        assert not here.chat.messages[linked.message_id].buttons
+        assert "asks to be let in" not in (await run_hermes(here.home, "pairing", "list")).stdout
+
+
+async def test_a_question_knows_its_answer_after_a_restart() -> None:
+    async with ScriptedServer(ScriptedModel(repeat_words)) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person], pairing=True) as home:
+            async with running(home):
+                await chat.say("alpha")
+                await chat.until(lambda: "heard alpha" in chat.text())
+                await chat.say("hello", person=chat.stranger)
+                await chat.until(lambda: any(one.buttons for one in chat.shown()))
+                question = next(one for one in chat.shown() if one.buttons)
+                await chat.until(lambda: "Your code is" in chat.text(chat.stranger))
+                code = _code_in(chat.text(chat.stranger))
+            assert (await run_hermes(home, "pairing", "deny", code)).code == 0
+            async with running(home) as on:
+                await on.gateway.measure_backlog()
+                await chat.until(lambda: not chat.messages[question.message_id].buttons)
+                assert "stays out" in chat.messages[question.message_id].text
+
+
+async def test_who_was_let_in_elsewhere_is_told_before_the_first_answer() -> None:
+    async with chat_stage(pairing=True) as here:
+        code = _code_in(await here.ask("hello", "Your code is", person="6661"))
+        assert (await run_hermes(here.home, "pairing", "approve", code)).code == 0
+        await here.ask("beta", "heard beta", person="6661")
+        shown = [one.text for one in here.chat.shown("6661")]
+        assert "known here now" in shown[-2] and "heard beta" in shown[-1]
+
+
 async def test_requests_run_out_and_are_bounded() -> None:
     clock = ManualClock()
     async with ScriptedServer(ScriptedModel(repeat_words)) as server, Fake() as chat:

@@ -356,3 +356,25 @@ async def test_the_verbs_of_the_command_line() -> None:
     assert [one["role"] for one in codes] == ["guest"]
     assert "account linked" in audit and "code made" in audit
     assert wrong.code != 0 and "people link owner" in wrong.stderr
+
+
+async def test_the_owner_is_told_how_to_allow_a_group() -> None:
+    """In the group nothing is said; others are told nothing at all."""
+    async with ScriptedServer(ScriptedModel([], then=Say("heard"))) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person], allow=[ANNA]) as home:
+            async with running(home) as on:
+                group = chat.chat_id("group1")
+                await chat.say("/start", person=ANNA, chat="group1", mention=True)
+                await chat.say("/start")
+                await chat.until(lambda: "Hello" in chat.text(chat.person))
+                assert not any(group in line for line in on.lines)
+                await chat.say("/start@hermes_test_bot", chat="group1")
+                await chat.until(lambda: "where I may not answer" in chat.text(chat.person))
+                command = re.search(r"hermes (config set \S+) '([^']+)'", chat.text(chat.person))
+                assert command is not None and group in command[2]
+                assert any(group in line and "may not answer" in line for line in on.lines)
+                assert (await run_hermes(home, *command[1].split(), command[2])).code == 0
+                assert (await run_hermes(home, "gateway", "reload")).code == 0
+                await chat.say("hello", chat="group1", mention=True)
+                await chat.until(lambda: "heard" in chat.text("group1"))
+                assert "may not answer" not in chat.text("group1")

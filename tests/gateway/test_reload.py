@@ -7,7 +7,7 @@ import pytest
 from hermes.gateway.session_pool import require_local
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import Running, home_for, running
@@ -67,6 +67,51 @@ async def test_a_narrowed_role_holds_inside_a_running_turn_and_in_the_next() -> 
                 assert {"terminal", "read_file"} <= set(server.requests[5].tool_names)
                 (entry,) = on.gateway.pool.live_sessions
                 assert require_local(entry.actor).conversation.epoch_reason == "another tool set"
+
+
+async def test_a_message_right_behind_the_turn_that_lost_tools_is_not_offered_them() -> None:
+    """The session is still at work when the next message comes: it is not opened again, but its tools are chosen."""
+    async with ScriptedServer([Say("One.", delivery=ReplyDelivery(hold_at=1)), Say("Two.")]) as server, Fake() as fake:
+        with home_for(server, {"telegram": fake}, _WIDE, allow=[fake.person], busy="queue") as home:
+            async with running(home) as on:
+                await fake.say("first")
+                await server.wait_for(1)
+                await fake.say("second")
+                (entry,) = on.gateway.pool.live_sessions
+                await fake.until(lambda: len(require_local(entry.actor).mailbox) == 1)
+                change_config(home, _NARROW)
+                await on.gateway.reload_settings()
+                server.release()
+                await fake.until(lambda: "Two." in fake.text())
+                first, second = server.requests[:2]
+                assert "read_file" in first.tool_names and "read_file" not in second.tool_names
+                assert len(second.messages) > len(first.messages), "it is the same session"
+
+
+async def test_another_role_holds_inside_a_running_turn() -> None:
+    """`people role` of another process counts at the next call, as a reload does."""
+    rig: list[TempHome] = []
+
+    async def reply(request: RecordedRequest) -> Reply:
+        number = len(server.requests)
+        if number == 2:
+            done = await run_hermes(rig[0], "people", "role", "anna", "guest")
+            assert done.code == 0, done.stderr
+        return Say(calls=(Call("todo", {"todos": []}),)) if number < 3 else Say("Done.")
+
+    async with ScriptedServer(ScriptedModel(reply)) as server, Fake() as fake:
+        with home_for(server, {"telegram": fake}) as home:
+            rig.append(home)
+            assert (await run_hermes(home, "people", "add", "anna", "--role", "user")).code == 0
+            assert (await run_hermes(home, "people", "link", "anna", "telegram", fake.person)).code == 0
+            async with running(home):
+                await fake.say("plan it")
+                await fake.until(lambda: "Done." in fake.text())
+                results = [list(one.results.values())[-1] for one in server.requests[1:3]]
+                assert "taken away" not in results[0] and "taken away" in results[1]
+                await fake.say("and now?")
+                await fake.until(lambda: fake.text().count("Done.") == 2)
+                assert not server.requests[3].tool_names
 
 
 async def test_another_model_answers_from_the_next_turn_on() -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.forked_hermes import run_hermes
@@ -53,6 +54,41 @@ async def test_a_person_is_reached_by_name_everywhere() -> None:
                 await run_hermes(home, "people", "remove", "anna", "--yes")
                 gone = await run_hermes(home, "send", "--to", "anna", "x")
                 assert gone.code == 1
+
+
+async def test_without_a_home_chat_it_goes_to_the_owner_and_says_so() -> None:
+    async with ScriptedServer([Say("Hello.")]) as server, Fake() as fake:
+        with home_for(server, {"telegram": fake}, owners=[fake.person]) as home:
+            async with running(home):
+                early = await run_hermes(home, "send", "--to", "telegram", "too early")
+                assert early.code == 1 and "telegram has no home chat" in early.stderr
+                await fake.say("/start")  # a command is enough to be known
+                await fake.until(lambda: "Hello" in fake.text())
+                for words in (("--to", "telegram", "one"), ("two",), ("--to", "owner", "three")):
+                    done = await run_hermes(home, "send", *words)
+                    assert done.code == 0 and f"Delivered: telegram:{fake.person}" in done.stdout, done.stderr
+                    assert ("the owner's direct chat" in done.stdout) == (words[-1] != "three")
+                    assert words[-1] in fake.text()
+                listed = await run_hermes(home, "send", "--list")
+                assert f"telegram:{fake.person}" in listed.stdout
+
+
+async def test_two_accounts_of_the_owner_are_no_default() -> None:
+    async with ScriptedServer([Say("Hello.")]) as server, Fake() as fake:
+        with home_for(server, {"telegram": fake}, owners=[fake.person, "1007"]) as home:
+            async with running(home):
+                await fake.say("hi")
+                await fake.until(lambda: "Hello." in fake.text())
+                done = await run_hermes(home, "send", "--to", "telegram", "one")
+                assert done.code == 1 and "no home chat" in done.stderr
+
+
+async def test_a_target_without_its_option_is_told_how_it_is_written() -> None:
+    with TempHome({"platforms": {"telegram": {"token": "x"}}}) as home:
+        done = await run_hermes(home, "send", "telegram", "hello", "you")
+        assert done.code == 2 and "hermes send --to telegram 'hello you'" in done.stderr
+        joined = await run_hermes(home, "send", "the", "build", "is", "done")
+        assert "no home chat" in joined.stderr
 
 
 async def test_a_job_says_where_its_output_goes() -> None:

@@ -27,6 +27,7 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.gateway_rig import home_for, running, said
 from tests.gateway.served_gateway import hermes
 from tests.vendors.ntfy import Fake
+from tests.vendors.telegram import Fake as Telegram
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,7 @@ async def lines(home: TempHome, *arguments: str) -> AsyncIterator[Lines]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hermes", "--plain", *arguments),
         cwd=home.cwd,
-        env=home.environ,
+        env={**home.environ, "PYTHONUNBUFFERED": "1"},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -249,6 +250,54 @@ class Told:
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         raise AssertionError(question, default)
+
+
+async def test_a_terminal_hands_its_session_to_a_chat() -> None:
+    """The chat goes on with it while the terminal is open, and after it was closed."""
+    async with ScriptedServer([Say("typed"), Say("for both"), Say("alone")]) as server, Telegram() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("/start")
+                await chat.until(lambda: "Hello" in chat.text())
+                async with lines(home) as terminal:
+                    await terminal.enter("/handoff telegram")
+                    await terminal.shows("Nothing was said in this session yet")
+                    await terminal.enter("my word is plum")
+                    await terminal.shows("typed")
+                    await terminal.enter("/handoff discord")
+                    await terminal.shows("is not an account, chat or person here")
+                    await terminal.enter("/handoff telegram")
+                    await terminal.shows(f"Your next message in telegram:{chat.person} goes on")
+                    await chat.until(lambda: "was handed over from a terminal" in chat.text())
+                    await chat.say("said there")
+                    await chat.until(lambda: "for both" in chat.text())
+                    await terminal.shows("for both")
+                    await terminal.enter("/quit")
+                    await terminal.process.wait()
+                await chat.say("and now?")
+                await chat.until(lambda: "alone" in chat.text())
+    assert all("my word is plum" in str(one.messages) for one in server.requests)
+    assert "You are in Telegram" in str(server.requests[1].messages)
+
+
+async def test_a_terminal_hands_its_session_over_while_no_gateway_runs() -> None:
+    async with ScriptedServer([Say("hello"), Say("typed"), Say("there")]) as server, Telegram() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("hi")
+                await chat.until(lambda: "hello" in chat.text())
+            async with lines(home) as terminal:
+                await terminal.enter("my word is plum")
+                await terminal.shows("typed")
+                await terminal.enter("/handoff telegram")
+                await terminal.shows("Once one does, your next message in telegram:")
+                await terminal.enter("/restart")
+                await terminal.shows("/restart works in a chat on a platform only.")
+            async with running(home):
+                await chat.until(lambda: "was handed over from a terminal" in chat.text())
+                await chat.say("and now?")
+                await chat.until(lambda: "there" in chat.text())
+    assert "my word is plum" in str(server.requests[2].messages)
 
 
 async def test_a_chat_resumes_what_a_terminal_holds_and_joins_it() -> None:

@@ -24,6 +24,12 @@ SAID = {
     "hermes update --check": "allow",
     "hermes update --yes": "deny",
     "hermes worktree remove show --force": "deny",
+    "hermes mcp add list -- sh -c task": "deny",
+    "hermes config set terminal.backend show": "deny",
+    "hermes cron add list task --help": "deny",
+    "hermes config set --help": "allow",
+    "hermes config --json show": "allow",
+    "hermes model set list": "deny",
     "hermes logs": "ask",
     "hermes -w -z task": "ask",
 }

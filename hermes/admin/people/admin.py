@@ -5,6 +5,8 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from msgspec import Struct
+
 from hermes.admin.home_services import open_home_services
 from hermes.admin.people.identity import OWNER_ID, OWNER_IDENTITY, PersonIdentity, PersonRole, role_rights
 from hermes.config.settings import Settings
@@ -32,6 +34,8 @@ MAX_PENDING_CODES = 3
 CODE_FORM = re.compile(rf"[{CODE_ALPHABET}]{{{CODE_LENGTH}}}")
 PAIRING_LINK = "pairing_link"
 """The cursor of an account that holds the address by which a code is sent to its bot: `{code}` stands for the code."""
+BOT_NAME = "bot_name"
+"""The cursor of an account that holds the name under which people find its bot."""
 _PERSON_ID = re.compile(r"[A-Za-z0-9][\w.:@!+-]{0,127}", re.ASCII)
 _ROLE_SETTINGS = (
     ("owners", PersonRole.OWNER),
@@ -40,6 +44,16 @@ _ROLE_SETTINGS = (
     ("guests", PersonRole.GUEST),
 )
 _UNPRIVILEGED_ROLES = (PersonRole.USER, PersonRole.GUEST)
+
+
+class PairingBot(Struct, frozen=True, kw_only=True):
+    """A bot that takes a pairing code: the name under which people find it, and the address that sends the code; empty
+    where they are not known.
+    """
+
+    account: str
+    name: str
+    link: str
 
 
 class PeopleAdmin:
@@ -201,19 +215,24 @@ class PeopleAdmin:
         await self._audit("code made", f"{person_id or given} {platform}".strip())
         return code
 
-    async def find_links(self, code: str, platform: str) -> list[str]:
-        """Return the addresses that send a code to the bot when they are opened, of the accounts where it counts."""
+    async def find_bots(self, code: str, platform: str) -> list[PairingBot]:
+        """Return the bots that take a code, as far as they were connected: where they are found, and the address that
+        sends the code when it is opened.
+        """
         found = []
         for name in (platform,) if platform else tuple(self._settings.platforms):
-            link = (await self._store.chats.get_cursors(name)).get(PAIRING_LINK, "")
-            found += [link.replace("{code}", code)] if link else []
+            known = await self._store.chats.get_cursors(name)
+            link = known.get(PAIRING_LINK, "").replace("{code}", code)
+            found.append(PairingBot(account=name, name=known.get(BOT_NAME, ""), link=link))
         return found
 
     async def list_requests(self) -> list[Plain]:
-        """List the unknown people who ask to be let in."""
+        """List the unknown people who ask to be let in; whom the settings name meanwhile is known."""
+        known = {(one["platform"], one["account"]) for _, _, one in self._people_in_settings(())}
         return [
             {"platform": one.platform, "account": one.account, "name": one.name, "expires_at": one.expires_at}
             for one in await self._store.people.list_pairing_requests()
+            if (one.platform, one.account) not in known
         ]
 
     async def approve_request(self, code: str, role: str = PersonRole.USER, *, platform: str = "") -> PairingRequest:
@@ -222,12 +241,12 @@ class PeopleAdmin:
         """
         given, word = self._parse_role(role), normalize_code(code)
         wish = await self._require_request(word, platform)
-        if not await self._store.people.settle_pairing_request(word, given.value):
-            raise _no_request_error(code)
-        await self._audit("request approved", f"{wish.platform} {wish.account} as {given}")
         text = tr("You are known here now, as {role}. Write what you want.", role=given.value)
         key = f"paired:{new_queued_message_id()}"
-        await self._store.outbox.enqueue([OutboxItem(key=key, message=Outgoing(place=wish.place, text=text, key=key))])
+        note = OutboxItem(key=key, message=Outgoing(place=wish.place, text=text, key=key))
+        if not await self._store.people.settle_pairing_request(word, given.value, (note,)):
+            raise _no_request_error(code)
+        await self._audit("request approved", f"{wish.platform} {wish.account} as {given}")
         return wish
 
     async def deny_request(self, code: str, *, platform: str = "") -> PairingRequest:

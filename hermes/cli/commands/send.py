@@ -2,18 +2,21 @@
 
 import argparse
 import importlib
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hermes.admin.home_services import open_home_services
 from hermes.commands.verb import Verb, VerbCall, VerbResult, argument
 from hermes.config.home import locate_home
-from hermes.core.errors import BusyError, UsageError
+from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.i18n.messages import N_, localize, tr
 from hermes.ipc import frames
 from hermes.ipc.gateway_request import request_gateway
+from hermes.sessions.target_book import load_target_book
 from hermes.util.text import clean_surrogates, escape_unseen_characters
 
+_DEFAULT_TARGET = "home"
 SEND = Verb(
     "send",
     description="Send a message to a chat. It is stored first, and sent at once where the gateway "
@@ -25,13 +28,13 @@ SEND = Verb(
 @SEND.action(
     "",
     "",
-    argument("text", nargs="?", default="", help="the message; `-` reads it from standard input"),
+    argument("text", nargs="*", default=(), help="the message; `-` reads it from standard input"),
     argument(
         "--to",
-        default="home",
+        default=_DEFAULT_TARGET,
         metavar="TARGET",
-        help="ACCOUNT:CHAT[:THREAD], ACCOUNT (its home chat), `home` (the default), `all` (every home chat), or a "
-        "person's name or id",
+        help="ACCOUNT:CHAT[:THREAD], ACCOUNT (its home chat, else the owner's direct chat), `home` (the default), "
+        "`all` (every home chat), or a person's name or id",
     ),
     argument("--file", default="", metavar="FILE", help="a file to send along"),
     argument("--now", action="store_true", help="send it here, over a connection of its own, and wait for that"),
@@ -52,7 +55,9 @@ async def send_message(call: VerbCall) -> VerbResult:
 async def _send_message(args: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str, int]:
     # Front-ends know nothing of each other: what the gateway knows of targets is found by its name.
     sending = importlib.import_module("hermes.gateway.send")
-    text = clean_surrogates(sys.stdin.read() if args.text == "-" else args.text)
+    if len(args.text) > 1 and args.to == _DEFAULT_TARGET:
+        await _reject_target_as_text(args.text, environ)
+    text = clean_surrogates(sys.stdin.read() if args.text == ["-"] else " ".join(args.text))
     file = sending.check_file(args.file) if args.file else ""
     if not text.strip() and not file:
         raise UsageError(N_("There is nothing to send."), N_("Give a text, `-` or --file."))
@@ -69,6 +74,20 @@ async def _send_message(args: argparse.Namespace, environ: Mapping[str, str]) ->
             return tr("Sent: {where}", where=where), 0
         where = await sending.queue_message(args.to, saying, plans, services)
         return tr("No gateway runs: it goes out when one does: {where}", where=where), BusyError.exit_code
+
+
+async def _reject_target_as_text(words: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raise UsageError where the first of several words names a chat: it would be sent to another one."""
+    async with open_home_services(environ) as services:
+        book = await load_target_book(services.store, services.settings.platforms)
+    try:
+        book.check_target(words[0], words=())
+    except NotFoundError:
+        known = importlib.import_module("hermes.gateway.accounts").platform_names()
+        if words[0] not in (*book.homes, *known):
+            return
+    command = shlex.join(["hermes", "send", "--to", words[0], " ".join(words[1:])])
+    raise UsageError(N_("{name!r} is a target; --to names it.", name=words[0]), N_("Write: {command}", command=command))
 
 
 async def _list_chats(call: VerbCall) -> VerbResult:

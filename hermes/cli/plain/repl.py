@@ -161,10 +161,11 @@ class PlainCommandContext(TerminalCommandContext):
         self._renderer.on_output_error = port.stop
         return port
 
-    async def open_background_session(self) -> SessionActor:
+    async def open_background_session(self, prompt: str) -> SessionActor:
         """Open a fresh session that is not shown. The terminal belongs to the prompt while the person types, so its
         questions are only announced, and wait.
         """
+        del prompt
         actor = await self.app.open_session()
         actor.approvals.can_ask = self._asker is not None
         actor.subscribe(self._announce_question)

@@ -58,6 +58,8 @@ async def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
     """Show the end of a background session, and its answer."""
     _tell_end(context, task)
     await context.show_later()
+    if context.chat is not None and task.session_id:
+        await context.chat.note_background_end(task.session_id)
 
 
 def _tell_end(context: CommandContext, task: "BackgroundTask") -> None:

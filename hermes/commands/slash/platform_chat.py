@@ -1,9 +1,12 @@
-"""`/start`, `/handoff`, `/restart`: what only a chat on a platform has."""
+"""`/start`, `/restart`: what only a chat on a platform has; `/handoff` from one place to another."""
+
+from collections.abc import Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
-from hermes.commands.context import ChatControls, Surface
+from hermes.commands.context import ChatControls, MenuOption, Surface
+from hermes.config.chat_targets import list_account_homes
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, localize, tr
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 COMMANDS = CommandList(CommandGroup.SESSION)
@@ -18,11 +21,18 @@ async def greet_person(call: CommandCall) -> None:
     call.context.tell(f"{hello} {tr('Write what you want; /help shows what else there is.')}")
 
 
+async def complete_places(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the accounts that are set up, and the words beside them."""
+    homes = list_account_homes(call.context.app.services.settings.platforms)
+    return [MenuOption(word) for word in ("home", "terminal", *homes)]
+
+
 @COMMANDS.command(
     "handoff",
     N_("let another chat of yours, or a terminal, go on with this session"),
     usage=N_("home|terminal|PLATFORM[:CHAT]"),
-    surfaces=_CHATS_ONLY,
+    complete=complete_places,
+    opens=True,
 )
 async def hand_off_session(call: CommandCall) -> None:
     """Hand the session to another place, where the next message goes on with it."""
@@ -33,7 +43,7 @@ async def hand_off_session(call: CommandCall) -> None:
     if call.text.lower() == "terminal":
         call.context.tell(tr("In a terminal: `hermes --resume {id}`.", id=call.context.port.session_id))
         return
-    call.context.tell(await _require_chat(call).hand_off(call.text))
+    call.context.tell(localize(await call.context.hand_off(call.text)))
 
 
 @COMMANDS.command("restart", N_("restart the gateway"), group=CommandGroup.ABOUT, surfaces=_CHATS_ONLY)

@@ -61,8 +61,8 @@ class BackgroundOpener(Protocol):
         """Whom the sessions work for."""
         ...
 
-    async def open_background_session(self) -> SessionActor:
-        """Open a fresh session."""
+    async def open_background_session(self, prompt: str) -> SessionActor:
+        """Open a fresh session for a prompt."""
         ...
 
     async def close_background_session(self, actor: SessionActor) -> None:
@@ -132,7 +132,7 @@ class BackgroundSessions:
 
     async def _run_task(self, task: BackgroundTask, opener: BackgroundOpener, cwd: str, on_end: TaskCallback) -> None:
         try:
-            task.actor = await opener.open_background_session()
+            task.actor = await opener.open_background_session(task.prompt)
             task.session_id = task.actor.session_id
             if not task.stopping:
                 task.ended = await task.actor.post(InboundMessage(text=task.prompt, cwd=cwd))

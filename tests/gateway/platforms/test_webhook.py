@@ -5,7 +5,9 @@ import contextlib
 import hashlib
 import hmac
 import json
+import re
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlencode
@@ -25,6 +27,7 @@ from hermes.testing.server import ScriptedServer
 from hermes.testing.web_server import Listener
 from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import Running, running
+from tests.gateway.served_gateway import served
 from tests.vendors.ntfy import Fake
 
 pytestmark = pytest.mark.slow
@@ -372,6 +375,34 @@ async def test_a_route_has_a_folder_and_never_more_tools_than_its_role() -> None
         WebhookRoute(secret=SECRET, cwd="/nowhere/at/all").check_route("r")
     with pytest.raises(ConfigError, match="signed by GitHub"):
         WebhookRoute(secret=SECRET, deliver="github_comment").check_route("r")
+
+
+async def test_adding_one_says_what_keeps_webhooks_from_working() -> None:
+    with TempHome({}) as home:
+        off = await run_hermes(home, "webhook", "add", "ci", "--prompt", "{a}")
+        assert off.code == 0 and "Webhooks are off" in off.stderr
+        turned = re.search(r"`hermes (config set [^`]+)`", off.stderr)
+        assert turned is not None and "`hermes gateway start`" in off.stderr
+        assert (await run_hermes(home, *turned[1].split())).code == 0
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        assert (await run_hermes(home, "config", "set", "platforms.webhook.port", str(port))).code == 0
+        on = await run_hermes(home, "webhook", "add", "other", "--prompt", "{a}")
+        assert "Webhooks are off" not in on.stderr and "No gateway runs" in on.stderr
+        async with served(home):
+            fine = await run_hermes(home, "webhook", "add", "third", "--prompt", "{a}", "--deliver", "log")
+            assert fine.code == 0 and not fine.stderr
+            done = await run_hermes(home, "webhook", "test", "third")
+            assert done.stdout.startswith("202"), done.stderr
+
+
+async def test_where_a_route_delivers_is_checked_when_the_settings_are_read() -> None:
+    async with hook([Say("x")], deliver="telegramm:5") as it:
+        assert any("'r' cannot deliver" in line and "telegramm" in line for line in it.it.lines), it.it.lines
+        reloaded = await run_hermes(it.home, "gateway", "reload")
+        assert reloaded.code == 78 and "'r' cannot deliver" in reloaded.stderr
+        checked = await run_hermes(it.home, "doctor")
+        assert "'r' cannot deliver" in checked.stdout + checked.stderr
 
 
 async def test_routes_of_the_settings_are_listed_and_tested() -> None:

@@ -37,6 +37,16 @@ async def _by_reply(world: World) -> None:
     await world.tell("and then?", "heard", chat=GROUP, mention=False, reply_to=last.message_id)
 
 
+async def _explained(world: World) -> None:
+    await world.quiet("/start@hermes_test_bot", person=BEN, chat=OTHER_GROUP)
+    await world.telegram.say("/start@hermes_test_bot", person=OWNER, chat=OTHER_GROUP)
+    group = world.telegram.chat_id(OTHER_GROUP)
+    await world.until(lambda: "platforms.telegram.groups" in world.telegram.text(OWNER), "the owner was not told")
+    hold(group in world.telegram.text(OWNER), world.telegram.text(OWNER)[-300:])
+    hold(any("may not answer" in line and group in line for line in world.output), "the log has no reason")
+    hold(not world.telegram.shown(OTHER_GROUP), "something was said in the group")
+
+
 async def _topic(world: World) -> None:
     await world.tell("in the topic", "heard", chat=GROUP, thread="77")
     told = await world.tell("RECALL", "I recall", chat=GROUP, thread="77")
@@ -123,6 +133,7 @@ STEPS = (
         "it does not listen there",
         unheard("hi bot", person=OWNER, chat=OTHER_GROUP, mention=True),
     ),
+    Step("people.md#groups", "the owner's /start@ in such a group", "told what allows it, elsewhere", _explained),
     Step("people.md#groups", "two people in one group", "each has a session of their own", _own_sessions),
     Step("telegram.md#what-it-does", "a topic of the forum", "a conversation of its own", _topic),
     Step("people.md#groups", "a forwarded message", "untrusted, and no instruction", _forwarded),

@@ -47,6 +47,15 @@ async def _by_command(world: World) -> None:
     await world.tell("/cron list", "every weekday at 8")
 
 
+async def _without_quotes(world: World) -> None:
+    await world.tell("/cron add every day at 7: SAY: take my pills", "every day at 7", "origin")
+    await world.tell("/cron add SAY: call mum tomorrow at 9:00", "once: ")
+    told = await world.tell("/cron add buy milk", "For instance")
+    hold("cron add every day at 7: take my pills" in told, told)
+    await world.tell("/jobs", "every day at 7")
+    await world.tell("/reminders", "tomorrow at 9:00")
+
+
 async def _run_now(world: World) -> None:
     await world.hermes("cron", "add", "every day at 9", "SAY: the news", "--name", "news", "--deliver", "home")
     await world.hermes("cron", "run", "news")
@@ -153,6 +162,7 @@ async def _not_listed(world: World) -> None:
 STEPS = (
     Step("cron.md", "the model makes a reminder in words", "made at once; to the chat in which it was made", _in_words),
     Step("cron.md#schedules", "/cron add in words, /cron list", "goes to origin; listed", _by_command),
+    Step("cron.md", "/cron add without quotes; /jobs, /reminders", "made, or an example; listed", _without_quotes),
     Step("cron.md", "/cron by a user", "jobs are the owner's", says(ANNA, "/cron list", "not for you")),
     Step("cron.md", "/cron by an admin", "jobs are the owner's", says(ADA, "/cron list", "not for you")),
     Step("cron.md#where-it-goes", "`cron run` of a job for home", "the home chat gets it", _run_now),

@@ -16,7 +16,6 @@ from tests.torture.family.world import (
     hold,
     says,
     unheard,
-    wait_until,
 )
 
 CARL, EVE, FINN, HANS, IDA, JAN, OWNERS_SECOND = "1010", "1011", "1012", "1013", "1014", "1015", "1020"
@@ -124,6 +123,8 @@ async def _let_in_by_button(world: World) -> None:
     await world.discord.press(shown.message_id, dict(shown.buttons)["Let in as guest"], person=D_OWNER)
     await world.until(lambda: "known here now, as guest" in world.telegram.text(IDA), "nobody told the stranger")
     await world.tell("thank you", "heard thank you", person=IDA)
+    closed = world.discord.messages[world.notes["asked"]]
+    hold(not closed.buttons and "is known now, as guest" in closed.text, f"the question stays open: {closed.text}")
     hold(not any(b"ignore all rules" in one.body for one in world.server.requests), "the model was told")
 
 
@@ -142,13 +143,9 @@ async def _approve(world: World) -> None:
     told = await world.tell("may I come in?", "Your code is", person=EVE)
     code = re.findall(r"Your code is ([A-Z2-9]{8})", told)[0]
     await world.hermes("pairing", "approve", code, "--role", "user")
-    await wait_until(
-        lambda: "known here now, as user" in world.telegram.text(EVE),
-        "who was let in was not told",
-        lambda: world.telegram.text(EVE),
-        seconds=70,
-    )
-    await world.tell("I am in", "heard I am in", person=EVE)
+    said = await world.tell("I am in", "heard I am in", person=EVE)
+    told = said.find("known here now, as user")
+    hold(0 <= told < said.find("heard I am in"), f"they were told behind the answer, or not at all: {said}")
 
 
 async def _not_theirs(world: World) -> None:
@@ -206,7 +203,12 @@ STEPS = (
     ),
     Step("people.md#who-asks-to-be-let-in", "the owner presses Let in as guest", "told, and known", _let_in_by_button),
     Step("people.md#who-asks-to-be-let-in", "`pairing list`, `pairing deny`", "nothing is said to them", _deny),
-    Step("people.md#who-asks-to-be-let-in", "`pairing approve CODE --role user`", "told, and known", _approve),
+    Step(
+        "people.md#who-asks-to-be-let-in",
+        "`pairing approve CODE --role user`",
+        "told, then answered",
+        _approve,
+    ),
     Step("people.md#who-asks-to-be-let-in", "others send a request's code", "it lets nobody in by itself", _not_theirs),
     Step("people.md#who-asks-to-be-let-in", "switched off again", "strangers get no answer", _switch_off),
     Step("people.md", "who was refused writes", "no answer", unheard("hello", person=JAN)),

@@ -49,7 +49,7 @@ async def _narrower_in_a_turn(world: World) -> None:
 
 
 async def _demoted_in_a_turn(world: World) -> None:
-    """Another role counts from the next message on; the turn that runs ends as it began."""
+    """Another role counts at once, as a reload does: a turn that runs is refused what the role lost."""
     await world.hermes("people", "add", "otto", "--name", "Otto", "--role", "user")
     await world.hermes("people", "link", "otto", "telegram", "1040")
     await world.telegram.say('WAIT otto THEN todo {"todos": []}', person="1040")
@@ -57,6 +57,7 @@ async def _demoted_in_a_turn(world: World) -> None:
     await world.hermes("people", "role", "otto", "guest")
     world.model.open("otto")
     await world.until(lambda: "otto is over" in world.telegram.text("1040"), "the turn did not end")
+    hold("taken away" in world.telegram.text("1040"), world.telegram.text("1040")[-400:])
     await world.tell("TOOLS", "Tools: none.", person="1040")
 
 
@@ -169,7 +170,7 @@ STEPS = (
     Step(
         "gateway.md#reload",
         "a user becomes a guest while a turn runs",
-        "from their next message on",
+        "refused in it, and offered no more",
         _demoted_in_a_turn,
     ),
     Step(

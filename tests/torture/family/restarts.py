@@ -1,6 +1,6 @@
 """The gateway dies or is stopped in the middle of things, and nothing is lost or done twice."""
 
-import json
+import re
 import signal
 
 from tests.torture.family.world import (
@@ -147,10 +147,10 @@ async def _background(world: World) -> None:
     await world.end(signal.SIGKILL)
     world.model.open("compote")
     await world.start()
-    rows = json.loads(await world.hermes("sessions", "list", "--json"))
-    found = [str(one["id"]) for one in rows if "compote" in json.dumps(one)]
-    hold(found, str(rows)[:600])
-    await world.tell(f"/resume {found[0]}", "goes on with")
+    await world.until(lambda: "worked on “WAIT compote”" in world.telegram.text(OWNER), "nobody was told of its end")
+    told = re.findall(r"(/resume \S+) goes on with it", world.telegram.text(OWNER))
+    hold(told, world.telegram.text(OWNER)[-400:])
+    await world.tell(told[-1], "goes on with")
     hold("compote" in await world.tell("RECALL", "I recall"), "its history is gone")
 
 
@@ -213,7 +213,12 @@ STEPS = (
         "its button still counts",
         _question_survives,
     ),
-    Step("gateway.md#in-a-chat", "kill -9 while it works in the background", "it goes on with /resume ID", _background),
+    Step(
+        "gateway.md#in-a-chat",
+        "kill -9 while it works in the background",
+        "told, and it goes on with /resume ID",
+        _background,
+    ),
     Step("gateway.md#as-a-service", "SIGTERM while a turn runs", "the turn ends, its answer is sent; code 0", _stopped),
     Step("gateway.md#as-a-service", "`gateway status` of one that does not run", "exit code 1", _status_off),
     Step(

@@ -87,7 +87,27 @@ async def _json(world: World) -> None:
     hold(f"telegram:{OWNER}" in json.dumps(told), str(told))
 
 
+async def _no_home(world: World) -> None:
+    told = await world.hermes("send", "--to", "discord", "to my own chat")
+    hold("Delivered" in told and "the owner's direct chat" in told, told)
+    client = world.people[D_OWNER]
+    await client.until(lambda: any("to my own chat" in one.content for one in client.said()), 25)
+    told = await world.hermes("send", "telegram", "hello", code=2)
+    hold("hermes send --to telegram hello" in told, told)
+
+
+async def _by_command_only(world: World) -> None:
+    await world.hermes("people", "add", "lea", "--name", "Lea")
+    await world.hermes("people", "link", "lea", "telegram", "1070")
+    await world.tell("/start", "Hello", person="1070")
+    await _send(world, ("--to", "Lea", "you are known"), "you are known", "1070")
+
+
 STEPS = (
+    Step(
+        "gateway.md#sending-from-scripts", "`hermes send` without a home chat", "to the owner, which it says", _no_home
+    ),
+    Step("gateway.md#sending-from-scripts", "to who has typed commands only", "she gets it", _by_command_only),
     Step("gateway.md#sending-from-scripts", "/sethome by a user", "an owner's", says(ANNA, "/sethome", "not for you")),
     Step("gateway.md#sending-from-scripts", "/sethome by the owner", "the home of its account", _sethome),
     Step(

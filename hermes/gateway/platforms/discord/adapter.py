@@ -364,6 +364,7 @@ class DiscordPlatform(Platform):
         """Begin a session: read the missed messages, and only then store the session as resumable."""
         ready = decode_response(frame.d, DiscordReady, "Discord")
         self._events.me = ready.user.id
+        self.own_name = ready.user.username
         yield Batch((), self._events.forget_old_channels())
         floor = first_id_at(self._context.clock.now() - MISSED_SECONDS)
         known = sorted(self._events.positions.items(), key=lambda one: -one[1].newest)

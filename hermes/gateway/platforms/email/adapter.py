@@ -122,7 +122,7 @@ class EmailPlatform(Platform):
     def __init__(self, options: EmailOptions, context: PlatformContext) -> None:
         self._options = options
         self._context = context
-        self._address = options.address.lower()
+        self._address = self.own_name = options.address.lower()
         self._login = SmtpLogin(options.user or options.address, options.password)
         self._limit = options.largest_mb << 20
         self._validity, self._uid = _parse_cursor(context.cursors.get("mail", ""))

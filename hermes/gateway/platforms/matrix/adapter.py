@@ -222,6 +222,7 @@ class MatrixPlatform(Platform):
                     self._device_id = known.device_id
                 me = await self._client.call_api("GET", f"{V3}/account/whoami", MatrixWhoami)
                 await self._events.learn_own_names(me.user_id)
+                self.own_name = me.user_id
             except MatrixTokenError as error:
                 raise self._handle_token_error(error) from error
             except SendError as error:

@@ -303,6 +303,7 @@ class SlackPlatform(Platform):
         if not self._events.me:
             me = await self._client.call_method("auth.test", SlackAccount)
             self._events.me, self._events.bot = me.user, me.bot
+            self.own_name = f"@{me.name}" if me.name else ""
 
     async def _read_events(self, socket: WebSocketConnection, *, missed: bool) -> AsyncGenerator[Batch, None]:
         yield Batch()

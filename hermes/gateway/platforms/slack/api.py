@@ -191,11 +191,12 @@ class SlackSocketAddress(Struct):
     url: str
 
 
-class SlackAccount(Struct, rename={"user": "user_id", "bot": "bot_id"}):
+class SlackAccount(Struct, rename={"user": "user_id", "bot": "bot_id", "name": "user"}):
     """The bot's own account."""
 
     user: str
     bot: str = ""
+    name: str = ""
 
 
 class SlackSentMessage(Struct):

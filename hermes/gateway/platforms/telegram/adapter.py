@@ -115,6 +115,7 @@ class TelegramPlatform(Platform):
             self._offset, self._newest_at = int(offset), float(newest_at)
         try:
             self._me = await self._client.call_method("getMe", {}, TelegramUser)
+            self.own_name = f"@{self._me.username}" if self._me.username else ""
             source = self._serve_webhook() if self._options.webhook_url else self._poll_updates()
             async with contextlib.aclosing(source) as batches:
                 async for batch in batches:
