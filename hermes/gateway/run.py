@@ -19,7 +19,7 @@ from hermes.gateway.gateway import Gateway, check_settings
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.util.cancellation import cancel_tasks
-from hermes.util.garbage_collector import tune_garbage_collector
+from hermes.util.garbage_collector import map_large_blocks, tune_garbage_collector
 
 MAX_FAILED_STARTS = 5
 WINDOW_SECONDS = 60.0
@@ -72,6 +72,7 @@ def serve(environ: Mapping[str, str], options: SessionOptions, report: Report) -
     HermesError when it cannot start.
     """
     _raise_handle_limit()
+    map_large_blocks()
     process = _GatewayProcess(environ, options, report)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(process.run())

@@ -1,4 +1,6 @@
-"""Settings of Python's garbage collector for a process that has started, and for one that holds much."""
+"""Settings of Python's garbage collector for a process that has started, and of both its and the C library's memory
+for one that holds much.
+"""
 
 import gc
 
@@ -6,6 +8,9 @@ _YOUNG_THRESHOLD = 1000
 _MIDDLE_THRESHOLD = 20
 _OLD_THRESHOLD = 500
 _RUNNING_THRESHOLDS = 700, 10, 10
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_LARGE_BLOCK = 256 * 1024
+"""Bytes: more than most conversations have, since a block from the system costs half a millisecond a megabyte."""
 
 
 def collect_after_start() -> None:
@@ -30,6 +35,21 @@ def tune_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_THRESHOLD, _MIDDLE_THRESHOLD, _OLD_THRESHOLD)
+
+
+def map_large_blocks() -> None:
+    """Have the C library (glibc) take each large block from the system and give it back when it is freed, always.
+
+    By itself it does so only until one was freed: later ones up to that size come from its heap. A long conversation is
+    one growing block, and each request a copy of it: both then move to wherever there is room for a little more, and
+    the places that they leave are soon too small for them. These add up to twice the conversation.
+    """
+    import ctypes
+
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
+        set_option(_M_TRIM_THRESHOLD, 2 * _LARGE_BLOCK)  # as much as glibc itself would make of it
 
 
 def release_free_memory() -> None:
