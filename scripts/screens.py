@@ -251,7 +251,7 @@ async def approval(screen: Tmux) -> None:
 async def completion(screen: Tmux) -> None:
     await screen.type("/s")
     await screen.shows("/search", "/sessions")
-    await screen.press("Down", "Down", "Down")
+    await screen.press("Down", "Down")
     await screen.shows("› /share")
 
 
