@@ -255,6 +255,10 @@ class Descriptor(Struct, frozen=True, kw_only=True):
     """What the model is told of the platform's format."""
     example: str = ""
     """Options as they would stand in `config.yaml`, for the set-up's help."""
+    asked: tuple[str, ...] = ()
+    """Options that the set-up asks for; where there are none it only prints the steps."""
+    preparation: str = ""
+    """What is done on the platform first, in a sentence for the set-up."""
 
 
 class SessionRequest(Struct, frozen=True, kw_only=True):

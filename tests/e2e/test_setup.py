@@ -14,6 +14,7 @@ from hermes.testing.script import Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
 from tests.e2e.screen import Screen, on_a_terminal
 from tests.forked_hermes import run_hermes
+from tests.vendors.telegram import Fake
 
 ENGLISH = {"LANG": "en_US.UTF-8"}
 SETUP = (
@@ -163,6 +164,9 @@ async def test_chat_platforms_and_tool_sets_are_offered() -> None:
             await screen.shows_next("Which platform?")
             await screen.shows_next("A number: [1]")
             screen.type(f"{re.findall(r'([0-9]+)[.] Telegram', screen.text)[-1]}\n")
+            await screen.shows_next("@BotFather")
+            await screen.shows_next("it goes into .env as TELEGRAM_BOT_TOKEN")
+            screen.type("\n")
             await screen.shows_next("Steps to Telegram:")
             for step in ("token: ${TELEGRAM_BOT_TOKEN}", "goes into", "hermes gateway run", "pairing new --role owner"):
                 await screen.shows_next(step)
@@ -180,6 +184,43 @@ async def test_chat_platforms_and_tool_sets_are_offered() -> None:
             assert await screen.end() == 0
         listed = await hermes(home, "tools", "list")
         assert re.search(r"^web +off", listed.stdout, re.MULTILINE)
+
+
+async def test_a_bot_is_set_up_and_connected() -> None:
+    """A wrong token is told and typed once more; then the bot's name and the code that makes its sender the owner."""
+    async with Fake() as chat:
+        account = {key: value for key, value in chat.options().items() if key != "token"}
+        wrong = f"1000:{secrets.token_hex(16)}"
+        with TempHome.for_server("http://127.0.0.1:9/v1", more_config={"platforms": {"telegram": account}}) as home:
+            home.more = dict(ENGLISH)
+            async with setting_up(home, 0, "--no-import") as screen:
+                await screen.shows_next("4. A chat platform, such as Telegram")
+                await screen.shows_next("A number: [1]")
+                screen.type("4\n")
+                await screen.shows_next("Which platform?")
+                await screen.shows_next("A number: [1]")
+                screen.type(f"{re.findall(r'([0-9]+)[.] Telegram', screen.text)[-1]}\n")
+                for token, answer in (
+                    (wrong, "It does not work yet"),
+                    (str(chat.options()["token"]), "Connected as @"),
+                ):
+                    await screen.shows_next("it goes into .env as TELEGRAM_BOT_TOKEN")
+                    screen.type(f"{token}\n")
+                    await screen.shows_next("Wrote platforms.telegram in")
+                    await screen.shows_next(answer)
+                    if token == wrong:
+                        await screen.shows_next("Type it once more? [Y/n]")
+                        screen.type("\n")
+                await screen.shows_next("Your code is ")
+                await screen.shows_next("hermes gateway run")
+                await screen.shows_next("A number: [1]")
+                screen.type("\n")
+                assert await screen.end() == 0
+            assert str(chat.options()["token"]) not in screen.text
+            code = re.findall(r"Your code is ([^\s:]+)", screen.text)[-1]
+            assert f"start={code}" in screen.text
+            entry = settings(home)["platforms"]["telegram"]
+            assert entry == {**account, "token": "${TELEGRAM_BOT_TOKEN}"}
 
 
 async def test_ctrl_c_leaves_with_nothing_changed() -> None:

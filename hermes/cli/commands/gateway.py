@@ -158,7 +158,7 @@ GATEWAY = Verb(
 _INSTALL_OPTIONS = (argument("--dry-run", action="store_true", help="only show what would be done"), YES_OPTION)
 
 
-def _require_packages() -> None:
+def require_gateway_packages() -> None:
     """Raise ConfigError where Hermes was installed without what a gateway needs."""
     if importlib.util.find_spec("aiohttp") is None:
         from hermes.admin.update import describe_extra_command
@@ -172,7 +172,7 @@ def _require_packages() -> None:
 @GATEWAY.action("run", "run it here, until Ctrl-C (also without a verb)")
 def run_gateway(call: VerbCall) -> VerbResult:
     """Run the gateway in this process."""
-    _require_packages()
+    require_gateway_packages()
     home = locate_home(call.environ)
     install_fault_log(home.logs, build_lazy_redactor(call.environ, home))
     # Front-ends know nothing of each other: the gateway is started by its name.
@@ -206,7 +206,7 @@ def install_service(call: VerbCall) -> VerbResult:
     plan = service.plan_install()
     if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
         return done
-    _require_packages()
+    require_gateway_packages()
     home.ensure_exists()
     gateway_process.stop_gateway(home, service.stop_seconds)
     losses = execute_plan(plan, call.environ)
@@ -224,7 +224,7 @@ def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
     if (done := _agree_to_plan(call, plan, tr("Installing"))) is not None:
         return done
     _require_root(plan, N_("Add --dry-run, write the file shown as root, and run the commands shown."))
-    _require_packages()
+    require_gateway_packages()
     home.ensure_exists()
     gateway_process.stop_gateway(home, service.stop_seconds)
     execute_plan(plan, call.environ)
@@ -298,7 +298,7 @@ def _agree_to_plan(call: VerbCall, plan: ServicePlan, what: str) -> VerbResult |
 @GATEWAY.action("start", "start it in the background")
 def start_gateway(call: VerbCall) -> VerbResult:
     """Start the gateway in the background."""
-    _require_packages()
+    require_gateway_packages()
     service, home = _load_service(call), locate_home(call.environ)
     home.ensure_exists()
     if service.installed:

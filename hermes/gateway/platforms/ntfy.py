@@ -243,4 +243,6 @@ PLATFORM = Descriptor(
     secrets=("token",),
     hint="Messages pop up on a phone: be short. Markdown is shown.",
     example="ntfy:\n  topic: a-name-that-nobody-guesses\n  owners: [a-name-that-nobody-guesses]",
+    asked=("topic",),
+    preparation=N_("Whoever knows the topic reads along: make up a name that nobody guesses."),
 )

@@ -491,4 +491,8 @@ PLATFORM = Descriptor(
     identity=lambda options: options.token if isinstance(options, DiscordOptions) else "",
     hint="Markdown is shown, no tables, no pictures by address.",
     example="token: ...  # or DISCORD_BOT_TOKEN in .env\nowners: ['your user id']",
+    asked=("token",),
+    preparation=N_(
+        "discord.com/developers: a new application has a bot and its token; switch Message Content Intent on."
+    ),
 )

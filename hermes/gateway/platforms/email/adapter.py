@@ -421,4 +421,6 @@ PLATFORM = Descriptor(
     hint="Answers are mails: whole sentences, nothing that waits for a quick answer.",
     example="address: hermes@example.org\nimap_host: imap.example.org\nsmtp_host: smtp.example.org\n"
     "authserv_id: mx.example.org\nowners: [you@example.org]",
+    asked=("address", "imap_host", "smtp_host", "authserv_id", "password"),
+    preparation=N_("The agent needs a mailbox of its own, with IMAP and SMTP; docs/email.md says what authserv_id is."),
 )

@@ -411,4 +411,6 @@ PLATFORM = Descriptor(
     hint="Markdown is shown, tables too.",
     example="homeserver: https://matrix.example.org\naccess_token: ...  # or MATRIX_ACCESS_TOKEN in .env\n"
     'owners: ["@you:example.org"]',
+    asked=("homeserver", "access_token"),
+    preparation=N_("The agent needs an account of its own; Element shows its access token in Settings, Help."),
 )

@@ -432,4 +432,6 @@ PLATFORM = Descriptor(
     identity=_account_identity,
     hint="Simple Markdown is shown: bold, lists, code, links; no tables.",
     example="bot_token: ...  # or SLACK_BOT_TOKEN in .env\napp_token: ...  # or SLACK_APP_TOKEN\nowners: [U0123456789]",
+    asked=("bot_token", "app_token"),
+    preparation=N_("api.slack.com/apps: an app with Socket Mode has a bot token (xoxb-) and an app token (xapp-)."),
 )

@@ -411,4 +411,6 @@ PLATFORM = Descriptor(
     identity=_account_identity,
     hint="Markdown is shown; keep tables narrow.",
     example="telegram:\n  token: ${TELEGRAM_BOT_TOKEN}\n  owners: ['123456789']\n",
+    asked=("token",),
+    preparation=N_("@BotFather on Telegram makes a bot (/newbot) and says its token."),
 )
