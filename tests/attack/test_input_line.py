@@ -64,7 +64,7 @@ async def test_a_copied_answer_holds_nothing_that_a_terminal_obeys() -> None:
             async with in_tmux(home, more=more) as screen:
                 await screen.shows("mock-model")
                 await screen.enter("hello")
-                await screen.shows("and that")
+                await screen.answers("and that")
                 await screen.enter("/copy")
                 await screen.shows("Copied with xclip")
                 copied = (home.root / "copied").read_text()

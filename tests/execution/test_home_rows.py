@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -106,30 +107,27 @@ def is_open_to_all(program: str) -> bool:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser starts programs as somebody else")
 @pytest.mark.needs("setpriv")
-def test_an_ordinary_user_is_held_the_same(tmp_path: Path) -> None:
+def test_an_ordinary_user_is_held_the_same() -> None:
     """The tests of this file run once more as an account without rights, which has a copy of them that it may read."""
-    folder = tmp_path / "ordinary"
-    folder.mkdir()
-    os.chmod(folder, 0o777)
-    for above in (*tmp_path.parents[:3], tmp_path):
-        if str(above).startswith(("/tmp/", "/var/")):
-            above.chmod(0o755)
     program = "test_nothing_that_is_seeded_can_be_read or test_a_folder_that_was_opened"
     python = next(one for one in (sys.executable, f"/usr/bin/python3.{sys.version_info[1]}") if is_open_to_all(one))
     arguments = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", program]
-    done = subprocess.run(
-        ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", *arguments, f"--basetemp={folder}/t"],
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": os.pathsep.join([os.getcwd(), *(one for one in sys.path if "site-packages" in one)]),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    # Beside the test runner's own folders, which each run of it closes to other accounts again.
+    with tempfile.TemporaryDirectory(prefix="hermes-", dir="/tmp") as folder:
+        os.chmod(folder, 0o777)
+        done = subprocess.run(
+            ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", *arguments, f"--basetemp={folder}/t"],
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": folder,
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONPATH": os.pathsep.join([os.getcwd(), *(one for one in sys.path if "site-packages" in one)]),
+            },
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert "...." in done.stdout and "skipped" not in done.stdout, done.stdout[-500:]
 
