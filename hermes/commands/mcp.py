@@ -165,7 +165,7 @@ def _ask_secret(call: VerbCall, name: str) -> str:
 
 def list_servers(environ: Mapping[str, str]) -> list[Plain]:
     """List the servers of the settings: name, whether it is enabled, how it is reached, whether its tools ask."""
-    from hermes.sessions.mcp_servers import _server_names
+    from hermes.sessions.mcp_servers import map_server_names
 
     settings = load_settings(locate_home(environ)).settings
     return [
@@ -178,7 +178,7 @@ def list_servers(environ: Mapping[str, str]) -> list[Plain]:
             "trust": str(server.trust),
         }
         for name, given, server in (
-            (name, given, settings.mcp_servers[given]) for name, given in _server_names(settings).items()
+            (name, given, settings.mcp_servers[given]) for name, given in map_server_names(settings).items()
         )
     ]
 

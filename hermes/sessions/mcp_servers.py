@@ -31,7 +31,7 @@ def select_servers(settings: Settings, requested: Sequence[str] | None, disabled
     All enabled servers are used unless tool sets were asked for. Raises ConfigError for the tool set of a
     server that does not exist.
     """
-    names = _server_names(settings)
+    names = map_server_names(settings)
     _check_mcp_toolsets((*(requested or ()), *disabled), list(names))
     every = requested is None or not {MCP_TOOLSET, *ALL_TOOLSETS}.isdisjoint(requested)
     enabled = [name for name, given in names.items() if settings.mcp_servers[given].enabled]
@@ -67,7 +67,7 @@ def open_servers(
     environ = {**environ, "PATH": filter_trusted_path(environ.get("PATH", ""), os.path.realpath(workspace))}
     specs = [
         _spec_or_broken(given, name, settings.mcp_servers[given], environ)
-        for name, given in _server_names(settings).items()
+        for name, given in map_server_names(settings).items()
         if (only in (name, given) if only else settings.mcp_servers[given].enabled)
     ]
     for spec in specs:
@@ -84,7 +84,7 @@ def open_servers(
     return McpServers(specs, around)
 
 
-def _server_names(settings: Settings) -> dict[str, str]:
+def map_server_names(settings: Settings) -> dict[str, str]:
     """Map the servers' names in tool names, sorted, to their names in the settings."""
     from hermes.mcp.definitions import to_server_name
 

@@ -154,16 +154,21 @@ async def test_each_step_can_be_gone_back_from() -> None:
             assert list(home.hermes.iterdir()) == []
 
 
+async def choose_telegram(screen: Screen) -> None:
+    """Choose the chat platform Telegram in the menu of a home that has a model."""
+    await screen.shows_next("4. A chat platform, such as Telegram")
+    await screen.shows_next("A number: [1]")
+    screen.type("4\n")
+    await screen.shows_next("Which platform?")
+    await screen.shows_next("A number: [1]")
+    screen.type(f"{re.findall(r'([0-9]+)[.] Telegram', screen.text)[-1]}\n")
+
+
 async def test_chat_platforms_and_tool_sets_are_offered() -> None:
     with TempHome.for_server("http://127.0.0.1:9/v1") as home:
         home.more = dict(ENGLISH)
         async with setting_up(home, 0, "--no-import") as screen:
-            await screen.shows_next("4. A chat platform, such as Telegram")
-            await screen.shows_next("A number: [1]")
-            screen.type("4\n")
-            await screen.shows_next("Which platform?")
-            await screen.shows_next("A number: [1]")
-            screen.type(f"{re.findall(r'([0-9]+)[.] Telegram', screen.text)[-1]}\n")
+            await choose_telegram(screen)
             await screen.shows_next("@BotFather")
             await screen.shows_next("it goes into .env as TELEGRAM_BOT_TOKEN")
             screen.type("\n")
@@ -194,12 +199,7 @@ async def test_a_bot_is_set_up_and_connected() -> None:
         with TempHome.for_server("http://127.0.0.1:9/v1", more_config={"platforms": {"telegram": account}}) as home:
             home.more = dict(ENGLISH)
             async with setting_up(home, 0, "--no-import") as screen:
-                await screen.shows_next("4. A chat platform, such as Telegram")
-                await screen.shows_next("A number: [1]")
-                screen.type("4\n")
-                await screen.shows_next("Which platform?")
-                await screen.shows_next("A number: [1]")
-                screen.type(f"{re.findall(r'([0-9]+)[.] Telegram', screen.text)[-1]}\n")
+                await choose_telegram(screen)
                 for token, answer in (
                     (wrong, "It does not work yet"),
                     (str(chat.options()["token"]), "Connected as @"),
