@@ -46,6 +46,8 @@ SAID = {
     "hermes logs": "ask",
     "hermes -w -z task": "ask",
     "hermes-anew config set approvals.mode off": "deny",
+    "uvx hermes-anew@latest config set approvals.mode off": "deny",
+    "uv tool run hermes-anew==1.0 config set approvals.mode off": "deny",
     "uvx hermes-anew mcp add list -- sh": "deny",
     "hermes config -p $NAME show": "deny",
     "hermes $NAME config show": "ask",
