@@ -20,6 +20,18 @@ async def test_who_types_on_while_files_are_looked_for_starts_no_second_search(t
     assert len(set(await asyncio.gather(*(asyncio.to_thread(find) for _ in range(4))))) == 1
 
 
+def test_folders_within_each_other_end_nothing(tmp_path: Path) -> None:
+    (tmp_path / "leaf.txt").touch()
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(490):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    assert FileIndex().find_paths("leaf", str(tmp_path)) == ["leaf.txt"]
+
+
 def test_links_odd_names_and_hidden_files_are_not_offered(tmp_path: Path) -> None:
     inside = tmp_path / "tree"
     (inside / "src").mkdir(parents=True)
