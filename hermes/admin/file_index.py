@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -24,6 +25,8 @@ class FileIndex:
         self._folder = ""
         self._stale_at = 0.0
         self._paths: Sequence[str] = ()
+        self._walking = threading.Lock()
+        """Held by the thread that looks for the files: one that comes meanwhile takes what that one finds."""
 
     def find_paths(self, typed: str, folder: str) -> list[str]:
         """Return the paths below a folder that may be meant, the best first. This blocks."""
@@ -31,12 +34,13 @@ class FileIndex:
 
     def list_paths(self, folder: str) -> Sequence[str]:
         """Return the paths below a folder, those of folders with a slash at their end. This blocks."""
-        begun = time.monotonic()
-        if folder != self._folder or begun >= self._stale_at:
-            self._folder, self._paths = folder, list(_walk_tree(folder))
-            ended = time.monotonic()
-            self._stale_at = ended + max(RENEWAL_SECONDS, RENEWAL_SHARE * (ended - begun))
-        return self._paths
+        with self._walking:
+            begun = time.monotonic()
+            if folder != self._folder or begun >= self._stale_at:
+                self._folder, self._paths = folder, list(_walk_tree(folder))
+                ended = time.monotonic()
+                self._stale_at = ended + max(RENEWAL_SECONDS, RENEWAL_SHARE * (ended - begun))
+            return self._paths
 
 
 def rank_paths(typed: str, paths: Iterable[str]) -> list[str]:

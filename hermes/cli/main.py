@@ -88,9 +88,12 @@ def _dispatch_command(args: list[str]) -> int:
 
 
 def _show_help(words: list[str]) -> int:
-    """Show the help of the command that is named, or the general one."""
+    """Show the help of the command that is named, or the general one. What stands behind the names goes nowhere: behind
+    a `--` even `--help` would be a word to act on.
+    """
     if words and words[0] in VERBS:
-        return load_verb(words[0])([*words[1:], "--help"])
+        end = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+        return load_verb(words[0])([*words[1:end], "--help"])
     print(format_help_text())
     return 0
 

@@ -9,7 +9,7 @@ returns the form to store; `TargetBook.find_chats` resolves a stored target when
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_
@@ -105,6 +105,10 @@ class TargetBook(Struct, frozen=True, kw_only=True):
         person = self._find_person(target) if target.startswith(PERSON_SIGN) else None
         name = (person.name or person.id) if person else target
         return name if name == chats else f"{name} ({chats})"
+
+    def limit_to_person(self, person: str) -> "TargetBook":
+        """Return the targets as somebody may know them who looks after nobody else: without the other people."""
+        return structs.replace(self, people=tuple(one for one in self.people if one.id == person))
 
     def means_owner_chat(self, target: str) -> bool:
         """Return whether a target means a direct chat of the owner, because no home chat is set."""

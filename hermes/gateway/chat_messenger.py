@@ -4,7 +4,7 @@ Who looks after Hermes may reach every chat that it knows, after a question wher
 conversation; anybody else reaches chats of their own.
 """
 
-from collections.abc import Sequence
+import contextlib
 
 from msgspec import structs
 
@@ -45,9 +45,10 @@ class ChatMessenger:
         if entry is None or entry.chat_session is None:
             raise UsageError(N_("This session is not in a chat."))
         live = self._pool.deps.app.live_session(session_id)
-        places = await self._find_places(live.options.origin, target)
         if live.options.confined:
-            await self._require_own(places, live.options.person)
+            places = await self._find_own_places(live.options.origin, target, live.options.person)
+        else:
+            places = await self._find_places(live.options.origin, target)
         egress = build_egress_filter(self._pool.deps.app.services, live)
         items: list[OutboxItem] = []
         for place in places:
@@ -59,14 +60,18 @@ class ChatMessenger:
         named = origin if target.strip().lower() in ("", ORIGIN) else target
         return await self._delivery.find_places(named)
 
-    async def _require_own(self, places: Sequence[Place], person: str) -> None:
-        """Raise NotFoundError unless all these are chats in which the person talks."""
+    async def _find_own_places(self, origin: str, target: str, person: str) -> list[Place]:
+        """Return the places of a target, which must be chats in which the person talks. Raises NotFoundError, the same
+        for what is not theirs and what is not there: nobody learns by it who else is known.
+        """
         chats = self._pool.deps.app.services.store.chats
         own = {format_place(one.place).text for one in await chats.list_bindings() if one.person == person}
         own |= {format_place(one.place).text for one in await chats.list_direct_chats() if one.person == person}
-        for place in places:
-            if place.lane.rstrip(":") not in own:
-                raise NotFoundError(N_("Only this person's own chats can be reached."))
+        with contextlib.suppress(NotFoundError, UsageError):
+            places = await self._find_places(origin, target)
+            if all(place.lane.rstrip(":") in own for place in places):
+                return places
+        raise NotFoundError(N_("Only this person's own chats can be reached."))
 
 
 def _build_items(

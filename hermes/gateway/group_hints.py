@@ -1,6 +1,7 @@
 """What the owner is told of a group in which the agent may not answer."""
 
 import json
+import shlex
 
 from hermes.admin.people.identity import OWNER_ID, PersonIdentity
 from hermes.core.chats import InboundEvent
@@ -29,10 +30,10 @@ class GroupHints:
         groups = json.dumps([*account.plan.settings.groups, place.chat])
         said = N_(
             "You wrote to me in the group {group}, where I may not answer. To allow that:"
-            " `hermes config set platforms.{account}.groups '{groups}'`, then `hermes gateway reload`.",
+            " `hermes config set platforms.{account}.groups {groups}`, then `hermes gateway reload`.",
             group=clean_name(place.name) or place.chat,
             account=account.name,
-            groups=groups,
+            groups=shlex.quote(groups),  # whoever runs the platform's server may choose the group's id
         )
         self._deps.telemetry.report_line(f"{place.lane.rstrip(':')}: {said}", account.name)
         for one in await self._deps.app.services.store.chats.list_direct_chats(account.name):

@@ -596,7 +596,7 @@ MAX_NEW_BYTES = 1 << 20
 def read_new_files(names: Sequence[str], context: "ToolContext") -> list[FileDiff]:
     """Return the first of the new files, named as git lists them, as differences from nothing. This blocks.
 
-    One that holds keys by its name, is large, binary or no regular file is only named.
+    One that holds keys by its name, is large, binary, a link or no regular file is only named.
     """
     left, found = MAX_NEW_LINES, list[FileDiff]()
     for name in names[:MAX_NEW_FILES]:
@@ -615,8 +615,11 @@ def _read_new_file(path: str, context: "ToolContext") -> FileDiff:
 
     if has_key_name(f"/{path}"):
         return FileDiff(path=path, change="created", note="hidden")
+    found = context.resolve_path(path)
+    if os.path.islink(found):  # what it leads to is not new, and may lie elsewhere
+        return FileDiff(path=path, change="created", note="link")
     try:
-        file, _, status = open_regular(context.resolve_path(path), path, context)
+        file, _, status = open_regular(found, path, context)
     except ToolError:
         return FileDiff(path=path, change="created", note="other")
     with file:

@@ -15,6 +15,8 @@ from collections.abc import Container, Generator
 from typing import BinaryIO, NamedTuple, TypedDict
 
 SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
+_MAX_DEPTH = 200
+"""Folders within each other that are walked: each takes a handle, and some of the stack that Python allows."""
 _MAX_BYTES = 50 * 1024 * 1024
 _MAX_LINE = 500
 _END_WITH_PARENT = 1
@@ -100,7 +102,7 @@ def walk_files(
             continue
         if entry.is_file(follow_symlinks=False):
             yield path, folder, entry.name
-        elif is_folder:
+        elif is_folder and path.count("/") < _MAX_DEPTH:
             yield from _walk_below(folder, entry.name, named, hidden, path, rules)
 
 

@@ -13,24 +13,28 @@ _SHORT, _MEDIUM = 5, 8
 
 def count_edits(one: str, other: str) -> int:
     """Return how many letters must be added, left out, replaced or swapped with their neighbour to make one text of the
-    other (the optimal string alignment distance). The cost is the product of the lengths of what differs.
+    other (the optimal string alignment distance). The cost is some operations for each letter of the other.
+
+    The table of all beginnings of both texts is computed a row at a time, by its differences: a bit for each letter of
+    the first one (Hyyrö, 2003).
     """
-    shortest = min(len(one), len(other))
-    same = next((at for at in range(shortest) if one[at] != other[at]), shortest)
-    one, other = one[same:], other[same:]
-    shortest -= same
-    same = next((at for at in range(shortest) if one[-1 - at] != other[-1 - at]), shortest)
-    one, other = one[: len(one) - same], other[: len(other) - same]
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, 1):
-        before, last, row = row, before, [at]
-        for place, wanted in enumerate(other, 1):
-            edits = min(before[place] + 1, row[-1] + 1, before[place - 1] + (letter != wanted))
-            if last and place > 1 and letter == other[place - 2] and one[at - 2] == wanted:
-                edits = min(edits, last[place - 2] + 1)
-            row.append(edits)
-    return row[-1]
+    if not one:
+        return len(other)
+    places: dict[str, int] = {}
+    for at, letter in enumerate(one):
+        places[letter] = places.get(letter, 0) | 1 << at
+    whole, last = (1 << len(one)) - 1, 1 << len(one) - 1
+    rises, falls, kept, before, edits = whole, 0, 0, 0, len(one)
+    for letter in other:
+        here = places.get(letter, 0)
+        swapped = ((~kept & here) << 1) & before
+        kept = ((((here & rises) + rises) ^ rises) | here | falls | swapped) & whole
+        up, down = falls | (whole & ~(kept | rises)), kept & rises
+        edits += bool(up & last) - bool(down & last)
+        up = up << 1 | 1
+        rises, falls = (down << 1 | ~(kept | up)) & whole, up & kept
+        before = here
+    return edits
 
 
 def list_nearest(typed: str, names: Iterable[str], *, nearness: float | None = None) -> list[str]:

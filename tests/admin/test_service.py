@@ -1,6 +1,7 @@
 """The gateway as a service: its files, its life as a process, what it says of itself, and sending from scripts."""
 
 import asyncio
+import fcntl
 import json
 import os
 import plistlib
@@ -33,7 +34,7 @@ from hermes.admin.service.service import (
 )
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.home import HermesHome
-from hermes.core.errors import NotFoundError
+from hermes.core.errors import BusyError, NotFoundError
 from hermes.gateway.run import MAX_FAILED_STARTS, FailedStarts
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
@@ -98,6 +99,30 @@ async def test_units_are_shown_where_no_systemd_is_reached() -> None:
         own = await run_hermes(home, "gateway", "install", "--dry-run", "--user")
         assert own.code == 0 and own.stdout.count("[Service]") == 1 and "User=" not in own.stdout
         assert "no systemd" in (await run_hermes(home, "gateway", "install", "--yes")).stderr.lower()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root installs for others")
+async def test_root_stops_no_process_that_another_account_only_names() -> None:
+    """The account writes the process id itself: it could name any process, and by a number below zero many."""
+    with TempHome({}) as made:
+        home = HermesHome(made.hermes)
+        os.chown(made.hermes, pwd.getpwnam("nobody").pw_uid, -1)
+        home.locks.mkdir()
+        sleeper = await asyncio.create_subprocess_exec("sleep", "600")
+        try:
+            with open(home.locks / process_module.LOCK_FILE, "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                for named in (sleeper.pid, -sleeper.pid):
+                    lock.seek(0)
+                    lock.truncate()
+                    lock.write(f"{named}\n")
+                    lock.flush()
+                    with pytest.raises(BusyError, match="does not belong"):
+                        await asyncio.to_thread(process_module.stop_gateway, home, 0.1)
+            assert sleeper.returncode is None
+        finally:
+            sleeper.kill()
+            await sleeper.wait()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root installs for others")

@@ -101,6 +101,16 @@ async def test_what_sounds_like_a_verb_that_ends_something_is_not_led_there() ->
             assert done.code == 2 and ("Did you mean 'stop'" in done.stderr) == words.endswith("sto"), done
 
 
+async def test_help_never_runs_what_it_names() -> None:
+    with TempHome({}) as home:
+        before = (home.hermes / "config.yaml").read_bytes()
+        for asked in ("help", "-h", "--help"):
+            for words in ("mcp add evil -- sh -c task", "config set agent.max_turns --", "cron add 1h -- task"):
+                done = await run_hermes(home, asked, *words.split())
+                assert (done.code, done.stdout[:13]) == (0, "usage: hermes"), (asked, words)
+        assert (home.hermes / "config.yaml").read_bytes() == before
+
+
 async def test_help_is_that_of_the_command_wherever_the_word_stands() -> None:
     with TempHome({}) as home:
         shown = (await run_hermes(home, "sessions", "--help")).stdout

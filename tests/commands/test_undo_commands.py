@@ -1,6 +1,9 @@
 """Taking back, going on, and looking at what changed, as it is typed."""
 
+import asyncio
 import json
+from asyncio.subprocess import DEVNULL
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,13 @@ from tests.commands.chat_surfaces import chat
 
 def write(path: str, content: str) -> Say:
     return Say(calls=(Call("write_file", {"path": path, "content": content}),))
+
+
+async def _git(folder: Path, *words: str) -> None:
+    done = await asyncio.create_subprocess_exec(
+        "git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.example", *words, stdout=DEVNULL
+    )
+    assert await done.wait() == 0
 
 
 REPLIES: list[Reply] = [write("a.txt", "two\n"), Say("written"), Say("again")]
@@ -58,6 +68,17 @@ async def test_a_rollback_is_chosen_and_a_diff_shown() -> None:
         assert file.read_text() == "one\n" and "Put back: a.txt" in told
         assert len(here.desk.actor.conversation.messages) > 1
         assert "differs" in await here.desk.type_line("/diff 2")
+
+
+async def test_of_a_new_link_a_diff_shows_only_that_it_is_one() -> None:
+    async with chat([Say("hello")]) as here:
+        await _git(here.home.cwd, "init")
+        await _git(here.home.cwd, "commit", "--allow-empty", "-m", "begin")
+        (here.home.home / "private.txt").write_text("what lies elsewhere\n")
+        (here.home.cwd / "led").symlink_to(here.home.home / "private.txt")
+        (here.home.cwd / "new.txt").write_text("what is new\n")
+        told = await here.desk.type_line("/diff")
+        assert "+what is new" in told and "**led** (created) a link" in told and "elsewhere" not in told, told
 
 
 async def test_what_changed_is_told_in_the_language_of_the_person() -> None:

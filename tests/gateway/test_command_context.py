@@ -56,6 +56,16 @@ async def test_who_speaks_in_a_shared_group_stands_in_the_message() -> None:
         assert first.last_user_text.startswith("[Person 1001] alpha")
 
 
+async def test_who_hands_a_session_over_learns_of_nobody_else() -> None:
+    async with chat_stage() as here:
+        await here.ask("alpha", "heard alpha", person=ANNA)
+        await here.ask("beta", "heard beta", person=BEN)
+        await here.on.app.services.store.people.upsert(f"telegram:{ANNA}", name="Secret Anna", role="user")
+        told = [await here.ask(f"/handoff {one}", one, person=BEN) for one in ("Nobody", "Secret Anna")]
+        assert "Secret" not in told[0] and ANNA not in told[0], told
+        assert told[0].replace("Nobody", "") == told[1].replace("Secret Anna", ""), told
+
+
 async def test_start_greets_and_says_no_more_to_strangers() -> None:
     async with chat_stage() as here:
         assert "/help" in await here.ask("/start", "Hello")

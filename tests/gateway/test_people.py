@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ from hermes.testing.server import ScriptedServer
 from hermes.util.clock import Clock
 from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import Running, home_for, running
+from tests.vendors.matrix import Fake as Matrix
 from tests.vendors.telegram import Fake
 
 pytestmark = pytest.mark.slow
@@ -356,6 +358,21 @@ async def test_the_verbs_of_the_command_line() -> None:
     assert [one["role"] for one in codes] == ["guest"]
     assert "account linked" in audit and "code made" in audit
     assert wrong.code != 0 and "people link owner" in wrong.stderr
+
+
+async def test_the_id_of_a_group_is_one_word_of_the_command_that_allows_it() -> None:
+    """Whoever runs a server of Matrix chooses the ids of its rooms, and the owner puts the command into a shell."""
+    async with ScriptedServer(ScriptedModel([], then=Say("heard"))) as server, Matrix() as chat:
+        with home_for(server, {"matrix": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("hello")
+                await chat.until(lambda: "heard" in chat.text())
+                await chat.say("hello", chat="a';touch stolen;'b", mention=True)
+                await chat.until(lambda: "where I may not answer" in chat.text())
+                shown = re.search(r"(hermes config set .*?)`?, then", chat.text())
+                assert shown is not None, chat.text()
+                words = shlex.split(shown[1])
+                assert len(words) == 5 and "';touch stolen;'" in json.loads(words[4])[0], words
 
 
 async def test_the_owner_is_told_how_to_allow_a_group() -> None:

@@ -74,9 +74,10 @@ async def test_a_person_of_a_narrow_role_reaches_their_own_chats_only() -> None:
     roles = {"gateway": {"roles": {"user": {"toolsets": ["messages", "todo"]}}}}
     async with chat_stage(ScriptedModel(_obey), roles, home="1001") as here:
         await here.ask("hello", "heard")
-        for target in ("home", "telegram:1001", "owner"):
+        await here.on.app.services.store.people.upsert("aunt", name="Secret Aunt", role="user")
+        for target in ("home", "telegram:1001", "owner", "Nobody", "aunt", "Secret Aunt", "telegram", "elsewhere:1"):
             told = await here.ask(json.dumps({"target": target, "message": "psst"}), "tool: ", person=BEN)
-            assert "own chats" in told, told
+            assert "own chats" in told and "Secret" not in told, told
         await here.ask('{"target": "origin", "message": "to myself"}', "tool: It goes to", person=BEN)
         await here.chat.until(lambda: "to myself" in here.chat.text(BEN))
         assert "psst" not in here.chat.text("1001")

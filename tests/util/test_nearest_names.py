@@ -11,6 +11,7 @@ from hermes.util.nearest_names import count_edits, list_nearest
         *(("", "", 0), ("a", "", 1), ("", "abc", 3), ("same", "same", 0), ("modle", "model", 1), ("modle", "mode", 1)),
         *(("stpo", "stop", 1), ("usgae", "usage", 1), ("kitten", "sitting", 3), ("ca", "abc", 3), ("ab", "ba", 1)),
         *(("/模型", "/模形", 1), ("abcd", "badc", 2)),
+        *(("x" * 90 + "ab" + "y" * 90, "x" * 90 + "bac" + "y" * 90, 2), ("ab" * 80, "ba" * 80, 2)),
     ],
 )
 def test_a_swap_of_two_letters_is_one_edit(one: str, other: str, edits: int) -> None:

@@ -90,10 +90,18 @@ def _start_error(what: str, log: Path) -> ServiceError:
 
 
 def stop_gateway(home: HermesHome, seconds: float) -> bool:
-    """Stop the gateway and wait for its end; return False when none runs. One that does not end in time is killed."""
+    """Stop the gateway and wait for its end; return False when none runs. One that does not end in time is killed.
+
+    Raises BusyError where that is not done.
+    """
     pid = find_gateway_pid(home)
     if pid is None:
         return False
+    if pid and not _is_owners(pid, home):
+        raise BusyError(
+            N_("The process {pid} does not belong to who owns {home}.", pid=pid, home=home.root),
+            N_("Nothing was stopped."),
+        )
     file = home.locks / LOCK_FILE
     _send_signal(pid, signal.SIGTERM)
     if not _wait_for_release(file, seconds):
@@ -101,6 +109,20 @@ def stop_gateway(home: HermesHome, seconds: float) -> bool:
         if not _wait_for_release(file, 10.0):
             raise BusyError(N_("The gateway does not end (pid {pid}).", pid=pid))
     return True
+
+
+def _is_owners(pid: int, home: HermesHome) -> bool:
+    """Return whether a process may be the gateway of a home: where root acts for another account, that one has written
+    the process id, and could name any process.
+    """
+    if pid < 1:
+        return False
+    owner = home.root.stat().st_uid
+    if os.getuid() == owner:
+        return True
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        return any(line.split()[1:2] == [str(owner)] for line in file if line.startswith("Uid:"))
+    return False
 
 
 def _send_signal(pid: int, number: signal.Signals) -> None:

@@ -64,8 +64,9 @@ class ServiceKind(StrEnum):
 
 
 class HomeOwner(Struct, frozen=True):
-    """An account of the machine: its name, and its folder."""
+    """An account of the machine: its number, its name, and its folder."""
 
+    number: int
     name: str
     folder: str
 
@@ -270,8 +271,8 @@ def _find_owner(home: HermesHome) -> HomeOwner:
     try:
         found = pwd.getpwuid(number)
     except KeyError:  # a container's user may have no name
-        return HomeOwner(str(number), "/")
-    return HomeOwner(found.pw_name, found.pw_dir)
+        return HomeOwner(number, str(number), "/")
+    return HomeOwner(number, found.pw_name, found.pw_dir)
 
 
 def _hash_path(path: Path) -> str:

@@ -225,7 +225,8 @@ def _show_system_plan(call: VerbCall, service: GatewayService) -> VerbResult:
         return done
     _require_root(plan, N_("Add --dry-run, write the file shown as root, and run the commands shown."))
     require_gateway_packages()
-    home.ensure_exists()
+    if service.owner.number == os.getuid():
+        home.ensure_exists()  # in that of another account root does nothing itself: it would follow what stands there
     gateway_process.stop_gateway(home, service.stop_seconds)
     execute_plan(plan, call.environ)
     return VerbResult(lines=[tr("The gateway is installed and runs.")])

@@ -28,6 +28,7 @@ async def find_own_chat(
     Raises NotFoundError, UsageError.
     """
     book, named = await load_target_book(store, platforms, homes), target.strip()
+    book = book if person == OWNER_ID else book.limit_to_person(person)
     is_account = named in book.homes and not book.homes[named]
     # An account alone names the person's direct chat there, and no group, where others would read.
     chats = set[str]() if is_account else {one.text for one in book.find_chats(named)}

@@ -91,15 +91,29 @@ def _project_run(call: ProgramCall, verb: str, rest: Sequence[Word]) -> ShellStr
         rest = rest[1:]
     options = CommandOptions(rest, "pwemngC", _RUN_NAMED, stop=True)
     call.add_effect(EffectKind.RUNS, (call.cwd,))
+    operands = options.operands
     if call.name in ("pipx", "uvx") or verb == "tool":
         call.add_effect(EffectKind.FETCHES, ("registry",))
+        operands = _without_version(operands)
     named = [*options.option_values("from", "spec", "with"), *(() if verb == "exec" else options.operands[:1])]
     if any(fetched.foreign(word.text) for word in named):
         fetched.asked(call)
         return None
-    if call.name == "bundle" or (options.operands and verb != "exec"):
-        return call.judge_program(options.operands)
+    if call.name == "bundle" or (operands and verb != "exec"):
+        return call.judge_program(operands)
     return None
+
+
+_VERSION = re.compile(r"[@=<>~!].*", re.DOTALL)
+"""What may stand behind the name of a package that is run: `ruff@latest`, `ruff==0.1`."""
+
+
+def _without_version(operands: list[Word]) -> list[Word]:
+    """The words with the name of the program in the place of the package that brings it."""
+    if not operands:
+        return operands
+    first, *rest = operands
+    return [Word(_VERSION.sub("", first.text), first.dynamic, labels=first.labels), *rest]
 
 
 _OTHER_INDEX = ("--index-url", "--extra-index-url", "-i", "--trusted-host", "--find-links", "-f", "--proxy")

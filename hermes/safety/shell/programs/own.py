@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hermes.safety.shell.call import ProgramCall
-from hermes.safety.shell.words import ShellStream, word_set
+from hermes.safety.shell.words import ShellStream, Word, word_set
 
 _SHOWN = ("get", "show", "list", "path", "status", "check", "search", "view")
 _HELP = ("--help", "-h")
@@ -14,33 +14,50 @@ _POLICY = word_set(
 _LISTED = dict.fromkeys(("worktree", "backup"), ("list",))
 _FIRST = {
     "memory": _SHOWN, "profile": ("list", "show"), "model": ("list", "show"), "restore": (), "update": ("--check",),
-    **_LISTED,
+    "trust": ("--list", "--json"), "setup": (), **_LISTED,
 }  # fmt: skip
 """Verbs of which only these words show something and change nothing."""
 _PROFILE = ("-p", "--profile")
+_JSON = "--json"
 _HARMLESS = word_set("version help status -V --version -h --help guard doctor")
 
 
 def judge(call: ProgramCall) -> ShellStream | None:
     """A call of `hermes`."""
-    args = _without_profile(call.args)
+    args = _without_profile(call.words)
     verb = args[0] if args else ""
     if verb in _POLICY:
-        # What stands further behind may be a name or a value: `hermes mcp add list -- sh`.
-        harmless = *_FIRST.get(verb, _SHOWN), *_HELP
-        said = next((text for text in args[1:] if text in harmless or not text.startswith("-")), "")
-        if said not in harmless and not (args[2:] and args[2] in _HELP):
+        if not _is_shown(verb, args[1:]):
             call.deny("own-policy", "Hermes' own settings are not changed by its commands")
     elif (verb not in _HARMLESS or "--fix" in args) and not (verb == "home" and len(args) == 1):
         call.ask("own-state", "it starts another Hermes, or reaches into other sessions")
     return None
 
 
-def _without_profile(args: Sequence[str]) -> Sequence[str]:
-    """The words without a profile that is named before the verb."""
-    while args and (args[0] in _PROFILE or args[0].startswith("--profile=")):
-        args = args[2 if args[0] in _PROFILE else 1 :]
-    return args
+def _is_shown(verb: str, words: Sequence[str]) -> bool:
+    """Whether the words behind a verb show something, or ask for help, and change nothing.
+
+    The word that says so stands first, or behind the one option that takes no value: elsewhere it may be a name or the
+    value of an option (`hermes mcp add list -- sh`, `hermes model --provider list NAME`).
+    """
+    shown = _FIRST.get(verb, _SHOWN)
+    first = next((word for word in words if word in shown or word != _JSON), "")
+    return first in (*shown, *_HELP) or (not first.startswith("-") and any(word in _HELP for word in words[1:2]))
 
 
-RULES = {"hermes": judge}
+def _without_profile(words: Sequence[Word]) -> Sequence[str]:
+    """The words without the profile, which may be named anywhere before a `--`. One whose name is only known at run
+    time stays: it may become several words.
+    """
+    texts = [word.text for word in words]
+    end = texts.index("--") if "--" in texts else len(texts)
+    rest, at = list[str](), 0
+    while at < end:
+        named = texts[at] in _PROFILE and at + 1 < end and not words[at + 1].dynamic
+        if not named and not (texts[at].startswith("--profile=") and not words[at].dynamic):
+            rest.append(texts[at])
+        at += 2 if named else 1
+    return [*rest, *texts[end:]]
+
+
+RULES = dict.fromkeys(("hermes", "hermes-anew"), judge)
