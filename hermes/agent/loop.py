@@ -13,7 +13,7 @@ from hermes.agent.recovery import apply_recovery
 from hermes.agent.turn import Emit, TurnDeps, TurnState, build_closing_messages
 from hermes.core.errors import HermesError
 from hermes.core.events import RequestEnded, RequestStarted, TurnEnded
-from hermes.core.messages import Role, program_message
+from hermes.core.messages import PROGRAM, Message, Role, TextPart, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
 from hermes.i18n.messages import N_
@@ -90,6 +90,17 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     await apply_recovery(outcome, deps, state, emit)
 
 
+def _build_stopped_answer(state: TurnState) -> Message | None:
+    """Return what the model had said of an answer when the turn was stopped, with a note for it; None where that is
+    nothing. Thoughts and calls that were under way are left out: half of one is of no use to any provider.
+    """
+    said = state.model.unfinished
+    if said is None or not said.text.strip() or not state.messages or state.messages[-1].role is Role.ASSISTANT:
+        return None
+    note = TextPart(text=prompts.STOPPED, provenance=PROGRAM)
+    return Message(role=Role.ASSISTANT, parts=(TextPart(text=said.text), note), origin=said.origin)
+
+
 async def _close_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded:
     """Close the transcript where it is open, and emit how the turn ended."""
     reason = state.exit_reason or ExitReason.LOCAL_ERROR
@@ -97,6 +108,8 @@ async def _close_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded
     note = prompts.STOPPED if interrupted else prompts.ENDED_EARLY.format(reason=state.error or reason.value)
     if reason in (ExitReason.PRIOR_CONTENT, ExitReason.TEXT_RESPONSE):
         note = prompts.ANSWERED_BEFORE
+    if interrupted and (said := _build_stopped_answer(state)) is not None:
+        await state.append_message(said, emit)
     last = state.messages[-1] if state.messages and reason is not ExitReason.CALLER_TOOLS else None
     for message in build_closing_messages(last, state.known_results(), note):
         await state.append_message(message, emit)

@@ -67,11 +67,8 @@ async def _notify_uncertain(last: Message, resumed: ResumedTurn, deps: TurnDeps,
 
 
 def _is_note(message: Message, note: str) -> bool:
-    return (
-        message.synthetic
-        and message.role is Role.ASSISTANT
-        and any(getattr(part, "text", "") == note for part in message.parts)
-    )
+    """Return whether a message holds a note of Hermes', alone or behind what the model had said."""
+    return message.role is Role.ASSISTANT and TextPart(text=note, provenance=PROGRAM) in message.parts
 
 
 def _is_call_cut_note(message: Message) -> bool:

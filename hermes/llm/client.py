@@ -3,6 +3,7 @@
 A side task is one question to a model, without history or tools; each has its own order of models to ask.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct, field, structs
@@ -10,7 +11,7 @@ from msgspec import Struct, field, structs
 from hermes.core.errors import ConfigError
 from hermes.core.events import Event, Level, Notice, Retrying
 from hermes.core.frame import EpochFrame, Rewrite, Sampling
-from hermes.core.messages import user_message
+from hermes.core.messages import Message, user_message
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
@@ -79,6 +80,8 @@ class ModelClient:
         self.streams = True
         """Whether side tasks ask for their answers as streams."""
         self._answered = False
+        self.unfinished: Message | None = None
+        """What had come of the last answer when its request was cancelled."""
         """Whether the server has given an answer, so that it is the right one."""
         self._timeouts = timeouts or HttpTimeouts()
         self._exchanges: dict[str, ProviderExchange] = {}
@@ -105,6 +108,7 @@ class ModelClient:
         """
         state = self._create_state(lineage, emit, brief=brief)
         state.before, state.tools = before, tools
+        self.unfinished = None
         while True:
             outcome = await self._try_call(lineage, emit, state, final=final)
             if isinstance(outcome, Answer) or not await run_recovery(outcome, state):
@@ -162,6 +166,9 @@ class ModelClient:
             body = lineage.build_body(final=final, max_tokens=grant.max_tokens, tools=state.tools)
             size = RequestSize(lineage.count_tokens(len(body)), self.endpoint.context_length)
             outcome = await exchange.run_call(body, call, size)
+        except asyncio.CancelledError:
+            self.unfinished = call.build_partial()
+            raise
         finally:
             state.emitted_text = state.emitted_text or call.emitted_text
             self._meter.settle(grant, read_call_usage(call, outcome))

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from hermes.core.errors import TransportError
 from hermes.core.events import Event
+from hermes.core.messages import Message
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, CallStarted, Failure, StreamDelta, TextDelta
@@ -290,6 +291,13 @@ class ExchangeCall:
         )
         for delta in _join_deltas(deltas):
             await self._emit(delta)
+
+    def build_partial(self) -> Message | None:
+        """Return what has come of an answer that is not read on; None where nothing has."""
+        if not self.began:
+            return None
+        message = self.decoder.build_answer().message
+        return message if self.joiner is None else self.joiner.trim_message(message)
 
     async def join_outcome(self, outcome: Answer | Failure) -> Answer | Failure:
         """Return the outcome without what only repeats the beginning of the answer; show what was held back."""

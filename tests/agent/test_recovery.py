@@ -1,8 +1,10 @@
 """What is done with answers that are cut, empty, broken or full of calls that cannot be run."""
 
+import asyncio
+
 import pytest
 
-from hermes.core.events import TurnEnded
+from hermes.core.events import Event, TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.runtime.mailbox import InboundMessage
@@ -257,3 +259,49 @@ async def test_a_continuation_that_breaks_off_while_it_repeats_is_asked_for_agai
                 ended = await (await app.open_session()).post(InboundMessage(text="go"))
     assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, WORDS + "It sleeps.")
     assert server.requests[1].body == server.requests[2].body
+
+
+@pytest.mark.parametrize("wire", ["chat_completions", "anthropic_messages", "responses"])
+async def test_what_was_said_before_a_stop_is_kept_and_told_to_the_model(wire: str) -> None:
+    said = "The first half is this. " * 8
+    held = Say(said + "The second half is that.", reasoning="hm", chunk=4, delivery=ReplyDelivery(hold_at=50))
+    async with ScriptedServer([held, Say("That is the rest.")]) as server:
+        with TempHome.for_server(server.url, api_mode=wire) as home:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                shown: list[str] = []
+                enough = asyncio.Event()
+
+                def watch(event: Event) -> None:
+                    if isinstance(event, TextDelta):
+                        shown.append(event.text)
+                        if len("".join(shown)) > 60:
+                            enough.set()
+
+                actor.subscribe(watch)
+                running = actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
+                async with asyncio.timeout(60):
+                    await enough.wait()
+                actor.stop()
+                ended = await running
+                assert ended.reason is ExitReason.INTERRUPTED
+                kept = "".join(shown).strip()
+                rows = await app.services.store.messages.read(actor.session_id, everything=True)
+                assert rows[-1].message.text.strip() == kept
+                await actor.post(InboundMessage(text="go on", cwd=str(home.cwd)))
+        second = server.requests[-1].body.decode()
+        assert kept in second and "Stopped by the user" in second and "hm" not in kept
+        check_prefixes([request for request in server.requests if request.tools])
+
+
+async def test_a_stop_before_a_word_leaves_only_the_note() -> None:
+    async with ScriptedServer([Say("never", delivery=ReplyDelivery(hold_at=0)), Say("Here.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                running = actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
+                await server.wait_for(1)
+                actor.stop()
+                assert (await running).reason is ExitReason.INTERRUPTED
+                await actor.post(InboundMessage(text="go on", cwd=str(home.cwd)))
+        assert "(Stopped by the user before an answer was finished.)" in server.requests[-1].body.decode()
