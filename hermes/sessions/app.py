@@ -161,7 +161,13 @@ class App:
 
         chosen = options or self.options
         session_id, fresh = await _resolve_session_id(
-            self._services.store, self._clock.now(), name, latest=latest, create=create, person=chosen.person
+            self._services.store,
+            self._clock.now(),
+            name,
+            latest=latest,
+            create=create,
+            person=chosen.person,
+            folder=chosen.cwd or os.getcwd(),
         )
         async with AsyncExitStack() as stack:
             plan = SessionPlan(
@@ -286,15 +292,17 @@ class App:
 
 
 async def _resolve_session_id(
-    store: Store, now: float, name: str | None, *, latest: bool, create: bool, person: str
+    store: Store, now: float, name: str | None, *, latest: bool, create: bool, person: str, folder: str
 ) -> tuple[str, bool]:
-    """Return the id of the requested session, and whether it is fresh.
+    """Return the id of the requested session, and whether it is fresh. The latest one is that of the folder, where any
+    session began there.
 
     Raises NotFoundError where it belongs to another person, because its tools and rights were chosen for
     whom it was created.
     """
     if latest:
-        row = await store.sessions.get_latest(person=person, without=PROGRAM_SOURCES)
+        row = await store.sessions.get_latest(person=person, folder=folder, without=PROGRAM_SOURCES)
+        row = row or await store.sessions.get_latest(person=person, without=PROGRAM_SOURCES)
         if row is None:
             raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
         return await store.sessions.find_tip(row.id), False
@@ -399,7 +407,10 @@ async def resolve_session_id(app: App, name: str | None, *, latest: bool = False
     Raises NotFoundError, and UsageError where the name could be several.
     """
     on, whose = app.services, app.options.person if person is None else person
-    found, _ = await _resolve_session_id(on.store, on.clock.now(), name, latest=latest, create=False, person=whose)
+    folder = app.options.cwd or os.getcwd()
+    found, _ = await _resolve_session_id(
+        on.store, on.clock.now(), name, latest=latest, create=False, person=whose, folder=folder
+    )
     return found
 
 

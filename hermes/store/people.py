@@ -28,6 +28,21 @@ AUDIT_ROWS = 100_000
 """The number of newest rows of the audit trail that are kept."""
 
 
+def _forget_direct_chats(tx: Transaction, platform: str, account: str, *, keep: str = "") -> None:
+    """Forget the direct chats, on that platform, of the person who has an account until now, unless it is `keep`: one
+    of the chats is the account's, nothing says which, and what is meant for the person must not go there any more.
+    """
+    rows = list(tx.execute("SELECT person_id FROM handles WHERE platform = ? AND account = ?", (platform, account)))
+    for (person,) in rows:
+        if person != keep:
+            tx.execute("DELETE FROM direct_chats WHERE person = ? AND platform = ?", (person, platform))
+            tx.execute(
+                "DELETE FROM chat_sessions WHERE person = ? AND json_extract(place, '$.platform') = ?"
+                " AND coalesce(json_extract(place, '$.kind'), 'dm') = 'dm'",
+                (person, platform),
+            )
+
+
 class PeopleRepository(Repository):
     """Store operations for people, pairing codes and the audit trail."""
 
@@ -80,6 +95,7 @@ class PeopleRepository(Repository):
     def link_account(self, tx: Transaction, handle: PlatformHandle) -> None:
         """Link an account to a known person, whoever had it before; a request of it to be let in has its answer."""
         tx.execute("DELETE FROM pairing_requests WHERE platform = ? AND account = ?", (handle.platform, handle.account))
+        _forget_direct_chats(tx, handle.platform, handle.account, keep=handle.person)
         tx.execute(
             "REPLACE INTO handles (platform, account, person_id, name, since) VALUES (?, ?, ?, ?, ?)",
             (handle.platform, handle.account, handle.person, handle.name, tx.now),
@@ -87,7 +103,8 @@ class PeopleRepository(Repository):
 
     @writes
     def unlink_account(self, tx: Transaction, platform: str, account: str) -> bool:
-        """Unlink an account; return whether it was linked to somebody."""
+        """Unlink an account, and forget where its person was heard on that platform; return whether it was linked."""
+        _forget_direct_chats(tx, platform, account)
         return tx.change_any("DELETE FROM handles WHERE platform = ? AND account = ?", (platform, account))
 
     @reads

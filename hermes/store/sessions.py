@@ -70,12 +70,13 @@ def list_sessions(
     before: str | None = None,
     source: str | None = None,
     person: str | None = None,
+    folder: str | None = None,
     without: Sequence[str] = (),
 ) -> list[SessionRow]:
     """Return sessions that have messages, by last use, newest first; none of the sources `without`.
 
     `before` is the last id of the page before; `person` limits to one person's sessions: empty means the
-    owner's, None all. `without` names sources whose sessions are left out.
+    owner's, None all; `folder` to those that began there. `without` names sources whose sessions are left out.
     """
     wanted, values = ["message_count > 0"], list[str | int]()
     if before is not None:
@@ -84,12 +85,12 @@ def list_sessions(
     if source is not None:
         wanted.append("source = ?")
         values.append(source)
-    if without:
-        wanted.append(f"source NOT IN ({', '.join('?' * len(without))})")
-        values += without
     if person is not None:
         wanted.append("user_id = ?")
         values.append(person)
+    if folder is not None:
+        wanted.append("cwd = ?")
+        values.append(folder)
     if without:
         wanted.append(f"source NOT IN ({', '.join('?' * len(without))})")
         values += without
@@ -174,10 +175,16 @@ class SessionRepository(Repository):
         )
 
     async def get_latest(
-        self, source: str | None = None, *, person: str | None = None, without: Sequence[str] = ()
+        self,
+        source: str | None = None,
+        *,
+        person: str | None = None,
+        folder: str | None = None,
+        without: Sequence[str] = (),
     ) -> SessionRow | None:
         """Return the session in which something was said last, or None."""
-        return next(iter(await self.list_recent(1, source=source, person=person, without=without)), None)
+        rows = await self.list_recent(1, source=source, person=person, folder=folder, without=without)
+        return next(iter(rows), None)
 
     @reads
     def list_idle(self, tx: Transaction, before: float) -> list[SessionRow]:

@@ -11,7 +11,7 @@ import pytest
 from hermes.core.usage import Usage
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.prefix import check_prefixes
-from hermes.testing.script import Call, Fail, Reply, Say
+from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.forked_hermes import run_hermes
 
@@ -224,3 +224,23 @@ async def test_background_processes_that_end_with_the_session_are_told() -> None
     )
     with pytest.raises(ProcessLookupError):
         os.kill(int(after["pid"]), 0)
+
+
+async def test_the_newest_session_is_that_of_the_folder(tmp_path: Path) -> None:
+    """Where none began in the folder, it is the newest of all."""
+    model = ScriptedModel(lambda request: Say(f"{len(request.messages)} messages"))
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    async with ScriptedServer(model) as server:
+        with TempHome.for_server(server.url) as home:
+
+            async def ask(folder: str, *words: str) -> str:
+                done = await run_hermes(home, "-C", str(tmp_path / folder), *words)
+                assert done.code == 0, done.stderr
+                return done.stdout.strip()
+
+            assert await ask("here", "-z", "one") == "2 messages"
+            assert await ask("there", "-z", "two") == "2 messages"
+            assert await ask("there", "-c", "-z", "three") == "4 messages"
+            assert await ask("here", "-c", "-z", "four") == "4 messages"
+            assert await ask(".", "-c", "-z", "five") == "6 messages"

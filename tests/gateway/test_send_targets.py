@@ -56,6 +56,21 @@ async def test_a_person_is_reached_by_name_everywhere() -> None:
                 assert gone.code == 1
 
 
+async def test_what_is_meant_for_a_person_does_not_go_to_an_account_that_was_theirs() -> None:
+    async with ScriptedServer([Say("Hello.")]) as server, Fake() as fake:
+        with home_for(server, {"telegram": fake}) as home:
+            assert (await run_hermes(home, "people", "add", "anna", "--name", "Anna")).code == 0
+            assert (await run_hermes(home, "people", "link", "anna", "telegram", fake.person)).code == 0
+            async with running(home):
+                await fake.say("hi")
+                await fake.until(lambda: "Hello." in fake.text())
+                assert (await run_hermes(home, "send", "--to", "Anna", "for Anna")).code == 0
+                assert (await run_hermes(home, "people", "unlink", "telegram", fake.person)).code == 0
+                done = await run_hermes(home, "send", "--to", "Anna", "a secret")
+                assert done.code == 1 and "has not written from a direct chat" in done.stderr
+                assert "a secret" not in fake.text()
+
+
 async def test_without_a_home_chat_it_goes_to_the_owner_and_says_so() -> None:
     async with ScriptedServer([Say("Hello.")]) as server, Fake() as fake:
         with home_for(server, {"telegram": fake}, owners=[fake.person]) as home:

@@ -319,6 +319,8 @@ async def format_recap(app: "App", port: "SessionPort", terminal_style: Terminal
     title = to_one_line(escape_unseen_characters(row.title if row is not None else ""), 60) or port.session_id
     earlier = len(messages) - len(said)
     more = " " + tr_plural("({n} earlier message)", "({n} earlier messages)", earlier) if earlier > 0 else ""
+    if row is not None and row.cwd != (app.options.cwd or os.getcwd()):
+        more += " " + tr("It began in {folder}.", folder=escape_unseen_characters(row.cwd))
     lines = ["", terminal_style.paint("notice", tr("Going on with “{title}”", title=title) + more), ""]
     for message in said:
         lines += _format_message(message, terminal_style)
