@@ -211,6 +211,8 @@ async def test_a_bot_is_set_up_and_connected() -> None:
                     if token == wrong:
                         await screen.shows_next("Type it once more? [Y/n]")
                         screen.type("\n")
+                await screen.shows_next("May they ask? [y/N]")
+                screen.type("y\n")
                 await screen.shows_next("Your code is ")
                 await screen.shows_next("hermes gateway run")
                 await screen.shows_next("A number: [1]")
@@ -220,7 +222,7 @@ async def test_a_bot_is_set_up_and_connected() -> None:
             code = re.findall(r"Your code is ([^\s:]+)", screen.text)[-1]
             assert f"start={code}" in screen.text
             entry = settings(home)["platforms"]["telegram"]
-            assert entry == {**account, "token": "${TELEGRAM_BOT_TOKEN}"}
+            assert entry == {**account, "token": "${TELEGRAM_BOT_TOKEN}", "pairing": True}
 
 
 async def test_ctrl_c_leaves_with_nothing_changed() -> None:

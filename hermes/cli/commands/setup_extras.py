@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hermes.admin.config import change_settings
 from hermes.admin.people.admin import open_people_admin
 from hermes.admin.people.identity import PersonRole
 from hermes.admin.toolsets import disable_toolsets, enable_toolsets, list_toolsets
@@ -84,8 +85,26 @@ def _set_up_account(environ: Mapping[str, str], name: str, platform: Descriptor)
         print(tr("It does not work yet: {why}", why=escape_unseen_characters(localize(check.problem))))
         if not check.is_refused or not ask_yes_no(tr("Type it once more?"), default=True):
             break
+    if platform.can.buttons:
+        _offer_requests(environ, name)
     asyncio.run(_print_owner_code(environ, name, knows_senders=platform.can.senders))
     return True
+
+
+def _offer_requests(environ: Mapping[str, str], name: str) -> None:
+    """Offer that people whom nobody knows yet may ask to be let in, which they may not by default."""
+    home, key = locate_home(environ), ("platforms", name, "pairing")
+    print(tr("Who is not known to the bot gets no answer. They may ask to be let in instead, and you are asked."))
+    if ask_yes_no(tr("May they ask?"), default=False):
+        change_settings(locate_home(environ), {key: True})
+        print(
+            tr(
+                "{key} is {value} now, in {file}.",
+                key=".".join(key),
+                value="true",
+                file=locate_home(environ).config_file,
+            )
+        )
 
 
 def _ask_options(asked: Sequence[AskedOption]) -> dict[str, str] | None:
