@@ -96,15 +96,9 @@ def _offer_requests(environ: Mapping[str, str], name: str) -> None:
     home, key = locate_home(environ), ("platforms", name, "pairing")
     print(tr("Who is not known to the bot gets no answer. They may ask to be let in instead, and you are asked."))
     if ask_yes_no(tr("May they ask?"), default=False):
-        change_settings(locate_home(environ), {key: True})
-        print(
-            tr(
-                "{key} is {value} now, in {file}.",
-                key=".".join(key),
-                value="true",
-                file=locate_home(environ).config_file,
-            )
-        )
+        change_settings(home, {key: True})
+        file = _format_path(home.config_file)
+        print(tr("{key} is {value} now, in {file}.", key=".".join(key), value="true", file=file))
 
 
 def _ask_options(asked: Sequence[AskedOption]) -> dict[str, str] | None:
