@@ -305,15 +305,15 @@ async def test_on_a_low_terminal_the_title_of_a_long_question_stays_and_keys_sho
                 await screen.shows("mock-model")
                 await screen.enter("go")
                 await screen.shows(
-                    "▎ Run this command?", "echo line 0", "more lines: PgUp, PgDn", "❯ n  No", "A letter"
+                    "▎ Run this command?", "▎ • it deletes", "echo line 0", "more lines: PgUp, PgDn", "❯ n  No"
                 )
                 for _ in range(4):
                     await screen.press("NPage")
-                await screen.shows("▎ Run this command?", "▎ • it deletes", "❯ n  No")
-                await screen.hides("echo line 0")
-                await screen.press("PPage")
+                await screen.shows("▎ Run this command?", "▎   rm -r old", "❯ n  No")
                 await screen.hides("• it deletes")
-                await screen.shows("▎ Run this command?", "A letter")
+                for _ in range(4):
+                    await screen.press("PPage")
+                await screen.shows("▎ Run this command?", "• it deletes", "A letter")
                 await screen.press("n")
                 await screen.answers("left")
                 assert "echo line 9" in await screen.everything()

@@ -51,6 +51,7 @@ _ANSWER_RESULTS = {
     AnswerScope.ALWAYS: N_("allowed from now on; kept in config.yaml (command_allowlist): /permissions removes it"),
 }
 _ASKS = "question.asks"
+_REASON_STYLES = frozenset({"failed", "question.reason"})
 AskText = Callable[[Sequence[str]], Awaitable[str | None]]
 """Lets the person type an answer below these lines."""
 
@@ -472,10 +473,19 @@ class QuestionMenus(ApprovalAsker):
 
     def _wrap_question(self, question: Sequence[tuple[str, str]], options: int, risky: Sequence[str] = ()) -> list[str]:
         """Return the lines of a question, what would run between two empty lines, with a rule to their left. Where
-        they do not fit the screen with so many lines of options, without empty lines. `risky` parts of what would run
-        stand out.
+        they do not fit the screen with so many lines of options, without empty lines, and with the reasons first: what
+        is dangerous must not be what is scrolled away. `risky` parts of what would run stand out.
         """
-        terminal_style, rule = self._terminal_style, question[0][0]
+        lines = self._wrap_parts(question, risky)
+        if len(lines) + options + _LINES_BELOW > get_app().output.get_size().rows:
+            title, *rest = question
+            ordered = [title, *sorted(rest, key=lambda one: one[0] not in _REASON_STYLES)]
+            lines = [line for line in self._wrap_parts(ordered, risky) if line]
+        return self._terminal_style.add_rule(question[0][0], lines)
+
+    def _wrap_parts(self, question: Sequence[tuple[str, str]], risky: Sequence[str]) -> list[str]:
+        """Wrap the parts of a question, what would run between two empty lines."""
+        terminal_style = self._terminal_style
         lines: list[str] = []
         before = ""
         for style, text in question:
@@ -489,10 +499,7 @@ class QuestionMenus(ApprovalAsker):
             else:
                 lines += terminal_style.wrap_paragraphs(style, shown, indent, width=width)
             before = style
-        lines.append("")
-        if len(lines) + options + _LINES_BELOW > get_app().output.get_size().rows:
-            lines = [line for line in lines if line]
-        return terminal_style.add_rule(rule, lines)
+        return [*lines, ""]
 
     def _show_answer(self, rule: str, style: str, answer: str) -> None:
         terminal_style = self._terminal_style

@@ -61,7 +61,10 @@ class PlanView:
         before, after = ([self._format_step(step) for step in part] for part in (shown[:now], shown[now + 1 :]))
         lines, most = [*before, *whole, *after], room - 2
         start = max(min(now - 1, len(lines) - most), now + len(whole) - most, 0)
-        return ["", self._format_head(), *(f"  {line}" for line in lines[start : start + most])]
+        part = lines[start : start + most]
+        if (hidden := len(lines) - start - most) > 0 and start + most > now + len(whole):
+            part[-1] = self._terminal_style.paint("notice", tr("and {n} more", n=hidden + 1))
+        return ["", self._format_head(), *(f"  {line}" for line in part)]
 
     def _was_told(self, step: PlanStep) -> bool:
         """Return whether the end of a step stands in the scrollback."""

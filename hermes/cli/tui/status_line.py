@@ -94,7 +94,7 @@ def format_parts(status: SessionStatus) -> list[StatusPart]:
 
 def _format_mode(mode: WorkMode | None) -> tuple[int, str, str]:
     if mode is None or mode is WorkMode.ASK:
-        return 6, "status", tr(_MODE_NAMES[mode]) if mode is not None else ""
+        return 2, "status", tr(_MODE_NAMES[mode]) if mode is not None else ""
     return 1, "status.waiting", tr(_MODE_NAMES[mode])
 
 
