@@ -305,7 +305,12 @@ async def test_on_a_low_terminal_the_title_of_a_long_question_stays_and_keys_sho
                 await screen.shows("mock-model")
                 await screen.enter("go")
                 await screen.shows(
-                    "▎ Run this command?", "▎ • it deletes", "echo line 0", "more lines: PgUp, PgDn", "❯ n  No"
+                    "▎ Run this command?",
+                    "▎ • it deletes",
+                    "echo line 0",
+                    "more lines: PgUp, PgDn",
+                    "❯ n  No",
+                    "A letter",
                 )
                 for _ in range(4):
                     await screen.press("NPage")
