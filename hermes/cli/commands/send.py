@@ -29,9 +29,7 @@ SEND = Verb(
 @SEND.action(
     "",
     "",
-    argument(
-        "text", nargs="*", default=(), help="the message; `-`, or none, reads what is piped in"
-    ),
+    argument("text", nargs="*", default=(), help="the message; `-`, or none, reads what is piped in"),
     argument(
         "--to",
         default=_DEFAULT_TARGET,
