@@ -56,6 +56,8 @@ def run_resume(arguments: list[str]) -> int:
 
 def _run_command_line(arguments: list[str], servers: "tuple[LocalModelServer, ...] | None", *, is_bare: bool) -> int:
     parser = build_chat_parser("hermes" if not arguments else "hermes chat")
+    if is_bare:
+        parser.options_taken_before = ("--version",)
     args = parser.parse_arguments(arguments)
     apply_prompt(args, is_bare=is_bare, parser=parser)
     return _run_parsed(args, servers)

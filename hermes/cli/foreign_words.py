@@ -168,6 +168,12 @@ def explain_foreign_word(word: str, describe: Describe) -> str:
     return join_localizable(" ", [*(_name_ours(ours, describe(ours)) for ours in names), *answers])
 
 
+def list_foreign_commands() -> list[str]:
+    """Return the words that stand where a command does."""
+    words = [word for theirs in (*SAME_HERE.values(), *ANSWERS.values()) for word in theirs.split(",")]
+    return [word for word in words if not word.startswith("-") and "/" not in word]
+
+
 def _name_ours(ours: str, what: str | None) -> str:
     if what is None:
         return ""

@@ -141,9 +141,10 @@ def _explain_command(args: list[str]) -> str:
 
 def _suggest_command(word: str) -> str:
     """Return a `did you mean` sentence: what stands so below a command, else the nearest command, else the nearest that
-    stands below one.
+    stands below one; else what the nearest word of another agent is called here.
     """
-    from hermes.cli.command_tree import list_commands
+    from hermes.cli.command_tree import describe_ours, list_commands
+    from hermes.cli.foreign_words import explain_foreign_word, list_foreign_commands
     from hermes.plugins import suggest_name
     from hermes.util.nearest_names import list_nearest
 
@@ -151,7 +152,10 @@ def _suggest_command(word: str) -> str:
     if word not in below and (near := suggest_name(word, VERBS)):
         return near
     found = [word] if word in below else list_nearest(word, below, nearness=_NEARNESS_BELOW)
-    return N_("Did you mean {names}?", names=repr(below[found[0]])) if found else ""
+    if found:
+        return N_("Did you mean {names}?", names=repr(below[found[0]]))
+    foreign = list_nearest(word, list_foreign_commands(), nearness=_NEARNESS_BELOW)
+    return explain_foreign_word(foreign[0], describe_ours) if foreign else ""
 
 
 def _join_text_options(args: list[str]) -> list[str]:

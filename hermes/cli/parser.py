@@ -130,6 +130,8 @@ class CommandParser(argparse.ArgumentParser):
 
     stray_word_hint = ""
     """Text that the error for a word that no argument takes adds."""
+    options_taken_before: tuple[str, ...] = ()
+    """Options that count before this parser is asked: a mistyped one may mean them."""
 
     def __init__(self, *positional: Any, **keywords: Any) -> None:
         """Take options by their whole names: what begins one of ours is often an option of another agent."""
@@ -242,7 +244,8 @@ class CommandParser(argparse.ArgumentParser):
         if takers := [below.prog for below in root.list_subparsers().values() if name in below.iterate_options()]:
             self.error(N_("{name} belongs to `{command}`.", name=name, command=takers[0]))
         unknown = N_("there is no option {name}.", name=name)
-        near = self.explain_foreign_word(name) or suggest_name(name, self.iterate_options())
+        possible = (*self.iterate_options(), *(one for one in self.options_taken_before if one != name))
+        near = self.explain_foreign_word(name) or suggest_name(name, possible)
         self.error(join_localizable(" ", (unknown, near)))
 
     def explain_foreign_word(self, word: str) -> str:

@@ -163,6 +163,19 @@ class TerminalCall(VerbCall):
         """Print a row now."""
         print(to_json(value).decode() if self.as_json else "\n".join(lines), flush=True)
 
+    async def request_job_delivery(self) -> bool:
+        """Tell a running gateway; one that does not understand finds what waits by itself, within seconds."""
+        from hermes.config.home import locate_home
+        from hermes.core.errors import HermesError
+        from hermes.ipc import frames
+        from hermes.ipc.gateway_request import request_gateway
+
+        try:
+            said = await request_gateway(locate_home(self.environ), frames.DeliverJobsFrame(id=1))
+        except HermesError:
+            return False
+        return isinstance(said, frames.DoneFrame)
+
     def report_progress(self, text: str) -> None:
         """Write the step over the one before it, on a terminal only."""
         if sys.stderr.isatty():

@@ -188,10 +188,13 @@ async def run_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     row = await admin.run_job(call.args.job)
     text = strip_control_characters(str(row["text"]).rstrip())
     has_run = row["state"] == "ran"
-    waits = row["delivery"] == "owed" and call.context is None and not call.as_json
-    notices = [tr("The gateway delivers it, as soon as it runs.")] if waits else []
-    notices += [_describe_end(row)] if text and not has_run and not call.as_json else []
-    return VerbResult(row, [text or _describe_end(row)], notices, 0 if has_run else 1)
+    notices = []
+    if row["delivery"] == "owed" and call.context is None:
+        is_told = await call.request_job_delivery() or admin.is_served
+        later = tr("The gateway delivers it, as soon as it runs.")
+        notices.append(tr("The gateway delivers it now.") if is_told else later)
+    notices += [_describe_end(row)] if text and not has_run else []
+    return VerbResult(row, [text or _describe_end(row)], () if call.as_json else notices, 0 if has_run else 1)
 
 
 def _describe_end(row: Plain) -> str:

@@ -158,7 +158,7 @@ async def share_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     if await asyncio.to_thread(os.path.lexists, target):
         question = tr("{file} is there already. Write over it?", file=name)
         await call.require_yes(question, what=tr("Writing over a file"))
-    await _write_file(target, found, mode=0o600)
+    await _write_file(target, found)
     return VerbResult(
         lines=[
             _describe_file(str(target), found),
@@ -171,10 +171,10 @@ def _describe_file(file: str, data: bytes) -> str:
     return tr("Written: {file} ({size}).", file=escape_unseen_characters(file), size=format_bytes(len(data)))
 
 
-async def _write_file(target: Path, data: bytes, mode: int | None = None) -> None:
-    """Write what was exported. Raises HermesError."""
+async def _write_file(target: Path, data: bytes) -> None:
+    """Write what was exported to a file that only its owner may read. Raises HermesError."""
     try:
-        await asyncio.to_thread(write_atomic, target, data, mode=mode)
+        await asyncio.to_thread(write_atomic, target, data, mode=0o600)
     except OSError as error:
         raise HermesError(
             N_("{output} cannot be written: {strerror}.", output=str(target), strerror=error.strerror)

@@ -50,8 +50,18 @@ def update_hermes(call: VerbCall) -> VerbResult:
     updater.require_known_way()
     call.require_yes_now(tr("Update now?"), what=tr("Updating"))
     done = updater.update_installation()
-    said = tr("Hermes is at version {new} now; it was {old}.", new=done["now"], old=done["version"])
-    return VerbResult(done, [escape_unseen_characters(said) if done["updated"] else none])
+    return VerbResult(done, _describe_update(done) if done["updated"] else [none])
+
+
+def _describe_update(done: Plain) -> list[str]:
+    """Describe what an update has changed: of a clone its commits, which need not change the version."""
+    from hermes.admin.update import CLONE
+
+    new, old = done["now"], done["version"]
+    lines = [tr("Updated: {commits}.", commits=done["newer"])] if done["kind"] == CLONE else []
+    if new != old or not lines:
+        lines.append(tr("Hermes is at version {new} now; it was {old}.", new=new, old=old))
+    return [escape_unseen_characters(line) for line in lines]
 
 
 @UNINSTALL.action("", "", JSON_OPTION)

@@ -175,6 +175,10 @@ class VerbCall(ABC):
         """Show the current step of something that takes long, where the person sees it."""
         raise NotImplementedError
 
+    async def request_job_delivery(self) -> bool:
+        """Have a running gateway deliver what jobs have said; return whether it was told so."""
+        raise NotImplementedError
+
     def reject_arguments(self, why: str) -> NoReturn:
         """Refuse arguments that the parser cannot tell are wrong. Raises SystemExit."""
         raise NotImplementedError

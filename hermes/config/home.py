@@ -15,6 +15,7 @@ from hermes.config.known_homes import locate_known_homes, record_home
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
+from hermes.util.localizable import join_localizable
 
 DEFAULT_PROFILE = "default"
 """The name of the home that is no profile: `~/.hermes` itself."""
@@ -105,7 +106,11 @@ def locate_profile_home(environ: Mapping[str, str]) -> Path:
     if not folder.is_dir():
         from hermes.plugins import suggest_name
 
-        hint = suggest_name(name, list_profiles(base)) or N_("`hermes profile list` shows those there are.")
+        hint = suggest_name(name, list_profiles(base))
+        if not hint:
+            listed = N_("`hermes profile list` shows those there are.")
+            # Behind `-p`, a name that is near no profile may have been meant as a prompt.
+            hint = join_localizable(" ", (listed, N_("To ask something: -z TEXT."))) if named else listed
         raise ConfigError(N_("There is no profile {name!r}.", name=name), hint)
     return folder
 

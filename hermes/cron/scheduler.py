@@ -252,7 +252,7 @@ class JobScheduler:
         self._deliveries = JobDeliveryQueue(deps, self._is_abandoned)
 
     def notify_changed(self) -> None:
-        """Wake the scheduler: a job was made or changed in this process."""
+        """Wake the scheduler: a job was made or changed in this process, or another one has output to deliver."""
         self._wake.set()
 
     @property

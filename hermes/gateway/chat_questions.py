@@ -22,6 +22,8 @@ from hermes.util.text import escape_confusable_characters, shorten_command
 
 _LONGEST_LABEL = 40
 _EDIT_SECONDS = 15.0
+_BARE_ANSWERS = frozenset({"y", "yes", "n", "no", "j", "ja", "nein", "是", "好", "否", "不"})
+"""Messages that are only a yes or a no."""
 
 
 class AskingChat(Protocol):
@@ -153,7 +155,30 @@ class ChatQuestions:
             one.reminded = True
         if not fresh:
             return ""
-        return tr("(The question above waits for your answer; what you write comes after it. /stop drops it.)")
+        if not self._approvals:
+            return tr("(The question above waits for your answer; what you write comes after it. /stop drops it.)")
+        return tr(
+            "(The question above waits for your answer: {how}. Anything else comes after it. /stop drops it.)",
+            how=self._describe_ways(),
+        )
+
+    def explain_bare_word(self, person: PersonIdentity, event: InboundEvent) -> str:
+        """Return what to say to somebody who answers an approval question with a bare yes or no; empty where this is
+        none. Such a word allows nothing, since it may be meant for something else, and is no message to the model.
+        """
+        word = event.text.strip().rstrip(".!。！").casefold()
+        if not self._approvals or word not in _BARE_ANSWERS or event.attachments:
+            return ""
+        if not self._chat_session.can_answer(person):
+            return ""
+        how = self._describe_ways()
+        return tr("(“{word}” was not taken as an answer, and not passed on: {how}.)", word=word, how=how)
+
+    def _describe_ways(self) -> str:
+        """Describe how an approval question is answered here."""
+        if self._chat_session.account.can.buttons:
+            return tr("press one of its buttons, or write /approve or /deny")
+        return tr("write /approve or /deny")
 
     def has_token(self, token: str) -> bool:
         """Return whether a button belongs to one of these questions."""

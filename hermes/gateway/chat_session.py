@@ -59,7 +59,7 @@ from hermes.runtime.mailbox import InboundMessage, OwnWords
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter, build_egress_filter, build_remote_egress_filter
 from hermes.sessions.port import SessionPort
-from hermes.sessions.untrusted_text import program_note, untrusted_part
+from hermes.sessions.untrusted_text import AttachedFiles, open_attached_files, program_note, untrusted_part
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import (
     end_sentence,
@@ -202,7 +202,8 @@ class ChatSession:
         account = self.account
         heard = [one.arrival for one in events]
         shared = is_shared(account.plan.settings, self.place)
-        inbound = await build_inbound(account, heard, _find_received_folder(self), shared=shared)
+        files = _open_attached_files(self)
+        inbound = await build_inbound(account, heard, _find_received_folder(self), shared=shared, files=files)
         if observed:
             before = untrusted_part(observed, f"{account.plan.descriptor.title}: said before in this group")
             inbound = structs.replace(inbound, quoted=(before, *inbound.quoted))
@@ -213,7 +214,8 @@ class ChatSession:
     async def post_prompt(self, event: InboundEvent, prompt: str, mode: BusyMode) -> None:
         """Post the prompt that a message calls by its name, with what came along with the message."""
         meant = structs.replace(event, text=prompt)
-        inbound = await build_inbound(self.account, [meant], _find_received_folder(self), shared=False)
+        files = _open_attached_files(self)
+        inbound = await build_inbound(self.account, [meant], _find_received_folder(self), shared=False, files=files)
         if is_shared(self.account.plan.settings, self.place):
             who = to_one_line(strip_control_characters(event.sender.name or event.sender.id), 60)
             inbound = structs.replace(inbound, quoted=(program_note(f"[{who} asks for this.]"), *inbound.quoted))
@@ -431,6 +433,12 @@ def _find_received_folder(chat_session: ChatSession) -> Path:
     if person.is_owner:
         return app.services.home.root / "media" / account.name
     return Path(find_working_folder(app, account.plan.settings, person)) / "received"
+
+
+def _open_attached_files(chat_session: ChatSession) -> AttachedFiles | None:
+    """Return what shows the session the files that its tools cannot open; None where they can."""
+    actor, app = chat_session.local, chat_session.app
+    return None if actor is None else open_attached_files(app.live_session(actor), app.redact_text)
 
 
 def _quote_words_elsewhere(chat_session: ChatSession, event: Event, own: OwnWords) -> str:

@@ -189,6 +189,8 @@ class ControlledGateway(GatewayFacade, Protocol):
 
     telemetry: Telemetry
     pool: SessionPool
+    deliver_jobs: Callable[[], None]
+    """Has the output of jobs that another process ran delivered now."""
 
     async def send_message(self, to: str, text: str, file: str) -> tuple[str, SendOutcome]:
         """Send a message to a target; return where it goes, and what is known of it after some seconds."""
@@ -250,6 +252,9 @@ class ControlSocket:
                 case frames.HandOffFrame():
                     moved = await hand_off_session(self._gateway.pool, frame.session_id, frame.to, person=OWNER_ID)
                     wire.send(frames.DoneFrame(id=frame.id, said=moved))
+                case frames.DeliverJobsFrame():
+                    self._gateway.deliver_jobs()
+                    wire.send(frames.DoneFrame(id=frame.id))
                 case frames.ReloadFrame():
                     done = await self._reload()
                     notices = tuple(done.notices)
@@ -257,7 +262,7 @@ class ControlSocket:
                 case _:
                     pass
         except HermesError as error:
-            numbered = frames.SendFrame | frames.ReloadFrame | frames.HandOffFrame
+            numbered = frames.SendFrame | frames.ReloadFrame | frames.HandOffFrame | frames.DeliverJobsFrame
             number = frame.id if isinstance(frame, numbered) else 0
             wire.send(frames.error_frame(error, number))
 

@@ -83,6 +83,8 @@ class Gateway:
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: JobScheduler | None = None
         self._backlog = BacklogCounts()
+        self.deliver_jobs: Callable[[], None] = lambda: None
+        """Has the output of jobs that another process ran delivered now, and not at the scheduler's next look."""
         self.metrics_port = 0
         """The port that serves health and metrics; 0 when none does."""
         self.control_socket = ControlSocket(self, self.reload_settings)
@@ -131,6 +133,7 @@ class Gateway:
         self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
         self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
         self._start_task("jobs", self._jobs.run())
+        self.deliver_jobs = self._jobs.notify_changed
         try:
             self.control_socket.start()
             if (meters := await open_metrics_server(self.app, self)) is not None:

@@ -14,7 +14,7 @@ from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
 from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.pictures import read_picture
-from hermes.sessions.untrusted_text import program_note, untrusted_part
+from hermes.sessions.untrusted_text import AttachedFiles, program_note, untrusted_part
 from hermes.util.text import strip_control_characters, to_one_line
 
 FETCH_SECONDS = 300.0
@@ -29,14 +29,20 @@ _KINDS = {
     MediaKind.VIDEO: "video",
     MediaKind.DOCUMENT: "file",
 }
+_UNOPENED = " It is no plain text, and no tool here can open it: say so, and guess nothing of what is in it."
 _UNHEARD = " Nothing here can hear it: say so, guess nothing, and ask for the words in writing."
 
 
 async def build_inbound(
-    account: PlatformAccount, events: Sequence[InboundEvent], folder: Path, *, shared: bool
+    account: PlatformAccount,
+    events: Sequence[InboundEvent],
+    folder: Path,
+    *,
+    shared: bool,
+    files: AttachedFiles | None = None,
 ) -> InboundMessage:
     """Build one message from consecutive inbound events. The agent is told of attachments that cannot be fetched;
-    nothing else is lost.
+    nothing else is lost. `files` shows those that the session's own tools cannot open.
     """
     words: list[str] = []
     images: list[ImagePart] = []
@@ -46,16 +52,16 @@ async def build_inbound(
         sender = event.sender.name or event.sender.id
         if event.reply is not None and event.reply.text:
             quoted.append(_quote_reply(event.reply, title))
-        if event.forwarded:
-            quoted.append(untrusted_part(text, f"{title}: {sender}, forwarded"))
+        forwarded = f"{title}: {sender}, forwarded" if event.forwarded else ""
+        if forwarded:
+            quoted.append(untrusted_part(text, forwarded))
         elif text.strip():
             words.append(f"[{to_one_line(strip_control_characters(sender), 60)}] {text}" if shared else text)
         for number, attachment in enumerate(event.attachments):
-            picture, note = await _receive_attachment(
-                account, attachment, folder / _safe_file_name(event.event_id), number
-            )
+            place = folder / _safe_file_name(event.event_id)
+            picture, note, text_part = await _receive_attachment(account, attachment, place, number, files, forwarded)
             images += [picture] if picture is not None else []
-            quoted.append(program_note(note))
+            quoted += [program_note(note)] + ([text_part] if text_part is not None else [])
     return InboundMessage(text="\n".join(words), images=tuple(images), quoted=tuple(quoted))
 
 
@@ -73,13 +79,20 @@ def _truncate_text(text: str) -> str:
 
 
 async def _receive_attachment(
-    account: PlatformAccount, attachment: Attachment, folder: Path, number: int
-) -> tuple[ImagePart | None, str]:
-    """Fetch an attachment; return the picture for the model where it is one, and a line about it."""
+    account: PlatformAccount,
+    attachment: Attachment,
+    folder: Path,
+    number: int,
+    files: AttachedFiles | None,
+    forwarded: str,
+) -> tuple[ImagePart | None, str, TextPart | None]:
+    """Fetch an attachment; return the picture for the model where it is one, a line about it, and its text where
+    `files` has it. `forwarded` names who forwarded it.
+    """
     what, name = _KINDS[attachment.kind], _safe_file_name(attachment.name) or f"{attachment.kind}-{number}"
     if attachment.problem:
         problem = to_one_line(strip_control_characters(attachment.problem), 200)
-        return None, f"[A {what} ({name}) came along and cannot be read: {problem}]"
+        return None, f"[A {what} ({name}) came along and cannot be read: {problem}]", None
     try:
         path = (
             Path(attachment.path)
@@ -88,15 +101,18 @@ async def _receive_attachment(
         )
     except (HermesError, OSError, TimeoutError) as error:
         why = to_one_line(strip_control_characters(str(error) or type(error).__name__), 200)
-        return None, f"[A {what} ({name}) came along and could not be fetched: {why}]"
+        return None, f"[A {what} ({name}) came along and could not be fetched: {why}]", None
     if attachment.kind is MediaKind.IMAGE:
         try:
             picture = await asyncio.to_thread(read_picture, path)
         except HermesError as error:
-            return None, f"[A picture came along, saved as {path}; it cannot be shown: {error.args[0]}]"
-        return picture, f"[The picture is saved as {path}.]"
-    unheard = _UNHEARD if attachment.kind in (MediaKind.VOICE, MediaKind.AUDIO) else ""
-    return None, f"[A {what} came along, saved as {path}.{unheard}]"
+            return None, f"[A picture came along, saved as {path}; it cannot be shown: {error.args[0]}]", None
+        return picture, f"[The picture is saved as {path}.]", None
+    if attachment.kind in (MediaKind.VOICE, MediaKind.AUDIO):
+        return None, f"[A {what} came along, saved as {path}.{_UNHEARD}]", None
+    part = await files.read_text(path, forwarded) if files is not None else None
+    more = "" if files is None else _UNOPENED if part is None else " No tool here can open it; this is its text:"
+    return None, f"[A {what} came along, saved as {path}.{more}]", part
 
 
 async def _fetch_attachment(

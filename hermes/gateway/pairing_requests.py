@@ -18,12 +18,14 @@ from hermes.gateway.accounts import AccountHealth, PlatformAccount
 from hermes.gateway.chat_questions import replace_question
 from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.people import PairingCodes, clean_name
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import N_, tr
 from hermes.util.text import escape_unseen_characters
 
 _BUTTON_PREFIX = "p:"
 _KEPT_SECONDS = 7 * 24 * 3600.0
 """How long it is known what a pressed button was about."""
+_MAX_REPORTED = 100
+"""Unknown senders that are reported since the start; the log names the rest as `turned_away`."""
 
 
 def may_ask(settings: AccountSettings, event: InboundEvent) -> bool:
@@ -35,6 +37,32 @@ def may_ask(settings: AccountSettings, event: InboundEvent) -> bool:
 def is_pairing_button(token: str) -> bool:
     """Return whether a button answers a request."""
     return token.startswith(_BUTTON_PREFIX) and token.count(":") == 2
+
+
+class StrangerReports:
+    """Tells whoever looks after the gateway, in its terminal and log, who wrote and is not answered: once for each
+    sender since the start. Senders are told nothing, and nothing of what they wrote is repeated.
+    """
+
+    def __init__(self, deps: GatewayDeps) -> None:
+        self._deps = deps
+        self._reported: set[tuple[str, str]] = set()
+
+    def report_stranger(self, account: PlatformAccount, event: InboundEvent) -> None:
+        """Report an unknown sender, with what lets them in; a crowd of them is not reported one by one."""
+        key = (account.name, event.sender.id)
+        if key in self._reported or len(self._reported) >= _MAX_REPORTED or account.plan.settings.pairing:
+            return
+        self._reported.add(key)
+        said = N_(
+            "{account}: {name} ({sender}) wrote, and is not known here: unknown people are not answered."
+            " `hermes pairing new --platform {account}` makes a code that lets them in; with"
+            " platforms.{account}.pairing: true they may ask for it.",
+            name=clean_name(event.sender.name) or clean_name(event.sender.id),
+            sender=escape_unseen_characters(event.sender.id[:60]),
+            account=account.name,
+        )
+        self._deps.telemetry.report_line(said, account.name)
 
 
 class PairingRequests:

@@ -35,7 +35,7 @@ from hermes.gateway.accounts import PlatformAccount, channel_settings
 from hermes.gateway.chat_session import ChatSession, GatewayDeps, GatewayError
 from hermes.gateway.command_context import ChatCommandContext, can_use_command, commands_for
 from hermes.gateway.group_hints import GroupHints
-from hermes.gateway.pairing_requests import PairingRequests, is_pairing_button, may_ask
+from hermes.gateway.pairing_requests import PairingRequests, StrangerReports, is_pairing_button, may_ask
 from hermes.gateway.people import PairingCodes, Quotas
 from hermes.gateway.session_pool import ChatAddress, SessionPool, find_address
 from hermes.i18n.messages import N_, localize, tr
@@ -97,9 +97,13 @@ def _is_own_text(event: InboundEvent) -> bool:
     return event.verified and not event.forwarded
 
 
-def _is_answer(live: ChatSession | None, person: PersonIdentity, event: InboundEvent) -> bool:
-    """Return whether a message is the answer to a question that is open in its chat."""
-    return live is not None and live.questions.take_answer(person, event)
+async def _take_answer(live: ChatSession, person: PersonIdentity, event: InboundEvent) -> str:
+    """Take a message that answers an open question of its chat, or means to; return what is stored of it, or empty."""
+    if live.questions.take_answer(person, event):
+        return "answer"
+    said = live.questions.explain_bare_word(person, event)
+    await live.send_note(said)
+    return "a bare yes or no" if said else ""
 
 
 def _is_press(event: InboundEvent) -> bool:
@@ -172,6 +176,7 @@ class Router:
         self._heard: set[tuple[str, Place]] = set()
         """The people who were heard since the start, and where."""
         self._group_hints = GroupHints(deps)
+        self._stranger_reports = StrangerReports(deps)
         self._lanes: dict[str, ChatLane] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._urgent: set[asyncio.Task[None]] = set()
@@ -289,8 +294,9 @@ class Router:
         if is_complete(event):
             await self._start_command(lane, address, first)
             return 1
-        if _is_own_text(event) and _is_answer(self._pool.find_chat(address.key), address.person, event):
-            await self._store.chats.dismiss_events([first.id], "answer")
+        live = self._pool.find_chat(address.key) if _is_own_text(event) else None
+        if live is not None and (taken := await _take_answer(live, address.person, event)):
+            await self._store.chats.dismiss_events([first.id], taken)
             return 1
         return await self._route_message(lane, address, rows)
 
@@ -426,6 +432,7 @@ class Router:
             return await self.requests.take_request(account, event)
         if paired is None:
             where = event.place.lane
+            self._stranger_reports.report_stranger(account, event)
             self._deps.telemetry.log_event("turned_away", account=account.name, lane=where, text=event.sender.id[:100])
             return "unknown sender"
         await self._note_heard(paired, event.place)

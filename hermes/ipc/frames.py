@@ -135,6 +135,12 @@ class HandOffFrame(Struct, frozen=True, kw_only=True, tag="handoff"):
     to: str
 
 
+class DeliverJobsFrame(Struct, frozen=True, kw_only=True, tag="deliver_jobs"):
+    """Deliver now what runs of jobs have left to be delivered; answered by `DoneFrame` before that has happened."""
+
+    id: int
+
+
 RequestFrame = (
     AttachFrame
     | PostFrame
@@ -149,6 +155,7 @@ RequestFrame = (
     | StatusRequestFrame
     | ReloadFrame
     | HandOffFrame
+    | DeliverJobsFrame
 )
 
 

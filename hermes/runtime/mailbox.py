@@ -62,12 +62,16 @@ def attach_piped_text(inbound: InboundMessage, piped: str) -> InboundMessage:
     """Return the message with the text behind it, between fences that the text cannot close."""
     if not piped.strip():
         return inbound
-    fence = "`" * max(3, *(len(one) + 1 for one in _BACKTICKS.findall(piped)), 0)
-    text = clean_surrogates(piped)
-    end = "" if text.endswith("\n") else "\n"
-    count = text.count("\n") + len(end)
-    part = TextPart(f"[Standard input, {count} lines]\n{fence}\n{text}{end}{fence}", _PIPED)
+    fenced = fence_attached_text(clean_surrogates(piped))
+    part = TextPart(f"[Standard input, {fenced.count(chr(10)) - 1} lines]\n{fenced}", _PIPED)
     return structs.replace(inbound, quoted=(*inbound.quoted, part))
+
+
+def fence_attached_text(text: str) -> str:
+    """Return a text between fences that it cannot close, each on a line of its own."""
+    fence = "`" * max(3, *(len(one) + 1 for one in _BACKTICKS.findall(text)), 0)
+    end = "" if text.endswith("\n") else "\n"
+    return f"{fence}\n{text}{end}{fence}"
 
 
 class QueuedMessage:

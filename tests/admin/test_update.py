@@ -5,6 +5,7 @@ import ensurepip
 import hashlib
 import http.server
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -221,6 +222,26 @@ async def test_the_verb_changes_nothing_without_a_yes() -> None:
     with TempHome({}) as home:
         done = await home.run(sys.executable, "-m", "hermes", "update")
         assert done.code == 2 and "add --yes" in done.stderr and done.stdout.startswith("Hermes ")
+
+
+@pytest.mark.needs("git")
+async def test_the_verb_says_how_many_commits_a_clone_has_taken() -> None:
+    """The version need not change with every commit."""
+    with TempHome({}) as home:
+        source, clone = home.root / "source", home.root / "clone"
+        repository = Path(__file__).parents[2]
+        shutil.copytree(repository / "hermes", source / "hermes", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(repository / "pyproject.toml", source)
+        for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "first")):
+            git(home.environ, source, *words)
+        git(home.environ, home.root, "clone", "-q", str(source), str(clone))
+        for number in range(2):
+            git(home.environ, source, "commit", "-q", "--allow-empty", "-m", f"more {number}")
+        update = f'cd "{clone}" && PYTHONPATH="{clone}" exec "{sys.executable}" -m hermes update --yes'
+        done = await home.run("sh", "-c", update)
+        again = await home.run("sh", "-c", update)
+    assert (done.code, done.stdout.splitlines()[-1]) == (0, "Updated: 2 new commits."), done
+    assert again.stdout.splitlines()[-1] == "Hermes is up to date."
 
 
 async def test_what_removes_it_is_said_and_nothing_is_removed() -> None:

@@ -51,6 +51,18 @@ async def test_the_verb_writes_the_same_page() -> None:
         assert done.code == 0, done.stderr
 
 
+@pytest.mark.parametrize("ending", ["html", "md", "jsonl"])
+async def test_what_the_verb_exports_is_private(ending: str) -> None:
+    async with chat([Say("an answer")]) as here:
+        await here.say("a question")
+        target = here.home.cwd / f"exported.{ending}"
+        target.write_text("from before")
+        target.chmod(0o644)
+        done = await run_hermes(here.home, "sessions", "export", here.desk.actor.session_id, "-o", str(target))
+        assert done.code == 0 and "an answer" in target.read_text(), done.stderr
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
 @pytest.mark.parametrize("role", ["owners", "admins"])
 async def test_a_chat_sends_the_page_to_its_owner_only(role: str) -> None:
     async with ScriptedServer([Say("One.")]) as server, Fake() as fake:

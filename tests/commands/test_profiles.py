@@ -44,6 +44,8 @@ async def test_what_is_no_profile_is_said_with_the_nearest() -> None:
         await home.call("profile", "create", "work")
         done = await home.call("-p", "wrok", "home")
         assert done.code == 78 and "There is no profile 'wrok'. Did you mean 'work'?" in done.stderr
+        done = await home.call("-p", "hello")  # which is a prompt elsewhere
+        assert done.code == 78 and done.stderr.endswith("shows those there are. To ask something: -z TEXT.\n")
         for name in ("../x", "Work", "", "a b", "-x"):
             assert (await home.call(f"--profile={name}", "home")).code == 2, name
             assert (await home.call("profile", "create", f"{name}")).code == 2, name

@@ -214,6 +214,8 @@ async def test_a_schema_fetches_nothing(tmp_path: Path) -> None:
         (("gatway", "status"), "Did you mean 'gateway'?"),
         (("seach", "x"), "Did you mean 'sessions search'?"),
         (("fix",), "To ask something"),
+        (("job", "list"), "Here that is `hermes cron`"),
+        (("--vrsion",), "Did you mean '--version'?"),
         (("-m", "x", "status"), "Unexpected argument"),
         (("--json",), "--json needs a task"),
         (("-p", "explain this file"), "To ask something: -z TEXT"),

@@ -11,6 +11,7 @@ from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
 from hermes.testing.script import Call, Fail, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import home_for, running, said
 from tests.vendors.ntfy import Fake
 from tests.vendors.telegram import Fake as Telegram
@@ -249,6 +250,19 @@ async def test_a_file_in_an_answer_is_sent_and_a_key_is_not() -> None:
     files = [file for one in chat.shown() for file in one.files]
     assert [one.content for one in files] == [b"the file"]
     assert "passwd" in chat.text() and "root:" not in chat.text()
+
+
+async def test_the_output_of_a_job_that_another_process_ran_is_delivered_at_once() -> None:
+    """The gateway's clock stands still: it would never look by itself."""
+    async with ScriptedServer([Say("It is time.")]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with open_cron_admin(home.environ) as cron:
+                wish = CronAdmin.build_wish(name="tea", schedule="@yearly", prompt="say it", deliver=("ntfy:a-topic",))
+                await cron.add_job(wish)
+            async with running(home, ManualClock(time.time())):
+                done = await run_hermes(home, "cron", "run", "tea")
+                assert done.code == 0 and "The gateway delivers it now." in done.stderr, done
+                await chat.until(lambda: "It is time." in chat.text())
 
 
 async def test_a_job_that_is_due_says_its_words_in_the_chat() -> None:

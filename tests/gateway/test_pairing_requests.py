@@ -45,6 +45,28 @@ async def test_strangers_are_not_answered_unless_that_is_set() -> None:
         assert await PeopleAdmin(here.on.app.services.store, here.on.app.services.settings).list_requests() == []
 
 
+async def test_the_operator_is_told_once_who_is_not_answered() -> None:
+    async with chat_stage() as here:
+        stranger = here.chat.stranger
+        for text in ("let me in, my secret is mellon", "hello?"):
+            await here.chat.say(text, person=stranger)
+        await here.ask("alpha", "heard alpha")
+        await here.chat.say("/start", person="6661")
+        await here.ask("beta", "heard beta")
+        told = [one for one in here.on.lines if "is not known here" in one]
+        logged = (here.home.hermes / "logs" / "gateway.log").read_text()
+    assert len(told) == 2 and f"({stranger}) wrote" in told[0] and "(6661) wrote" in told[1], here.on.lines
+    assert "`hermes pairing new --platform telegram`" in told[0] and "platforms.telegram.pairing: true" in told[0]
+    assert "mellon" not in "".join(here.on.lines) and f"({stranger}) wrote" in logged
+
+
+async def test_who_may_ask_to_be_let_in_is_not_reported() -> None:
+    async with chat_stage(pairing=True) as here:
+        await here.ask("hello", "Your code is", person=here.chat.stranger)
+        await here.ask("alpha", "heard alpha")
+        assert not any("is not known here" in one for one in here.on.lines)
+
+
 async def test_a_stranger_asks_once_and_the_owner_lets_them_in_by_a_button() -> None:
     async with chat_stage(pairing=True) as here:
         stranger = here.chat.stranger

@@ -32,6 +32,11 @@ async def test_send_tells_delivered_from_refused_and_from_stored() -> None:
                 assert done.code == 1 and "refused" in done.stderr and not done.stdout
                 for wrong in ("telegramm:5", "Ana", "nobody:x"):
                     assert (await run_hermes(home, "send", "--to", wrong, "x")).code == 1
+                fake.blocked.clear()
+                done = await run_hermes(home, "send", "--to", f"telegram:{fake.person}", stdin=b"piped\n")
+                assert done.code == 0 and "piped" in fake.text(), done.stderr
+                done = await run_hermes(home, "send", "--to", f"telegram:{fake.person}", stdin=b"")
+                assert done.code == 2 and "There is nothing to send." in done.stderr
             done = await run_hermes(home, "send", "--to", f"telegram:{fake.person}", "three")
             assert done.code == 75 and "No gateway runs" in done.stdout
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from hermes.admin.home_services import open_home_services
+from hermes.cli.piped_input import read_piped_input
 from hermes.commands.verb import Verb, VerbCall, VerbResult, argument
 from hermes.config.home import locate_home
 from hermes.core.errors import BusyError, NotFoundError, UsageError
@@ -28,7 +29,7 @@ SEND = Verb(
 @SEND.action(
     "",
     "",
-    argument("text", nargs="*", default=(), help="the message; `-` reads it from standard input"),
+    argument("text", nargs="*", default=(), help="the message; `-`, or none, reads what is piped in"),
     argument(
         "--to",
         default=_DEFAULT_TARGET,
@@ -57,7 +58,7 @@ async def _send_message(args: argparse.Namespace, environ: Mapping[str, str]) ->
     sending = importlib.import_module("hermes.gateway.send")
     if len(args.text) > 1 and args.to == _DEFAULT_TARGET:
         await _reject_target_as_text(args.text, environ)
-    text = clean_surrogates(sys.stdin.read() if args.text == ["-"] else " ".join(args.text))
+    text = clean_surrogates(_read_text(args))
     file = sending.check_file(args.file) if args.file else ""
     if not text.strip() and not file:
         raise UsageError(N_("There is nothing to send."), N_("Give a text, `-` or --file."))
@@ -74,6 +75,13 @@ async def _send_message(args: argparse.Namespace, environ: Mapping[str, str]) ->
             return tr("Sent: {where}", where=where), 0
         where = await sending.queue_message(args.to, saying, plans, services)
         return tr("No gateway runs: it goes out when one does: {where}", where=where), BusyError.exit_code
+
+
+def _read_text(args: argparse.Namespace) -> str:
+    """Return the message: its words, or what is piped in where there are none. Raises UsageError."""
+    if args.text == ["-"]:
+        return sys.stdin.read()
+    return " ".join(args.text) if args.text or args.file else read_piped_input()
 
 
 async def _reject_target_as_text(words: Sequence[str], environ: Mapping[str, str]) -> None:
