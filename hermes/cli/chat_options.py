@@ -62,11 +62,7 @@ def build_chat_parser(program: str, *, is_chat: bool = True) -> CommandParser:
         help="go on with a session (an id, its beginning, or its whole title); without one, choose it from a list",
     )
     session_group.add_argument(
-        "-c",
-        "--continue",
-        dest="latest",
-        action="store_true",
-        help="go on with the newest session of this folder, or of all where it has none",
+        "-c", "--continue", dest="latest", action="store_true", help="go on with the folder's newest session, or any"
     )
     root_parser.add_argument(
         "--allow", action="append", default=[], metavar="PATTERN", help="commands that need no question"

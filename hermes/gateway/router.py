@@ -97,13 +97,17 @@ def _is_own_text(event: InboundEvent) -> bool:
     return event.verified and not event.forwarded
 
 
-async def _take_answer(live: ChatSession, person: PersonIdentity, event: InboundEvent) -> str:
+async def _take_answer(live: ChatSession | None, person: PersonIdentity, event: InboundEvent) -> str:
     """Take a message that answers an open question of its chat, or means to; return what is stored of it, or empty."""
+    if live is None or not _is_own_text(event):
+        return ""
     if live.questions.take_answer(person, event):
         return "answer"
     said = live.questions.explain_bare_word(person, event)
+    if not said:
+        return ""
     await live.send_note(said)
-    return "a bare yes or no" if said else ""
+    return "a bare yes or no"
 
 
 def _is_press(event: InboundEvent) -> bool:
@@ -294,8 +298,7 @@ class Router:
         if is_complete(event):
             await self._start_command(lane, address, first)
             return 1
-        live = self._pool.find_chat(address.key) if _is_own_text(event) else None
-        if live is not None and (taken := await _take_answer(live, address.person, event)):
+        if taken := await _take_answer(self._pool.find_chat(address.key), address.person, event):
             await self._store.chats.dismiss_events([first.id], taken)
             return 1
         return await self._route_message(lane, address, rows)

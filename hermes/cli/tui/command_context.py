@@ -303,6 +303,15 @@ class TuiCommandContext(TerminalCommandContext):
         screen.status = status
 
 
+async def _find_title(app: "App", port: "SessionPort") -> tuple[str, str]:
+    """Return the session's title, else its id, and the folder that it began in where that is another one."""
+    row = await app.services.store.sessions.get(port.session_id)
+    if row is None:
+        return port.session_id, ""
+    folder = escape_unseen_characters(row.cwd) if row.cwd != (app.options.cwd or os.getcwd()) else ""
+    return to_one_line(escape_unseen_characters(row.title), 60) or port.session_id, folder
+
+
 async def format_recap(app: "App", port: "SessionPort", terminal_style: TerminalStyle) -> list[str]:
     """Format the session's title and its last messages; empty for a fresh one."""
     from hermes.runtime.actor import SessionActor
@@ -315,12 +324,10 @@ async def format_recap(app: "App", port: "SessionPort", terminal_style: Terminal
     said = [one for one in _find_last_messages(messages, MAX_MESSAGES) if one.text.strip()]
     if not said:
         return []
-    row = await app.services.store.sessions.get(port.session_id)
-    title = to_one_line(escape_unseen_characters(row.title if row is not None else ""), 60) or port.session_id
+    title, folder = await _find_title(app, port)
     earlier = len(messages) - len(said)
     more = " " + tr_plural("({n} earlier message)", "({n} earlier messages)", earlier) if earlier > 0 else ""
-    if row is not None and row.cwd != (app.options.cwd or os.getcwd()):
-        more += " " + tr("It began in {folder}.", folder=escape_unseen_characters(row.cwd))
+    more += " " + tr("It began in {folder}.", folder=folder) if folder else ""
     lines = ["", terminal_style.paint("notice", tr("Going on with “{title}”", title=title) + more), ""]
     for message in said:
         lines += _format_message(message, terminal_style)

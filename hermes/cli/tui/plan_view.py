@@ -61,10 +61,15 @@ class PlanView:
         before, after = ([self._format_step(step) for step in part] for part in (shown[:now], shown[now + 1 :]))
         lines, most = [*before, *whole, *after], room - 2
         start = max(min(now - 1, len(lines) - most), now + len(whole) - most, 0)
-        part = lines[start : start + most]
-        if (hidden := len(lines) - start - most) > 0 and start + most > now + len(whole):
-            part[-1] = self._terminal_style.paint("notice", tr("and {n} more", n=hidden + 1))
+        part = self._name_hidden(lines[start:], most, now + len(whole) - start)
         return ["", self._format_head(), *(f"  {line}" for line in part)]
+
+    def _name_hidden(self, lines: list[str], most: int, needed: int) -> list[str]:
+        """Return at most so many lines; the last one counts those that are left out, unless it is needed itself."""
+        part = lines[:most]
+        if len(lines) > most > needed:
+            part[-1] = self._terminal_style.paint("notice", tr("and {n} more", n=len(lines) - most + 1))
+        return part
 
     def _was_told(self, step: PlanStep) -> bool:
         """Return whether the end of a step stands in the scrollback."""
