@@ -138,6 +138,16 @@ def apply_prompt(args: argparse.Namespace, *, is_bare: bool, parser: CommandPars
     `is_bare`: no command was named, so that one plain word is rather a mistyped command than a prompt.
     """
     _settle_synonyms(args)
+    if any(one.isspace() for one in args.model.strip()):
+        parser.error(
+            join_localizable(
+                " ",
+                (
+                    N_("-m takes the name of a model, which has no spaces, and {name!r} has some.", name=args.model),
+                    parser.stray_word_hint or N_("To ask something: -z TEXT."),
+                ),
+            )
+        )
     has_task = args.oneshot is not None or args.query is not None
     if args.prompt is not None and (has_task or (is_bare and not is_prompt(args.prompt))):
         hint = "" if has_task else parser.stray_word_hint

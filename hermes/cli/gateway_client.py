@@ -125,6 +125,8 @@ def _set_option(found: dict[str, object], option: str, value: str) -> bool:
     elif name == "max_turns":
         found[name] = _parse_positive_int(value)
         return bool(found[name])
+    elif name == "model" and any(one.isspace() for one in value.strip()):
+        return False
     elif name == "toolsets":
         found[name] = _split_names(value)
     elif name == "allow":
