@@ -116,7 +116,7 @@ def _parse_gateway_options(args: list[str]) -> dict[str, object] | None:
 def _set_option(found: dict[str, object], option: str, value: str) -> bool:
     """Store an option's value. Return False for one that is wrong, or that needs a process of its own."""
     name = _VALUE_OPTIONS.get(option, "")
-    if not name or not value:
+    if not name or not value or (name == "model" and len(value.split()) > 1):
         return False
     if name == "report":
         if value not in _OUTPUT_FORMATS or name in found:
@@ -125,8 +125,6 @@ def _set_option(found: dict[str, object], option: str, value: str) -> bool:
     elif name == "max_turns":
         found[name] = _parse_positive_int(value)
         return bool(found[name])
-    elif name == "model" and any(one.isspace() for one in value.strip()):
-        return False
     elif name == "toolsets":
         found[name] = _split_names(value)
     elif name == "allow":
