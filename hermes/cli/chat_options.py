@@ -138,6 +138,7 @@ def apply_prompt(args: argparse.Namespace, *, is_bare: bool, parser: CommandPars
     `is_bare`: no command was named, so that one plain word is rather a mistyped command than a prompt.
     """
     _settle_synonyms(args)
+    _check_model_name(args.model, parser)
     has_task = args.oneshot is not None or args.query is not None
     if args.prompt is not None and (has_task or (is_bare and not is_prompt(args.prompt))):
         hint = "" if has_task else parser.stray_word_hint
@@ -148,6 +149,12 @@ def apply_prompt(args: argparse.Namespace, *, is_bare: bool, parser: CommandPars
         args.oneshot, args.prompt, has_task = args.prompt, None, True
     if program_option and not has_task:
         parser.error(N_("{name} needs a task: -z TEXT, or -q TEXT", name=program_option))
+
+
+def _check_model_name(name: str, parser: CommandParser) -> None:
+    if len(name.split()) > 1:
+        said = N_("-m takes the name of a model, which has no spaces, and {name!r} has some.", name=name)
+        parser.error(join_localizable(" ", (said, parser.stray_word_hint or N_("To ask something: -z TEXT."))))
 
 
 def _settle_synonyms(args: argparse.Namespace) -> None:

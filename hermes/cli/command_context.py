@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from hermes.sessions.app import App
     from hermes.sessions.port import SessionPort
 
+LEAVING_WORDS = frozenset({"exit", "quit", ":q"})
+"""What leaves a shell or an editor, and this chat too, alone on a line."""
 _REOPEN_DELAYS = (0.2, 1.0, 3.0, 8.0)
 """Seconds before each attempt to open a session here whose process has ended."""
 _MAX_NAMED = 8
@@ -239,8 +241,10 @@ class TerminalCommandContext(ABC):
 
 def parse_typed_line(line: str) -> tuple[str, str] | None:
     """Return the name and the rest of a typed line that is a command; None for a message. A lone `?` or `/` asks for
-    help.
+    help, and one of `LEAVING_WORDS` leaves.
     """
+    if line.rstrip() in LEAVING_WORDS:
+        return "quit", ""
     return ("help", "") if line.rstrip() in ("?", "/") else parse_command_line(line)
 
 

@@ -128,6 +128,14 @@ def _format_retry(event: Retrying) -> str:
             n=event.attempt,
             moment=format_time(event.until),
         )
+    if event.most:
+        return tr(
+            "{why} Trying again in {time} (attempt {n} of {most}).",
+            why=why,
+            time=format_duration(event.delay),
+            n=event.attempt,
+            most=event.most,
+        )
     return tr(
         "{why} Trying again in {time} (attempt {n}).", why=why, time=format_duration(event.delay), n=event.attempt
     )

@@ -116,7 +116,7 @@ def _parse_gateway_options(args: list[str]) -> dict[str, object] | None:
 def _set_option(found: dict[str, object], option: str, value: str) -> bool:
     """Store an option's value. Return False for one that is wrong, or that needs a process of its own."""
     name = _VALUE_OPTIONS.get(option, "")
-    if not name or not value:
+    if not name or not value or (name == "model" and len(value.split()) > 1):
         return False
     if name == "report":
         if value not in _OUTPUT_FORMATS or name in found:

@@ -3,6 +3,7 @@
 `hermes pairing`, `/pair` manage the codes by which somebody becomes known; `hermes audit` shows what people did.
 """
 
+from argparse import SUPPRESS
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -231,9 +232,24 @@ def describe_settled(wish: PairingRequest | PairingQuestion, role: str) -> str:
     return tr("{name} ({platform} {account}) is known now, as {role}.", name=name, **known)
 
 
-@PAIRING.admin_action("revoke", "revoke a code", argument("code", help="its id, as `list` shows it"), JSON_OPTION)
+@PAIRING.admin_action(
+    "revoke",
+    "revoke a code",
+    argument("code", help="its id, as `list` shows it"),
+    argument("account", nargs="?", default="", help=SUPPRESS),
+    JSON_OPTION,
+)
 async def revoke_code(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
-    """Revoke a pending code."""
+    """Revoke a pending code. Other agents revoke an account of a platform so: what does that here is named."""
+    if call.args.account:
+        raise UsageError(
+            N_("Here `pairing revoke` takes back a code that nobody has used yet."),
+            N_(
+                "An account loses its person by: hermes people unlink {platform} {account}",
+                platform=call.args.code,
+                account=call.args.account,
+            ),
+        )
     await admin.revoke_code(call.args.code)
     return VerbResult({"revoked": call.args.code}, [tr("The code is revoked.")])
 

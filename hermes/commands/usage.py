@@ -89,13 +89,13 @@ async def show_usage(call: CommandCall) -> None:
     tokens = await _load_prompt_tokens(call)
     if len(tokens) > 1:
         steps = tokens[-min(room, _MAX_CALLS) :]
-        lines += ["", tr("prompt tokens of the last {n} calls", n=len(steps)), draw_sparkline(steps, words=words)]
+        lines += ["", *_describe_steps(steps, words=words)]
     costs = [
         total.nano or 0
         for total in await app.services.store.spending.list_totals(0, session_id=actor.session_id, by="hour")
     ]
-    if len(costs) > 1 and any(costs):
-        lines += ["", tr("cost by hour of the day"), draw_sparkline(costs, words=words)]
+    if len(costs) > 1 and any(costs) and not words:
+        lines += ["", tr("cost by hour of the day"), draw_sparkline(costs)]
     if call.context.surface is Surface.CHAT:
         lines += await _quota_lines(call)
     lines += [
@@ -121,6 +121,21 @@ async def describe_window_use(call: CommandCall) -> str:
         window=format_number(window),
         percent=round(100 * used / window),
     )
+
+
+def _describe_steps(steps: Sequence[int], *, words: bool) -> list[str]:
+    if not words:
+        return [tr("prompt tokens of the last {n} calls", n=len(steps)), draw_sparkline(steps)]
+    least, most, last = map(format_number, (min(steps), max(steps), steps[-1]))
+    return [
+        tr(
+            "Prompt tokens of the last {n} calls: {least} to {most}, {last} in the last one.",
+            n=len(steps),
+            least=least,
+            most=most,
+            last=last,
+        )
+    ]
 
 
 async def _quota_lines(call: CommandCall) -> list[str]:

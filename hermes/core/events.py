@@ -88,7 +88,8 @@ class RequestEnded(Struct, frozen=True, tag="request_ended"):
 class Retrying(Struct, frozen=True, tag="retrying", omit_defaults=True):
     """A model call failed and is tried again after `delay` seconds.
 
-    `attempt` counts the new tries from 1; they go on at most until the moment `until` (wall time).
+    `attempt` counts the new tries from 1; they go on at most until the moment `until` (wall time), or where their
+    number ends them, there are `most` of them.
     """
 
     attempt: int
@@ -96,6 +97,7 @@ class Retrying(Struct, frozen=True, tag="retrying", omit_defaults=True):
     reason: str
     message: str
     until: float = 0.0
+    most: int = 0
 
 
 class MessageAppended(Struct, frozen=True, tag="message_appended"):

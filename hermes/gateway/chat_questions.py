@@ -18,7 +18,7 @@ from hermes.gateway.platform import PlatformError
 from hermes.i18n.messages import localize, tr
 from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
-from hermes.util.text import escape_confusable_characters, shorten_command
+from hermes.util.text import escape_confusable_characters, find_choice, shorten_command
 
 _LONGEST_LABEL = 40
 _EDIT_SECONDS = 15.0
@@ -206,17 +206,13 @@ class ChatQuestions:
         if menu is None or not menu.person.includes_person(person) or menu.chosen.done():
             return False
         text = event.text.strip()
-        if text.isdecimal() and 0 < int(text) <= len(menu.options):
-            menu.chosen.set_result(int(text) - 1)
-            return True
-        found = [at for at, one in enumerate(menu.options) if one.casefold() == text.casefold()]
-        if found:
-            menu.chosen.set_result(found[0])
-            return True
-        if menu.typed and text:
-            menu.chosen.set_result(text)
-            return True
-        return False
+        found: int | str | None = find_choice(text, menu.options)
+        if found is None and menu.typed:
+            found = text or None
+        if found is None:
+            return False
+        menu.chosen.set_result(found)
+        return True
 
     async def ask_person(
         self,

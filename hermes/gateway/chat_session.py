@@ -356,9 +356,9 @@ class ChatSession:
 
     def _tell_of_retries(self, event: Retrying) -> None:
         """Say once in a turn that a failing model call is tried again, from its second new try on: most are answered
-        at the first.
+        at the first. Where their number ends them, the failure itself comes soon.
         """
-        if event.attempt < _TOLD_ATTEMPT or self._has_told_of_retries or self._renderer is None:
+        if event.attempt < _TOLD_ATTEMPT or not event.until or self._has_told_of_retries or self._renderer is None:
             return
         self._has_told_of_retries = True
         self._enqueue_work(self.send_note(_format_retries(event, self.person)))

@@ -263,11 +263,19 @@ def _can_rotate(failure: Failure, state: RetryState) -> bool:
 def _can_wait(failure: Failure, state: RetryState) -> bool:
     if not failure.retryable or state.emitted_text:
         return False
-    if state.limits.retries is not None and state.tries >= state.limits.retries:
+    if (most := _count_tries(failure, state)) is not None and state.tries >= most:
         return False
     if _is_absent(failure):
-        return state.measure_left() > 0 and (state.known_server or state.tries < _ABSENT_RETRIES)
+        return state.measure_left() > 0
     return max(failure.retry_after or 0.0, _EPSILON) <= state.measure_left()
+
+
+def _count_tries(failure: Failure, state: RetryState) -> int | None:
+    """Return how many new tries there are at most; None where only the time ends them."""
+    most = state.limits.retries
+    if _is_absent(failure) and not state.known_server:
+        return _ABSENT_RETRIES if most is None else min(most, _ABSENT_RETRIES)
+    return most
 
 
 def _is_absent(failure: Failure) -> bool:
@@ -285,8 +293,9 @@ async def _wait_before_retry(failure: Failure, state: RetryState) -> None:
     state.tries += 1
     left = state.measure_left()
     delay = min(_compute_delay(failure, state.tries), left)
-    until = state.clock.now() + left
-    await state.emit(Retrying(state.tries, delay, failure.kind.value, failure.message, until))
+    most = _count_tries(failure, state)
+    until = state.clock.now() + left if most is None else 0.0
+    await state.emit(Retrying(state.tries, delay, failure.kind.value, failure.message, until, most or 0))
     await state.clock.sleep(delay)
 
 

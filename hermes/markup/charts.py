@@ -1,13 +1,12 @@
 """Charts in plain Unicode: bars, sparklines, columns. Pure functions.
 
-With `words` each describes the numbers in text instead, for a screen reader or a terminal without such characters.
+With `words` bars describe the numbers in text instead, for a screen reader or a terminal without such characters.
 """
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes.i18n.messages import tr
 from hermes.markup.cells import fit_text, measure_width
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -34,18 +33,9 @@ def draw_bar(share: float, columns: int, *, words: bool = False) -> str:
     return _EIGHTHS[8] * whole + (_EIGHTHS[rest] if rest else "")
 
 
-def draw_sparkline(values: Sequence[float], *, words: bool = False) -> str:
+def draw_sparkline(values: Sequence[float]) -> str:
     """Draw numbers from zero up as heights, one character each; a space stands for zero."""
     top = max(values, default=0.0)
-    if words:
-        if not values or top <= 0:
-            return tr("nothing")
-        return tr(
-            "highest in step {place} of {count}, {share} of it in the last",
-            place=values.index(top) + 1,
-            count=len(values),
-            share=f"{values[-1] / top:.0%}",
-        )
     if top <= 0:
         return " " * len(values)
     return "".join(" " if one <= 0 else _HEIGHTS[min(int(one / top * 8), 7)] for one in values)

@@ -62,7 +62,9 @@ class Asker(Protocol):
     """Puts a question of the model's to the person."""
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Return the person's answer, one of `choices` or free text, or None when nobody is there to answer."""
+        """Return the person's answer, one of `choices` or free text; an empty one where the person closed the
+        question, None when nobody is there to answer.
+        """
         ...
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import AnyStr, cast
 
 from hermes.util.localizable import Localizable, change_text, fill_template
@@ -84,6 +84,16 @@ def shorten_command(text: str) -> str:
     head, tail = (text[: len(head)], text[len(text) - min(len(tail), len(text) - len(head)) :])
     left_out = len(text) - len(head) - len(tail)
     return f"{head}\n[... {left_out:,} characters are not shown here ...]\n{tail}" if left_out > 0 else text
+
+
+def find_choice(answer: str, choices: Sequence[str]) -> int | None:
+    """Return which of the numbered choices a typed answer means: its number, or its words in any letter case. None for
+    an answer in other words.
+    """
+    said = answer.strip()
+    if said.isdecimal() and 0 < int(said[:9]) <= len(choices):
+        return int(said) - 1
+    return next((at for at, one in enumerate(choices) if one.strip().casefold() == said.casefold()), None)
 
 
 def to_one_line(text: str, limit: int = 120) -> str:

@@ -122,8 +122,9 @@ async def test_a_question_says_which_session_asks() -> None:
 
 
 @NEEDED
-async def test_what_was_being_typed_answers_no_question_of_the_models() -> None:
-    ask = Say(calls=(Call("clarify", {"question": "May I publish it?"}),))
+@pytest.mark.parametrize("choices", [[], ["yes", "no"]])
+async def test_what_was_being_typed_answers_no_question_of_the_models(choices: list[str]) -> None:
+    ask = Say(calls=(Call("clarify", {"question": "May I publish it?", "choices": choices}),))
     async with ScriptedServer([Say(calls=(Call("terminal", {"command": "sleep 1"}),)), ask, Say("done")]) as server:
         with TempHome.for_server(server.url) as home:
             async with in_tmux(home) as screen:

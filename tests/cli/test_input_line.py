@@ -78,6 +78,7 @@ async def test_a_text_that_was_put_there_gives_way_to_a_command_only_untouched(t
         ("an old message", "!", "!"),
         ("an old message", " more/", "an old message more/"),
         ("!an order", "", " !an order"),
+        ("exit", "", " exit"),
         ("/an order", "/", "/"),
     ):
         line, _ = composer(tmp_path)

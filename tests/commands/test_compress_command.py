@@ -52,7 +52,7 @@ async def test_a_topic_reaches_the_model_that_writes_the_notes() -> None:
         await talk(here, 4)
         await here.desk.type_line("/compress here focus   the login\n page")
         (summary,) = filter(is_summary, here.server.requests)
-        assert "<topic" in summary.last_user_text and "\nthe login page\n</topic" in summary.last_user_text
+        assert "<topic" in summary.last_user_text and "\nfocus the login page\n</topic" in summary.last_user_text
         await talk(here, 1)
         await here.desk.type_line("/compress here")
         assert "<topic" not in [one for one in here.server.requests if is_summary(one)][-1].last_user_text

@@ -1,6 +1,7 @@
 """What is asked about: money, the window, settings, safety, what is remembered."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -29,8 +30,11 @@ async def test_use_is_shown_with_pictures() -> None:
 
 
 async def test_no_picture_where_words_are_wanted() -> None:
-    async with chat([Say("one")], config={"display": {"plain": True}}) as here:
+    async with chat([Say("one"), Say("two")], config={"display": {"plain": True}}) as here:
         await here.say("hello")
+        await here.say("hello again")
+        told = await here.desk.type_line("/usage")
+        assert re.search(r"Prompt tokens of the last 2 calls: [\d,]+ to [\d,]+, [\d,]+ in the last one\.", told), told
         assert "█" not in await here.desk.type_line("/context")
 
 

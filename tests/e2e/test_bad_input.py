@@ -172,6 +172,14 @@ async def test_unknown_settings_are_named_and_do_not_stop_the_work() -> None:
     assert "model" in done.stderr
 
 
+async def test_a_server_that_never_was_there_is_asked_as_often_as_the_lines_say() -> None:
+    with TempHome({"model": GOOD}) as home:
+        done = await hermes(home, "-z", "hi")
+    first, second, last = done.stderr.splitlines()
+    assert done.code == 1 and "Is the server running?" in last
+    assert first.endswith("(attempt 1 of 2).") and second.endswith("(attempt 2 of 2).")
+
+
 async def test_a_mistyped_verb_is_told_the_right_one() -> None:
     with TempHome() as home:
         one_clear_line(await hermes(home, "sesions", "list"), "sessions")

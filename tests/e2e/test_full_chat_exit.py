@@ -78,6 +78,10 @@ async def quits(chat: Chat) -> None:
     chat.screen.type("/quit\r")
 
 
+async def exits(chat: Chat) -> None:
+    chat.screen.type("exit\r")
+
+
 async def ctrl_d(chat: Chat) -> None:
     chat.screen.type("\x04")
 
@@ -103,12 +107,24 @@ async def int_twice(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "code"), [(quits, 0), (ctrl_d, 0), (ctrl_c_twice, 0), (int_twice, 0), (term, 130), (hup, 130)]
+    ("way", "code"), [(quits, 0), (exits, 0), (ctrl_d, 0), (ctrl_c_twice, 0), (int_twice, 0), (term, 130), (hup, 130)]
 )
 async def test_the_ways_out(way: Way, code: int) -> None:
     async with chatting() as chat:
         await way(chat)
         await chat.ended(code)
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", ":q"])
+async def test_a_leaving_word_behind_a_space_or_among_others_is_a_message(word: str) -> None:
+    async with chatting(Say("first answer"), Say("second answer")) as chat:
+        chat.screen.type(f" {word}\r")
+        await chat.screen.shows("first answer")
+        chat.screen.type(f"{word} how?\r")
+        await chat.screen.shows("second answer")
+        chat.screen.type(f"{word}\r")
+        await chat.ended(0)
+        assert len(chat.server.requests) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

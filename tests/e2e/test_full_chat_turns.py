@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
@@ -185,12 +187,42 @@ async def test_the_models_questions() -> None:
                 await screen.shows("→ blue", "? Which name?", "answer ›")
                 await screen.enter("小明")
                 await screen.shows("? What else?", "Enter takes it")
-                await screen.press("Down", "Down")
-                await screen.shows("❯ something else")
-                await screen.press("Enter")
-                await screen.shows("answer ›")
                 await screen.enter("water")
                 await screen.shows("→ water", "Thank you.")
                 await screen.leave()
             bodies = [request.body.decode() for request in server.requests]
             assert "blue" in bodies[1] and "小明" in bodies[2] and "water" in bodies[3]
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"), [("2", "blue"), ("BLUE", "blue"), ("3", "3"), ("a deep red", "a deep red")]
+)
+async def test_what_is_typed_answers_a_question_with_choices(typed: str, answer: str) -> None:
+    ask = Say(calls=(Call("clarify", {"question": "Which one?", "choices": ["red", "blue"]}),))
+    async with ScriptedServer([ask, Say("Thank you.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("ask me")
+                await screen.shows("1. red", "2. blue", "answer ›")
+                await screen.press("Enter" if typed == "3" else "C-u")  # an empty line is no answer
+                await screen.enter(typed)
+                await screen.shows(f"→ {answer}", "Thank you.")
+                await screen.leave()
+        (result,) = server.requests[1].results.values()
+        assert result.endswith(f"The person answered: {answer}") and "joins soon" not in result
+
+
+@pytest.mark.parametrize("choices", [["red", "blue"], []])
+async def test_esc_says_that_the_person_closed_the_question(choices: list[str]) -> None:
+    ask = Say(calls=(Call("clarify", {"question": "Which one?", "choices": choices}),))
+    async with ScriptedServer([ask, Say("Thank you.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("ask me")
+                await screen.shows("? Which one?", "answer ›")
+                await screen.press("Escape")
+                await screen.shows("The question was left unanswered.", "Thank you.")
+                await screen.leave()
+        assert "The person closed the question" in next(iter(server.requests[1].results.values()))

@@ -52,6 +52,19 @@ async def test_a_paste_of_20_000_characters_arrives_whole(term: str) -> None:
         assert text.strip() in said(server)
 
 
+@pytest.mark.parametrize("word", ["exit", "quit", ":q"])
+async def test_a_word_that_leaves_a_shell_leaves_and_is_a_message_behind_a_space(word: str) -> None:
+    async with ScriptedServer(replies("One.")) as server:
+        with TempHome.for_server(server.url) as home:
+            async with on_a_terminal(home, "--plain") as screen:
+                await screen.shows("> ")
+                screen.type(f" {word}\r")
+                await screen.shows("One.")
+                screen.type(f"{word}\r")
+                assert await screen.end() == 0
+        assert len(server.requests) == 1 and word in said(server)
+
+
 async def test_a_bracketed_paste_of_several_lines_is_one_turn() -> None:
     async with ScriptedServer(replies("One.", "Two.")) as server:
         with TempHome.for_server(server.url) as home:

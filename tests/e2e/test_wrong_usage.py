@@ -41,6 +41,16 @@ async def test_the_usage_line_and_one_line_of_what_is_wrong(words: str, usage: s
     assert first.startswith(f"usage: {usage}") and second.startswith("hermes: ") and says in second
 
 
+@pytest.mark.parametrize("before", [(), ("chat",), ("-z", "x")])
+async def test_a_task_in_the_place_of_a_models_name_is_refused_with_the_option_for_tasks(
+    before: tuple[str, ...],
+) -> None:
+    with TempHome({}) as home:
+        done = await run_hermes(home, *before, "-m", "fix the bug")
+    assert (done.code, done.stdout) == (2, "")
+    assert "which has no spaces, and 'fix the bug' has some. To ask something: hermes -z" in done.stderr
+
+
 @pytest.mark.parametrize("option", UNATTENDED)
 async def test_an_option_of_another_program_is_answered_with_what_there_is_instead(option: str) -> None:
     with TempHome({}) as home:

@@ -42,6 +42,17 @@ async def test_an_account_without_its_token_is_named_by_the_check() -> None:
         assert "ntfy" not in done.stdout
 
 
+async def test_an_account_in_the_place_of_a_person_or_a_code_leads_to_what_is_meant() -> None:
+    with TempHome({"platforms": {"telegram": {"token": "x", "allow": ["1002"]}}}) as home:
+        assert (await run_hermes(home, "people", "add", "anna")).code == 0
+        assert (await run_hermes(home, "people", "link", "anna", "telegram", "1003")).code == 0
+        revoked = await run_hermes(home, "pairing", "revoke", "telegram", "1003")
+        assert revoked.code != 0 and "hermes people unlink telegram 1003" in revoked.stderr
+        for words in (("role", "1002", "user"), ("remove", "1002", "--yes"), ("show", "1002")):
+            assert "Did you mean 'telegram:1002'?" in (await run_hermes(home, "people", *words)).stderr
+        assert "Did you mean 'anna'?" in (await run_hermes(home, "people", "remove", "1003", "--yes")).stderr
+
+
 async def test_memory_of_a_person_is_found_by_name_and_not_invented() -> None:
     """M5, L4: a person who does not exist has no memory; a pairing code says what it makes of whom, and where."""
     with TempHome({"platforms": {"telegram": {"token": "x"}}}) as home:

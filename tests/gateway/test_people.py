@@ -176,6 +176,7 @@ async def test_an_admin_makes_users_and_no_admins() -> None:
         assert "Only the owner" in await on.asks("/pair owner", ADA)
         assert "telegram:1002" in await on.asks("/people", ADA)
         assert "Only the owner" in await on.asks(f"/people remove telegram:{ADA}", ADA)
+        assert "Did you mean 'telegram:1003'?" in await on.asks(f"/people remove {BEN}", ADA)
         assert "settings name" in await on.asks(f"/people role telegram:{ANNA} guest", ADA)
         on_admins = PeopleAdmin(
             on.running.app.services.store,

@@ -90,9 +90,9 @@ class PeopleAdmin:
         rows = await self.list_people()
         found = [one for one in rows if one["id"] == name] or [one for one in rows if name and one["name"] == name]
         if not found:
-            near = suggest_name(name, [str(one["id"]) for one in rows])
             raise NotFoundError(
-                N_("There is no person {name!r}.", name=name), near or N_("`hermes people list` shows them.")
+                N_("There is no person {name!r}.", name=name),
+                _suggest_person(name, rows) or N_("`hermes people list` shows them."),
             )
         if len(found) > 1:
             ids = ", ".join(str(one["id"]) for one in found)
@@ -361,6 +361,19 @@ def _no_request_error(code: str) -> NotFoundError:
     return NotFoundError(
         N_("Nobody waits with the code {code}.", code=code[:20]), N_("`hermes pairing list` shows who waits.")
     )
+
+
+def _suggest_person(name: str, rows: Sequence[Plain]) -> str:
+    """Return a `did you mean` sentence: whose account it is, else the nearest id."""
+    owners = [repr(one["id"]) for one in rows if name in _list_account_ids(one)]
+    if owners:
+        return N_("Did you mean {names}?", names=", ".join(owners))
+    return suggest_name(name, [str(one["id"]) for one in rows])
+
+
+def _list_account_ids(row: Plain) -> list[str]:
+    accounts = row["accounts"]
+    return [str(one["account"]) for one in accounts] if isinstance(accounts, list) else []
 
 
 def _handle_row(handle: PlatformHandle) -> dict[str, str]:

@@ -92,7 +92,7 @@ def _set_up_account(environ: Mapping[str, str], name: str, platform: Descriptor)
 
 
 def _offer_requests(environ: Mapping[str, str], name: str) -> None:
-    """Offer that people whom nobody knows yet may ask to be let in, which they may not by default."""
+    """Offer that unknown people may ask to be let in, which they may not by default."""
     home, key = locate_home(environ), ("platforms", name, "pairing")
     print(tr("Who is not known to the bot gets no answer. They may ask to be let in instead, and you are asked."))
     if ask_yes_no(tr("May they ask?"), default=False):

@@ -12,7 +12,7 @@ from hermes.cli.plain.terminal import DescriptorLineReader, preserve_terminal_mo
 from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, tr
-from hermes.util.text import strip_control_characters
+from hermes.util.text import find_choice, strip_control_characters
 
 _ANSWERS = {
     AnswerScope.DENY: ("", *NO_ANSWERS),
@@ -49,14 +49,13 @@ class TerminalAsker(ApprovalAsker):
         return closed
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask a question of the model's. Return the text, or the choice whose number was typed."""
+        """Ask a question of the model's. Return the choice whose number or words were typed, or the text."""
         choice_lines = [f"  {number}. {strip_control_characters(choice)}\n" for number, choice in enumerate(choices, 1)]
         line = await self._ask_line("".join([f"\n? {strip_control_characters(question)}\n", *choice_lines, "> "]))
         if line is None:
             return None
-        if line.strip().isdigit() and 0 < int(line) <= len(choices):
-            return choices[int(line) - 1]
-        return line
+        found = find_choice(line, choices)
+        return line.strip() if found is None else choices[found]
 
     async def ask_approval(self, event: ApprovalAsked, background_id: str) -> AnswerScope:
         """Ask an approval; a line that is no answer is asked about once more, and then means no."""

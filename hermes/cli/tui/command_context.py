@@ -12,7 +12,7 @@ from msgspec import structs
 from hermes.admin.git_branch import read_branch
 from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop
 from hermes.cli.output import format_remote_notice
-from hermes.cli.tui.menu import QuestionMenus
+from hermes.cli.tui.menu import QuestionMenus, QuestionStyle
 from hermes.cli.tui.mode_switch import ModeSwitch
 from hermes.cli.tui.screen import Screen
 from hermes.cli.tui.status_line import SessionStatus
@@ -156,7 +156,10 @@ class TuiCommandContext(TerminalCommandContext):
     async def confirm(self, question: str) -> bool:
         """Ask for a yes or a no; Enter alone means no."""
         options, lines = [MenuOption(tr("No")), MenuOption(tr("Yes"))], self._format_question(question)
-        return await self._screen.menus.ask([*lines, ""], options, keys=("n", "y"), rule="question.asks") == 1
+        return (
+            await self._screen.menus.ask([*lines, ""], options, keys=("n", "y"), style=QuestionStyle("question.asks"))
+            == 1
+        )
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         """Ask the person for a line."""

@@ -17,6 +17,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 
+from hermes.cli.command_context import LEAVING_WORDS
 from hermes.cli.tui.path_completion import complete_paths, complete_references, find_references
 from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, SlashCommand
 from hermes.commands.context import CommandContext, MenuOption, Surface
@@ -345,7 +346,7 @@ class Composer:
     def prefill_input(self, text: str) -> None:
         """Put a message into the line, in front of what is there. It stays a message, however it begins."""
         rest = self.buffer.text
-        text = f" {text}" if text.startswith(("!", "/")) else text
+        text = f" {text}" if text.startswith(("!", "/")) or text.rstrip() in LEAVING_WORDS else text
         self.buffer.text = f"{text}\n{rest}" if rest.strip() else text
         self.buffer.cursor_position = len(self.buffer.text)
         self._prefilled = "" if rest.strip() else text

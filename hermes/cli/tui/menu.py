@@ -1,4 +1,5 @@
-"""Ask questions by menus that arrows and Enter answer, one at a time. Nothing that is typed answers them.
+"""Ask questions by menus that arrows and Enter answer, one at a time. What is typed answers only the model's questions:
+a number, or other words.
 
 A menu takes keys only once it has been on the screen for a moment in which no key was pressed. A letter answers an
 approval when it stays alone for a moment; letters of words go into the input line. While there is something in it,
@@ -8,7 +9,7 @@ menus. One that a command of the person's has opened takes keys at once, and let
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
 from msgspec import Struct
 from prompt_toolkit.application.current import get_app
@@ -20,7 +21,7 @@ from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, tr
 from hermes.markup.cells import measure_width
-from hermes.util.text import escape_unseen_characters, to_one_line
+from hermes.util.text import escape_unseen_characters, find_choice, to_one_line
 
 QUIET_SECONDS = 0.6
 """Seconds without a key after which a menu listens."""
@@ -79,6 +80,8 @@ class ChoiceMenu(Struct, eq=False):
     """The letter that answers in a moment."""
     rule: str = ""
     """The style of the rule to its left; empty for one without."""
+    takes_words: bool = False
+    """Whether what is typed into the line answers it, too."""
     touched: bool = False
     """Whether an arrow has moved in it since a key was pressed for something else."""
     quiet_since: float = 0.0
@@ -150,6 +153,18 @@ class ChoiceMenu(Struct, eq=False):
         return max(1, min((room - 2) // height, MAX_SHOWN))
 
 
+class QuestionStyle(Struct, frozen=True):
+    """How a question is shown: the style of the rule to its left (empty: none), and the lines of its title. One with a
+    title is put into the scrollback, where all of it can be read.
+    """
+
+    rule: str = ""
+    title_lines: int = 0
+
+
+_BARE = QuestionStyle()
+
+
 class MenuQueue:
     """The menus of a chat: one is shown, the others wait in order. `tell` puts a question's lines above it for good."""
 
@@ -176,30 +191,34 @@ class MenuQueue:
         *,
         chosen: int = 0,
         typing: bool = False,
-        stays: int = 0,
         keys: Sequence[str] = (),
-        rule: str = "",
+        style: QuestionStyle = _BARE,
+        take_words: Callable[[], Coroutine[object, object, None]] | None = None,
     ) -> int | None:
         """Show a menu when the one before has its answer. Return the number of the option taken, or None when it was
         dismissed.
 
-        With `stays`, the number of lines of its title, the question's lines are put into the scrollback, where all of
-        them can be read. `keys` are letters that answer it, `rule` is the style of a rule to the left.
+        `keys` are letters that answer it. `take_words` runs as long as the menu is shown, which its end dismisses.
         """
         loop = asyncio.get_running_loop()
         async with self._turn:
-            if stays:
+            if style.title_lines:
                 self.tell_lines(lines)
             self.menu = menu = ChoiceMenu(options, loop.create_future(), chosen, typing=typing)
-            menu.keys, menu.rule = keys, rule
-            menu.lines, menu.question = ((), lines[lines[:1] == [""] :]) if stays else (lines, ())
-            menu.title_lines = stays
+            menu.keys, menu.rule, menu.takes_words = keys, style.rule, take_words is not None
+            menu.lines, menu.question = ((), lines[lines[:1] == [""] :]) if style.title_lines else (lines, ())
+            menu.title_lines = style.title_lines
             menu.quiet_since = self._heartbeat_at = loop.time()
             self._check_heartbeat()
             self._changed()
+            typing_task = loop.create_task(take_words()) if take_words is not None else None
+            if typing_task is not None:
+                typing_task.add_done_callback(lambda _: menu.dismiss())
             try:
                 return await menu.answer
             finally:
+                if typing_task is not None:
+                    typing_task.cancel()
                 if self._heartbeat_timer is not None:
                     self._heartbeat_timer.cancel()
                 self.take_waiting_letter()
@@ -323,7 +342,10 @@ class MenuQueue:
         lines += self._render_options(menu, terminal_style, rows - len(lines) - _LINES_BELOW + 1, listens=listens)
         question = _render_question(menu, terminal_style, rows - len(lines) - _LINES_BELOW + 1)
         if not listens:
-            hint = tr("… waiting until you stop typing")
+            waits = tr("… waiting until you stop typing")
+            hint = tr("type an answer, or wait a moment to choose") if menu.takes_words else waits
+        elif menu.takes_words:
+            hint = tr("↑ ↓ or a number, Enter takes it; or type an answer; Esc gives none")
         elif menu.keys:
             hint = tr("A letter answers; ↑ ↓, Enter takes it; Esc means no")
         else:
@@ -421,18 +443,28 @@ class QuestionMenus(ApprovalAsker):
         room = terminal_style.line_width - 2
         words = terminal_style.wrap_paragraphs("question", f"? {escape_unseen_characters(question)}", 2, width=room)
         asked = ["", *terminal_style.add_rule(_ASKS, words)]
-        if not choices:
-            return await self._ask_text(asked)
-        options = [MenuOption(to_one_line(escape_unseen_characters(choice), 300)) for choice in choices]
-        options.append(MenuOption(tr("something else: I type it")))
-        lines = [*asked, *terminal_style.add_rule(_ASKS, [""])]
-        taken = await self._menus.ask(lines, options, stays=1, rule=_ASKS)
-        if taken is None:
+        answer = await (self._ask_choice(asked, choices) if choices else self._ask_text(asked))
+        if not answer:
             self._tell("notice", tr("The question was left unanswered."))
-            return None
-        answer = choices[taken] if taken < len(choices) else await self._ask_text([])
-        self._show_answer(_ASKS, "notice", to_one_line(escape_unseen_characters(answer or "-"), 200))
-        return answer
+        elif choices:
+            self._show_answer(_ASKS, "notice", to_one_line(escape_unseen_characters(answer), 200))
+        return answer or ""
+
+    async def _ask_choice(self, asked: Sequence[str], choices: Sequence[str]) -> str | None:
+        """Show the choices with their numbers; what is typed into the line meanwhile answers as well."""
+        typed: str | None = None
+
+        async def take_words() -> None:
+            nonlocal typed
+            typed = await self._ask_text([])
+
+        shown = [to_one_line(escape_unseen_characters(choice), 300) for choice in choices]
+        options = [MenuOption(f"{number}. {choice}") for number, choice in enumerate(shown, 1)]
+        lines = [*asked, *self._terminal_style.add_rule(_ASKS, [""])]
+        taken = await self._menus.ask(lines, options, style=QuestionStyle(_ASKS, 1), take_words=take_words)
+        if taken is None and typed is not None:
+            taken = find_choice(typed, choices)
+        return choices[taken] if taken is not None else typed
 
     async def ask_approval(self, event: ApprovalAsked, background_id: str) -> AnswerScope:
         """Ask an approval by a menu; leaving it means no. What was answered stays as a line."""
@@ -442,7 +474,7 @@ class QuestionMenus(ApprovalAsker):
         options, notes = self._list_options(answers)
         lines = self._wrap_question([*question, *notes], self._count_lines(options), list_risky_parts(event))
         title = self._terminal_style.wrap_paragraphs(*question[0], width=self._terminal_style.line_width - 2)
-        taken = await self._menus.ask(["", *lines], options, stays=len(title), keys=keys, rule=rule)
+        taken = await self._menus.ask(["", *lines], options, keys=keys, style=QuestionStyle(rule, len(title)))
         scope = [*answers][taken or 0]
         self._show_answer(rule, "warning" if scope is AnswerScope.DENY else "notice", tr(_ANSWER_RESULTS[scope]))
         return scope

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from hermes.cli.tui.menu import QuestionStyle
 from hermes.cli.tui.screen import Screen
 from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
@@ -93,7 +94,9 @@ class ModeSwitch:
         question = ["", self._screen.terminal_style.paint("question", tr("Carry out this plan?")), ""]
         keys = (*("y", "a")[: len(modes)], "n")
         self._screen.menus.mode_options = options
-        taken = await self._screen.menus.ask(question, options, chosen=len(modes), keys=keys, rule="question.asks")
+        taken = await self._screen.menus.ask(
+            question, options, chosen=len(modes), keys=keys, style=QuestionStyle("question.asks")
+        )
         self._task = None  # what is posted here must not take the question back
         if taken is not None and taken < len(modes):
             self.set_mode(modes[taken])

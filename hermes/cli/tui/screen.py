@@ -412,6 +412,7 @@ class Screen:
             self.request_redraw()
             return await answer
         finally:
+            answer.cancel()  # another that waits for its turn waits for this one
             self._answer, self._answering = None, False
             if interrupted_text is not None:
                 buffer.text = interrupted_text
@@ -422,7 +423,8 @@ class Screen:
 
     def _submit_line(self, text: str) -> None:
         if self._answer is not None and self._answering:
-            if not self._answer.done():
+            beside_menu = self.menus.menu is not None
+            if not self._answer.done() and (text.strip() or not beside_menu):
                 self._answer.set_result(text)
             return
         self._callbacks.line(text)

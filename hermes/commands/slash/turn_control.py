@@ -20,7 +20,7 @@ from hermes.util.text import strip_control_characters, to_one_line
 
 COMMANDS = CommandList(CommandGroup.WORK)
 _COMPRESS = re.compile(
-    r"\s*(?P<here>here(?:\s+(?P<turns>\d{1,6}))?)?\s*(?P<focus>\bfocus\b\s*(?P<topic>.*\S)?)?\s*", re.DOTALL
+    r"\s*(?P<here>here(?:\s+(?P<turns>\d{1,6}))?)?\s*(?P<topic>\bfocus\b\s*(?P<about>.*\S)?)?\s*", re.DOTALL
 )
 _PLAIN_WISH = re.compile(r"\s*(?!here\b|focus\b|-)\S+\s+\S.*", re.DOTALL)
 """Several words that are no option: they say what to keep most about."""
@@ -155,7 +155,7 @@ def parse_compress_wish(text: str) -> tuple[CompactionWish, bool]:
     found = _COMPRESS.fullmatch(words)
     if found is None and _PLAIN_WISH.fullmatch(words):
         return CompactionWish(topic=" ".join(words.split())), "--preview" in text.split()
-    if found is None or (found["focus"] is not None and not found["topic"]):
+    if found is None or (found["topic"] is not None and not found["about"]):
         raise UsageError(
             N_("/compress takes `here N`, `focus TOPIC`, `--preview`, `--undo`, or nothing."),
             N_("For instance: `/compress here 2 focus the login page`."),

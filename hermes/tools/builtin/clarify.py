@@ -25,8 +25,7 @@ async def clarify(
     if len(offered) > MAX_CHOICES:
         raise ToolError(f"At most {MAX_CHOICES} choices can be offered, not {len(offered)}.")
     answer = await ctx.asker.ask(question, offered) if ctx.asker is not None else None
-    if answer is None:
-        return ToolOutput(
-            text="Nobody is there to answer. Go on with the most reasonable assumption, and say which it was."
-        )
+    if not answer:
+        why = "Nobody is there to answer." if answer is None else "The person closed the question without an answer."
+        return ToolOutput(text=f"{why} Go on with the most reasonable assumption, and say which it was.")
     return ToolOutput(text=f"The person answered: {answer}", provenance=Provenance(source=Source.PERSON))
