@@ -28,6 +28,8 @@ from hermes.core.events import (
     TurnEnded,
     TurnResumed,
     TurnStarted,
+    WorkEnded,
+    WorkStarted,
 )
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
@@ -345,6 +347,10 @@ class EventView:
                 self._begin_turn(event)
             case TurnEnded():
                 self._end_turn(event)
+            case WorkStarted():
+                self._set_phase(event.doing)
+            case WorkEnded():
+                self._set_phase("")
             case _:
                 self._show_remark(event)
 
