@@ -187,8 +187,8 @@ class SessionMailbox:
             self._message_added.set()
 
     async def wait_for_message(self) -> None:
-        """Wait until a message waits for a turn of its own."""
-        while not self._waiting:
+        """Wait until a message for a turn of its own was added, which may have been taken back since."""
+        if not self._waiting:
             self._message_added.clear()
             await self._message_added.wait()
 

@@ -94,12 +94,16 @@ HELD = ReplyDelivery(hold_at=0)
 
 @pytest.mark.parametrize(
     ("notes", "stopped"),
-    [(Say("notes", delivery=HELD), False), (Fail(400, delivery=HELD), False), (Say("notes", delivery=HELD), True)],
+    [(Say("notes", delivery=HELD), False), (Say("", delivery=HELD), False), (Say("notes", delivery=HELD), True)],
     ids=["it works", "it fails", "it is stopped"],
 )
 async def test_what_is_said_meanwhile_is_answered_in_its_order_once_it_has_ended(notes: Reply, stopped: bool) -> None:
+    replies = [notes]
+
     def answer_slowly(request: RecordedRequest) -> Reply:
-        return notes if is_summary(request) else Say(f"an answer {LONG}")
+        if is_summary(request):
+            return replies.pop() if replies else Fail(400)
+        return Say(f"an answer {LONG}")
 
     async with chat(ScriptedModel(answer_slowly)) as here:
         await talk(here, 4)
@@ -122,7 +126,9 @@ async def test_what_is_said_meanwhile_is_answered_in_its_order_once_it_has_ended
         assert all(not one.joins for one in here.events if isinstance(one, Queued))
         kinds = [type(one) for one in here.events if isinstance(one, WorkStarted | WorkEnded)]
         assert kinds == [WorkStarted, WorkEnded] and not actor.busy and not len(actor.mailbox)
-        assert any(isinstance(one, EpochBegan) for one in here.events) is (isinstance(notes, Say) and not stopped)
+        assert any(isinstance(one, EpochBegan) for one in here.events) is (
+            notes == Say("notes", delivery=HELD) and not stopped
+        )
 
 
 async def test_what_is_taken_back_meanwhile_gets_no_turn() -> None:
