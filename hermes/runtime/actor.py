@@ -136,7 +136,12 @@ class SessionActor:
         """
         if joins_only and self.busy:
             queued = QueuedMessage(inbound, joins_only=True)
-        elif self._can_join and not inbound.images and not (in_order and self._mailbox.has_waiting):
+        elif (
+            self.busy
+            and self._exclusive_task is None
+            and not inbound.images
+            and not (in_order and self._mailbox.has_waiting)
+        ):
             queued = self._make_queued_message(inbound, waits=True, joins=True)
         else:
             return self._deliver_message(inbound)
@@ -159,7 +164,13 @@ class SessionActor:
             self.stop()
         self.resume()
         self._start_task()
-        if joins and self._can_join and not inbound.images and not self._mailbox.has_waiting:
+        if (
+            joins
+            and self.busy
+            and self._exclusive_task is None
+            and not inbound.images
+            and not self._mailbox.has_waiting
+        ):
             self._mailbox.steer(queued)
         else:
             self._mailbox.put(queued, first=first)
@@ -236,7 +247,15 @@ class SessionActor:
         self._working, self.doing = True, doing
         try:
             async with self._turn_lock:
-                return await self._run_exclusive(work())
+                task = self._exclusive_task = asyncio.create_task(work(), name=f"aside {self.session_id}")
+                """The work that runs between two turns."""
+                if doing:
+                    self._recorder.publish(WorkStarted(doing))
+                try:
+                    await wait_for_task(task)
+                    return None if task.cancelled() else task.result()
+                finally:
+                    await self._deps.meter.flush()
         except (NotFoundError, UsageError):
             raise
         except HermesError as error:
@@ -248,18 +267,6 @@ class SessionActor:
             self._mailbox.requeue_steering()
             if doing:
                 self._recorder.publish(WorkEnded())
-
-    async def _run_exclusive(self, work: Coroutine[object, object, T]) -> T | None:
-        """Run work under the lock of turns; return its result, or None when it was stopped."""
-        task = self._exclusive_task = asyncio.create_task(work, name=f"aside {self.session_id}")
-        """The work that runs between two turns."""
-        if self.doing:
-            self._recorder.publish(WorkStarted(self.doing))
-        try:
-            await wait_for_task(task)
-            return None if task.cancelled() else task.result()
-        finally:
-            await self._deps.meter.flush()
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing waits."""
@@ -293,11 +300,6 @@ class SessionActor:
     def busy(self) -> bool:
         """Whether a turn runs, or is about to; or work between two turns."""
         return self._working or self._resume_handle is not None
-
-    @property
-    def _can_join(self) -> bool:
-        """Whether a turn runs, or is about to: nothing joins work between two turns."""
-        return self.busy and self._exclusive_task is None
 
     def _deliver_message(self, inbound: InboundMessage, *, first: bool = False) -> "asyncio.Future[TurnEnded]":
         self._start_task()

@@ -347,10 +347,6 @@ class EventView:
                 self._begin_turn(event)
             case TurnEnded():
                 self._end_turn(event)
-            case WorkStarted():
-                self._set_phase(event.doing)
-            case WorkEnded():
-                self._set_phase("")
             case _:
                 self._show_remark(event)
 
@@ -433,6 +429,8 @@ class EventView:
             case ApprovalAsked():
                 self._answer_shown_last = False
                 self._set_phase("")  # the question says it
+            case WorkStarted() | WorkEnded():
+                self._set_phase(event.doing if isinstance(event, WorkStarted) else "")
             case ApprovalAnswered():
                 self._set_phase(N_("preparing a call"))
             case Retrying():
