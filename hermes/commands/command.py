@@ -15,6 +15,15 @@ from hermes.i18n.messages import N_
 
 EVERYWHERE = frozenset(Surface)
 TERMINAL_ONLY = frozenset({Surface.TERMINAL})
+USUAL_IN_TERMINALS = (
+    *("new", "resume", "search", "undo", "diff", "model", "context", "usage"),
+    *("compress", "skills", "quit"),
+)
+USUAL_IN_CHATS = (
+    *("new", "stop", "resume", "status", "model", "undo"),
+    *("compress", "background", "usage", "memory", "whoami"),
+)
+"""The commands that people use most: help explains these, in that order, and lists begin with them."""
 
 
 class CommandGroup(StrEnum):
@@ -126,6 +135,7 @@ class CommandRegistry:
 
     def __init__(self, commands: Sequence[SlashCommand], surface: Surface) -> None:
         self.commands = tuple(one for one in commands if surface in one.surfaces)
+        self.usual = USUAL_IN_TERMINALS if surface is Surface.TERMINAL else USUAL_IN_CHATS
         self._named: dict[str, SlashCommand] = {}
         for one in self.commands:
             for name in (one.name, *one.aliases):
@@ -137,6 +147,16 @@ class CommandRegistry:
     def listed(self) -> tuple[SlashCommand, ...]:
         """The commands that help and completion list."""
         return tuple(one for one in self.commands if one.group is not CommandGroup.ELSEWHERE)
+
+    @property
+    def ranked(self) -> tuple[SlashCommand, ...]:
+        """The listed commands in the order of every list to choose from: the usual ones, then the groups of `/help`."""
+        usual, groups = self.usual, list(CommandGroup)
+
+        def rank(one: SlashCommand) -> tuple[int, int]:
+            return (usual.index(one.name) if one.name in usual else len(usual)), groups.index(one.group)
+
+        return tuple(sorted(self.listed, key=rank))
 
     def __contains__(self, name: object) -> bool:
         return name in self._named
@@ -174,7 +194,7 @@ class CommandRegistry:
 
     def _list_told_names(self, others: Sequence[str]) -> list[str]:
         """Return the names that are suggested: those of commands and aliases, without those known from elsewhere."""
-        own = [name for name, one in self._named.items() if one.group is not CommandGroup.ELSEWHERE]
+        own = [name for one in self.ranked for name in (one.name, *one.aliases)]
         return [*own, *(name for name in others if name not in self._named)]
 
     def _is_risky(self, name: str) -> bool:
@@ -186,10 +206,10 @@ class CommandRegistry:
         if command is None:
             raise NotFoundError(N_("There is no command /{name}.", name=name))
         if not command.while_busy and context.port.busy:
-            raise BusyError(
-                N_("/{name} waits until the turn has ended.", name=command.name),
-                N_("Ctrl-C or /stop ends it."),
-            )
+            hint = N_("Ctrl-C or /stop ends it.")
+            if doing := context.port.doing:
+                raise BusyError(N_("/{name} waits for this to end: {what}.", name=command.name, what=doing), hint)
+            raise BusyError(N_("/{name} waits until the turn has ended.", name=command.name), hint)
         await command.run(CommandCall(context, name, text, self))
 
 

@@ -423,7 +423,7 @@ async def choose_session(call: CommandCall) -> None:
         await call.context.open_session(nodes[taken][0].id)
 
 
-@COMMANDS.command("title", N_("show or set the session's title"), usage=N_("[title]"))
+@COMMANDS.command("title", N_("show or set the session's title"), usage=N_("[title]"), aliases=("rename",))
 async def manage_title(call: CommandCall) -> None:
     """Show the session's title, or change it."""
     store, session_id = call.context.app.services.store, call.context.actor.session_id
@@ -520,11 +520,11 @@ async def start_session(call: CommandCall) -> None:
     "clear", N_("clear the screen and begin a new session"), surfaces=TERMINAL_ONLY, while_busy=False, opens=True
 )
 async def clear_and_start(call: CommandCall) -> None:
-    """Clear the screen and start a fresh session."""
+    """Clear the screen, start a fresh session, and say there how to return to the one before."""
     call.require_no_arguments()
-    await start_session(call)
     if call.context.terminal is not None:
         call.context.terminal.clear()
+    await start_session(call)
 
 
 async def complete_quit(_call: CommandCall) -> Sequence[MenuOption]:

@@ -3,6 +3,7 @@
 `hermes doctor`, `/doctor` check this machine and the home; `hermes logs` shows Hermes' own errors and warnings.
 """
 
+import asyncio
 import contextlib
 import os
 import time
@@ -326,7 +327,7 @@ COMMANDS = CommandList(CommandGroup.ABOUT)
 
 
 @COMMANDS.command(
-    "status", N_("this session's id, model, whether it works, and how full its window is"), aliases=("session",)
+    "status", N_("this session's id, folder, model, whether it works, and how full its window is"), aliases=("session",)
 )
 async def show_session_status(call: CommandCall) -> None:
     """Show a few lines about the session."""
@@ -337,6 +338,8 @@ async def show_session_status(call: CommandCall) -> None:
     title = escape_unseen_characters(str(row["title"]))
     named = tr("Session {id} ({title}), {count}.", id=actor.session_id, title=title, count=count)
     lines = [named if title else tr("Session {id}, {count}.", id=actor.session_id, count=count)]
+    if call.context.person.can_administer:
+        lines.append(await _describe_folder(str(app.live_session(actor).tools.context.state.cwd)))
     endpoint = actor.conversation.client.endpoint
     window = await app.context_length(actor)
     length = tr("{n} tokens", n=format_number(window)) if window is not None else tr("not known")
@@ -360,6 +363,19 @@ async def show_session_status(call: CommandCall) -> None:
         output=format_number(int(str(row["output_tokens"]))),
     )
     call.context.tell("\n".join([*lines, used]))
+
+
+async def _describe_folder(folder: str) -> str:
+    """Describe where the session's commands run now, and the branch that is checked out there."""
+    from hermes.admin.git_branch import read_branch
+
+    branch = await asyncio.to_thread(read_branch, folder)
+    shown = escape_unseen_characters(folder)
+    return (
+        tr("Folder {folder}, branch {branch}.", folder=shown, branch=branch)
+        if branch
+        else tr("Folder {folder}.", folder=shown)
+    )
 
 
 async def _describe_last_turn(call: CommandCall) -> str:

@@ -186,6 +186,16 @@ class Notice(Struct, frozen=True, tag="notice"):
     text: str
 
 
+class WorkStarted(Struct, frozen=True, tag="work_started"):
+    """Work between two turns has begun that may take its time; `doing` says what it does."""
+
+    doing: str
+
+
+class WorkEnded(Struct, frozen=True, tag="work_ended"):
+    """That work has ended, whether it was done, has failed or was stopped."""
+
+
 class TurnEnded(Struct, frozen=True, kw_only=True, tag="turn_ended"):
     """The turn's named end. `text` is the final answer (may be empty); `error` says what went wrong and what to do."""
 
@@ -219,5 +229,7 @@ Event = (
     | ApprovalAnswered
     | Refused
     | Notice
+    | WorkStarted
+    | WorkEnded
     | TurnEnded
 )

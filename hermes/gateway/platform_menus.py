@@ -4,11 +4,9 @@ import hashlib
 from collections.abc import Mapping
 
 from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole, role_rights
-from hermes.commands.command import CommandGroup
 from hermes.commands.context import PromptScope
 from hermes.commands.named_prompts import list_named_prompts
 from hermes.commands.registry import builtin_command_names
-from hermes.commands.slash.help import FIRST_IN_CHATS
 from hermes.core.chats import Batch, Place
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
@@ -27,7 +25,6 @@ MENU_CURSOR = "menu"
 REFRESH_SECONDS = 60.0
 MAX_ENTRIES = 100
 _CONNECT_SECONDS = 30.0
-_GROUPS = tuple(CommandGroup)
 
 
 class PlatformMenus:
@@ -84,20 +81,15 @@ class PlatformMenus:
         )
 
     async def _list_entries(self, account: PlatformAccount, role: PersonRole) -> tuple[MenuEntry, ...]:
-        listed = sorted(commands_for(role).listed, key=lambda one: (_rank(one.name), _GROUPS.index(one.group)))
         person, services = PersonIdentity(OWNER_ID, role), self._app.services
         limit = role_rights(services.settings.gateway, role).toolsets
         folder = find_working_folder(self._app, account.plan.settings, person)
         scope = PromptScope(
             folder=folder, taken=builtin_command_names(), skills=allows_skills(limit), own=person.can_administer
         )
-        entries = [MenuEntry(one.name, tr(one.about)) for one in listed]
+        entries = [MenuEntry(one.name, tr(one.about)) for one in commands_for(role).ranked]
         entries += [MenuEntry(one.name, one.about) for one in await list_named_prompts(self._app, scope)]
         return tuple(MenuEntry(one.name, _shorten(one.about or one.name)) for one in entries[:MAX_ENTRIES])
-
-
-def _rank(name: str) -> int:
-    return FIRST_IN_CHATS.index(name) if name in FIRST_IN_CHATS else len(FIRST_IN_CHATS)
 
 
 def _shorten(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 from hermes.commands.context import MenuOption
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, HermesError
-from hermes.core.events import Event, Level, Notice, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.events import Event, Level, Notice, TurnEnded, TurnResumed, TurnStarted, WorkEnded, WorkStarted
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, get_language
 from hermes.ipc import frames
@@ -79,6 +79,8 @@ class RemoteSession:
         self.asker: Asker | None = None
         """The asker that puts the model's questions to the user."""
         self._working = attached.busy
+        self.doing = ""
+        """What works there between two turns, where it may take its time."""
         self._numbers = itertools.count(1)
         self._subscribers: list[Callable[[Event], None]] = []
         self._turns: dict[int, asyncio.Future[TurnEnded]] = {}
@@ -229,6 +231,9 @@ class RemoteSession:
             self._working = True
         elif isinstance(event, TurnEnded):
             self._working = False
+        elif isinstance(event, WorkStarted | WorkEnded):
+            self.doing = event.doing if isinstance(event, WorkStarted) else ""
+            self._working = bool(self.doing)
         for subscriber in tuple(self._subscribers):
             subscriber(event)
 

@@ -13,7 +13,7 @@ from hermes.agent.loop_detection import LoopDetector, LoopLimits
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
 from hermes.context.engine import NO_WISH, CompactionWish
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
-from hermes.core.events import Level, Notice, Queued, TurnEnded
+from hermes.core.events import Level, Notice, Queued, TurnEnded, WorkEnded, WorkStarted
 from hermes.core.ids import new_queued_message_id, new_turn_id
 from hermes.core.messages import PERSON, ImagePart, Message, Role, TextPart, user_message
 from hermes.core.outcomes import ExitReason
@@ -73,6 +73,8 @@ class SessionActor:
         """Held by what runs: a turn, or work between two turns."""
         self._exclusive_task: asyncio.Task[object] | None = None
         """The work that runs between two turns."""
+        self.doing = ""
+        """What that work does, as a person reads it, where it may take its time."""
         self._stop_asked = False
         """A stop came while the next turn was being prepared."""
         self._idle_event = asyncio.Event()
@@ -134,7 +136,12 @@ class SessionActor:
         """
         if joins_only and self.busy:
             queued = QueuedMessage(inbound, joins_only=True)
-        elif self.busy and not inbound.images and not (in_order and self._mailbox.has_waiting):
+        elif (
+            self.busy
+            and self._exclusive_task is None
+            and not inbound.images
+            and not (in_order and self._mailbox.has_waiting)
+        ):
             queued = self._make_queued_message(inbound, waits=True, joins=True)
         else:
             return self._deliver_message(inbound)
@@ -157,7 +164,13 @@ class SessionActor:
             self.stop()
         self.resume()
         self._start_task()
-        if joins and self.busy and not inbound.images and not self._mailbox.has_waiting:
+        if (
+            joins
+            and self.busy
+            and self._exclusive_task is None
+            and not inbound.images
+            and not self._mailbox.has_waiting
+        ):
             self._mailbox.steer(queued)
         else:
             self._mailbox.put(queued, first=first)
@@ -206,21 +219,23 @@ class SessionActor:
         """Show a line to every front-end of this session."""
         self._recorder.publish(Notice(level=level, text=text))
 
-    async def compress(self, *, undo: bool = False, wish: CompactionWish = NO_WISH) -> bool:
+    async def compress(self, *, undo: bool = False, wish: CompactionWish = NO_WISH) -> bool | None:
         """Compress the conversation now, between two turns, or with `undo` restore what was compressed last.
 
-        Returns False when nothing has changed; a notice says why. `stop` stops it, and nothing has changed then
-        either. Raises BusyError while a turn runs or waits.
+        Returns False when nothing has changed; a notice says why. Returns None when `stop` has stopped it before
+        anything has changed. Raises BusyError while a turn runs or waits.
         """
         compression, emit = self.epochs.compression, self._recorder.emit
-        done = await self.exclusive(
-            lambda: compression.undo_last(emit) if undo else compression.compress_now(emit, wish)
-        )
-        return bool(done)
+        if undo:
+            return await self.exclusive(lambda: compression.undo_last(emit))
+        doing = N_("making the conversation shorter")
+        return await self.exclusive(lambda: compression.compress_now(emit, wish), doing)
 
-    async def exclusive(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:
+    async def exclusive(self, work: Callable[[], Coroutine[object, object, T]], doing: str = "") -> T | None:
         """Run work between two turns, while none can begin; return its result, or None when it was stopped.
 
+        What is said meanwhile waits, and is answered once the work has ended, however it ends. Work that may take
+        its time says in `doing` what it does, and every front-end shows that.
         Raises what the work raises, and BusyError while a turn runs or waits.
         """
         if self.busy or len(self._mailbox) or self.conversation.lost_turn is not None:
@@ -229,21 +244,29 @@ class SessionActor:
             raise BusyError("The session waits for results from the program that uses it.", "Send a message first.")
         if self._failure is not None:
             raise self._failure
-        self._working = True
-        async with self._turn_lock:
-            task = self._exclusive_task = asyncio.create_task(work(), name=f"aside {self.session_id}")
-            """The work that runs between two turns."""
-            try:
-                await wait_for_task(task)
-                return None if task.cancelled() else task.result()
-            except (NotFoundError, UsageError):
-                raise
-            except HermesError as error:
-                self._failure = error  # what is in memory may differ from what is on disk
-                raise
-            finally:
-                self._working, self._stop_asked, self._exclusive_task = False, False, None
-                await self._deps.meter.flush()
+        self._working, self.doing = True, doing
+        try:
+            async with self._turn_lock:
+                task = self._exclusive_task = asyncio.create_task(work(), name=f"aside {self.session_id}")
+                """The work that runs between two turns."""
+                if doing:
+                    self._recorder.publish(WorkStarted(doing))
+                try:
+                    await wait_for_task(task)
+                    return None if task.cancelled() else task.result()
+                finally:
+                    await self._deps.meter.flush()
+        except (NotFoundError, UsageError):
+            raise
+        except HermesError as error:
+            self._failure = error  # what is in memory may differ from what is on disk
+            raise
+        finally:
+            # The queue holds nothing back: a turn waits for the lock, and what cannot join is requeued.
+            self._working, self._stop_asked, self._exclusive_task, self.doing = False, False, None, ""
+            self._mailbox.requeue_steering()
+            if doing:
+                self._recorder.publish(WorkEnded())
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing waits."""
@@ -275,7 +298,7 @@ class SessionActor:
 
     @property
     def busy(self) -> bool:
-        """Whether a turn runs, or is about to."""
+        """Whether a turn runs, or is about to; or work between two turns."""
         return self._working or self._resume_handle is not None
 
     def _deliver_message(self, inbound: InboundMessage, *, first: bool = False) -> "asyncio.Future[TurnEnded]":
@@ -321,12 +344,15 @@ class SessionActor:
         while True:
             if not len(self._mailbox):
                 self._idle_event.set()
-            queued = await self._mailbox.take_next()
+            await self._mailbox.wait_for_message()
             self._idle_event.clear()
-            if self._failure is not None:
-                queued.fail(self._failure)  # it stays in the store, for the process that opens the session next
-            elif not queued.failed:
-                async with self._turn_lock:
+            async with self._turn_lock:  # what waits for the end of other work stands in the mailbox until then
+                queued = self._mailbox.take_next()
+                if queued is None:
+                    continue  # it was taken back
+                if self._failure is not None:
+                    queued.fail(self._failure)  # it stays in the store, for the process that opens the session next
+                elif not queued.failed:
                     await self._answer_message(queued)
 
     async def _resume_turn(self, lost: ResumedTurn) -> None:

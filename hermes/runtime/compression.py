@@ -35,7 +35,7 @@ from hermes.store.messages import TranscriptEntry
 from hermes.store.records import MessageState
 from hermes.store.store import Store
 from hermes.tools.taint import Taint
-from hermes.util.cancellation import run_to_completion
+from hermes.util.cancellation import run_ignoring_cancellation, run_to_completion
 
 COMPRESSED = "compressed"
 """The reason of an epoch in whose transcript a summary stands for older messages."""
@@ -221,7 +221,9 @@ class SessionCompression:
                     )
                 )
             return False
-        await run_to_completion(self._store_compaction(found, state, emit))
+        # Between two turns a stop that comes this late changes nothing: what is stored is told, and stays.
+        finish = run_ignoring_cancellation if state is None else run_to_completion
+        await finish(self._store_compaction(found, state, emit))
         now = await self._measure_load(
             self._conversation.lineage if state is None else state.lineage, self._get_client(state)
         )

@@ -190,12 +190,15 @@ class SessionMailbox:
         if self._waiting:
             self._message_added.set()
 
-    async def take_next(self) -> QueuedMessage:
-        """Wait for the next message, and take it."""
-        while not self._waiting:
+    async def wait_for_message(self) -> None:
+        """Wait until a message for a turn of its own was added, which may have been taken back since."""
+        if not self._waiting:
             self._message_added.clear()
             await self._message_added.wait()
-        return self._waiting.popleft()
+
+    def take_next(self) -> QueuedMessage | None:
+        """Take the message that is answered next; None when none waits."""
+        return self._waiting.popleft() if self._waiting else None
 
     def take_all(self) -> list[QueuedMessage]:
         """Take all messages out."""

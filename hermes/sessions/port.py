@@ -43,6 +43,9 @@ class SessionPort(Protocol):
         """Whether a turn runs, or is about to run."""
         ...
 
+    doing: str
+    """What works between two turns, as a person reads it; empty while nothing does that may take its time."""
+
     @property
     def unfinished(self) -> int:
         """Number of turns and messages that a dead process left, until they are resumed."""

@@ -1,12 +1,15 @@
 """`/compress` with what a person wants of it: up to where, about what, and only saying what would happen."""
 
+import asyncio
+
 import pytest
 
-from hermes.core.errors import UsageError
-from hermes.core.events import EpochBegan, Notice
+from hermes.core.errors import BusyError, UsageError
+from hermes.core.events import EpochBegan, Notice, Queued, TurnStarted, WorkEnded, WorkStarted
+from hermes.runtime.mailbox import InboundMessage
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Reply, Say, ScriptedModel
+from hermes.testing.script import Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from tests.commands.chat_surfaces import Chat, chat
 
 LONG = "word " * 400
@@ -84,6 +87,66 @@ async def test_where_nothing_is_older_nothing_changes_and_a_line_says_so() -> No
         await here.desk.type_line("/compress here 3")
         assert any(isinstance(one, Notice) and "nothing older" in one.text for one in here.events)
         assert not any(map(is_summary, here.server.requests))
+
+
+HELD = ReplyDelivery(hold_at=0)
+
+
+@pytest.mark.parametrize(
+    ("notes", "stopped"),
+    [(Say("notes", delivery=HELD), False), (Say("", delivery=HELD), False), (Say("notes", delivery=HELD), True)],
+    ids=["it works", "it fails", "it is stopped"],
+)
+async def test_what_is_said_meanwhile_is_answered_in_its_order_once_it_has_ended(notes: Reply, stopped: bool) -> None:
+    replies = [notes]
+
+    def answer_slowly(request: RecordedRequest) -> Reply:
+        if is_summary(request):
+            return replies.pop() if replies else Fail(400)
+        return Say(f"an answer {LONG}")
+
+    async with chat(ScriptedModel(answer_slowly)) as here:
+        await talk(here, 4)
+        actor, before = here.desk.actor, len(here.server.requests)
+        working = asyncio.ensure_future(here.desk.type_line("/compress here 1"))
+        await here.server.wait_held(await here.server.wait_for(before + 1))
+        said = [actor.steer(InboundMessage(text=text), in_order=True) for text in ("one", "two", "three")]
+        for line in ("/undo", "/new", "/compress"):
+            with pytest.raises(BusyError, match=f"{line} waits for this to end: making the conversation shorter"):
+                await here.desk.type_line(line)
+        assert not any(isinstance(one, TurnStarted) and one.text == "one" for one in here.events)
+        if stopped:
+            assert actor.stop()
+        else:
+            here.server.release()
+        told = await working
+        assert ("Stopped: the conversation is as it was." in told) is stopped
+        assert all(one.text.startswith("an answer") for one in await asyncio.gather(*said))
+        assert [one.text for one in here.events if isinstance(one, TurnStarted)][4:] == ["one", "two", "three"]
+        assert all(not one.joins for one in here.events if isinstance(one, Queued))
+        kinds = [type(one) for one in here.events if isinstance(one, WorkStarted | WorkEnded)]
+        assert kinds == [WorkStarted, WorkEnded] and not actor.busy and not len(actor.mailbox)
+        assert any(isinstance(one, EpochBegan) for one in here.events) is (
+            notes == Say("notes", delivery=HELD) and not stopped
+        )
+
+
+async def test_what_is_taken_back_meanwhile_gets_no_turn() -> None:
+    def answer_slowly(request: RecordedRequest) -> Reply:
+        return Say("notes", delivery=HELD) if is_summary(request) else Say(f"an answer {LONG}")
+
+    async with chat(ScriptedModel(answer_slowly)) as here:
+        await talk(here, 4)
+        actor, before = here.desk.actor, len(here.server.requests)
+        working = asyncio.ensure_future(here.desk.type_line("/compress here 1"))
+        await here.server.wait_held(await here.server.wait_for(before + 1))
+        actor.post(InboundMessage(text="never mind"))
+        taken = actor.mailbox.take_newest()
+        assert taken is not None and taken.inbound.text == "never mind"
+        here.server.release()
+        await working
+        await actor.idle()
+        assert (await here.say("go on")).text and "never mind" not in sent_last(here)
 
 
 @pytest.mark.parametrize(

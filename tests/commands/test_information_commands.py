@@ -112,3 +112,11 @@ async def test_what_runs_commands_is_told_as_a_whole() -> None:
         assert "all of your rights" in await here.desk.type_line("/sandbox")
         assert "Settings" not in await here.desk.type_line("/doctor")
         assert "Hermes 0" in await here.desk.type_line("/version")
+
+
+async def test_the_status_names_the_folder_and_its_branch() -> None:
+    async with chat() as here:
+        assert f"Folder {here.home.cwd}." in await here.desk.type_line("/status")
+        (here.home.cwd / ".git").mkdir()
+        (here.home.cwd / ".git" / "HEAD").write_text("ref: refs/heads/tulips\n")
+        assert f"Folder {here.home.cwd}, branch tulips." in await here.desk.type_line("/status")

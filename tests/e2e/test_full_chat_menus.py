@@ -108,6 +108,12 @@ async def test_enter_takes_the_marked_command_and_says_which_fit_where_none_is()
                 await screen.hides("/steer ")
                 await screen.press("Enter")
                 await screen.shows("There is no command /st. Which one: /", "/status", "?")
+                await screen.type("/mo")
+                await screen.shows("/model ", "/mode ")
+                await screen.press("Enter")
+                await screen.shows(f"{PROMPT} /model", "Enter takes it")
+                await screen.press("Escape")
+                await screen.hides("Enter takes it")
                 await screen.type("/yol")
                 await screen.shows("/yolo ")
                 await screen.press("Enter")
@@ -241,6 +247,10 @@ async def test_commands_known_from_elsewhere_and_the_nearest_one() -> None:
                     ("/bashes", "This session: nothing runs."),
                     ("/continue", "There is no other session yet."),
                     ("/voice", "This version has no voice"),
+                    ("/rename a day in may", "This session is called “a day in may”."),
+                    ("/login", "hermes auth add NAME"),
+                    ("/vim", "display.editing_mode vi"),
+                    ("/todos", "Ctrl-T hides and shows it"),
                     ("/perm", "Mode: ask"),
                     ("/usgae", "Did you mean /usage?"),
                     ("/modle", "Did you mean /model?"),

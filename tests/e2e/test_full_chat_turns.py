@@ -5,7 +5,8 @@ import re
 import pytest
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
+from hermes.testing.recorded import RecordedRequest
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.e2e.tmux import NEEDED, in_tmux
 
@@ -38,6 +39,10 @@ async def test_tools_a_diff_the_way_back_and_older_sessions() -> None:
                 await screen.shows("Go on with which session?", "❯", "Enter takes it")
                 await screen.press("Enter")
                 await screen.shows("Going on with", "› write a poem")
+                await screen.press("C-l")
+                await screen.enter("/clear")
+                shown = await screen.shows("goes on with it.", "A new session: ")
+                assert "write a poem" not in shown
                 await screen.enter("/search turnips")
                 await screen.shows("Found; go on with which session?", "Enter takes it")
                 await screen.press("Escape")
@@ -130,6 +135,45 @@ async def test_steer_queue_interrupt_and_stop() -> None:
                 await screen.enter("/quit")
                 await screen.ends()
         assert len(server.requests) == len(replies)
+
+
+async def test_making_it_shorter_is_shown_and_stopped_and_what_waits_is_sent_behind_it() -> None:
+    def is_summary(request: RecordedRequest) -> bool:
+        return "condense" in request.system and not request.tool_names
+
+    def answer(request: RecordedRequest) -> Reply:
+        if is_summary(request):
+            return Say("notes", delivery=ReplyDelivery(hold_at=0))
+        return Say(f"{'word ' * 300}answer to {request.last_user_text.splitlines()[0]}.")
+
+    async with ScriptedServer(ScriptedModel(answer)) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                for text in ("a", "b", "c"):
+                    await screen.enter(f"question {text}")
+                    await screen.answers(f"answer to question {text}.")
+                await screen.enter("/compress here 1")
+                await screen.shows("making the conversation shorter", " s · Esc stops")
+                await screen.enter("/new")
+                await screen.shows("/new waits for this to end: making the conversation shorter.")
+                await screen.press("Escape")
+                await screen.shows("Stopped: the conversation is as it was.")
+                await screen.hides("Esc stops")
+                await screen.enter("/compact here 1")
+                await screen.wait_for(lambda: sum(map(is_summary, server.requests)) == 2, "it is not asked again")
+                await screen.shows("making the conversation shorter", "Esc stops")
+                await screen.enter("question d")
+                await screen.enter("question e")
+                await screen.shows("queued: question d", "queued: question e", "2 waiting")
+                server.release()
+                await screen.answers("answer to question e.")
+                shown = await screen.everything()
+                order = ("/compress --undo` restores", "answer to question d.", "› question e", "answer to question e.")
+                places = [shown.index(one) for one in order]
+                assert places == sorted(places), shown
+                assert "waiting" not in await screen.screen()
+                await screen.leave()
 
 
 async def test_an_approval_is_answered_by_keys_that_were_meant_for_it() -> None:

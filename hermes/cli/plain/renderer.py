@@ -18,6 +18,7 @@ from hermes.core.events import (
     TurnEnded,
     TurnResumed,
     TurnStarted,
+    WorkStarted,
 )
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
@@ -146,6 +147,8 @@ class PlainRenderer:
                 self._print_line(f"· {describe_call(event, _MAX_CALL_WIDTH)}")
             case ToolEnded():
                 self._show_call_result(event)
+            case WorkStarted():
+                self._print_line(f"· {localize(event.doing)}")
             case _:
                 pass
 

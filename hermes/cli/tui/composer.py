@@ -19,7 +19,7 @@ from prompt_toolkit.history import History
 
 from hermes.cli.command_context import LEAVING_WORDS
 from hermes.cli.tui.path_completion import complete_paths, complete_references, find_references
-from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, SlashCommand
+from hermes.commands.command import CommandCall, CommandRegistry
 from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.commands.registry import command_registry
 from hermes.core.errors import HermesError, UsageError
@@ -487,10 +487,10 @@ class ChatCompleter(Completer):
 
 def _complete_names(commands: CommandRegistry, typed: str, skills: Sequence[MenuOption]) -> Iterable[Completion]:
     """Complete names that begin with what was typed, then aliases that do, then names that have it inside. The name
-    that was typed in full is the first.
+    that was typed in full is the first; among equals the usual commands are.
     """
     low = typed.lower()
-    rows = [(one.name, tr(one.about)) for one in _sort_commands(commands)]
+    rows = [(one.name, tr(one.about)) for one in commands.ranked]
     rows += [(option.label, option.detail) for option in skills if option.label not in commands]
     found = [row for row in rows if row[0].startswith(low)]
     if low:
@@ -502,17 +502,10 @@ def _complete_names(commands: CommandRegistry, typed: str, skills: Sequence[Menu
         )
 
 
-def _sort_commands(commands: CommandRegistry) -> list[SlashCommand]:
-    """Return the commands in the order in which `/help` shows them, without those of other front-ends."""
-    order = list(CommandGroup)
-    shown = [one for one in commands.commands if one.group is not CommandGroup.ELSEWHERE]
-    return sorted(shown, key=lambda one: order.index(one.group))
-
-
 def _match_aliases(commands: CommandRegistry, low: str) -> list[tuple[str, str]]:
     return [
         (alias, tr("the same as /{name}", name=one.name))
-        for one in commands.commands
+        for one in commands.ranked
         for alias in one.aliases
-        if one.group is not CommandGroup.ELSEWHERE and alias.startswith(low) and not one.name.startswith(low)
+        if alias.startswith(low) and not one.name.startswith(low)
     ]

@@ -28,6 +28,8 @@ from hermes.core.events import (
     TurnEnded,
     TurnResumed,
     TurnStarted,
+    WorkEnded,
+    WorkStarted,
 )
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
@@ -427,6 +429,8 @@ class EventView:
             case ApprovalAsked():
                 self._answer_shown_last = False
                 self._set_phase("")  # the question says it
+            case WorkStarted() | WorkEnded():
+                self._set_phase(event.doing if isinstance(event, WorkStarted) else "")
             case ApprovalAnswered():
                 self._set_phase(N_("preparing a call"))
             case Retrying():

@@ -19,11 +19,6 @@ from hermes.markup.cells import measure_width
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _NAME_WIDTH = 24
-FIRST_IN_CHATS = (
-    *("new", "stop", "resume", "status", "model", "undo"),
-    *("compress", "background", "usage", "memory", "whoami"),
-)
-"""The commands that the help of a chat explains, in that order."""
 
 
 COMMANDS = CommandList(CommandGroup.ABOUT)
@@ -72,7 +67,7 @@ def _format_groups(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) ->
 
 def _format_first_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt], keys: Mapping[str, str]) -> list[str]:
     """Return what fits on a screen: the keys, the commands that are used most, and the names of own ones."""
-    usual = [one for name in _USUAL if (one := commands.find_command(name)) is not None]
+    usual = [one for name in commands.usual if (one := commands.find_command(name)) is not None]
     rows = [*_KEY_HELP, *_list_action_keys(keys)]
     own = " ".join(f"/{one.name}" for one in prompts if one.body)
     return [
@@ -114,10 +109,10 @@ def _format_usage(name: str, usage: str, about: str) -> list[str]:
 def _format_short_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) -> str:
     """Return the help of a chat: a line for what people use most, the other names in one line, no columns."""
     listed = {one.name: one for one in commands.listed}
-    lines = [f"/{name} - {tr(listed[name].about)}" for name in FIRST_IN_CHATS if name in listed]
+    lines = [f"/{name} - {tr(listed[name].about)}" for name in commands.usual if name in listed]
     own, skills = ([one.name for one in prompts if bool(one.body) is is_own] for is_own in (True, False))
     names = {
-        N_("More: {names}"): sorted(set(listed).difference(FIRST_IN_CHATS)),
+        N_("More: {names}"): sorted(set(listed).difference(commands.usual)),
         N_("Your own: {names}"): own,
         N_("Skills: {names}"): skills,
     }
@@ -140,7 +135,6 @@ def _describe_command(commands: CommandRegistry, name: str) -> str:
     return "\n".join(lines)
 
 
-_USUAL = ("new", "resume", "search", "undo", "diff", "model", "context", "usage", "compress", "skills", "quit")
 _KEY_HELP = (
     ("Enter", N_("send; while a turn runs as /busy says")),
     ("Tab", N_("complete a command or a path; @ names a file")),
@@ -222,6 +216,9 @@ _REPLACEMENTS = (
         (),
         N_("This version has no voice: it neither listens nor speaks, and no package adds that. Type your messages."),
     ),
+    ("login", (), N_("Type `hermes auth add NAME` in a shell for a provider's key, or `hermes setup` for everything.")),
+    ("vim", (), N_("`hermes config set display.editing_mode vi` gives the keys of vi to the chats that begin later.")),
+    ("todos", (), N_("The agent's plan stands above the input while it works on it; Ctrl-T hides and shows it.")),
     ("subgoal", (), N_("Write it into the goal itself: /goal TEXT replaces the whole goal.")),
     ("footer", (), N_("The line below the input says it all the time: /statusbar.")),
     ("indicator", (), N_("There is one sign for work, and /skin chooses its colours.")),

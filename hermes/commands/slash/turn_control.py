@@ -145,8 +145,8 @@ async def compress_conversation(call: CommandCall) -> None:
     wish, preview = parse_compress_wish(call.text)
     if preview:
         await _preview_compression(call, wish)
-    else:
-        await call.context.actor.compress(wish=wish)
+    elif await call.context.actor.compress(wish=wish) is None:
+        call.context.tell(tr("Stopped: the conversation is as it was."))
 
 
 def parse_compress_wish(text: str) -> tuple[CompactionWish, bool]:
