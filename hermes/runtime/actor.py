@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct, structs
@@ -228,8 +229,7 @@ class SessionActor:
         compression, emit = self.epochs.compression, self._recorder.emit
         if undo:
             return await self.exclusive(lambda: compression.undo_last(emit))
-        doing = N_("making the conversation shorter")
-        return await self.exclusive(lambda: compression.compress_now(emit, wish), doing)
+        return await self.exclusive(lambda: compression.compress_now(emit, wish), N_("making the conversation shorter"))
 
     async def exclusive(self, work: Callable[[], Coroutine[object, object, T]], doing: str = "") -> T | None:
         """Run work between two turns, while none can begin; return its result, or None when it was stopped.
@@ -248,7 +248,6 @@ class SessionActor:
         try:
             async with self._turn_lock:
                 task = self._exclusive_task = asyncio.create_task(work(), name=f"aside {self.session_id}")
-                """The work that runs between two turns."""
                 if doing:
                     self._recorder.publish(WorkStarted(doing))
                 try:
@@ -290,7 +289,6 @@ class SessionActor:
         await self._recorder.flush()
         # What knows this session would keep it, and all it holds, until the collector comes round.
         self._task = self._turn = self._exclusive_task = None
-        """The work that runs between two turns."""
         self.before_turn.clear()
         self.on_turn_end.clear()
         self.attachments.providers.clear()
@@ -322,15 +320,8 @@ class SessionActor:
         queued = QueuedMessage(inbound, new_queued_message_id())
         ahead = len(self._mailbox) + 1
         stored = self._recorder.enqueue_message(queued.letter_id, inbound.encode(), first=first)
-
-        def report_stored(done: "asyncio.Future[None]") -> None:
-            error = None if done.cancelled() else done.exception()
-            if isinstance(error, Exception):
-                queued.fail(error)
-            elif any(one is queued for one in self._mailbox):  # its turn may have begun while it was being stored
-                self._recorder.publish(Queued(queued.inbound.text, ahead, joins))
-
-        stored.add_done_callback(report_stored)
+        show = partial(self._recorder.publish, Queued(inbound.text, ahead, joins))
+        stored.add_done_callback(partial(_report_stored, queued, self._mailbox, show))
         return queued
 
     def _start_task(self) -> None:
@@ -424,8 +415,6 @@ class SessionActor:
                 one.settle(result)
         self._joined_messages.clear()
         self.current_turn_end = None
-        """The future that `post` or `forward` returned for the message being answered; it tells a turn's events apart.
-        """
         self._working, self._resume_handle, self._stop_asked = False, None, False
         """Stands for the turn of a dead process while it is resumed."""
         self._mailbox.requeue_steering()
@@ -456,11 +445,23 @@ class SessionActor:
         queued_messages = [one for one in self._mailbox.take_steering() if not one.failed]
         self._joined_messages += queued_messages
         self._recorder.take_inbox_rows([one.letter_id for one in queued_messages if one.letter_id])
-        return [
-            part
-            for one in queued_messages
-            for part in (TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON), *one.inbound.quoted)
-        ]
+        return [part for one in queued_messages for part in _list_parts(one.inbound)]
+
+
+def _report_stored(
+    queued: QueuedMessage, mailbox: SessionMailbox, show: Callable[[], None], done: "asyncio.Future[None]"
+) -> None:
+    """Show a message as waiting once it is stored; it fails where it could not be."""
+    error = None if done.cancelled() else done.exception()
+    if isinstance(error, Exception):
+        queued.fail(error)
+    elif any(one is queued for one in mailbox):  # its turn may have begun while it was being stored
+        show()
+
+
+def _list_parts(inbound: InboundMessage) -> list[TextPart]:
+    """Return a message's text, and what is quoted in it."""
+    return [TextPart(text=clean_surrogates(inbound.text), provenance=PERSON), *inbound.quoted]
 
 
 async def _run_end_hooks(actor: SessionActor, state: TurnState, result: TurnEnded, redact: Redact) -> None:
