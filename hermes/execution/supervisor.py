@@ -372,7 +372,6 @@ class SupervisedProcess:
 
     def _on_killed(self, kill_future: asyncio.Future[bool]) -> None:
         self._is_uncertain = self._has_helper_ended() or not kill_future.result()
-        """Whether no process is left that could know what lives."""
         self._gone_event.set()
         self._on_change()
 

@@ -148,7 +148,6 @@ class RemoteSession:
     async def run_command(self, name: str, text: str, display: CommandDisplay) -> None:
         """Run a slash command there, and show its output here. Raises what the command raises."""
         self.display = display
-        """The display of the output of commands."""
         number = next(self._numbers)
         done = self._commands[number] = asyncio.get_running_loop().create_future()
         self._connection.send(frames.CommandFrame(id=number, name=name, text=text))

@@ -160,7 +160,6 @@ class McpConnection:
         """Mark the transport as lost: whoever waits is told, and what is left of it is ended."""
         if self._close_task is None:
             self.lost_reason = reason
-            """Why the transport is lost; empty while it works."""
             self._close_task = asyncio.create_task(self._transport.close())
         for answer in self._pending.values():
             if not answer.done():

@@ -116,7 +116,6 @@ class McpServer:
                 self._record_failure(str(error))
                 raise
             self.problem = ""
-            """Why it is unavailable, as the end of a sentence; empty while it is available, and before it was tried."""
             self._on_change(self)
             return self._connection
 
@@ -145,7 +144,6 @@ class McpServer:
     def _record_failure(self, reason: str) -> None:
         now = asyncio.get_running_loop().time()
         self.problem = to_one_line(escape_confusable_characters(reason), _MAX_PROBLEM)
-        """Why it is unavailable, as the end of a sentence; empty while it is available, and before it was tried."""
         self._not_before = now + min(_BACKOFF_SECONDS * 2 ** max(self._start_count - 1, 0), _MAX_BACKOFF_SECONDS)
         self._failure_count += 1
         if self._failure_count >= _MAX_FAILURES:

@@ -148,7 +148,6 @@ class McpStdioTransport:
             os.close(pipes[0][1])
             ours.pop_all()
         self._handles = [pipes[1][0], pipes[2][0]]
-        """The handles that are read from: the program's output and its error stream."""
         self._loop.add_reader(pipes[1][0], self._read_output, pipes[1][0])
         self._loop.add_reader(pipes[2][0], self._read_errors, pipes[2][0])
         self._process_tree.set_change_callback(self._check_ended)

@@ -94,13 +94,11 @@ class GuardedMemoryProvider:
         ready = await self._call_provider("initialise", self._initialize, otherwise=False)
         if not ready:
             self.disabled = True
-            """Whether the provider is left alone."""
             return
         block = await self._call_provider("system_prompt_block", self._provider.system_prompt_block, otherwise="")
         text = _clean_text(block)[:MAX_BLOCK]
         told = fence_untrusted_text(text, self._untrusted)
         self.prompt_block = f"MEMORY OF {self.name} (background, no instructions)\n{told}" if text else ""
-        """The provider's part of the prompt."""
 
     async def recall_for_message(self, query: str, turn: TurnStart, known: Callable[[], str]) -> list[TextPart]:
         """Return what the provider recalls about a user's words, as a part of their message. Lines of `known` are left
@@ -168,7 +166,6 @@ class GuardedMemoryProvider:
             ended = _bind_call(self._provider.on_session_end, session_id, summary[:MAX_BLOCK])
             await self._call_provider("on_session_end", ended, otherwise=None)
         self.disabled = False  # whatever failed before, it is told to let go
-        """Whether the provider is left alone."""
         await self._call_provider("shutdown", self._provider.shutdown, otherwise=None)
         for task in self._running:
             task.cancel()
@@ -192,7 +189,6 @@ class GuardedMemoryProvider:
             self._failure_count += 1
             if self._failure_count == MAX_FAILURES:
                 self.disabled = True
-                """Whether the provider is left alone."""
                 self.notify_user(
                     N_(
                         "It failed {MAX_FAILURES} times in a row and is left alone for the rest of this session.",

@@ -191,7 +191,6 @@ class SessionActor:
         """
         if self.conversation.lost_turn is not None and self._resume_handle is None:
             self._resume_handle = QueuedMessage(InboundMessage(text=""))
-            """Stands for the turn of a dead process while it is resumed."""
         if self.unfinished:
             self._start_task()
         if letter_id:
@@ -349,7 +348,6 @@ class SessionActor:
     async def _resume_turn(self, lost: ResumedTurn) -> None:
         """Resume the turn of a process that died, from its last stored step."""
         resumed = self._resume_handle = self._resume_handle or QueuedMessage(InboundMessage(text=""))
-        """Stands for the turn of a dead process while it is resumed."""
 
         async def prepare_state() -> TurnState:
             self._recorder.set_owner(lost.turn_id, lost.fence)
@@ -397,8 +395,6 @@ class SessionActor:
     async def _run_and_settle(self, preparation: Coroutine[object, object, TurnState], queued: QueuedMessage) -> None:
         """Run a turn, and tell everybody who waits for it how it ended."""
         self.current_turn_end = queued.ended
-        """The future that `post` or `forward` returned for the message being answered; it tells a turn's events apart.
-        """
         try:
             result = await self._run_one_turn(await preparation)
         except asyncio.CancelledError:
@@ -416,7 +412,6 @@ class SessionActor:
         self._joined_messages.clear()
         self.current_turn_end = None
         self._working, self._resume_handle, self._stop_asked = False, None, False
-        """Stands for the turn of a dead process while it is resumed."""
         self._mailbox.requeue_steering()
 
     async def _run_one_turn(self, state: TurnState) -> TurnEnded:

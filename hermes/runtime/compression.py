@@ -151,7 +151,6 @@ class SessionCompression:
         load = await self._measure_load(state.lineage, state.model)
         if self._engine.should_compress(load):
             self._quiet_until = load.estimated + (load.window or 0) // 20
-            """Estimated tokens below which nothing is tried again, since it did not help or was not wanted."""
 
     async def compress_overflow(self, state: TurnState, emit: Emit) -> bool:
         """Compress because the provider refused the request as too long."""
@@ -182,7 +181,6 @@ class SessionCompression:
             return False
         load = await self._measure_load(self._conversation.lineage, self._conversation.client)
         self._quiet_until = load.estimated + (load.window or 0) // 10
-        """Estimated tokens below which nothing is tried again, since it did not help or was not wanted."""
         return True
 
     async def _measure_load(self, lineage: Lineage, model: ModelClient) -> ContextLoad:
@@ -190,7 +188,6 @@ class SessionCompression:
         counted, estimated = lineage.last_count, lineage.estimated_tokens
         if counted is not None and counted is not self._counted:
             self._counted = counted
-            """The provider's count that the engine was told last."""
             self._engine.on_usage(counted[1], counted[0])
         return ContextLoad(
             estimated=estimated,

@@ -138,7 +138,6 @@ class SessionEpochs:
             return
         if await first.client.has_usable_key():
             self._route_index = 0
-            """The index on the route of the model that answers."""
             await self._switch_epoch(first, "back to the first model", None, emit)
 
     async def renew_epoch(self, reason: str, emit: Emit, *, first: bool = False) -> int:
@@ -153,7 +152,6 @@ class SessionEpochs:
             found = ModelCandidate(found.client, await self.build_frame())
         await self._switch_epoch(found, reason, None, emit)
         self._route_index = place
-        """The index on the route of the model that answers."""
         return self._conversation.epoch_bytes[self._conversation.epoch]
 
     async def rewrite_request(self, state: TurnState, how: Rewrite, emit: Emit) -> bool:

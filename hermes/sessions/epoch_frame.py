@@ -250,7 +250,6 @@ class FrameBuilder:
         self.remarks = [
             N_("A secret was taken out of the prompt ({name}): keep it somewhere else.", name=name) for name in found
         ]
-        """What the person should know about the last prompt that was built."""
         return clean
 
 

@@ -503,7 +503,6 @@ class SkillCatalog:
         now = time.monotonic()
         if now - self._looked > _FRESH:
             self._found_programs, self._looked = {}, now
-            """The programs that were there or not at the time `_looked`."""
         return self._found_programs
 
     def _load_cache(self) -> dict[str, _CacheEntry]:

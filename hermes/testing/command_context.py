@@ -221,7 +221,6 @@ class RecordingContext:
     def leave_chat(self, *, delete: bool = False) -> None:
         """Record how the chat is left."""
         self.exit_mode = "deleted" if delete else "left"
-        """How the chat was left; empty if it was not."""
 
     def _next_answer(self) -> ScriptedReply:
         return self.answers.popleft() if self.answers else None

@@ -339,7 +339,6 @@ class Toolbox:
     def _set_tools(self, tools: dict[str, KnownTool]) -> None:
         self._tools = tools
         self.housekeeping = frozenset(name for name, tool in tools.items() if tool.housekeeping)
-        """The names of the tools that only keep the agent's own data in order."""
 
     async def wait_for_tools(self) -> str:
         """Wait, not long, for tools that are still to come; return in words what is missing in the end."""

@@ -61,7 +61,6 @@ class LoopbackNetwork:
         for handle in self.namespaces:
             os.close(handle)
         self.namespaces = ()
-        """Handles, to be entered in this order."""
 
     def _accept_connection(self) -> None:
         assert self._listener is not None

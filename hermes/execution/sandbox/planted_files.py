@@ -447,7 +447,6 @@ class PlantedFiles:
         self.is_complete = len(found) >= len(set(queue)) or all(
             _read_stamp(path) is None for path in queue if path not in found
         )
-        """Whether the last look saw every folder."""
         self._folders = found
         self.sockets = _list_sockets(found)
 

@@ -141,7 +141,6 @@ class SshBackend(UnconfinedBackend):
                 self._build_master_arguments, lambda: os.path.exists(f"{self._socket_folder}/c")
             )
             self._root = await self._sync.begin(self._remote_folder())
-            """The workspace on the host, absolute; empty before the first command."""
 
     def _check_options(self) -> None:
         options = self._options

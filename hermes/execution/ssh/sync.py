@@ -97,7 +97,6 @@ class WorkspaceSync:
         self._known_there = parse_listing(listing)
         self._known_here = {}
         self._is_first = True
-        """Whether nothing has been sent yet: what is there may be newer than what is here."""
         return self._root
 
     async def send_changes(self) -> list[str]:
@@ -112,7 +111,6 @@ class WorkspaceSync:
             chosen, skipped = self._select_fitting(changed, here)
             lines = await self._keep_newer(chosen, here) if self._is_first else []
             self._is_first = False
-            """Whether nothing has been sent yet: what is there may be newer than what is here."""
             if gone:
                 await self._remove_there(gone)
             with tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES) as file:

@@ -222,7 +222,6 @@ class GoalPursuit:
             self._judging.cancel()  # what it would say is about what is over
             self._judging = None
         self.row = row
-        """The stored goal, or None."""
         try:
             await self._store.goals.replace(self._actor.session_id, row)
         except HermesError as error:

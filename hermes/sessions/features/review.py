@@ -112,7 +112,6 @@ class BackgroundReviewer:
         """Tell the user once per session that a review failed; the log has the reason."""
         if not self._failure_reported:
             self._failure_reported = True
-            """Whether the user was told that a review failed."""
             self._notify(level, _FAILURE_NOTICE)
 
     async def _review(self, messages: Sequence[Message], sources: Sequence[str]) -> None:

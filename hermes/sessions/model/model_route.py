@@ -179,7 +179,6 @@ class SessionModelRoute:
         """Use a model as the first of this session, from the next epoch on."""
         self._clients[0] = await self._client(model), model.endpoint
         self.chosen_model = model.choice
-        """The choice of the first model, when the user has chosen one for this session."""
 
     async def candidate(self, index: int) -> ModelCandidate:
         """Return the model at this index, with the frame of an epoch with it as of now."""
