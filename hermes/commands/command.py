@@ -5,6 +5,7 @@ Each file holds those of a subject in `COMMANDS`, and `registry.py` finds them. 
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import TypedDict, Unpack
 
 from msgspec import Struct
@@ -148,13 +149,22 @@ class CommandRegistry:
         """The commands that help and completion list."""
         return tuple(one for one in self.commands if one.group is not CommandGroup.ELSEWHERE)
 
-    @property
+    @cached_property
     def ranked(self) -> tuple[SlashCommand, ...]:
-        """The listed commands in the order of every list to choose from: the usual ones, then the groups of `/help`."""
+        """The listed commands in the order of every list to choose from: the usual ones, then the groups of `/help`.
+        One whose name begins that of a less usual one stands before it (`/status` before `/statusbar`).
+        """
         usual, groups = self.usual, list(CommandGroup)
+        ranks = {
+            one.name: (usual.index(one.name) if one.name in usual else len(usual), groups.index(one.group))
+            for one in self.listed
+        }
 
-        def rank(one: SlashCommand) -> tuple[int, int]:
-            return (usual.index(one.name) if one.name in usual else len(usual)), groups.index(one.group)
+        def rank(one: SlashCommand) -> tuple[tuple[int, int], bool]:
+            own = ranks[one.name]
+            longer = (found for name, found in ranks.items() if name.startswith(one.name) and name not in usual)
+            first = min(own, *longer, own)
+            return first, first == own
 
         return tuple(sorted(self.listed, key=rank))
 

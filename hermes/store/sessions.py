@@ -90,7 +90,7 @@ def list_sessions(
         values.append(person)
     if folder is not None:
         wanted.append("cwd = ?")
-        values.append(folder)
+        values.append(clean_surrogates(folder))
     if without:
         wanted.append(f"source NOT IN ({', '.join('?' * len(without))})")
         values += without

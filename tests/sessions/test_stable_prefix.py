@@ -109,7 +109,7 @@ async def test_over_a_stopped_turn_and_its_successor(api_mode: str) -> None:
                 await server.wait_closed(request)
                 assert (await say(actor, "again", home.cwd)).text == "last"
         assert check_prefixes(server.requests) == 3
-        assert "half" not in server.requests[3].body.decode()
+        assert "Stopped by the user" in server.requests[3].body.decode()
 
 
 async def test_over_a_failed_turn(api_mode: str) -> None:
