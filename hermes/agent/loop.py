@@ -72,14 +72,18 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()
     brief = deps.epochs.can_fall_back(state)
-    outcome = await state.model.request_answer(
-        state.lineage,
-        emit,
-        final=state.final,
-        tools=not state.without_tools,
-        brief=brief,
-        before="".join(state.answer),
-    )
+    try:
+        outcome = await state.model.request_answer(
+            state.lineage,
+            emit,
+            final=state.final,
+            tools=not state.without_tools,
+            brief=brief,
+            before="".join(state.answer),
+        )
+    except asyncio.CancelledError:
+        state.unfinished = state.model.unfinished
+        raise
     if outcome.usage is not None:
         state.usage += outcome.usage
     if isinstance(outcome, Answer):
@@ -94,7 +98,7 @@ def _build_stopped_answer(state: TurnState) -> Message | None:
     """Return what the model had said of an answer when the turn was stopped, with a note for it; None where that is
     nothing. Thoughts and calls that were under way are left out: half of one is of no use to any provider.
     """
-    said = state.model.unfinished
+    said = state.unfinished
     if said is None or not said.text.strip() or not state.messages or state.messages[-1].role is Role.ASSISTANT:
         return None
     note = TextPart(text=prompts.STOPPED, provenance=PROGRAM)

@@ -169,6 +169,8 @@ class TurnState(Struct):
     """The calls of the last assistant message while their results are not in the transcript yet."""
     answered_results: dict[str, ToolResultPart] = field(default_factory=dict)
     """Results of that message's calls that were answered without being run, by call id."""
+    unfinished: Message | None = None
+    """What had come of the answer that was under way when the turn was stopped."""
     late_results: Message | None = None
     """Completes the calls with which the turn before has ended; it comes before the person's message."""
     answer: list[str] = field(default_factory=list)

@@ -163,7 +163,7 @@ class CommandRegistry:
         def rank(one: SlashCommand) -> tuple[tuple[int, int], bool]:
             own = ranks[one.name]
             longer = (found for name, found in ranks.items() if name.startswith(one.name) and name not in usual)
-            first = min(own, *longer, own)
+            first = min([own, *longer])
             return first, first == own
 
         return tuple(sorted(self.listed, key=rank))
