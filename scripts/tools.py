@@ -21,6 +21,7 @@ from hermes.cron.tool import CronToolDeps, make_cronjob_tool  # noqa: E402 - the
 from hermes.memory.journal import MemoryJournal  # noqa: E402
 from hermes.memory.session_search import build_session_search_tool  # noqa: E402
 from hermes.memory.tool import build_memory_tool  # noqa: E402
+from hermes.sessions.sub_agents.tool import Delegator, build_delegate_tool  # noqa: E402
 from hermes.skills.skill_library import SkillLibrary  # noqa: E402
 from hermes.skills.tool import build_skill_tools  # noqa: E402
 from hermes.store.store import Store  # noqa: E402
@@ -46,6 +47,7 @@ def iter_tools() -> Iterator[Tool]:
     yield build_memory_tool(
         cast(MemoryJournal, unused), approval=False, notify_user=lambda _: None, on_written=ignore_changes
     )
+    yield build_delegate_tool(cast(Delegator, unused), orchestrates=True)
 
 
 def make_listing() -> bytes:

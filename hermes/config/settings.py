@@ -457,6 +457,27 @@ class GoalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Turns that are made for a goal before it is paused."""
 
 
+class DelegationSettings(ModelReference, frozen=True):
+    """Sub-agents (`delegation:`). A model that is named here is theirs; without one they have their parent's."""
+
+    max_iterations: Positive = 50
+    """Model calls that a sub-agent may make."""
+    max_total_iterations: Positive = 500
+    """Model calls that all sub-agents below one turn of a session may make together."""
+    max_concurrent_children: Positive = 3
+    """Sub-agents of one session that work at the same time; more of them wait in a queue."""
+    max_spawn_depth: Annotated[int, Meta(ge=0, le=5)] = 2
+    """Levels of sub-agents below a session: 1 lets sub-agents have none of their own, 0 turns them off."""
+    max_cost: float | None = None
+    """Dollars that one sub-agent may spend; every other cap holds for it, too."""
+    max_summary_chars: Positive = 24_000
+    """Characters of a sub-agent's answer that its parent is shown; the rest is in a file."""
+    idle_timeout: Seconds = 450.0
+    """Seconds without any sign of life after which a sub-agent is ended, while no tool of it runs."""
+    tool_idle_timeout: Seconds = 1_200.0
+    """The same while one of its tools runs."""
+
+
 class CronSettings(Struct, frozen=True):
     """Jobs on a clock (`cron:`)."""
 
@@ -617,6 +638,7 @@ class Settings(Struct, frozen=True):
     checkpoints: CheckpointSettings = CheckpointSettings()
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     goals: GoalSettings = GoalSettings()
+    delegation: DelegationSettings = DelegationSettings()
     cron: CronSettings = CronSettings()
     session_retention: SessionRetention = SessionRetention()
     fallback_providers: tuple[ModelReference | str, ...] = ()

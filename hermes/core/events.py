@@ -10,6 +10,7 @@ from msgspec import Struct
 from hermes.core.messages import Message, ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
+from hermes.core.sub_agents import SubAgentState
 from hermes.core.usage import Cost, Usage
 
 
@@ -156,6 +157,10 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):
     """A description of what an answer for good covers."""
     no_covers: str = ""
     """A description of what a no covers until the session ends; empty where it is for this call only."""
+    asker: str = ""
+    """The name of the sub-agent that asks; empty where the session itself does."""
+    asker_id: str = ""
+    """The session of that sub-agent."""
 
 
 class ApprovalAnswered(Struct, frozen=True, tag="approval_answered"):
@@ -177,6 +182,8 @@ class Refused(Struct, frozen=True, tag="refused"):
     subject: str
     reason: str
     pattern: str = ""
+    asker: str = ""
+    """The name of the sub-agent whose call it was; empty for the session's own."""
 
 
 class Notice(Struct, frozen=True, tag="notice"):
@@ -194,6 +201,26 @@ class WorkStarted(Struct, frozen=True, tag="work_started"):
 
 class WorkEnded(Struct, frozen=True, tag="work_ended"):
     """That work has ended, whether it was done, has failed or was stopped."""
+
+
+class SubAgentChanged(Struct, frozen=True, kw_only=True, tag="sub_agent_changed", omit_defaults=True):
+    """A sub-agent of the session, or one of theirs, has come a step further."""
+
+    session_id: str
+    number: int
+    """By which people name it: unique among all sub-agents below one session."""
+    name: str
+    state: SubAgentState
+    depth: int = 1
+    """1 for one of the session's own, 2 for one of theirs."""
+    step: int = 0
+    """The model calls that it has made."""
+    max_steps: int = 0
+    cost: Cost = Cost()
+    seconds: float = 0.0
+    """The time since it began to work."""
+    doing: str = ""
+    """The call that it makes now, in a few words; once it has ended, why it is not done."""
 
 
 class TurnEnded(Struct, frozen=True, kw_only=True, tag="turn_ended"):
@@ -231,5 +258,6 @@ Event = (
     | Notice
     | WorkStarted
     | WorkEnded
+    | SubAgentChanged
     | TurnEnded
 )

@@ -14,7 +14,7 @@ from hermes.agent.loop_detection import LoopDetector, LoopLimits
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
 from hermes.context.engine import NO_WISH, CompactionWish
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
-from hermes.core.events import Level, Notice, Queued, TurnEnded, WorkEnded, WorkStarted
+from hermes.core.events import Event, Level, Notice, Queued, TurnEnded, WorkEnded, WorkStarted
 from hermes.core.ids import new_queued_message_id, new_turn_id
 from hermes.core.messages import PERSON, ImagePart, Message, Role, TextPart, user_message
 from hermes.core.outcomes import ExitReason
@@ -101,6 +101,11 @@ class SessionActor:
     def session_id(self) -> str:
         """The session's id."""
         return self.conversation.session_id
+
+    @property
+    def turn_id(self) -> str:
+        """The id of the turn that runs; empty between turns."""
+        return self._recorder.turn_id
 
     @property
     def unfinished(self) -> int:
@@ -218,6 +223,10 @@ class SessionActor:
     def notify(self, level: Level, text: str) -> None:
         """Show a line to every front-end of this session."""
         self._recorder.publish(Notice(level=level, text=text))
+
+    def publish(self, event: Event) -> None:
+        """Show an event that needs no storing, such as one of a sub-agent's, to every front-end of this session."""
+        self._recorder.publish(event)
 
     async def compress(self, *, undo: bool = False, wish: CompactionWish = NO_WISH) -> bool | None:
         """Compress the conversation now, between two turns, or with `undo` restore what was compressed last.
@@ -456,6 +465,8 @@ def _report_stored(
 
 def _list_parts(inbound: InboundMessage) -> list[TextPart]:
     """Return a message's text, and what is quoted in it."""
+    if not inbound.text and inbound.quoted:
+        return [*inbound.quoted]
     return [TextPart(text=clean_surrogates(inbound.text), provenance=PERSON), *inbound.quoted]
 
 

@@ -45,21 +45,36 @@ class SessionApprovals:
         """The number of front-ends in other processes that are attached and can show a prompt."""
         self.stays_open = False
         """Whether a prompt outlives the turn that shows it here: another process resumes both."""
+        self.parent: SessionApprovals | None = None
+        """Of a sub-agent: the prompts of its parent, whose person answers its own, too."""
+        self.relayed: dict[str, SessionApprovals] = {}
+        """The prompts of sub-agents that are shown here, by their ids, each with whose it is."""
         self.unasked = 0
         """The number of prompts that were answered with no because nobody could be asked."""
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody can be asked, here or where the session at the top of the tree is shown."""
+        return self.can_ask or self.guests > 0 or (self.parent is not None and self.parent.is_attended)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a prompt of this session waits for its answer."""
+        return bool(self._pending)
 
     async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> ApprovalAnswer:
         """Wait for the answer; it is no when nobody can be asked or nobody answers in time."""
         request = escape_fields(request)
         known = await self._store.approvals.find_open(self._turn(), request.call_id, request.fingerprint)
-        if not (self.can_ask or self.guests) and not (known and await self._store.approvals.has_answer(known)):
-            self.unasked += 1
+        if not self.is_attended and not (known and await self._store.approvals.has_answer(known)):
+            self._count_unasked()
             return ApprovalAnswer(scope=AnswerScope.DENY, by=NOBODY)
         if known:
             request = structs.replace(request, approval_id=known)
         else:
             await self._store.approvals.create(self._make_row(request))
         answered = self._pending[request.approval_id] = asyncio.Event()
+        self._relay(request.approval_id, self)
         try:
             show(request)
             async with asyncio.timeout(self._seconds):
@@ -73,12 +88,14 @@ class SessionApprovals:
             raise
         finally:
             self._pending.pop(request.approval_id, None)
+            self._relay(request.approval_id, None)
 
     def answer(self, approval_id: str, *, scope: AnswerScope, by: str) -> bool:
         """Answer a pending prompt of this session; return False when it is not pending any more."""
         waiting = self._pending.pop(approval_id, None)
         if waiting is None:
-            return False
+            owner = self.relayed.get(approval_id)
+            return owner is not None and owner.answer(approval_id, scope=scope, by=by)
         from hermes.store.approvals import StoredApprovalAnswer
 
         self._start_write(self._write_answer(approval_id, StoredApprovalAnswer(scope, by), waiting))
@@ -88,6 +105,23 @@ class SessionApprovals:
         """Wait for pending writes."""
         if self._writing:
             await asyncio.wait(self._writing)
+
+    def _relay(self, approval_id: str, owner: "SessionApprovals | None") -> None:
+        """Let every session above answer a prompt in the place of its owner; None: it is over."""
+        above = self.parent
+        while above is not None:
+            if owner is None:
+                above.relayed.pop(approval_id, None)
+            else:
+                above.relayed[approval_id] = owner
+            above = above.parent
+
+    def _count_unasked(self) -> None:
+        """Count a prompt that nobody could be asked, here and in the sessions above: they end with it."""
+        counted: SessionApprovals | None = self
+        while counted is not None:
+            counted.unasked += 1
+            counted = counted.parent
 
     def _start_write(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hermes.sessions.epoch_frame import PromptPartSize
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
+    from hermes.sessions.sub_agents.team import SubAgentTeam
     from hermes.sessions.undo import SessionUndo
 
 
@@ -100,6 +101,8 @@ class App:
         self._live: dict[str, tuple[LiveSession, AsyncExitStack]] = {}
         """Each live session, and what must be closed with it."""
         self._background_work: BackgroundWork | None = None
+        self._teams: dict[str, SubAgentTeam] = {}
+        """The sub-agents of each live session that has had some."""
         self._services: Services
 
     async def __aenter__(self) -> "App":
@@ -120,8 +123,11 @@ class App:
     ) -> None:
         if self._background_work is not None:
             await self._background_work.close()
-        for session_id in reversed(list(self._live)):
-            await self._live.pop(session_id)[1].aclose()
+        # Those of sub-agents are closed with the session that they work for.
+        tops = [name for name, (live, _) in self._live.items() if not live.options.depth]
+        for session_id in (*reversed(tops), *reversed(list(self._live))):
+            if session_id in self._live:
+                await self._live.pop(session_id)[1].aclose()
         await self._services.close()
 
     @property
@@ -179,11 +185,14 @@ class App:
                 options=chosen,
                 asker=asker,
                 lock_handle=await stack.enter_async_context(session_lock(self._services.home.locks, session_id)),
+                find_delegator=self.open_team,
             )
             live = await SessionBuilder(self._services, plan, stack).build()
             self._live[session_id] = live, stack.pop_all()
         if not fresh and await self._services.store.goals.get(session_id) is not None:
             await self.background_work.open_pursuit(live.actor)
+        if not fresh and await self._services.store.sub_agents.list_open(session_id):
+            await self.open_team(session_id).adopt()
         return live.actor
 
     async def close_session(self, actor: SessionActor) -> None:
@@ -229,6 +238,25 @@ class App:
 
             self._background_work = BackgroundWork(self._services, self.live_session, self._close_with_session)
         return self._background_work
+
+    def find_team(self, session_id: str) -> "SubAgentTeam | None":
+        """Return the sub-agents of a live session; None where it has had none here."""
+        return self._teams.get(session_id)
+
+    def open_team(self, session_id: str) -> "SubAgentTeam":
+        """Return the sub-agents of a live session. Raises NotFoundError for one that is not live in this process."""
+        found = self._teams.get(session_id)
+        if found is None:
+            from hermes.sessions.sub_agents.team import SubAgentTeam
+
+            live = self.live_session(session_id)
+            found = self._teams[session_id] = SubAgentTeam(self, live)
+
+            async def close_team() -> None:
+                await self._teams.pop(session_id).close()
+
+            self._close_with_session(live.actor, close_team)
+        return found
 
     def _close_with_session(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
         """Close something before a live session is closed."""

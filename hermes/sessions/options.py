@@ -78,5 +78,13 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     """Folders, absolute and resolved, whose files count as the person's own beside those of `hermes trust`."""
     extra_tools: "tuple[Tool, ...]" = ()
     """Tools of the program that uses the library."""
+    root_id: str = ""
+    """Of a sub-agent: the session at the top of its tree, for whose cap its spending counts; else empty."""
+    max_session_cost: float | None = None
+    """Dollars that this one session may spend."""
+    depth: int = 0
+    """How many levels of sub-agents are above: 1 for a sub-agent of a session that a person talks with."""
+    goes_on: bool = False
+    """Whether the session stays open after its answer, so that sub-agents may go on in the background."""
     origin: str = ""
     """The chat of a session, as a delivery target (`PLATFORM:CHAT[:THREAD]`)."""

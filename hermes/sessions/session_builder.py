@@ -93,6 +93,7 @@ class LiveSession(Struct, frozen=True):
     frame_builder: FrameBuilder
     overrides: SessionOverrides
     renew: RenewEpoch
+    meter: SpendMeter
     checkpoints: "SessionCheckpoints | None" = None
     """Records the state of files before they are changed; None when checkpoints are off."""
 
@@ -259,6 +260,7 @@ class SessionBuilder:
             self._frame_builder,
             self._overrides,
             renew_epoch,
+            self._meter,
             self._checkpoints if self._checkpoints is not None and self._checkpoints.keeps_copies else None,
         )
 

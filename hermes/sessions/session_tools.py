@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 
@@ -29,6 +30,9 @@ from hermes.tools.toolsets import MCP_TOOLSET, without_mcp_toolsets
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates, escape_surrogates, to_one_line
+
+if TYPE_CHECKING:
+    from hermes.sessions.sub_agents.tool import Delegator
 
 APPROVAL_MODES = ("ask", "smart", "off")
 
@@ -131,6 +135,8 @@ class SessionPlan(Struct, frozen=True, kw_only=True):
     asker: Asker | None
     lock_handle: int
     """The file handle of the session's lock."""
+    find_delegator: "Callable[[str], Delegator] | None" = None
+    """Returns what has tasks done by sub-agents of a live session, by its id."""
 
 
 class ProcessDeps(Struct, frozen=True, kw_only=True):
@@ -396,6 +402,7 @@ OWNED_TOOLS = {
     "skills": ("skills_list", "skill_view", "skill_manage"),
     "cronjob": ("cronjob",),
     "messages": ("send_message",),
+    "delegation": ("delegate_task",),
 }
 """Tools that are bound to a session, by tool set; they are in no file of the registry."""
 

@@ -44,9 +44,9 @@ _TOKENS = "input_tokens + output_tokens"
 _OPEN = "owner IS NOT NULL"
 _COLUMNS = frozenset({"run_id", "session_id", "user_id"})
 _INSERT = (
-    "INSERT INTO spend (at, session_id, turn_id, purpose, provider, model, run_id, owner, user_id, input_tokens,"
-    " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_usd, nano, certainty)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT user_id FROM sessions WHERE id = ?), ''),"
+    "INSERT INTO spend (at, session_id, turn_id, purpose, provider, model, run_id, root_id, owner, user_id,"
+    " input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_usd, nano, certainty)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT user_id FROM sessions WHERE id = ?), ''),"
     " ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _UPDATE = (
@@ -243,6 +243,8 @@ def _build_cap_condition(cap: SpendCap) -> tuple[str, tuple[str | float, ...]]:
         return "at >= ?", (cap.since,)
     if cap.column == "person":  # by the time: a day has few calls, a person many
         return "at >= ? AND +user_id = ?", (cap.since, cap.value)
+    if cap.column == "root_id":
+        return "(session_id = ?1 OR root_id = ?1)", (cap.value,)
     assert cap.column in _COLUMNS
     if cap.column == "user_id":
         return "user_id = coalesce((SELECT user_id FROM sessions WHERE id = ?), '')", (cap.value,)
@@ -253,8 +255,8 @@ def _build_time_condition(since: float, session_id: str | None) -> tuple[str, tu
     return ("at >= ?", (since,)) if session_id is None else ("at >= ? AND session_id = ?", (since, session_id))
 
 
-def _make_origin_values(who: SpendOrigin, now: float) -> tuple[float, str, str | None, str, str, str, str]:
-    return now, who.session_id, who.turn_id, who.purpose, who.provider, who.model, who.run_id
+def _make_origin_values(who: SpendOrigin, now: float) -> tuple[float | str | None, ...]:
+    return now, who.session_id, who.turn_id, who.purpose, who.provider, who.model, who.run_id, who.root_id
 
 
 def _make_spend_values(spent: CallSpend) -> tuple[int, int, int, int, int, float | None, int | None, str]:

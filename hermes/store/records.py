@@ -29,8 +29,9 @@ class NewSession(Struct, frozen=True, kw_only=True):
     branched_at: int | None = None
 
 
-PROGRAM_SOURCES = ("cron", "api_server", "webhook")
-"""The front-ends that nobody talks in: runs of jobs, programs, and reports; lists of sessions leave them out."""
+SUB_AGENT_SOURCE = "delegation"
+PROGRAM_SOURCES = ("cron", "api_server", "webhook", SUB_AGENT_SOURCE)
+"""Where nobody talks: runs of jobs, programs, reports, and sub-agents; lists of sessions leave them out."""
 
 
 class SessionRow(NewSession, frozen=True, kw_only=True):
@@ -172,6 +173,8 @@ class SpendOrigin(Struct, frozen=True, kw_only=True):
     run_id: str = ""
     purpose: str = "turn"
     owner: str = ""
+    root_id: str | None = None
+    """Of a sub-agent's call: the session at the top of its tree."""
 
 
 class CallSpend(Struct, frozen=True, kw_only=True):
@@ -184,9 +187,10 @@ class CallSpend(Struct, frozen=True, kw_only=True):
 class SpendCap(Struct, frozen=True, kw_only=True):
     """The most that may be spent: in nano-dollars, in tokens (prompt and output), or both.
 
-    It counts the calls whose `column` (`run_id`, `session_id` or `user_id`) has this `value`, or without a column those
-    from `since` on, without an end: what a clock that was ahead has dated into the future counts already. With the
-    column `person` it counts those of that person from `since` on.
+    It counts the calls whose `column` (`run_id`, `session_id`, `root_id` or `user_id`) has this `value`; with `root_id`
+    a session's own calls and those of its sub-agents. Without a column it counts those from `since` on, without an end:
+    what a clock that was ahead has dated into the future counts already. With the column `person` it counts those of
+    that person from `since` on.
     """
 
     name: str

@@ -598,6 +598,42 @@ CREATE TABLE background_sessions (
 ) STRICT, WITHOUT ROWID;
 """
 
+_SUB_AGENTS = """
+-- Sessions that work for another one. turn_id, message_id and call_id name the call that asked for one (message_id: the
+-- assistant message with the call; NULL where a person asked), position its place in that call, root_id the session at
+-- the top and root_turn_id the turn there. number: by which people name it below one root. steps: the model calls that
+-- are reserved for it, and once it has ended those that it made. spec and report are JSON (core/sub_agents.py); spec is
+-- emptied to a name at the end. delivery: awaited (a call waits for the report), inbox (once all of a call have ended
+-- their reports go into the parent's inbox), person (a person is told), delivered.
+CREATE TABLE sub_agents (
+    session_id TEXT PRIMARY KEY,
+    parent_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    root_id TEXT NOT NULL,
+    root_turn_id TEXT NOT NULL,
+    turn_id TEXT NOT NULL,
+    message_id INTEGER,
+    call_id TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    depth INTEGER NOT NULL,
+    delivery TEXT NOT NULL,
+    spec BLOB NOT NULL,
+    state TEXT NOT NULL,
+    steps INTEGER NOT NULL,
+    report BLOB,
+    created_at REAL NOT NULL,
+    started_at REAL,
+    ended_at REAL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sub_agents_parent ON sub_agents (parent_id, message_id, call_id);
+CREATE INDEX sub_agents_root ON sub_agents (root_id, root_turn_id);
+CREATE INDEX sub_agents_open ON sub_agents (parent_id) WHERE ended_at IS NULL OR delivery IN ('inbox', 'person');
+
+-- The session at the top of the tree in which a sub-agent made this call; NULL for a session's own calls.
+ALTER TABLE spend ADD COLUMN root_id TEXT;
+CREATE INDEX spend_root ON spend (root_id) WHERE root_id IS NOT NULL;
+"""
+
 HERMES = DatabaseSchema(
     application_id=0x4845524D,
     steps=(
@@ -615,5 +651,6 @@ HERMES = DatabaseSchema(
         _TODOS,
         _PAIRING_REQUESTS,
         _DIRECT_CHATS,
+        _SUB_AGENTS,
     ),
 )

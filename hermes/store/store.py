@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hermes.store.outbox import OutboxRepository
     from hermes.store.people import PeopleRepository
     from hermes.store.revisions import RevisionRepository
+    from hermes.store.sub_agents import SubAgentRepository
     from hermes.store.todo_lists import TodoRepository
     from hermes.store.undo import UndoRepository
 
@@ -145,6 +146,13 @@ class Store:
         from hermes.store.background import BackgroundRepository
 
         return BackgroundRepository(self._database, self._clock)
+
+    @cached_property
+    def sub_agents(self) -> "SubAgentRepository":
+        """The sub-agents of sessions."""
+        from hermes.store.sub_agents import SubAgentRepository
+
+        return SubAgentRepository(self._database, self._clock)
 
     @cached_property
     def outbox(self) -> "OutboxRepository":

@@ -95,6 +95,14 @@ def find_untrusted_provenances(message: Message) -> Iterable[Provenance]:
                 yield origin
 
 
+class PersonWords(Struct, frozen=True):
+    """The sources that a person trusts, and the hosts and paths that they have named."""
+
+    trusted: frozenset[str]
+    hosts: frozenset[str]
+    paths: tuple[str, ...]
+
+
 class Taint(Struct):
     """The sources whose text is in a session's conversation now, and what the person has said about them."""
 
@@ -129,6 +137,16 @@ class Taint(Struct):
         self._sources.clear()
         for message in messages:
             self.add_message(message)
+
+    def describe_words(self) -> "PersonWords":
+        """Return what the person has said about sources, hosts and paths."""
+        return PersonWords(frozenset(self._trusted), frozenset(self._hosts), tuple(self._paths))
+
+    def add_words(self, words: "PersonWords") -> None:
+        """Take over what the person has said elsewhere: in the conversation of a sub-agent's parent."""
+        self._trusted |= words.trusted
+        self._hosts |= words.hosts
+        self._paths |= dict.fromkeys(words.paths)
 
     def list_sources(self) -> tuple[str, ...]:
         """Return the sources that count, the oldest first."""

@@ -19,7 +19,7 @@ def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_CORE = _split_words("file terminal todo clarify web skills memory session_search cronjob")
+_CORE = _split_words("file terminal todo clarify web skills memory session_search cronjob delegation")
 _PLATFORMS = _split_words(
     """
         cli cron telegram discord whatsapp slack signal bluebubbles homeassistant email mattermost matrix dingtalk
@@ -42,12 +42,13 @@ cronjob: cronjob
 messages: send_message
 memory: memory
 session_search: session_search
+delegation: delegate_task
 """
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
         x_search vision video image_gen video_gen computer_use browser tts context_engine project code_execution
-        delegation homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify
+        homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify
         """
     )
 )
@@ -67,7 +68,7 @@ TOOLSETS: Mapping[str, Toolset] = {
     **_parse_tool_lists(),
     "debugging": Toolset(tools=("terminal", "process"), includes=("web", "file")),
     "safe": _combine_sets("web"),
-    "coding": _combine_sets(*_split_words("file terminal todo clarify web skills memory session_search")),
+    "coding": _combine_sets(*_split_words("file terminal todo clarify web skills memory session_search delegation")),
     **{f"hermes-{name}": _combine_sets(*_CORE) for name in _PLATFORMS},
     "hermes-webhook": _combine_sets("clarify", "web"),
     "hermes-gateway": _combine_sets(
@@ -75,7 +76,9 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
 }
 
-DEFAULT_TOOLSETS = ("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search", "cronjob")
+DEFAULT_TOOLSETS = (
+    *("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search", "cronjob", "delegation"),
+)
 ALL_TOOLSETS = ("all", "*")
 MCP_TOOLSET = "mcp"
 """The tool set that stands for all servers of MCP; `mcp-NAME` is the set of one server."""

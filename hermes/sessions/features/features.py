@@ -71,6 +71,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """Functions that run before the session opens."""
     attending: tuple[AttendSession, ...] = ()
     """Functions that take part in the session."""
+    delegated: tuple[Callable[[str, str], Awaitable[None]], ...] = ()
+    """Functions that are told the task of a sub-agent that has ended, and its answer."""
 
     def __add__(self, other: "Feature") -> "Feature":
         return Feature(
@@ -80,6 +82,7 @@ class Feature(Struct, frozen=True, kw_only=True):
             bringers=self.bringers + other.bringers,
             opening=self.opening + other.opening,
             attending=self.attending + other.attending,
+            delegated=self.delegated + other.delegated,
         )
 
 
@@ -149,12 +152,12 @@ def _search_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
 
 
 def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
-    """Build the memory: its files, its tool, and a provider where one is chosen.
+    """Build the memory: its files, its tool, and a provider where one is chosen. Sub-agents have none.
 
     A provider remembers for the owner alone.
     """
     person = plan.options.person
-    if not deps.settings.memory.enabled or not plan.options.remembers:
+    if not deps.settings.memory.enabled or not plan.options.remembers or plan.options.depth:
         return Feature()
     from hermes.sessions.features.memory import SessionMemory, memory_journal
 
@@ -183,6 +186,7 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         bringers=(memory.recall_for_message,) if chosen is not None else (),
         opening=(memory.open,),
         attending=(memory.attach_to_session,),
+        delegated=(memory.notify_delegation,) if chosen is not None else (),
     )
 
 
@@ -240,10 +244,25 @@ def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     )
 
 
+def _delegation_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
+    """Build the tool that gives tasks to sub-agents, as far down as the settings allow."""
+    find_delegator, levels = plan.find_delegator, deps.settings.delegation.max_spawn_depth - plan.options.depth
+    if find_delegator is None or levels <= 0:
+        return Feature()
+
+    def build_tools() -> "Sequence[Tool]":
+        from hermes.sessions.sub_agents.tool import build_delegate_tool
+
+        return (build_delegate_tool(find_delegator(plan.session_id), orchestrates=levels > 1),)
+
+    return Feature(tools=list_session_tools(OWNED_TOOLS["delegation"], build_tools))
+
+
 FEATURE_BUILDERS: Sequence[Callable[[SessionPlan, FeatureDeps], Feature]] = (
     _skills_feature,
     _search_feature,
     _memory_feature,
     _cron_feature,
+    _delegation_feature,
 )
 """The builders of features, in the order of their prompt sections."""

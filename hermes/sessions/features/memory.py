@@ -104,6 +104,11 @@ class SessionMemory:
         if self._memory is not None:
             await self._memory.open_provider()
 
+    async def notify_delegation(self, task: str, answer: str) -> None:
+        """Tell the provider what a sub-agent was asked, and what it answered."""
+        if self._memory is not None:
+            await self._memory.notify_delegation(task, answer)
+
     async def attach_to_session(self, actor: SessionActor, stack: AsyncExitStack) -> None:
         """Register the memory's hooks with the live session."""
         self._actor = actor

@@ -207,16 +207,17 @@ def side_task_choices(settings: SideTaskSettings) -> tuple[ModelChoice, ...]:
     named: list[ModelReference | str] = []
     if settings.model or settings.default or settings.base_url or settings.provider not in ("", "auto", "main"):
         named.append(settings)
-    return tuple(_model_choice(one) for one in (*named, *settings.fallback_providers))
+    return tuple(make_model_choice(one) for one in (*named, *settings.fallback_providers))
 
 
 def fallback_choices(settings: Settings, given: Sequence[ModelReference]) -> tuple[ModelChoice, ...]:
     """Return the fallback models in order: those of this run, then `fallback_providers` and `fallback_model`."""
     named = [*given, *settings.fallback_providers, *([settings.fallback_model] if settings.fallback_model else [])]
-    return tuple(_model_choice(one) for one in named)
+    return tuple(make_model_choice(one) for one in named)
 
 
-def _model_choice(one: ModelReference | str) -> ModelChoice:
+def make_model_choice(one: ModelReference | str) -> ModelChoice:
+    """Return the choice of a model that the settings name."""
     if isinstance(one, str):
         return ModelChoice(model=one)
     return ModelChoice(

@@ -53,6 +53,8 @@ DEFAULT_OUTPUT_TOKENS = 8_192
 MAX_WAIT_SECONDS = 60.0
 PERSON_CAP = "person"
 """The name of the daily cap of one person."""
+SUB_AGENT_CAP = "sub-agent"
+"""The name of the cap of one sub-agent (`delegation.max_cost`)."""
 _MIN_POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 0.5
 
@@ -76,14 +78,18 @@ class ProcessBudget:
 
     def caps_for(self, session_id: str, options: SessionOptions) -> tuple[SpendCap, ...]:
         """Return every cap that holds now for a call of this session with these options."""
-        caps = configured_caps(self._settings, self.clock.now(), session_id=session_id, run_id=self.run_id)
+        top = options.root_id or session_id
+        caps = configured_caps(self._settings, self.clock.now(), session_id=top, run_id=self.run_id)
         run = next((cap for cap in caps if cap.name == "run"), SpendCap(name="run", column="run_id", value=self.run_id))
         if self._options.max_cost is not None:
             run = structs.replace(run, nano=usd_to_nano(self._options.max_cost))
         if self._options.max_total_tokens is not None:
             run = structs.replace(run, tokens=self._options.max_total_tokens)
-        own = person_cap(options.person, options.usd_per_day, self.clock.now())
-        others = (*(cap for cap in caps if cap.name != "run"), *([own] if own is not None else []))
+        own = (
+            person_cap(options.person, options.usd_per_day, self.clock.now()),
+            session_cap(session_id, options.max_session_cost),
+        )
+        others = (*(cap for cap in caps if cap.name != "run"), *(cap for cap in own if cap is not None))
         return others if run.nano is None and run.tokens is None else (run, *others)
 
     def create_meter(self, session_id: str, options: SessionOptions) -> "SpendMeter":
@@ -115,7 +121,7 @@ def configured_caps(settings: Settings, now: float, *, session_id: str = "", run
     day, month = period_starts(now)
     scopes = (
         (SpendCap(name="run", column="run_id", value=run_id), spending.run),
-        (SpendCap(name="session", column="session_id", value=session_id), spending.session),
+        (SpendCap(name="session", column="root_id", value=session_id), spending.session),
         (SpendCap(name="user", column="user_id", value=session_id), spending.user),
         (SpendCap(name="day", since=day), spending.day),
         (SpendCap(name="month", since=month), spending.month),
@@ -132,6 +138,13 @@ def person_cap(person: str, usd: float | None, now: float) -> SpendCap | None:
     if not person or usd is None:
         return None
     return SpendCap(name=PERSON_CAP, column="person", value=person, since=period_starts(now)[0], nano=usd_to_nano(usd))
+
+
+def session_cap(session_id: str, usd: float | None) -> SpendCap | None:
+    """Return what one sub-agent may spend; None means no own limit."""
+    if usd is None:
+        return None
+    return SpendCap(name=SUB_AGENT_CAP, column="session_id", value=session_id, nano=usd_to_nano(usd))
 
 
 def period_starts(now: float) -> tuple[float, float]:
@@ -191,6 +204,7 @@ class SpendMeter:
             run_id=self._spending.run_id,
             purpose=purpose,
             owner=self._spending.owner,
+            root_id=self._options.root_id or None,
         )
         call = _MeteredCall(who=who, price=find_price(endpoint, self._spending.prices), lineage=lineage)
         if not self._capped:
@@ -218,6 +232,10 @@ class SpendMeter:
                 self._track_write(store.record(call.who, spent))
         except HermesError as error:
             self._write_error = error
+
+    def add_cost(self, cost: Cost) -> None:
+        """Count what a sub-agent of the turn cost; its calls are recorded as its own."""
+        self._cost += cost
 
     async def flush(self) -> None:
         """Wait until everything settled is on disk."""

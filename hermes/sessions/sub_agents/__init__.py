@@ -1,0 +1,1 @@
+"""Sub-agents: sessions that work for another session."""

@@ -1,0 +1,160 @@
+"""What a sub-agent's session begins with: options taken over from its parent's session, and its first message."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from hermes.config.settings import ModelReference, Settings
+from hermes.core.errors import ToolError
+from hermes.core.messages import PROGRAM, TextPart
+from hermes.core.sub_agents import SubAgentTask
+from hermes.providers.resolve import ModelChoice
+from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.model.model_route import choose_model, fallback_choices, make_model_choice
+from hermes.sessions.options import SessionOptions
+from hermes.store.records import SUB_AGENT_SOURCE
+from hermes.store.sub_agents import SubAgentRow
+from hermes.tools.registry import ToolRegistry
+from hermes.tools.taint import provenance_from_sources
+from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, is_mcp_toolset, resolve_toolset
+
+if TYPE_CHECKING:
+    from hermes.sessions.session_builder import LiveSession
+
+_TAKEN_AWAY = ("clarify", "memory", "messages", "code_execution", "cronjob")
+"""Tool sets that no sub-agent has: what they do is the parent's or the person's."""
+_INSTRUCTIONS = (
+    "You are a sub-agent. Another agent has given you one task; it sees nothing of your work but your last answer. "
+    "Work with your tools until the task is done or cannot be done. Nobody answers questions: where something is "
+    "unclear, decide by yourself and say what you decided. Your last answer is your report: what you found or did, "
+    "with the paths of files that matter, and what is left undone. Programs that you leave running end with you."
+)
+
+
+def build_child_options(parent: "LiveSession", row: SubAgentRow, settings: Settings, folder: str) -> SessionOptions:
+    """Return the options of a sub-agent's session: its parent's, without what a sub-agent has not. It works in
+    `folder`.
+    """
+    own, task, delegation = parent.options, row.task, settings.delegation
+    orchestrates = task.role == "orchestrator" and row.depth < delegation.max_spawn_depth
+    taken_away = _TAKEN_AWAY if orchestrates else (*_TAKEN_AWAY, "delegation")
+    disabled = parent.overrides.disabled if parent.overrides.disabled is not None else own.disabled_toolsets
+    options = structs.replace(
+        own,
+        max_turns=row.steps,
+        enabled_toolsets=_list_toolsets(parent, task),
+        disabled_toolsets=tuple(dict.fromkeys((*disabled, *taken_away))),
+        mode=parent.tools.state.mode,
+        platform=SUB_AGENT_SOURCE,
+        surroundings=_INSTRUCTIONS,
+        reviews=False,
+        prefill_messages=(),
+        cwd=folder,
+        root_id=row.root_id,
+        depth=row.depth,
+        max_session_cost=delegation.max_cost,
+        goes_on=True,
+    )
+    if parent.overrides.effort is not None:
+        options = structs.replace(options, reasoning_effort=parent.overrides.effort, reasoning_tokens=None)
+    return _choose_model(options, parent, task, settings)
+
+
+def check_task(parent: "LiveSession", task: SubAgentTask, settings: Settings) -> None:
+    """Raise ToolError for tools, a model or a role that the parent cannot give to a sub-agent."""
+    has = {one.name for one in parent.tools.toolbox}
+    for name in task.toolsets:
+        if not _is_toolset_present(parent, name, has):
+            raise ToolError(
+                f"You do not have the tool set {name[:60]!r}, so no sub-agent of yours can. "
+                f"Those you have: {', '.join(_list_present(parent, has)) or 'none'}."
+            )
+    if task.model and _find_model(task.model, parent, settings) is None:
+        known = ", ".join(_name_model(one) for one in _list_models(parent, settings))
+        raise ToolError(f"The model {task.model[:80]!r} is not set up for sub-agents. Those that are: {known}.")
+
+
+def build_task_message(task: SubAgentTask, folder: str) -> InboundMessage:
+    """Return the first message of a sub-agent. The model of its parent wrote it, so it counts as what stood there."""
+    context = f"\n\nWhat you need to know:\n{task.context}" if task.context else ""
+    text = f"Your task:\n{task.goal}{context}\n\nWorkspace: {folder}"
+    origin = provenance_from_sources(task.sources) or PROGRAM
+    return InboundMessage(text="", cwd=folder, quoted=(TextPart(text=text, provenance=origin),))
+
+
+def _list_toolsets(parent: "LiveSession", task: SubAgentTask) -> tuple[str, ...] | None:
+    """Return the tool sets of a sub-agent: those that are asked for, as far as its parent has them, or its parent's."""
+    enabled = parent.overrides.enabled
+    own = enabled if enabled is not None else parent.options.enabled_toolsets
+    if not task.toolsets:
+        return own
+    has = {one.name for one in parent.tools.toolbox}
+    return tuple(one for one in task.toolsets if _is_toolset_present(parent, one, has))
+
+
+def _is_toolset_present(parent: "LiveSession", name: str, has: set[str]) -> bool:
+    """Return whether the parent has every tool of a set."""
+    if is_mcp_toolset(name):
+        servers = parent.tools.toolbox.servers
+        return bool(servers) if name == MCP_TOOLSET else name.removeprefix(f"{MCP_TOOLSET}-") in servers
+    known = ToolRegistry().load_toolsets()
+    if name not in known or name in ALL_TOOLSETS:
+        return False
+    tools = resolve_toolset(name, known)
+    return bool(tools) and has.issuperset(tools)
+
+
+def _list_present(parent: "LiveSession", has: set[str]) -> list[str]:
+    """Return the tool sets that the parent has whole."""
+    names = [name for name in ToolRegistry().load_toolsets() if not name.startswith("hermes-")]
+    servers = [f"{MCP_TOOLSET}-{name}" for name in parent.tools.toolbox.servers]
+    return [name for name in (*names, *servers) if _is_toolset_present(parent, name, has)]
+
+
+def _choose_model(
+    options: SessionOptions, parent: "LiveSession", task: SubAgentTask, settings: Settings
+) -> SessionOptions:
+    """Return the options with the sub-agent's model: the task's, that of the settings, or its parent's."""
+    chosen = _find_model(task.model, parent, settings) if task.model else None
+    if chosen is None and _is_named(settings.delegation):
+        chosen = make_model_choice(settings.delegation)
+    chosen = chosen or parent.route.chosen_model
+    if chosen is None:
+        return options
+    return structs.replace(
+        options,
+        model=chosen.model,
+        provider=chosen.provider,
+        base_url=chosen.base_url,
+        api_key=chosen.api_key,
+        api_mode=chosen.api_mode,
+        context_length=chosen.context_length,
+        credential_pool=chosen.more_keys,
+        key_organisations=chosen.key_organisations,
+        request_members=chosen.request_members,
+    )
+
+
+def _find_model(name: str, parent: "LiveSession", settings: Settings) -> ModelChoice | None:
+    """Return the model that a task names among those that the person has set up; None for any other: which models are
+    paid for is not the model's to say.
+    """
+    return next((one for one in _list_models(parent, settings) if name in (_name_model(one), one.model)), None)
+
+
+def _list_models(parent: "LiveSession", settings: Settings) -> list[ModelChoice]:
+    chosen, delegation = parent.route.chosen_model, settings.delegation
+    return [
+        *([chosen] if chosen is not None else []),
+        *([make_model_choice(delegation)] if _is_named(delegation) else []),
+        *(one for one in (choose_model(settings.model, parent.options),) if one.model),
+        *fallback_choices(settings, parent.options.fallback_models),
+    ]
+
+
+def _is_named(reference: ModelReference) -> bool:
+    return bool(reference.model or reference.default or reference.provider or reference.base_url)
+
+
+def _name_model(one: ModelChoice) -> str:
+    return f"{one.provider}/{one.model}" if one.provider else one.model

@@ -1,0 +1,355 @@
+"""One sub-agent while it works: its session, its progress, and its end."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import structs
+
+from hermes.core.errors import HermesError
+from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    Level,
+    Notice,
+    Refused,
+    RequestEnded,
+    RequestStarted,
+    SubAgentChanged,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnResumed,
+)
+from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
+from hermes.core.sub_agents import SubAgentReport, SubAgentState
+from hermes.core.usage import Cost
+from hermes.i18n.messages import N_
+from hermes.runtime.actor import SessionActor
+from hermes.sessions.options import SessionOptions
+from hermes.sessions.sub_agents.options import build_child_options, build_task_message
+from hermes.sessions.sub_agents.reports import choose_state, collect_report
+from hermes.store.sub_agents import SubAgentRow
+from hermes.tools.permissions.gate import WITHDRAWN
+from hermes.util.cancellation import cancel_tasks
+from hermes.util.text import to_one_line
+
+if TYPE_CHECKING:
+    from hermes.sessions.services import Services
+    from hermes.sessions.session_builder import LiveSession
+
+_LOG = logging.getLogger(__name__)
+_BEGUN_ANSWERING = (TextDelta, ReasoningDelta, CallStarted, RequestEnded, TurnEnded)
+_DOING_CHARACTERS = 100
+
+
+class SubAgentTeamPort(Protocol):
+    """The sub-agents of a sub-agent, as far as it waits for them."""
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether one of them works, or its report is still to be delivered."""
+        ...
+
+    async def wait_until_finished(self) -> None:
+        """Wait until none works any more and every report is delivered."""
+        ...
+
+    def stop_all(self, *, wakes: bool = True) -> int:
+        """Stop all of them; without `wakes` their reports wake nobody. Return how many there are."""
+        ...
+
+
+class SessionHost(Protocol):
+    """Opens and closes sessions, and knows those that are live; the App of the process."""
+
+    @property
+    def services(self) -> "Services":
+        """The services that all sessions share."""
+        ...
+
+    async def open_session(
+        self, name: str | None = None, *, create: bool = False, options: SessionOptions | None = None
+    ) -> SessionActor:
+        """Open a session by its id."""
+        ...
+
+    async def close_session(self, actor: SessionActor) -> None:
+        """Close a live session."""
+        ...
+
+    def live_session(self, actor: SessionActor | str) -> "LiveSession":
+        """Return a live session with all its parts."""
+        ...
+
+    def find_team(self, session_id: str) -> SubAgentTeamPort | None:
+        """Return the sub-agents of a live session; None where it has had none."""
+        ...
+
+
+EndCallback = Callable[["SubAgentRun"], Awaitable[None]]
+
+
+class SubAgentRun:
+    """One sub-agent that is queued or works. The team of its parent owns it and the task that runs it."""
+
+    def __init__(self, host: SessionHost, parent: "LiveSession", row: SubAgentRow, on_end: EndCallback) -> None:
+        self.row = row
+        self.state = SubAgentState.QUEUED
+        self.step = 0
+        self.doing = ""
+        self.error = ""
+        self.actor: SessionActor | None = None
+        """Its live session; None before it begins and once it has ended."""
+        self.has_begun_answering = False
+        """Whether its first answer has begun, so that a provider's cache holds what it has in common with others."""
+        self.on_begun: list[Callable[[], None]] = []
+        """Called once when that is so."""
+        self.ended = asyncio.Event()
+        """Set when its end is stored."""
+        self.is_stopping = False
+        self._host = host
+        self._parent = parent
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._began_at: float | None = None
+        self._active_at = self._loop.time()
+        self._running_tools: set[str] = set()
+        self._asked: set[str] = set()
+        """The questions that are shown at the parent's and have no answer yet."""
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since it began to work in this process."""
+        return 0.0 if self._began_at is None else self._loop.time() - self._began_at
+
+    @property
+    def cost(self) -> Cost:
+        """What it has cost so far, as far as this process knows."""
+        return Cost() if self.actor is None else self._host.live_session(self.actor).meter.cost
+
+    def describe(self) -> SubAgentChanged:
+        """Return how it stands."""
+        row = self.row
+        return SubAgentChanged(
+            session_id=row.session_id,
+            number=row.number,
+            name=row.task.name,
+            state=self.state,
+            step=self.step,
+            max_steps=row.steps,
+            cost=self.cost,
+            seconds=self.seconds,
+            doing=self.error if self.state.has_ended else self.doing,
+        )
+
+    def stop(self) -> None:
+        """Stop it; a second time gives its running tools no time."""
+        self.is_stopping = True
+        if self.actor is None:
+            return
+        if (team := self._host.find_team(self.row.session_id)) is not None and not self.actor.busy:
+            team.stop_all(wakes=False)
+        self.actor.stop()
+
+    def note_activity(self) -> None:
+        """Note a sign of life, of its own or of one of its sub-agents."""
+        self._active_at = self._loop.time()
+
+    async def work(self) -> None:
+        """Work until its end is stored. Cancelled, it is left as it is, for whoever opens its parent next."""
+        self._began_at = self._loop.time()
+        self.note_activity()
+        try:
+            await self._work_and_finish()
+        finally:
+            actor, self.actor = self.actor, None
+            if actor is not None:
+                if not self.state.has_ended:
+                    actor.stays_open = True
+                await self._host.close_session(actor)
+        await self._on_end(self)
+        self.ended.set()
+
+    async def _work_and_finish(self) -> None:
+        store, row = self._host.services.store, self.row
+        try:
+            if not self.is_stopping or await store.sessions.get(row.session_id) is not None:
+                await self._open_and_work()
+        except HermesError as error:
+            self.error = str(error)
+        except Exception as error:  # noqa: BLE001 - a fault of our own: logged, and named as the sub-agent's end
+            _LOG.exception("sub-agent %s failed", row.session_id)
+            self.error = N_(
+                "Hermes hit an internal error ({name}: {error}).",
+                name=type(error).__name__,
+                error=to_one_line(str(error)),
+            )
+        await self._finish()
+
+    async def _open_and_work(self) -> None:
+        actor = await self._open_session()
+        task = asyncio.create_task(self._run_turns(actor), name=f"sub-agent {self.row.session_id}")
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=None if self.is_stopping else self._seconds_left())
+                if not task.done() and self._seconds_left() <= 0 and not self.is_stopping:
+                    self.error = N_("There was no sign of life for {n} seconds.", n=round(self._find_limit()))
+                    self.stop()
+            task.result()
+        finally:
+            await cancel_tasks([task])
+
+    async def _open_session(self) -> SessionActor:
+        """Open its session with what its parent hands down: mode, grants, what the person has said."""
+        host, row, parent = self._host, self.row, self._parent
+        folder = parent.tools.context.places.workspace
+        options = build_child_options(parent, row, host.services.settings, folder)
+        actor = self.actor = await host.open_session(row.session_id, create=True, options=options)
+        live = host.live_session(actor)
+        grants = parent.tools.gate.session_grants
+        live.tools.gate.session_grants = structs.replace(
+            grants, grants=[*grants.grants], always=[*grants.always], refused_subjects={*grants.refused_subjects}
+        )
+        live.tools.state.taint.add_words(parent.tools.state.taint.describe_words())
+        actor.approvals.parent = parent.actor.approvals
+        actor.subscribe(self._on_event)
+        await self._set_state(SubAgentState.RUNNING)
+        return actor
+
+    async def _run_turns(self, actor: SessionActor) -> None:
+        """Run its task, or go on with it, until nothing of it is left: its own sub-agents in the background, too."""
+        conversation = actor.conversation
+        if self.is_stopping and conversation.lost_turn is not None:
+            conversation.lost_turn = structs.replace(conversation.lost_turn, stopping=True)
+        if actor.unfinished:
+            actor.resume()
+        elif not self.is_stopping and not conversation.messages:
+            await self._post_task(actor)
+        while True:
+            await actor.idle()
+            team = self._host.find_team(actor.session_id)
+            if team is None or not team.has_unfinished:
+                return
+            await team.wait_until_finished()
+
+    async def _post_task(self, actor: SessionActor) -> None:
+        services, task = self._host.services, self.row.task
+        await services.store.sessions.rename(actor.session_id, task.name)
+        await actor.post(build_task_message(task, self._host.live_session(actor).tools.context.places.workspace))
+
+    def _find_limit(self) -> float:
+        """Return the seconds that may pass without a sign of life."""
+        settings = self._host.services.settings.delegation
+        return settings.tool_idle_timeout if self._running_tools else settings.idle_timeout
+
+    def _seconds_left(self) -> float:
+        """Return the seconds after which it counts as stalled; a question that waits has a time-out of its own."""
+        limit = self._find_limit()
+        if self._asked:
+            return limit
+        return max(0.0, self._active_at + limit - self._loop.time())
+
+    async def _finish(self) -> None:
+        """Store how it ended."""
+        services, row = self._host.services, self.row
+        end = await services.store.sub_agents.read_end(row.session_id)
+        state = (
+            choose_state(end)
+            if end is not None
+            else SubAgentState.STOPPED
+            if self.is_stopping
+            else SubAgentState.FAILED
+        )
+        if self.error:
+            said = end is not None and bool(end.text.strip())
+            state = SubAgentState.PARTIAL if said else SubAgentState.FAILED
+        live = self._host.live_session(self.actor) if self.actor is not None else None
+        report = SubAgentReport(
+            turn_id=end.turn_id if end is not None else "",
+            error=self.error or (end.error if end is not None else ""),
+            open_items=tuple(filter(None, (live.tools.describe_running(),))) if live is not None else (),
+            steps=end.steps if end is not None else self.step,
+            seconds=self.seconds,
+            sources=tuple(dict.fromkeys((*row.task.sources, *_list_sources(live)))),
+        )
+        self.error = report.error
+        report = await collect_report(services.store, row.session_id, report)
+        await services.store.sub_agents.finish(row.session_id, state, report)
+        self.state = state
+        self._parent.meter.add_cost(report.cost)
+        self._parent.actor.publish(structs.replace(self.describe(), cost=report.cost, step=report.steps))
+
+    async def _set_state(self, state: SubAgentState) -> None:
+        self.state = state
+        await self._host.services.store.sub_agents.set_state(self.row.session_id, state)
+        self._publish()
+
+    def _publish(self) -> None:
+        self._parent.actor.publish(self.describe())
+
+    def _on_event(self, event: Event) -> None:
+        """Follow its session, and show at its parent's what a person should see there."""
+        self.note_activity()
+        if not self.has_begun_answering and isinstance(event, _BEGUN_ANSWERING):
+            self.has_begun_answering = True
+            for begun in self.on_begun:
+                begun()
+        match event:
+            case RequestStarted():
+                self.step += 1
+                self._show_doing("")
+            case TurnResumed():
+                self.step += event.calls
+            case ToolStarted():
+                self._running_tools.add(event.call_id)
+                self._show_doing(f"{event.name} {event.summary}")
+            case ToolEnded():
+                self._running_tools.discard(event.call_id)
+            case TurnEnded():
+                self._withdraw_questions()
+            case ApprovalAsked() | ApprovalAnswered():
+                self._relay_question(event)
+            case Refused():
+                self._parent.actor.publish(structs.replace(event, asker=event.asker or self.row.task.name))
+            case Notice() if event.level is not Level.INFO:
+                said = N_("Sub-agent {name}: {said}", name=self.row.task.name, said=event.text)
+                self._parent.actor.publish(Notice(event.level, said))
+            case SubAgentChanged():
+                self._parent.actor.publish(structs.replace(event, depth=event.depth + 1))
+            case _:
+                pass
+
+    def _show_doing(self, doing: str) -> None:
+        self.doing = to_one_line(doing, _DOING_CHARACTERS)
+        self._publish()
+
+    def _relay_question(self, event: ApprovalAsked | ApprovalAnswered) -> None:
+        """Show a question, or its answer, where the person is."""
+        if isinstance(event, ApprovalAsked):
+            self._asked.add(event.approval_id)
+            asker, asker_id = event.asker or self.row.task.name, event.asker_id or self.row.session_id
+            self._parent.actor.publish(structs.replace(event, asker=asker, asker_id=asker_id))
+        else:
+            self._asked.discard(event.approval_id)
+            self._parent.actor.publish(event)
+        state = SubAgentState.WAITING if self._asked else SubAgentState.RUNNING
+        if state is not self.state:
+            self.state = state
+            self._publish()
+
+    def _withdraw_questions(self) -> None:
+        """Close the questions of a turn that has ended where they are shown."""
+        for approval_id in sorted(self._asked):
+            self._relay_question(ApprovalAnswered(approval_id, allowed=False, by=WITHDRAWN))
+
+
+def _list_sources(live: "LiveSession | None") -> Sequence[str]:
+    return live.tools.state.taint.list_sources() if live is not None else ()
+
+
+def order_by_number(runs: "Sequence[SubAgentRun]") -> "list[SubAgentRun]":
+    """Return runs in the order in which they were asked for."""
+    return sorted(runs, key=lambda one: one.row.number)

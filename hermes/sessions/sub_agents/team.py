@@ -1,0 +1,375 @@
+"""The sub-agents of one live session: which of them work, which wait in a queue, and where their reports go."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hermes.agent.turn import TurnState
+from hermes.core.errors import NotFoundError, UsageError
+from hermes.core.events import Level, TurnEnded
+from hermes.core.ids import new_queued_message_id, new_session_id
+from hermes.core.sub_agents import SubAgentTask
+from hermes.i18n.messages import N_
+from hermes.runtime.actor import TurnHook
+from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.sub_agents.options import check_task
+from hermes.sessions.sub_agents.reports import build_report_message, find_origin, format_reports
+from hermes.sessions.sub_agents.run import SessionHost, SubAgentRun, order_by_number
+from hermes.store.sub_agents import ReportDelivery, StepLimits, SubAgentCall, SubAgentRow
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import ToolOutput
+from hermes.util.cancellation import cancel_tasks
+
+if TYPE_CHECKING:
+    from hermes.sessions.session_builder import LiveSession
+
+_LOG = logging.getLogger(__name__)
+_LEADER_SECONDS = 20.0
+"""Seconds that the others of a call wait at most for the first answer of the first one to begin."""
+
+
+class SubAgentBatch:
+    """The sub-agents of one call."""
+
+    def __init__(self, rows: Sequence[SubAgentRow], runs: Sequence[SubAgentRun]) -> None:
+        self.rows = tuple(rows)
+        self.runs = tuple(runs)
+        self._leads_until = 0.0
+        """Until when the others wait for the first one; 0 before that has begun to work."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a call of the parent's waits for it."""
+        return self.rows[0].delivery is ReportDelivery.AWAITED
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of them have ended."""
+        return all(run.ended.is_set() for run in self.runs)
+
+    def stop(self) -> None:
+        """Stop all of them; a second time gives their running tools no time."""
+        for run in self.runs:
+            if not run.ended.is_set():
+                run.stop()
+
+    async def wait(self) -> None:
+        """Wait until all of them have ended."""
+        for run in self.runs:
+            await run.ended.wait()
+
+    def lead(self, run: SubAgentRun, until: float) -> None:
+        """Note that one of them begins; the first makes the others wait until then."""
+        if run is self.runs[0]:
+            self._leads_until = until
+
+    def may_begin(self, run: SubAgentRun, now: float) -> bool:
+        """Return whether one of them may begin: the first, and the others once its answer has begun, since a provider's
+        cache then holds the prompt that they share.
+        """
+        leader = self.runs[0]
+        if run is leader or leader.has_begun_answering or leader.ended.is_set() or run.is_stopping:
+            return True
+        return bool(self._leads_until) and now >= self._leads_until
+
+
+class SubAgentTeam:
+    """The sub-agents of one live session. `close` ends or leaves them, before the session is closed."""
+
+    def __init__(self, host: SessionHost, parent: "LiveSession") -> None:
+        self._host = host
+        self._parent = parent
+        self._batches: list[SubAgentBatch] = []
+        self._queue: deque[tuple[SubAgentBatch, SubAgentRun]] = deque()
+        self._tasks: dict[SubAgentRun, asyncio.Task[None]] = {}
+        self._finished = asyncio.Event()
+        self._finished.set()
+        self._is_left = False
+        """Whether they are left as they are, for whoever opens the session next."""
+        self._wakes = True
+        """Whether reports wake the session."""
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether one of them works, or its report is still to be delivered."""
+        return not self._finished.is_set()
+
+    @property
+    def runs(self) -> list[SubAgentRun]:
+        """Those that are queued or work."""
+        return order_by_number([run for batch in self._batches for run in batch.runs if not run.ended.is_set()])
+
+    async def wait_until_finished(self) -> None:
+        """Wait until none works any more and every report is delivered."""
+        await self._finished.wait()
+
+    async def run_tasks(self, context: ToolContext, tasks: Sequence[SubAgentTask], *, background: bool) -> ToolOutput:
+        """Have tasks done for a call of the parent's model; see `Delegator`."""
+        settings, parent = self._host.services.settings, self._parent
+        for task in tasks:
+            check_task(parent, task, settings)
+        stays = background and parent.options.goes_on
+        call = SubAgentCall(
+            parent_id=parent.actor.session_id,
+            root_id=parent.options.root_id or parent.actor.session_id,
+            root_turn_id=await self._find_root_turn(),
+            depth=parent.options.depth + 1,
+            delivery=ReportDelivery.INBOX if stays else ReportDelivery.AWAITED,
+            turn_id=parent.actor.turn_id,
+            call_id=context.call_id,
+        )
+        batch = self._begin(await self._create_rows(call, tasks))
+        if stays:
+            return ToolOutput(text=_describe_begun(batch.rows))
+        if context.safeguard is not None:  # what they change is undone with the parent's turn
+            await context.safeguard.save_before((), anything=True)
+        await self._wait_or_stop(batch)
+        if context.safeguard is not None:
+            await context.safeguard.record_after((), ran=True)
+        rows = await self._host.services.store.sub_agents.list_call(batch.rows[0])
+        self._forget(batch)
+        return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
+
+    async def begin_for_person(self, task: SubAgentTask) -> SubAgentRow:
+        """Begin a sub-agent for the person; its answer is shown to them and does not join the conversation."""
+        parent = self._parent
+        session_id = parent.actor.session_id
+        root_id = parent.options.root_id or session_id
+        call = SubAgentCall(
+            parent_id=session_id,
+            root_id=root_id,
+            root_turn_id=new_queued_message_id(),
+            depth=parent.options.depth + 1,
+            delivery=ReportDelivery.PERSON,
+        )
+        rows = await self._create_rows(call, [task])
+        self._begin(rows)
+        return rows[0]
+
+    async def adopt(self) -> None:
+        """Take up what an earlier process of the session has left: sub-agents in the background go on, reports are
+        delivered, and those whose call is over are stopped. Those of a turn that is yet to be resumed wait for that.
+        """
+        lost = self._parent.actor.conversation.lost_turn
+        waiting = set()
+        if lost is not None and not lost.stopping:
+            waiting = {call.call_id for call in lost.messages[-1].tool_calls() if call.call_id not in lost.results}
+        calls: dict[tuple[int | None, str], SubAgentRow] = {}
+        for row in await self._host.services.store.sub_agents.list_open(self._parent.actor.session_id):
+            calls.setdefault((row.message_id, row.call_id or row.session_id), row)
+        for row in calls.values():
+            is_awaited = row.delivery is ReportDelivery.AWAITED
+            if is_awaited and lost is not None and row.turn_id == lost.turn_id and row.call_id in waiting:
+                self._parent.actor.on_turn_end.append(self._make_settling_hook(row))
+                continue
+            await self._take_up(row, stopping=is_awaited)
+
+    async def _take_up(self, row: SubAgentRow, *, stopping: bool) -> None:
+        batch = self._begin(await self._host.services.store.sub_agents.list_call(row), stopping=stopping)
+        if batch.has_ended:
+            await self._deliver(batch)
+
+    def _make_settling_hook(self, row: SubAgentRow) -> TurnHook:
+        """Return what stops the sub-agents of a call that was not made again when its turn was resumed."""
+
+        async def settle_call(state: TurnState, _ended: TurnEnded) -> None:
+            if state.turn_id != row.turn_id:
+                return
+            self._parent.actor.on_turn_end.remove(settle_call)
+            known = {one.session_id for batch in self._batches for one in batch.rows}
+            found = await self._host.services.store.sub_agents.get(row.session_id)
+            if found is not None and found.ended_at is None and row.session_id not in known:
+                await self._take_up(row, stopping=True)
+
+        return settle_call
+
+    def find_run(self, number: int) -> SubAgentRun:
+        """Return the sub-agent of this number, also one of theirs. Raises NotFoundError when none works under it."""
+        found = next((run for run in self.list_tree() if run.row.number == number), None)
+        if found is None:
+            raise NotFoundError(N_("No sub-agent {n} works.", n=number), N_("/agents lists them."))
+        return found
+
+    def list_tree(self) -> list[SubAgentRun]:
+        """Return those that are queued or work, with those of theirs, in the order in which they were asked for."""
+        found: list[SubAgentRun] = []
+        for run in self.runs:
+            found.append(run)
+            team = self._host.find_team(run.row.session_id)
+            if isinstance(team, SubAgentTeam):
+                found += team.list_tree()
+        return order_by_number(found)
+
+    def steer(self, number: int, text: str) -> None:
+        """Say something to a sub-agent, in the person's name. Raises NotFoundError, and UsageError before it works."""
+        run = self.find_run(number)
+        if run.actor is None:
+            raise UsageError(N_("Sub-agent {n} has not begun yet.", n=number), N_("Try again when it works."))
+        run.actor.steer(InboundMessage(text=text))
+
+    def stop(self, number: int) -> SubAgentRun:
+        """Stop a sub-agent, also one of theirs. Raises NotFoundError."""
+        run = self.find_run(number)
+        run.stop()
+        self._begin_next()
+        return run
+
+    def stop_all(self, *, wakes: bool = True) -> int:
+        """Stop all of them; without `wakes` their reports wake nobody. Return how many there are."""
+        runs, self._wakes = self.runs, self._wakes and wakes
+        for run in runs:
+            run.stop()
+        self._begin_next()
+        return len(runs)
+
+    async def close(self) -> None:
+        """Stop those that a call waits for, with the parent's turn, unless that turn stays open; leave the others."""
+        actor = self._parent.actor
+        awaited = [batch for batch in self._batches if batch.is_awaited and not batch.has_ended]
+        if awaited and not actor.stays_open:
+            actor.stop()
+            for batch in awaited:
+                batch.stop()
+                self._begin_next()
+                await batch.wait()
+        self._is_left = True
+        if left := len(self.runs):
+            said = N_("{n} sub-agents are left where they are; they go on when this session is opened again.", n=left)
+            actor.notify(Level.INFO, said)
+        self._queue.clear()
+        await cancel_tasks(self._tasks.values())
+
+    async def _find_root_turn(self) -> str:
+        """Return the turn of the session at the top for which this one works."""
+        row = None
+        if self._parent.options.depth:
+            row = await self._host.services.store.sub_agents.get(self._parent.actor.session_id)
+        return row.root_turn_id if row is not None else self._parent.actor.turn_id
+
+    async def _create_rows(self, call: SubAgentCall, tasks: Sequence[SubAgentTask]) -> list[SubAgentRow]:
+        services = self._host.services
+        delegation = services.settings.delegation
+        limits = StepLimits(delegation.max_iterations, delegation.max_total_iterations)
+        names = [new_session_id(services.clock.now()) for _ in tasks]
+        return await services.store.sub_agents.create_all(call, names, tasks, limits)
+
+    def _begin(self, rows: Sequence[SubAgentRow], *, stopping: bool = False) -> SubAgentBatch:
+        """Queue the sub-agents of a call; those that have ended are part of it all the same."""
+        batch = SubAgentBatch(rows, [SubAgentRun(self._host, self._parent, row, self._on_end) for row in rows])
+        self._batches.append(batch)
+        for run in batch.runs:
+            if run.row.ended_at is not None:
+                run.state = run.row.state
+                run.ended.set()
+                continue
+            run.is_stopping = stopping
+            run.on_begun.append(self._begin_next)
+            self._queue.append((batch, run))
+        self._note_finished()
+        self._begin_next()
+        return batch
+
+    def _begin_next(self) -> None:
+        """Begin as many of the queued as there are places for; those that are to be stopped need none."""
+        if self._is_left:
+            return
+        loop = asyncio.get_running_loop()
+        places = self._host.services.settings.delegation.max_concurrent_children - len(self._tasks)
+        held: list[tuple[SubAgentBatch, SubAgentRun]] = []
+        while self._queue:
+            batch, run = self._queue.popleft()
+            if not run.is_stopping and (places <= 0 or not batch.may_begin(run, loop.time())):
+                held.append((batch, run))
+                continue
+            places -= 1
+            batch.lead(run, loop.time() + _LEADER_SECONDS)
+            if run is batch.runs[0] and len(batch.runs) > 1:
+                loop.call_later(_LEADER_SECONDS, self._begin_next)
+            task = self._tasks[run] = asyncio.create_task(run.work(), name=f"sub-agent {run.row.session_id}")
+            task.add_done_callback(partial(self._on_task_done, run))
+        self._queue.extend(held)
+
+    def _on_task_done(self, run: SubAgentRun, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(run, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.error("the end of sub-agent %s could not be stored", run.row.session_id, exc_info=error)
+            self._parent.actor.notify(Level.WARNING, N_("A sub-agent's end could not be stored: {error}", error=error))
+        self._begin_next()
+
+    async def _on_end(self, run: SubAgentRun) -> None:
+        """Deliver the reports of a call in the background once its last sub-agent has ended."""
+        batch = next(one for one in self._batches if run in one.runs)
+        if not batch.is_awaited and all(one.state.has_ended for one in batch.runs):
+            await self._deliver(batch)
+        await self._tell_memories(run)
+
+    async def _deliver(self, batch: SubAgentBatch) -> None:
+        """Put the reports of a call into the parent's inbox, which wakes it, or show them to the person."""
+        services, parent = self._host.services, self._parent
+        rows = await services.store.sub_agents.list_call(batch.rows[0])
+        if rows[0].delivery is ReportDelivery.INBOX:
+            inbound = build_report_message(await self._format(rows), rows)
+            letter_id = new_queued_message_id()
+            names = [row.session_id for row in rows]
+            if not self._wakes:
+                await services.store.sub_agents.mark_delivered(names)
+            elif await services.store.sub_agents.deliver(parent.actor.session_id, letter_id, inbound.encode(), names):
+                parent.actor.forward(letter_id, inbound, joins=True)
+        self._forget(batch)
+
+    async def _tell_memories(self, run: SubAgentRun) -> None:
+        """Tell the memory of the parent what was delegated, and what came of it."""
+        if not self._parent.features.delegated:
+            return
+        row = await self._host.services.store.sub_agents.get(run.row.session_id)
+        answer = "" if row is None else await self._host.services.store.sub_agents.read_answer(row.report.turn_id)
+        for tell in self._parent.features.delegated:
+            await tell(run.row.task.goal, answer)
+
+    async def _format(self, rows: Sequence[SubAgentRow]) -> str:
+        """Return the reports of sub-agents in words for the parent's model."""
+        services, context = self._host.services, self._parent.tools.context
+        answers = {row.session_id: await services.store.sub_agents.read_answer(row.report.turn_id) for row in rows}
+        return format_reports(
+            rows,
+            answers,
+            limit=services.settings.delegation.max_summary_chars,
+            spill_folder=context.spill_folder,
+            workspace=context.places.workspace,
+        )
+
+    async def _wait_or_stop(self, batch: SubAgentBatch) -> None:
+        """Wait for a call's sub-agents. Cancelled, they are stopped first, at once where it is cancelled again; where
+        the session is closed and its turn stays open they are left.
+        """
+        try:
+            await batch.wait()
+        except asyncio.CancelledError:
+            while not batch.has_ended and not self._is_left:
+                batch.stop()
+                self._begin_next()
+                try:
+                    await batch.wait()
+                except asyncio.CancelledError:
+                    continue
+            raise
+
+    def _forget(self, batch: SubAgentBatch) -> None:
+        if batch in self._batches:
+            self._batches.remove(batch)
+        self._note_finished()
+
+    def _note_finished(self) -> None:
+        if self._batches:
+            self._finished.clear()
+        else:
+            self._finished.set()
+
+
+def _describe_begun(rows: Sequence[SubAgentRow]) -> str:
+    lines = [f"[sub-agent {row.number}] {row.task.name}" for row in rows if not row.state.has_ended]
+    lines += [f"[sub-agent {row.number}: {row.state}] {row.report.error}" for row in rows if row.state.has_ended]
+    return "\n".join(["Begun in the background; their reports come as a message. Do not wait for them.", *lines])
