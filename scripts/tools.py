@@ -21,7 +21,8 @@ from hermes.cron.tool import CronToolDeps, make_cronjob_tool  # noqa: E402 - the
 from hermes.memory.journal import MemoryJournal  # noqa: E402
 from hermes.memory.session_search import build_session_search_tool  # noqa: E402
 from hermes.memory.tool import build_memory_tool  # noqa: E402
-from hermes.sessions.sub_agents.tool import Delegator, build_delegate_tool  # noqa: E402
+from hermes.sessions.features.delegate_tool import build_delegate_tool  # noqa: E402
+from hermes.sessions.port import Delegator  # noqa: E402
 from hermes.skills.skill_library import SkillLibrary  # noqa: E402
 from hermes.skills.tool import build_skill_tools  # noqa: E402
 from hermes.store.store import Store  # noqa: E402

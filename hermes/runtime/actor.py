@@ -14,7 +14,7 @@ from hermes.agent.loop_detection import LoopDetector, LoopLimits
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
 from hermes.context.engine import NO_WISH, CompactionWish
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
-from hermes.core.events import Event, Level, Notice, Queued, TurnEnded, WorkEnded, WorkStarted
+from hermes.core.events import Level, Notice, Queued, TurnEnded, WorkEnded, WorkStarted
 from hermes.core.ids import new_queued_message_id, new_turn_id
 from hermes.core.messages import PERSON, ImagePart, Message, Role, TextPart, user_message
 from hermes.core.outcomes import ExitReason
@@ -54,7 +54,8 @@ class SessionActor:
         self.conversation = conversation
         self.approvals = parts.approvals
         self._deps = parts.deps
-        self._recorder = parts.recorder
+        self.recorder = self._recorder = parts.recorder
+        """Stores and shows events; others publish theirs with it."""
         self.epochs = parts.epochs
         """The epochs of the session, and the undo of its turns, for callers inside `exclusive`."""
         self._parts = parts
@@ -101,11 +102,6 @@ class SessionActor:
     def session_id(self) -> str:
         """The session's id."""
         return self.conversation.session_id
-
-    @property
-    def turn_id(self) -> str:
-        """The id of the turn that runs; empty between turns."""
-        return self._recorder.turn_id
 
     @property
     def unfinished(self) -> int:
@@ -223,10 +219,6 @@ class SessionActor:
     def notify(self, level: Level, text: str) -> None:
         """Show a line to every front-end of this session."""
         self._recorder.publish(Notice(level=level, text=text))
-
-    def publish(self, event: Event) -> None:
-        """Show an event that needs no storing, such as one of a sub-agent's, to every front-end of this session."""
-        self._recorder.publish(event)
 
     async def compress(self, *, undo: bool = False, wish: CompactionWish = NO_WISH) -> bool | None:
         """Compress the conversation now, between two turns, or with `undo` restore what was compressed last.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hermes.sessions.epoch_frame import PromptPartSize
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
-    from hermes.sessions.sub_agents.team import SubAgentTeam
+    from hermes.sessions.sub_agents.teams import SubAgentTeams
     from hermes.sessions.undo import SessionUndo
 
 
@@ -101,8 +101,7 @@ class App:
         self._live: dict[str, tuple[LiveSession, AsyncExitStack]] = {}
         """Each live session, and what must be closed with it."""
         self._background_work: BackgroundWork | None = None
-        self._teams: dict[str, SubAgentTeam] = {}
-        """The sub-agents of each live session that has had some."""
+        self._sub_agents: SubAgentTeams | None = None
         self._services: Services
 
     async def __aenter__(self) -> "App":
@@ -185,14 +184,14 @@ class App:
                 options=chosen,
                 asker=asker,
                 lock_handle=await stack.enter_async_context(session_lock(self._services.home.locks, session_id)),
-                find_delegator=self.open_team,
+                find_delegator=self.sub_agents.open_team,
             )
             live = await SessionBuilder(self._services, plan, stack).build()
             self._live[session_id] = live, stack.pop_all()
         if not fresh and await self._services.store.goals.get(session_id) is not None:
             await self.background_work.open_pursuit(live.actor)
         if not fresh and await self._services.store.sub_agents.list_open(session_id):
-            await self.open_team(session_id).adopt()
+            await self.sub_agents.open_team(session_id).adopt()
         return live.actor
 
     async def close_session(self, actor: SessionActor) -> None:
@@ -239,24 +238,14 @@ class App:
             self._background_work = BackgroundWork(self._services, self.live_session, self._close_with_session)
         return self._background_work
 
-    def find_team(self, session_id: str) -> "SubAgentTeam | None":
-        """Return the sub-agents of a live session; None where it has had none here."""
-        return self._teams.get(session_id)
+    @property
+    def sub_agents(self) -> "SubAgentTeams":
+        """The sub-agents of live sessions."""
+        if self._sub_agents is None:
+            from hermes.sessions.sub_agents.teams import SubAgentTeams
 
-    def open_team(self, session_id: str) -> "SubAgentTeam":
-        """Return the sub-agents of a live session. Raises NotFoundError for one that is not live in this process."""
-        found = self._teams.get(session_id)
-        if found is None:
-            from hermes.sessions.sub_agents.team import SubAgentTeam
-
-            live = self.live_session(session_id)
-            found = self._teams[session_id] = SubAgentTeam(self, live)
-
-            async def close_team() -> None:
-                await self._teams.pop(session_id).close()
-
-            self._close_with_session(live.actor, close_team)
-        return found
+            self._sub_agents = SubAgentTeams(self, self._close_with_session)
+        return self._sub_agents
 
     def _close_with_session(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
         """Close something before a live session is closed."""

@@ -1,12 +1,17 @@
 """The interface of a live session for front-ends, in this process or in another one of this home."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from hermes.core.events import Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.runtime.mailbox import InboundMessage
+
+if TYPE_CHECKING:
+    from hermes.core.sub_agents import SubAgentTask
+    from hermes.tools.session import ToolContext
+    from hermes.tools.tool import ToolOutput
 
 
 class ApprovalPort(Protocol):
@@ -85,4 +90,16 @@ class SessionPort(Protocol):
 
     def stop(self) -> bool:
         """Stop the running turn; return False when none runs."""
+        ...
+
+
+class Delegator(Protocol):
+    """Has tasks done by sub-agents of one session."""
+
+    async def run_tasks(
+        self, context: "ToolContext", tasks: "Sequence[SubAgentTask]", *, background: bool
+    ) -> "ToolOutput":
+        """Have the tasks done and return the reports; with `background` return at once, and the reports come as a
+        message. A call that is made again after a crash takes its sub-agents up. Raises ToolError.
+        """
         ...

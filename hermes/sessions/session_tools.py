@@ -32,7 +32,7 @@ from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates, escape_surrogates, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.sessions.sub_agents.tool import Delegator
+    from hermes.sessions.port import Delegator
 
 APPROVAL_MODES = ("ask", "smart", "off")
 

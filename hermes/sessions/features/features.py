@@ -251,7 +251,7 @@ def _delegation_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         return Feature()
 
     def build_tools() -> "Sequence[Tool]":
-        from hermes.sessions.sub_agents.tool import build_delegate_tool
+        from hermes.sessions.features.delegate_tool import build_delegate_tool
 
         return (build_delegate_tool(find_delegator(plan.session_id), orchestrates=levels > 1),)
 

@@ -62,7 +62,7 @@ class SubAgentTeamPort(Protocol):
         ...
 
 
-class SessionHost(Protocol):
+class SubAgentHost(Protocol):
     """Opens and closes sessions, and knows those that are live; the App of the process."""
 
     @property
@@ -84,18 +84,18 @@ class SessionHost(Protocol):
         """Return a live session with all its parts."""
         ...
 
-    def find_team(self, session_id: str) -> SubAgentTeamPort | None:
-        """Return the sub-agents of a live session; None where it has had none."""
-        ...
 
-
+FindTeam = Callable[[str], SubAgentTeamPort | None]
+"""Returns the sub-agents of a live session; None where it has had none."""
 EndCallback = Callable[["SubAgentRun"], Awaitable[None]]
 
 
 class SubAgentRun:
     """One sub-agent that is queued or works. The team of its parent owns it and the task that runs it."""
 
-    def __init__(self, host: SessionHost, parent: "LiveSession", row: SubAgentRow, on_end: EndCallback) -> None:
+    def __init__(
+        self, host: SubAgentHost, parent: "LiveSession", row: SubAgentRow, find_team: FindTeam, on_end: EndCallback
+    ) -> None:
         self.row = row
         self.state = SubAgentState.QUEUED
         self.step = 0
@@ -112,6 +112,7 @@ class SubAgentRun:
         self.is_stopping = False
         self._host = host
         self._parent = parent
+        self._find_team = find_team
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._began_at: float | None = None
@@ -150,7 +151,7 @@ class SubAgentRun:
         self.is_stopping = True
         if self.actor is None:
             return
-        if (team := self._host.find_team(self.row.session_id)) is not None and not self.actor.busy:
+        if (team := self._find_team(self.row.session_id)) is not None and not self.actor.busy:
             team.stop_all(wakes=False)
         self.actor.stop()
 
@@ -230,7 +231,7 @@ class SubAgentRun:
             await self._post_task(actor)
         while True:
             await actor.idle()
-            team = self._host.find_team(actor.session_id)
+            team = self._find_team(actor.session_id)
             if team is None or not team.has_unfinished:
                 return
             await team.wait_until_finished()
@@ -280,7 +281,7 @@ class SubAgentRun:
         await services.store.sub_agents.finish(row.session_id, state, report)
         self.state = state
         self._parent.meter.add_cost(report.cost)
-        self._parent.actor.publish(structs.replace(self.describe(), cost=report.cost, step=report.steps))
+        self._parent.actor.recorder.publish(structs.replace(self.describe(), cost=report.cost, step=report.steps))
 
     async def _set_state(self, state: SubAgentState) -> None:
         self.state = state
@@ -288,7 +289,7 @@ class SubAgentRun:
         self._publish()
 
     def _publish(self) -> None:
-        self._parent.actor.publish(self.describe())
+        self._parent.actor.recorder.publish(self.describe())
 
     def _on_event(self, event: Event) -> None:
         """Follow its session, and show at its parent's what a person should see there."""
@@ -312,13 +313,19 @@ class SubAgentRun:
                 self._withdraw_questions()
             case ApprovalAsked() | ApprovalAnswered():
                 self._relay_question(event)
+            case _:
+                self._relay(event)
+
+    def _relay(self, event: Event) -> None:
+        """Show at the parent's what a person should see of a sub-agent beside its questions."""
+        name, show = self.row.task.name, self._parent.actor.recorder.publish
+        match event:
             case Refused():
-                self._parent.actor.publish(structs.replace(event, asker=event.asker or self.row.task.name))
+                show(structs.replace(event, asker=event.asker or name))
             case Notice() if event.level is not Level.INFO:
-                said = N_("Sub-agent {name}: {said}", name=self.row.task.name, said=event.text)
-                self._parent.actor.publish(Notice(event.level, said))
+                show(Notice(event.level, N_("Sub-agent {name}: {said}", name=name, said=event.text)))
             case SubAgentChanged():
-                self._parent.actor.publish(structs.replace(event, depth=event.depth + 1))
+                show(structs.replace(event, depth=event.depth + 1))
             case _:
                 pass
 
@@ -331,10 +338,10 @@ class SubAgentRun:
         if isinstance(event, ApprovalAsked):
             self._asked.add(event.approval_id)
             asker, asker_id = event.asker or self.row.task.name, event.asker_id or self.row.session_id
-            self._parent.actor.publish(structs.replace(event, asker=asker, asker_id=asker_id))
+            self._parent.actor.recorder.publish(structs.replace(event, asker=asker, asker_id=asker_id))
         else:
             self._asked.discard(event.approval_id)
-            self._parent.actor.publish(event)
+            self._parent.actor.recorder.publish(event)
         state = SubAgentState.WAITING if self._asked else SubAgentState.RUNNING
         if state is not self.state:
             self.state = state

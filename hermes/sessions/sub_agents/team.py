@@ -1,10 +1,7 @@
 """The sub-agents of one live session: which of them work, which wait in a queue, and where their reports go."""
 
 import asyncio
-import logging
-from collections import deque
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hermes.agent.turn import TurnState
@@ -16,77 +13,30 @@ from hermes.i18n.messages import N_
 from hermes.runtime.actor import TurnHook
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.sub_agents.options import check_task
+from hermes.sessions.sub_agents.queue import SubAgentBatch, SubAgentQueue
 from hermes.sessions.sub_agents.reports import build_report_message, find_origin, format_reports
-from hermes.sessions.sub_agents.run import SessionHost, SubAgentRun, order_by_number
+from hermes.sessions.sub_agents.run import SubAgentHost, SubAgentRun, order_by_number
 from hermes.store.sub_agents import ReportDelivery, StepLimits, SubAgentCall, SubAgentRow
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import ToolOutput
-from hermes.util.cancellation import cancel_tasks
 
 if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession
 
-_LOG = logging.getLogger(__name__)
-_LEADER_SECONDS = 20.0
-"""Seconds that the others of a call wait at most for the first answer of the first one to begin."""
-
-
-class SubAgentBatch:
-    """The sub-agents of one call."""
-
-    def __init__(self, rows: Sequence[SubAgentRow], runs: Sequence[SubAgentRun]) -> None:
-        self.rows = tuple(rows)
-        self.runs = tuple(runs)
-        self._leads_until = 0.0
-        """Until when the others wait for the first one; 0 before that has begun to work."""
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether a call of the parent's waits for it."""
-        return self.rows[0].delivery is ReportDelivery.AWAITED
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether all of them have ended."""
-        return all(run.ended.is_set() for run in self.runs)
-
-    def stop(self) -> None:
-        """Stop all of them; a second time gives their running tools no time."""
-        for run in self.runs:
-            if not run.ended.is_set():
-                run.stop()
-
-    async def wait(self) -> None:
-        """Wait until all of them have ended."""
-        for run in self.runs:
-            await run.ended.wait()
-
-    def lead(self, run: SubAgentRun, until: float) -> None:
-        """Note that one of them begins; the first makes the others wait until then."""
-        if run is self.runs[0]:
-            self._leads_until = until
-
-    def may_begin(self, run: SubAgentRun, now: float) -> bool:
-        """Return whether one of them may begin: the first, and the others once its answer has begun, since a provider's
-        cache then holds the prompt that they share.
-        """
-        leader = self.runs[0]
-        if run is leader or leader.has_begun_answering or leader.ended.is_set() or run.is_stopping:
-            return True
-        return bool(self._leads_until) and now >= self._leads_until
+FindLiveTeam = Callable[[str], "SubAgentTeam | None"]
+"""Returns the sub-agents of a live session; None where it has had none."""
 
 
 class SubAgentTeam:
     """The sub-agents of one live session. `close` ends or leaves them, before the session is closed."""
 
-    def __init__(self, host: SessionHost, parent: "LiveSession") -> None:
+    def __init__(self, host: SubAgentHost, parent: "LiveSession", find_team: "FindLiveTeam") -> None:
         self._host = host
         self._parent = parent
-        self._batches: list[SubAgentBatch] = []
-        self._queue: deque[tuple[SubAgentBatch, SubAgentRun]] = deque()
-        self._tasks: dict[SubAgentRun, asyncio.Task[None]] = {}
-        self._finished = asyncio.Event()
-        self._finished.set()
+        self._find_team = find_team
+        self._queue = SubAgentQueue(
+            lambda: host.services.settings.delegation.max_concurrent_children, self._report_failure
+        )
         self._is_left = False
         """Whether they are left as they are, for whoever opens the session next."""
         self._wakes = True
@@ -95,16 +45,16 @@ class SubAgentTeam:
     @property
     def has_unfinished(self) -> bool:
         """Whether one of them works, or its report is still to be delivered."""
-        return not self._finished.is_set()
+        return not self._queue.finished.is_set()
 
     @property
     def runs(self) -> list[SubAgentRun]:
-        """Those that are queued or work."""
-        return order_by_number([run for batch in self._batches for run in batch.runs if not run.ended.is_set()])
+        """Those that wait or work, in the order in which they were asked for."""
+        return order_by_number(self._queue.runs)
 
     async def wait_until_finished(self) -> None:
         """Wait until none works any more and every report is delivered."""
-        await self._finished.wait()
+        await self._queue.finished.wait()
 
     async def run_tasks(self, context: ToolContext, tasks: Sequence[SubAgentTask], *, background: bool) -> ToolOutput:
         """Have tasks done for a call of the parent's model; see `Delegator`."""
@@ -118,7 +68,7 @@ class SubAgentTeam:
             root_turn_id=await self._find_root_turn(),
             depth=parent.options.depth + 1,
             delivery=ReportDelivery.INBOX if stays else ReportDelivery.AWAITED,
-            turn_id=parent.actor.turn_id,
+            turn_id=parent.actor.recorder.turn_id,
             call_id=context.call_id,
         )
         batch = self._begin(await self._create_rows(call, tasks))
@@ -130,7 +80,7 @@ class SubAgentTeam:
         if context.safeguard is not None:
             await context.safeguard.record_after((), ran=True)
         rows = await self._host.services.store.sub_agents.list_call(batch.rows[0])
-        self._forget(batch)
+        self._queue.remove(batch)
         return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
 
     async def begin_for_person(self, task: SubAgentTask) -> SubAgentRow:
@@ -169,6 +119,7 @@ class SubAgentTeam:
 
     async def _take_up(self, row: SubAgentRow, *, stopping: bool) -> None:
         batch = self._begin(await self._host.services.store.sub_agents.list_call(row), stopping=stopping)
+        batch.is_orphaned = stopping
         if batch.has_ended:
             await self._deliver(batch)
 
@@ -179,7 +130,7 @@ class SubAgentTeam:
             if state.turn_id != row.turn_id:
                 return
             self._parent.actor.on_turn_end.remove(settle_call)
-            known = {one.session_id for batch in self._batches for one in batch.rows}
+            known = {one.session_id for batch in self._queue.batches for one in batch.rows}
             found = await self._host.services.store.sub_agents.get(row.session_id)
             if found is not None and found.ended_at is None and row.session_id not in known:
                 await self._take_up(row, stopping=True)
@@ -198,9 +149,8 @@ class SubAgentTeam:
         found: list[SubAgentRun] = []
         for run in self.runs:
             found.append(run)
-            team = self._host.find_team(run.row.session_id)
-            if isinstance(team, SubAgentTeam):
-                found += team.list_tree()
+            team = self._find_team(run.row.session_id)
+            found += team.list_tree() if team is not None else ()
         return order_by_number(found)
 
     def steer(self, number: int, text: str) -> None:
@@ -214,7 +164,7 @@ class SubAgentTeam:
         """Stop a sub-agent, also one of theirs. Raises NotFoundError."""
         run = self.find_run(number)
         run.stop()
-        self._begin_next()
+        self._queue.begin_next()
         return run
 
     def stop_all(self, *, wakes: bool = True) -> int:
@@ -222,32 +172,31 @@ class SubAgentTeam:
         runs, self._wakes = self.runs, self._wakes and wakes
         for run in runs:
             run.stop()
-        self._begin_next()
+        self._queue.begin_next()
         return len(runs)
 
     async def close(self) -> None:
         """Stop those that a call waits for, with the parent's turn, unless that turn stays open; leave the others."""
         actor = self._parent.actor
-        awaited = [batch for batch in self._batches if batch.is_awaited and not batch.has_ended]
+        awaited = [batch for batch in self._queue.batches if batch.is_awaited and not batch.has_ended]
         if awaited and not actor.stays_open:
             actor.stop()
             for batch in awaited:
                 batch.stop()
-                self._begin_next()
+                self._queue.begin_next()
                 await batch.wait()
         self._is_left = True
         if left := len(self.runs):
             said = N_("{n} sub-agents are left where they are; they go on when this session is opened again.", n=left)
             actor.notify(Level.INFO, said)
-        self._queue.clear()
-        await cancel_tasks(self._tasks.values())
+        await self._queue.close()
 
     async def _find_root_turn(self) -> str:
         """Return the turn of the session at the top for which this one works."""
         row = None
         if self._parent.options.depth:
             row = await self._host.services.store.sub_agents.get(self._parent.actor.session_id)
-        return row.root_turn_id if row is not None else self._parent.actor.turn_id
+        return row.root_turn_id if row is not None else self._parent.actor.recorder.turn_id
 
     async def _create_rows(self, call: SubAgentCall, tasks: Sequence[SubAgentTask]) -> list[SubAgentRow]:
         services = self._host.services
@@ -258,51 +207,20 @@ class SubAgentTeam:
 
     def _begin(self, rows: Sequence[SubAgentRow], *, stopping: bool = False) -> SubAgentBatch:
         """Queue the sub-agents of a call; those that have ended are part of it all the same."""
-        batch = SubAgentBatch(rows, [SubAgentRun(self._host, self._parent, row, self._on_end) for row in rows])
-        self._batches.append(batch)
-        for run in batch.runs:
-            if run.row.ended_at is not None:
-                run.state = run.row.state
-                run.ended.set()
-                continue
+        runs = [SubAgentRun(self._host, self._parent, row, self._find_team, self._on_end) for row in rows]
+        for run in runs:
             run.is_stopping = stopping
-            run.on_begun.append(self._begin_next)
-            self._queue.append((batch, run))
-        self._note_finished()
-        self._begin_next()
+        batch = SubAgentBatch(rows, runs)
+        self._queue.add(batch)
         return batch
 
-    def _begin_next(self) -> None:
-        """Begin as many of the queued as there are places for; those that are to be stopped need none."""
-        if self._is_left:
-            return
-        loop = asyncio.get_running_loop()
-        places = self._host.services.settings.delegation.max_concurrent_children - len(self._tasks)
-        held: list[tuple[SubAgentBatch, SubAgentRun]] = []
-        while self._queue:
-            batch, run = self._queue.popleft()
-            if not run.is_stopping and (places <= 0 or not batch.may_begin(run, loop.time())):
-                held.append((batch, run))
-                continue
-            places -= 1
-            batch.lead(run, loop.time() + _LEADER_SECONDS)
-            if run is batch.runs[0] and len(batch.runs) > 1:
-                loop.call_later(_LEADER_SECONDS, self._begin_next)
-            task = self._tasks[run] = asyncio.create_task(run.work(), name=f"sub-agent {run.row.session_id}")
-            task.add_done_callback(partial(self._on_task_done, run))
-        self._queue.extend(held)
-
-    def _on_task_done(self, run: SubAgentRun, task: "asyncio.Task[None]") -> None:
-        self._tasks.pop(run, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.error("the end of sub-agent %s could not be stored", run.row.session_id, exc_info=error)
-            self._parent.actor.notify(Level.WARNING, N_("A sub-agent's end could not be stored: {error}", error=error))
-        self._begin_next()
+    def _report_failure(self, error: BaseException) -> None:
+        self._parent.actor.notify(Level.WARNING, N_("A sub-agent's end could not be stored: {error}", error=error))
 
     async def _on_end(self, run: SubAgentRun) -> None:
         """Deliver the reports of a call in the background once its last sub-agent has ended."""
-        batch = next(one for one in self._batches if run in one.runs)
-        if not batch.is_awaited and all(one.state.has_ended for one in batch.runs):
+        batch = next(one for one in self._queue.batches if run in one.runs)
+        if (batch.is_orphaned or not batch.is_awaited) and all(one.state.has_ended for one in batch.runs):
             await self._deliver(batch)
         await self._tell_memories(run)
 
@@ -318,7 +236,7 @@ class SubAgentTeam:
                 await services.store.sub_agents.mark_delivered(names)
             elif await services.store.sub_agents.deliver(parent.actor.session_id, letter_id, inbound.encode(), names):
                 parent.actor.forward(letter_id, inbound, joins=True)
-        self._forget(batch)
+        self._queue.remove(batch)
 
     async def _tell_memories(self, run: SubAgentRun) -> None:
         """Tell the memory of the parent what was delegated, and what came of it."""
@@ -350,23 +268,14 @@ class SubAgentTeam:
         except asyncio.CancelledError:
             while not batch.has_ended and not self._is_left:
                 batch.stop()
-                self._begin_next()
+                self._queue.begin_next()
                 try:
                     await batch.wait()
                 except asyncio.CancelledError:
                     continue
+            if not self._is_left:
+                self._queue.remove(batch)
             raise
-
-    def _forget(self, batch: SubAgentBatch) -> None:
-        if batch in self._batches:
-            self._batches.remove(batch)
-        self._note_finished()
-
-    def _note_finished(self) -> None:
-        if self._batches:
-            self._finished.clear()
-        else:
-            self._finished.set()
 
 
 def _describe_begun(rows: Sequence[SubAgentRow]) -> str:

@@ -1,56 +1,223 @@
 """Sub-agents: they work beside each other, report to their parent, and end with it."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
-from hermes.core.events import SubAgentChanged
+from hermes.core.events import ApprovalAsked, Event, SubAgentChanged, TurnEnded
+from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.sub_agents import SubAgentState
-from hermes.testing.script import Ending, ReplyDelivery, Say
-from tests.commands.chat_surfaces import chat
-from tests.sessions.sub_agents.team_model import TeamModel, delegate, find_goal, read_results
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.app import App
+from hermes.sessions.options import SessionOptions
+from hermes.store.sub_agents import SubAgentRow
+from hermes.testing.home import TempHome
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
+from hermes.testing.server import ScriptedServer
+from tests.sessions.sub_agents.team_model import TeamModel, count_rounds, delegate, find_goal, last_text, read_results
 
 HANGING = Say("never ends", delivery=ReplyDelivery(ending=Ending.HANG, at=2))
+ORCHESTRATE = delegate("leaf one", "leaf two")
+
+
+class Rig:
+    """A home with a scripted model, and processes of Hermes in it, one after the other."""
+
+    def __init__(self, server: ScriptedServer, home: TempHome) -> None:
+        self.server = server
+        self.home = home
+        self.events: list[Event] = []
+
+    @asynccontextmanager
+    async def process(
+        self, session_id: str | None = None, **options: object
+    ) -> AsyncIterator[tuple[App, SessionActor]]:
+        chosen = {"cwd": str(self.home.cwd), "allow": ("*",), "goes_on": True} | options
+        async with App(self.home.environ, SessionOptions(**chosen)) as app:  # type: ignore[arg-type]
+            actor = await app.open_session(session_id)
+            actor.subscribe(self.events.append)
+            yield app, actor
+
+    async def say(self, actor: SessionActor, text: str = "go") -> TurnEnded:
+        return await actor.post(InboundMessage(text=text, cwd=str(self.home.cwd)))
+
+    @property
+    def changes(self) -> list[SubAgentChanged]:
+        return [one for one in self.events if isinstance(one, SubAgentChanged)]
+
+    async def wait_for(self, check: Callable[[], object]) -> None:
+        """Wait until a check of what was published holds."""
+        async with asyncio.timeout(30):
+            while not check():  # noqa: ASYNC110 - the events come from outside of the test
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def rig(model: TeamModel, config: dict[str, object] | None = None) -> AsyncIterator[Rig]:
+    async with ScriptedServer(model) as server:
+        with TempHome.for_server(server.url, more_config=config) as home:
+            yield Rig(server, home)
+
+
+async def list_rows(app: App, actor: SessionActor) -> list[SubAgentRow]:
+    return await app.services.store.sub_agents.list_tree(actor.session_id)
 
 
 async def test_a_task_is_done_and_only_its_report_comes_back() -> None:
     model = TeamModel([delegate("count the files", context="they are blue"), Say("Forty-two.")])
-    async with chat(model) as here:
-        ended = await here.say("how many files?")
+    async with rig(model) as here, here.process() as (app, actor):
+        ended = await here.say(actor)
         assert ended.text == "Forty-two."
         child = next(one for one in here.server.requests if find_goal(one))
-        assert "they are blue" in child.conversation[1].text
+        assert "they are blue" in child.conversation[1].text and str(here.home.cwd) in child.conversation[1].text
+        assert not {"clarify", "memory", "send_message", "delegate_task"} & {*child.tool_names}
         report = read_results(here.server.requests[-1])[-1]
-        print(report)
-        print([e for e in here.events if isinstance(e, SubAgentChanged)])
         assert "[sub-agent 1: done] count the files" in report and "report on count the files" in report
-        assert here.app.live_count == 1
+        assert app.live_count == 1
+        row = (await list_rows(app, actor))[0]
+        assert row.state is SubAgentState.DONE and row.steps == 1 and row.task.goal == ""
 
 
-async def test_many_tasks_are_done_three_at_a_time() -> None:
-    model = TeamModel([delegate(*(f"task {n}" for n in range(7))), Say("All done.")])
-    async with chat(model) as here:
-        assert (await here.say("go")).text == "All done."
-        states = [one for one in here.events if isinstance(one, SubAgentChanged)]
-        running: set[int] = set()
-        most = 0
-        for one in states:
-            (running.discard if one.state.has_ended else running.add)(one.number)
-            most = max(most, len(running))
-        assert most == 3
-        assert sum(one.state is SubAgentState.DONE for one in states) == 7
+async def test_many_tasks_are_done_three_at_a_time_and_the_first_begins_alone() -> None:
+    held = Say("a report", delivery=ReplyDelivery(hold_at=2))
+    model = TeamModel([delegate(*(f"task {n}" for n in range(7))), Say("All done.")], {"task": [held]})
+    async with rig(model) as here, here.process() as (_app, actor):
+        turn = asyncio.ensure_future(here.say(actor))
+        for arrived, at_once in ((4, 3), (7, 3), (8, 1)):
+            await here.server.wait_for(arrived)
+            await here.server.wait_until(lambda n=at_once: sum(one.held for one in here.server.requests) == n)
+            assert len(here.server.requests) == arrived
+            here.server.release()
+            await here.server.wait_until(lambda: not any(one.held for one in here.server.requests))
+        assert (await turn).text == "All done."
+        assert sum(one.state is SubAgentState.DONE for one in here.changes) == 7
+        asked = [one for one in here.server.requests if find_goal(one)]
+        assert find_goal(asked[0]) == "task 0"
+        assert asked[1].arrived_at > asked[0].arrived_at
+        assert len({one.body.partition(b'"role":"user"')[0] for one in asked}) == 1
 
 
-async def test_a_stop_ends_all() -> None:
-    model = TeamModel([delegate("a", "b", "c"), Say("no")], {"a": [HANGING], "b": [HANGING], "c": [HANGING]})
-    async with chat(model) as here:
-        turn = asyncio.ensure_future(here.say("go"))
-        await here.server.wait_for(4)
-        here.desk.actor.stop()
-        ended = await turn
-        print(ended)
-        print([(e.number, e.state) for e in here.events if isinstance(e, SubAgentChanged)])
-        rows = await here.app.services.store.sub_agents.list_tree(here.desk.actor.session_id)
-        assert [row.state for row in rows] == [SubAgentState.STOPPED] * 3
+async def test_a_stop_ends_all_and_theirs() -> None:
+    agents = {"boss": [ORCHESTRATE], "leaf": [HANGING], "b": [HANGING]}
+    top = Say(
+        calls=(
+            Call("tool_call", {"name": "delegate_task", "arguments": {"goal": "boss", "role": "orchestrator"}}),
+            Call("tool_call", {"name": "delegate_task", "arguments": {"goal": "b"}}),
+        )
+    )
+    async with rig(TeamModel([top, Say("no")], agents)) as here, here.process() as (app, actor):
+        turn = asyncio.ensure_future(here.say(actor))
+        await here.server.wait_for(5)
+        actor.stop()
+        assert (await turn).reason is ExitReason.INTERRUPTED
+        assert [row.state for row in await list_rows(app, actor)] == [SubAgentState.STOPPED] * 4
+        assert here.server.open_connections == 0 or all(one.closed_early_at for one in here.server.requests[2:])
+        assert app.live_count == 1 and len(here.server.requests) == 5
 
 
-async def test_a_report_from_the_background_wakes_the_session() -> None:
-    pass
+async def test_reports_from_the_background_wake_the_session_once() -> None:
+    def top(request: object) -> Reply:
+        return Say("later")
+
+    model = TeamModel([delegate("a", "b", background=True), Say("They work."), Say("I heard of it.")])
+    del top
+    async with rig(model) as here, here.process() as (app, actor):
+        assert (await here.say(actor)).text == "They work."
+        await here.wait_for(lambda: sum(isinstance(one, TurnEnded) for one in here.events) == 2)
+        assert here.events[-1].text == "I heard of it."  # type: ignore[union-attr]
+        woken = last_text(here.server.requests[-1])
+        assert "report on a" in woken and "report on b" in woken
+        assert not app.sub_agents.open_team(actor.session_id).has_unfinished
+
+
+async def test_where_nobody_stays_a_call_in_the_background_is_waited_for() -> None:
+    model = TeamModel([delegate("a", background=True), Say("Heard.")])
+    async with rig(model) as here, here.process(goes_on=False) as (_app, actor):
+        assert (await here.say(actor)).text == "Heard."
+        assert "report on a" in read_results(here.server.requests[-1])[-1]
+
+
+async def test_a_question_goes_to_the_person_of_the_parent() -> None:
+    write = Say(calls=(Call("terminal", {"command": "sudo true"}),))
+    model = TeamModel([delegate("write it"), Say("ok")], {"write it": [write, Say("It was refused.")]})
+    async with rig(model) as here, here.process(allow=()) as (app, actor):
+        actor.approvals.can_ask = True
+
+        def answer(event: Event) -> None:
+            if isinstance(event, ApprovalAsked):
+                assert event.asker == "write it" and event.asker_id
+                assert actor.approvals.answer(event.approval_id, scope=AnswerScope.DENY, by="person")
+
+        actor.subscribe(answer)
+        assert (await here.say(actor)).text == "ok"
+        assert SubAgentState.WAITING in [one.state for one in here.changes]
+        assert (await list_rows(app, actor))[0].state is SubAgentState.DONE
+
+
+async def test_its_steps_are_its_own_and_those_of_all_have_a_limit() -> None:
+    loop = Say(calls=(Call("todo", {}),))
+    config: dict[str, object] = {"delegation": {"max_iterations": 3, "max_total_iterations": 4}}
+    calls = [loop] * 9
+    model = TeamModel([delegate("a", "b"), Say("ok")], {"a": calls, "b": calls})
+    async with rig(model, config) as here, here.process() as (app, actor):
+        assert (await here.say(actor)).text == "ok"
+        rows = await list_rows(app, actor)
+        assert [row.state for row in rows] == [SubAgentState.BUDGET, SubAgentState.BUDGET]
+        assert "max_total_iterations" in rows[1].report.error
+
+
+async def test_one_that_gives_no_sign_of_life_is_ended_and_the_parent_goes_on() -> None:
+    config: dict[str, object] = {"delegation": {"idle_timeout": 0.3}}
+    model = TeamModel([delegate("a"), Say("ok")], {"a": [HANGING]})
+    async with rig(model, config) as here, here.process() as (app, actor):
+        assert (await here.say(actor)).text == "ok"
+        row = (await list_rows(app, actor))[0]
+        assert row.state in (SubAgentState.PARTIAL, SubAgentState.FAILED) and "sign of life" in row.report.error
+
+
+async def test_work_in_the_background_goes_on_in_the_next_process() -> None:
+    held: list[bool] = [True]
+
+    def slow(request: object) -> Reply:
+        return HANGING if held[0] else Say("late report")
+
+    model = TeamModel([delegate("a", background=True), Say("It works."), Say("Heard.")], {"a": slow})
+    async with rig(model) as here:
+        async with here.process() as (_app, actor):
+            assert (await here.say(actor)).text == "It works."
+            await here.server.wait_for(3)
+            session_id = actor.session_id
+        held[0] = False
+        here.events.clear()
+        async with here.process(session_id) as (app, actor):
+            await here.wait_for(lambda: any(isinstance(one, TurnEnded) for one in here.events))
+            assert "late report" in last_text(here.server.requests[-1])
+            assert (await list_rows(app, actor))[0].state is SubAgentState.DONE
+
+
+async def test_a_call_that_is_cut_off_takes_up_its_sub_agents() -> None:
+    held: list[bool] = [True]
+    rounds = {"n": 0}
+
+    def slow(request: object) -> Reply:
+        rounds["n"] = max(rounds["n"], count_rounds(request))  # type: ignore[arg-type]
+        return HANGING if held[0] else Say("late report")
+
+    model = TeamModel([delegate("a", "b"), Say("Heard.")], {"a": slow, "b": [Say("b is done")]})
+    async with rig(model) as here:
+        async with here.process() as (app, actor):
+            turn = asyncio.ensure_future(here.say(actor))
+            await here.server.wait_for(2)
+            await asyncio.wait({turn}, timeout=0.2)
+            actor.stays_open = True
+            session_id = actor.session_id
+        turn.cancel()
+        held[0] = False
+        async with here.process(session_id) as (app, actor):
+            ended = await actor.resume()  # type: ignore[misc]
+            assert ended.text == "Heard."
+            rows = await list_rows(app, actor)
+            assert [row.state for row in rows] == [SubAgentState.DONE] * 2
+            assert len(rows) == 2 and app.live_count == 1
+            assert "late report" in read_results(here.server.requests[-1])[-1]

@@ -1,12 +1,12 @@
 """`delegate_task`: gives tasks to sub-agents, and returns what they report."""
 
-from collections.abc import Sequence
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.sub_agents import Role, SubAgentTask
+from hermes.sessions.port import Delegator
 from hermes.tools.output import RESULT_CAP
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -16,16 +16,6 @@ from hermes.util.text import to_one_line
 MAX_TASKS = 50
 """The most tasks of one call."""
 _NAME_CHARACTERS = 60
-
-
-class Delegator(Protocol):
-    """Has tasks done by sub-agents of one session."""
-
-    async def run_tasks(self, context: ToolContext, tasks: Sequence[SubAgentTask], *, background: bool) -> ToolOutput:
-        """Have the tasks done and return the reports; with `background` return at once, and the reports come as a
-        message. A call that is made again after a crash takes its sub-agents up. Raises ToolError.
-        """
-        ...
 
 
 class DelegatedTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
