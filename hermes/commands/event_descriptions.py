@@ -21,6 +21,7 @@ _TOOL_DESCRIPTIONS = {
     "memory": N_("remember facts for later sessions"),
     "session_search": N_("look through earlier conversations"),
     "cronjob": N_("run jobs on a schedule"),
+    "delegate_task": N_("give tasks to sub-agents"),
     "tool_search": N_("find tools that are not listed here"),
     "tool_call": N_("call a tool that was found"),
 }
@@ -43,6 +44,7 @@ _TOOLSET_DESCRIPTIONS = {
     "session_search": N_("look through earlier conversations"),
     "cronjob": N_("run jobs on a schedule"),
     "messages": N_("write to other chats and people, in chats"),
+    "delegation": N_("give tasks to sub-agents"),
     "safe": N_("the web alone: neither files nor commands"),
     "coding": N_("all that work on a program needs"),
     "debugging": N_("commands, files and the web, for finding faults"),

@@ -5,7 +5,7 @@ The loop emits them, the runtime stores and publishes them, front-ends render th
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from hermes.core.messages import Message, ToolStatus
 from hermes.core.outcomes import ExitReason
@@ -157,9 +157,9 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):
     """A description of what an answer for good covers."""
     no_covers: str = ""
     """A description of what a no covers until the session ends; empty where it is for this call only."""
-    asker: str = ""
-    """The name of the sub-agent that asks; empty where the session itself does."""
-    asker_id: str = ""
+    asker: str | UnsetType = UNSET
+    """The name of the sub-agent that asks; not there where the session itself does."""
+    asker_id: str | UnsetType = UNSET
     """The session of that sub-agent."""
 
 
@@ -182,8 +182,8 @@ class Refused(Struct, frozen=True, tag="refused"):
     subject: str
     reason: str
     pattern: str = ""
-    asker: str = ""
-    """The name of the sub-agent whose call it was; empty for the session's own."""
+    asker: str | UnsetType = UNSET
+    """The name of the sub-agent whose call it was; not there for the session's own."""
 
 
 class Notice(Struct, frozen=True, tag="notice"):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hermes.sessions.epoch_frame import PromptPartSize
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
+    from hermes.sessions.sub_agents.team import SubAgentTeam
     from hermes.sessions.sub_agents.teams import SubAgentTeams
     from hermes.sessions.undo import SessionUndo
 
@@ -174,6 +175,10 @@ class App:
             person=chosen.person,
             folder=chosen.cwd or os.getcwd(),
         )
+
+        def find_team(name: str) -> "SubAgentTeam":  # what is needed for it is loaded when a model delegates
+            return self.sub_agents.open_team(name)
+
         async with AsyncExitStack() as stack:
             plan = SessionPlan(
                 session_id=session_id,
@@ -184,7 +189,7 @@ class App:
                 options=chosen,
                 asker=asker,
                 lock_handle=await stack.enter_async_context(session_lock(self._services.home.locks, session_id)),
-                find_delegator=self.sub_agents.open_team,
+                find_delegator=find_team,
             )
             live = await SessionBuilder(self._services, plan, stack).build()
             self._live[session_id] = live, stack.pop_all()
