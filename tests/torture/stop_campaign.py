@@ -16,6 +16,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from hermes.core.events import Event, Retrying, ToolStarted
 from hermes.core.outcomes import ExitReason
 from hermes.core.protocols import HttpTimeouts
@@ -103,6 +105,16 @@ def asked(run: Run) -> bool:
     return bool(run.requests)
 
 
+def _delegate(title: str) -> Say:
+    """Return an answer that gives three sub-agents a situation; their requests carry the run's name, too."""
+    return Say(calls=(Call("tool_call", {"name": "delegate_task", "arguments": {"tasks": [title] * 3}}),))
+
+
+def _flows(request: RecordedRequest) -> bool:
+    """Whether an answer was asked for long enough ago to flow by now."""
+    return time.monotonic() - request.arrived_at > 0.05
+
+
 SITUATIONS = {
     "first byte": Situation(Say("x", delivery=LATE), asked, connected=True),
     "streaming": Situation(
@@ -118,6 +130,12 @@ SITUATIONS = {
         lambda run: any(not request.tool_names for request in run.requests),
         connected=True,
         before="hello",
+    ),
+    "three sub-agents, each with a sleep three shells deep": Situation(
+        _delegate("sleep three shells deep"), lambda run: run.processes("sleep 600") > 11, ends=0.4
+    ),
+    "three sub-agents that stream": Situation(
+        _delegate("streaming"), lambda run: len(run.requests) > 3 and all(map(_flows, run.requests[1:])), connected=True
     ),
     "PTY, ignores INT": Situation(
         Say(calls=(Call("terminal", {"command": STUBBORN, "pty": True}),)),
@@ -136,14 +154,27 @@ SITUATIONS = {
 def reply(request: RecordedRequest) -> Reply:
     """What the model says, which follows from the situation's name in the newest message."""
     said = [step.text for step in request.conversation if step.role is StepRole.USER]
-    name = said[-1].partition(". ")[2].partition("\n")[0]
+    run, _, name = said[-1].rpartition("Your task:\n")[2].partition("\n")[0].partition(". ")
     if not request.tool_names:
         return SITUATIONS["compression"].reply
     if name == "hello":
         return Say("hello " * 300)
     if name == "compression":
         return TOO_LONG
-    return SITUATIONS[name].reply if name in SITUATIONS else Fail(400, message=f"unknown: {name!r}")
+    if name not in SITUATIONS:
+        return Fail(400, message=f"unknown: {name!r}")
+    return _name_run(SITUATIONS[name].reply, run)
+
+
+def _name_run(reply: Reply, run: str) -> Reply:
+    """Return a reply whose sub-agents are told the run that they are of."""
+    if not isinstance(reply, Say) or not reply.calls or "tasks" not in str(reply.calls[0].arguments):
+        return reply
+    given = reply.calls[0].arguments
+    assert isinstance(given, dict)
+    tasks = [{"goal": f"{run}. {title}"} for title in given["arguments"]["tasks"]]
+    arguments = {"name": given["name"], "arguments": {"tasks": tasks}}
+    return structs.replace(reply, calls=(Call("tool_call", arguments),))
 
 
 async def until(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
@@ -201,8 +232,8 @@ async def _gone(run: Run) -> float:
 async def _judge(run: Run, case: Situation, at: float, sent: int) -> None:
     """What the server saw of the stop, and that nothing came after it."""
     if case.connected:
-        request = run.requests[-1]
-        run.closed = await run.server.wait_closed(request) - at
+        for request in [one for one in run.requests if one.answered_at is None]:
+            run.closed = max(run.closed, await run.server.wait_closed(request) - at)
     await asyncio.sleep(0.05)
     if len(run.requests) != sent:
         run.problems.append("a request after the stop")
@@ -356,7 +387,7 @@ def main() -> int:
     made.add_argument("--only", default="")
     made.add_argument("--backend", default="local", help="terminal.backend: where commands run")
     given = made.parse_args()
-    MORE["terminal"] = {"backend": given.backend}
+    MORE["terminal"] = {"backend": given.backend, "env_passthrough": [MARK]}
     return 0 if asyncio.run(table(given.runs, given.cli, given.only)) else 1
 
 

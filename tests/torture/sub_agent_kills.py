@@ -21,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+from hermes.core.messages import TextPart
 from hermes.core.sub_agents import SubAgentState
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
@@ -32,7 +33,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
-from tests.torture.marked_world import MARK, end_marked, marked, stored
+from tests.torture.marked_world import MARK, end_marked, marked, say, stored
 
 CONFIG: dict[str, object] = {
     "command_allowlist": ["*"],
@@ -46,9 +47,9 @@ EFFECTS = "effects"
 JOB = re.compile(r"(ROOT|BOSS|LEAF) (r[\d.]+)")
 
 
-def is_background(root: str) -> bool:
-    """Return whether a session at the top delegates in the background."""
-    return int(root.partition(".")[0][1:]) % 2 == 1
+def is_background(name: str) -> bool:
+    """Return whether a session delegates in the background."""
+    return int(name.rpartition(".")[2].removeprefix("r")) % 2 == 1
 
 
 class TreeModel:
@@ -79,19 +80,16 @@ class TreeModel:
             below = "BOSS" if kind == "ROOT" else "LEAF"
             tasks = [{"goal": f"{below} {name}.{number}"} for number in range(goals)]
             arguments: dict[str, object] = {"tasks": tasks, "role": "orchestrator" if kind == "ROOT" else "leaf"}
-            arguments["background"] = kind == "ROOT" and is_background(name)
+            arguments["background"] = is_background(name)
             return Say(calls=(Call("tool_call", {"name": "delegate_task", "arguments": arguments}),), delivery=slow)
         heard = sorted({*re.findall(r"<(r[\d.]+)>", results + "\n".join(users[1:]))})
-        if kind == "ROOT" and is_background(name) and WOKEN not in users[-1]:
+        if is_background(name) and WOKEN not in users[-1]:
             return Say(f"BEGUN {name}", delivery=slow)
         return Say(f"{'FINAL' if kind == 'ROOT' else 'heard'} {name}: " + " ".join(f"<{one}>" for one in heard))
 
 
 async def drive(roots: int, folder: str) -> None:
     """Run in the process that is killed: every session at the top, from where it stands, until its last answer."""
-    from hermes.util.process_identity import identify_this_process
-
-    del identify_this_process
     options = SessionOptions(cwd=folder, allow=("*",), goes_on=True)
     async with App(os.environ, options) as app:
 
@@ -109,10 +107,10 @@ async def drive(roots: int, folder: str) -> None:
                 await actor.idle()
             last = next((one.text for one in reversed(actor.conversation.messages) if one.text), "")
             if not last.startswith("FINAL"):
-                print(f"root {number} ended with {last[:80]!r}", flush=True)
+                say(f"root {number} ended with {last[:80]!r}")
 
         await asyncio.gather(*(drive_root(number) for number in range(roots)))
-    print("finished", flush=True)
+    say("finished")
 
 
 async def run_process(home: TempHome, roots: int, seconds: float | None) -> tuple[bool, str]:
@@ -135,6 +133,13 @@ async def run_process(home: TempHome, roots: int, seconds: float | None) -> tupl
     return process.returncode == 0, said.decode()
 
 
+async def count_wakes(store: Store, session_id: str) -> int:
+    """Return how often reports from the background have come to a session."""
+    rows = await store.messages.read(session_id)
+    texts = (part.text for row in rows for part in row.message.parts if isinstance(part, TextPart))
+    return sum(WOKEN in text for text in texts)
+
+
 async def judge(home: TempHome, server: ScriptedServer, args: argparse.Namespace) -> list[str]:
     """Return what is wrong at the end."""
     problems: list[str] = []
@@ -150,14 +155,17 @@ async def judge(home: TempHome, server: ScriptedServer, args: argparse.Namespace
                 problems.append(f"root{number}: {len(rows)} sub-agents instead of {wanted}")
             states = collections.Counter(row.state for row in rows)
             if states[SubAgentState.DONE] != wanted:
-                problems.append(f"root{number}: {dict(states)}")
+                errors = [f"{row.task.name} {row.state}: {row.report.error}" for row in rows if row.report.error]
+                problems.append(f"root{number}: {dict(states)} {errors}")
             messages = [row.message for row in await store.messages.read(f"root{number}")]
             finals = [one.text for one in messages if one.text.startswith("FINAL")]
             if len(finals) != 1:
                 problems.append(f"root{number}: {len(finals)} last answers")
-            woken = sum(WOKEN in part.text for one in messages for part in one.parts if hasattr(part, "text"))
-            if woken != is_background(f"r{number}"):
-                problems.append(f"root{number}: woken {woken} times")
+            for row in (None, *(one for one in rows if one.depth == 1)):
+                name = f"r{number}" if row is None else row.task.name.removeprefix("BOSS ")
+                woken = await count_wakes(store, f"root{number}" if row is None else row.session_id)
+                if woken != is_background(name):
+                    problems.append(f"{name}: woken {woken} times")
             lost = [f"r{number}.{b}.{leaf}" for b in range(bosses) for leaf in range(leaves)]
             missing = [one for one in lost if f"<{one}>" not in (finals or [""])[0]]
             if missing:
@@ -174,7 +182,7 @@ async def judge(home: TempHome, server: ScriptedServer, args: argparse.Namespace
         problems += [f"{open_turns} turns are open"] if open_turns else []
         waiting = stored(home, "SELECT count(*) FROM inbox")[0][0]
         problems += [f"{waiting} messages wait"] if waiting else []
-        print(f"{len(effects)} effects, {len(unsure)} leaves that do not know, {len(server.requests)} requests")
+        say(f"{len(effects)} effects, {len(unsure)} leaves that do not know, {len(server.requests)} requests")
     finally:
         await store.close()
     left = list(marked("tree"))
@@ -196,17 +204,17 @@ async def campaign(args: argparse.Namespace) -> int:
                     finished, said = await run_process(home, args.roots, seconds)
                     kills += not finished and seconds is not None
                     if not finished and seconds is None:
-                        print(said)
+                        say(said)
                         return 1
                     if "Traceback" in said or "ended with" in said:
-                        print(said)
+                        say(said)
                 problems = await judge(home, server, args)
             finally:
                 end_marked("tree")
             count = args.roots * args.bosses * (1 + args.leaves)
-            print(f"{count} sub-agents below {args.roots} sessions, {kills} kills, {time.monotonic() - began:.0f} s")
+            say(f"{count} sub-agents below {args.roots} sessions, {kills} kills, {time.monotonic() - began:.0f} s")
             for problem in problems:
-                print("PROBLEM", problem)
+                say(f"PROBLEM {problem}")
             return 1 if problems else 0
 
 

@@ -75,9 +75,12 @@ def check_task(parent: "LiveSession", task: SubAgentTask, settings: Settings) ->
 
 
 def build_task_message(task: SubAgentTask, folder: str) -> InboundMessage:
-    """Return the first message of a sub-agent. The model of its parent wrote it, so it counts as what stood there."""
-    context = f"\n\nWhat you need to know:\n{task.context}" if task.context else ""
-    text = f"Your task:\n{task.goal}{context}\n\nWorkspace: {folder}"
+    """Return the first message of a sub-agent. The model of its parent wrote it, so it counts as what stood there.
+
+    What the sub-agents of a call have in common comes first: a provider's cache holds it for all of them.
+    """
+    context = f"What you need to know:\n{task.context}\n\n" if task.context else ""
+    text = f"Workspace: {folder}\n\n{context}Your task:\n{task.goal}"
     origin = provenance_from_sources(task.sources) or PROGRAM
     return InboundMessage(text="", cwd=folder, quoted=(TextPart(text=text, provenance=origin),))
 

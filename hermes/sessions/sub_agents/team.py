@@ -71,9 +71,11 @@ class SubAgentTeam:
             turn_id=parent.actor.recorder.turn_id,
             call_id=context.call_id,
         )
-        batch = self._begin(await self._create_rows(call, tasks))
+        rows = await self._create_rows(call, tasks)
         if stays:
-            return ToolOutput(text=_describe_begun(batch.rows))
+            await self._begin_in_background(rows)
+            return ToolOutput(text=_describe_begun(rows))
+        batch = self._begin(rows)
         if context.safeguard is not None:  # what they change is undone with the parent's turn
             await context.safeguard.save_before((), anything=True)
         await self._wait_or_stop(batch)
@@ -116,6 +118,17 @@ class SubAgentTeam:
                 self._parent.actor.on_turn_end.append(self._make_settling_hook(row))
                 continue
             await self._take_up(row, stopping=is_awaited)
+
+    async def _begin_in_background(self, rows: Sequence[SubAgentRow]) -> None:
+        """Begin the sub-agents of a call, unless they were taken up already when the session was opened: a call whose
+        process died before its result was stored is made again.
+        """
+        known = {row.session_id for batch in self._queue.batches for row in batch.rows}
+        if rows[0].session_id in known or rows[0].delivery is ReportDelivery.DELIVERED:
+            return
+        batch = self._begin(rows)
+        if batch.has_ended:
+            await self._deliver(batch)
 
     async def _take_up(self, row: SubAgentRow, *, stopping: bool) -> None:
         batch = self._begin(await self._host.services.store.sub_agents.list_call(row), stopping=stopping)
