@@ -136,15 +136,6 @@ def read_messages(tx: Transaction, session_id: str, *, everything: bool = False)
     return _decode_rows(tx.execute(f"SELECT {_FIELDS} FROM messages WHERE {where} ORDER BY position, id", (value,)))
 
 
-def read_last_answer(tx: Transaction, turn_id: str) -> str:
-    """Return the text that a turn ended with; empty when it ended without one."""
-    body = tx.execute(
-        "SELECT body FROM messages WHERE turn_id = ? AND role = 'assistant' ORDER BY position DESC, id DESC LIMIT 1",
-        (turn_id,),
-    ).get
-    return "" if body is None else msgspec.json.decode(bytes(body), type=Message).text
-
-
 def read_messages_by_id(tx: Transaction, listed: str) -> list[StoredMessage]:
     """Return the messages of these ids (a JSON list)."""
     return _decode_rows(

@@ -8,14 +8,15 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
+from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
 from hermes.core.sub_agents import SubAgentReport, SubAgentState, SubAgentTask
 from hermes.core.usage import Certainty, Cost
-from hermes.store.messages import read_last_answer
-from hermes.store.repository import Repository, Transaction, as_method, reads, to_value, writes
+from hermes.store.repository import Repository, Transaction, reads, to_value, writes
 from hermes.store.turns import enqueue_message
 
 Value = TypeVar("Value", SubAgentTask, SubAgentReport)
+_MESSAGE = msgspec.json.Decoder(Message)
 _FEWEST_STEPS = 2
 """A sub-agent for which fewer model calls are left is not begun."""
 _NO_STEPS = SubAgentReport(
@@ -100,7 +101,10 @@ class StoredEnd(Struct, frozen=True, kw_only=True):
 class SubAgentRepository(Repository):
     """The sub-agents of all sessions."""
 
-    read_answer = reads(as_method(read_last_answer))
+    @reads
+    def read_answer(self, tx: Transaction, turn_id: str) -> str:
+        """Return what a turn's model has said last: its answer, or what it said before it made its last calls."""
+        return _read_answer(tx, turn_id)
 
     @writes
     def create_all(
@@ -218,7 +222,7 @@ class SubAgentRepository(Repository):
             turn_id=str(turn[0]),
             reason=ExitReason(str(turn[1])),
             error=str(turn[2]),
-            text=read_last_answer(tx, str(turn[0])),
+            text=_read_answer(tx, str(turn[0])),
             steps=_get_number(tx, "SELECT coalesce(sum(calls), 0) FROM turns WHERE session_id = ?", session_id),
         )
 
@@ -245,6 +249,21 @@ def _mark_delivered(tx: Transaction, session_ids: Sequence[str]) -> bool:
         f" AND session_id IN ({_list_marks(session_ids)})",
         tuple(session_ids),
     )
+
+
+def _read_answer(tx: Transaction, turn_id: str) -> str:
+    """Return what a turn's model has said last, joined where it came in pieces; notes of Hermes do not count."""
+    query = "SELECT body FROM messages WHERE turn_id = ? AND role = 'assistant' ORDER BY position, id"
+    said, pieces = "", list[str]()
+    for (body,) in tx.execute(query, (turn_id,)):
+        message = _MESSAGE.decode(bytes(body))
+        if message.synthetic:
+            continue
+        if any(message.tool_calls()):
+            said, pieces = message.text.strip() or said, []
+        else:
+            pieces.append(message.text)
+    return "".join(pieces).strip() or said
 
 
 def _list_marks(values: Sequence[object]) -> str:

@@ -1,67 +1,15 @@
 """Sub-agents: they work beside each other, report to their parent, and end with it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
-from hermes.core.events import ApprovalAsked, Event, SubAgentChanged, TurnEnded
+from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.sub_agents import SubAgentState
-from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.app import App
-from hermes.sessions.options import SessionOptions
-from hermes.store.sub_agents import SubAgentRow
-from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
-from hermes.testing.server import ScriptedServer
-from tests.sessions.sub_agents.team_model import TeamModel, count_rounds, delegate, find_goal, last_text, read_results
+from hermes.testing.script import Call, ReplyDelivery, Say
+from tests.sessions.sub_agents.rig import HANGING, list_rows, rig
+from tests.sessions.sub_agents.team_model import TeamModel, delegate, find_goal, last_text, read_results
 
-HANGING = Say("never ends", delivery=ReplyDelivery(ending=Ending.HANG, at=2))
 ORCHESTRATE = delegate("leaf one", "leaf two")
-
-
-class Rig:
-    """A home with a scripted model, and processes of Hermes in it, one after the other."""
-
-    def __init__(self, server: ScriptedServer, home: TempHome) -> None:
-        self.server = server
-        self.home = home
-        self.events: list[Event] = []
-
-    @asynccontextmanager
-    async def process(
-        self, session_id: str | None = None, **options: object
-    ) -> AsyncIterator[tuple[App, SessionActor]]:
-        chosen = {"cwd": str(self.home.cwd), "allow": ("*",), "goes_on": True} | options
-        async with App(self.home.environ, SessionOptions(**chosen)) as app:  # type: ignore[arg-type]
-            actor = await app.open_session(session_id)
-            actor.subscribe(self.events.append)
-            yield app, actor
-
-    async def say(self, actor: SessionActor, text: str = "go") -> TurnEnded:
-        return await actor.post(InboundMessage(text=text, cwd=str(self.home.cwd)))
-
-    @property
-    def changes(self) -> list[SubAgentChanged]:
-        return [one for one in self.events if isinstance(one, SubAgentChanged)]
-
-    async def wait_for(self, check: Callable[[], object]) -> None:
-        """Wait until a check of what was published holds."""
-        async with asyncio.timeout(30):
-            while not check():  # noqa: ASYNC110 - the events come from outside of the test
-                await asyncio.sleep(0.005)
-
-
-@asynccontextmanager
-async def rig(model: TeamModel, config: dict[str, object] | None = None) -> AsyncIterator[Rig]:
-    async with ScriptedServer(model) as server:
-        with TempHome.for_server(server.url, more_config=config) as home:
-            yield Rig(server, home)
-
-
-async def list_rows(app: App, actor: SessionActor) -> list[SubAgentRow]:
-    return await app.services.store.sub_agents.list_tree(actor.session_id)
 
 
 async def test_a_task_is_done_and_only_its_report_comes_back() -> None:
@@ -117,11 +65,7 @@ async def test_a_stop_ends_all_and_theirs() -> None:
 
 
 async def test_reports_from_the_background_wake_the_session_once() -> None:
-    def top(request: object) -> Reply:
-        return Say("later")
-
     model = TeamModel([delegate("a", "b", background=True), Say("They work."), Say("I heard of it.")])
-    del top
     async with rig(model) as here, here.process() as (app, actor):
         assert (await here.say(actor)).text == "They work."
         await here.wait_for(lambda: sum(isinstance(one, TurnEnded) for one in here.events) == 2)
@@ -179,7 +123,7 @@ async def test_one_that_gives_no_sign_of_life_is_ended_and_the_parent_goes_on() 
 async def test_work_in_the_background_goes_on_in_the_next_process() -> None:
     held: list[bool] = [True]
 
-    def slow(request: object) -> Reply:
+    def slow(request: object) -> Say:
         return HANGING if held[0] else Say("late report")
 
     model = TeamModel([delegate("a", background=True), Say("It works."), Say("Heard.")], {"a": slow})
@@ -198,10 +142,8 @@ async def test_work_in_the_background_goes_on_in_the_next_process() -> None:
 
 async def test_a_call_that_is_cut_off_takes_up_its_sub_agents() -> None:
     held: list[bool] = [True]
-    rounds = {"n": 0}
 
-    def slow(request: object) -> Reply:
-        rounds["n"] = max(rounds["n"], count_rounds(request))  # type: ignore[arg-type]
+    def slow(request: object) -> Say:
         return HANGING if held[0] else Say("late report")
 
     model = TeamModel([delegate("a", "b"), Say("Heard.")], {"a": slow, "b": [Say("b is done")]})
