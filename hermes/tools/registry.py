@@ -152,8 +152,9 @@ class ToolListing(Struct, frozen=True, kw_only=True):
 
 
 class ListedTool:
-    """A tool that is known by its row; `load` gives the tool itself."""
+    """A tool that is known by its row; `load` gives the tool itself. A process has thousands of them."""
 
+    __slots__ = ("brief", "deferred", "description", "housekeeping", "load", "name", "schema", "toolset")
     origin: Provenance | None = None
     runs_at_caller = False
 
@@ -164,7 +165,7 @@ class ListedTool:
         self.deferred = row.deferred
         self.brief = row.brief
         self.housekeeping = row.housekeeping
-        self.schema = ToolSchema(name=row.name, description=row.description, parameters=bytes(row.parameters))
+        self.schema = _read_schema(row.name)
         self.load = load
 
 
@@ -176,6 +177,26 @@ def read_listing() -> Mapping[str, ToolListing]:
     """Return the rows of `listing.json` by name."""
     rows = msgspec.json.decode(Path(__file__).with_name("listing.json").read_bytes(), type=list[ToolListing])
     return {row.name: row for row in rows}
+
+
+@cache
+def _read_schema(name: str) -> ToolSchema:
+    """Return the schema of a listed tool, the same for all sessions."""
+    row = read_listing()[name]
+    return ToolSchema(name=row.name, description=row.description, parameters=bytes(row.parameters))
+
+
+@cache
+def _list_builtin(path: str, name: str) -> ListedTool:
+    """Return a listed tool of a file of built-in tools, the same for all sessions."""
+
+    def load() -> Tool:
+        tool = _import_tools(path).get(name)
+        if tool is None:
+            raise LookupError(f"{name} is listed, and its file has no such tool")
+        return tool
+
+    return ListedTool(read_listing()[name], load)
 
 
 def list_session_tools(names: Sequence[str], build: Callable[[], Sequence[Tool]]) -> tuple[ListedTool, ...]:
@@ -223,15 +244,10 @@ class ToolRegistry:
 
     def find_known(self, name: str) -> KnownTool | None:
         """Return the tool of that name as it is listed, without importing its file; one without a row is imported."""
-        if name not in self._tools and self._find_module(name) is not None and (row := read_listing().get(name)):
-            return ListedTool(row, partial(self._load_listed, name))
+        module = self._find_module(name)
+        if name not in self._tools and module is not None and name in read_listing():
+            return _list_builtin(self._modules[module], name)
         return self._tools.get(name) or self.get(name)
-
-    def _load_listed(self, name: str) -> Tool:
-        tool = self.get(name)
-        if tool is None:
-            raise LookupError(f"{name} is listed, and its file has no such tool")
-        return tool
 
     def load_toolsets(self) -> dict[str, Toolset]:
         """Return the named toolsets, with what files and owners have added to them."""
