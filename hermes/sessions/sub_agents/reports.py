@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from hermes.core.messages import PROGRAM, Provenance, TextPart
+from hermes.core.messages import PROGRAM, Provenance, Source, TextPart
 from hermes.core.outcomes import ExitReason
 from hermes.core.sub_agents import SubAgentReport, SubAgentState
 from hermes.core.usage import format_amount
@@ -15,7 +15,6 @@ from hermes.store.store import Store
 from hermes.store.sub_agents import StoredEnd, SubAgentRow
 from hermes.tools.output import write_spill
 from hermes.tools.session import Todo
-from hermes.tools.taint import provenance_from_sources
 from hermes.util.text import to_one_line, truncate_middle
 
 _MAX_FILES = 40
@@ -71,8 +70,13 @@ def build_report_message(text: str, rows: Sequence[SubAgentRow]) -> InboundMessa
 
 
 def find_origin(rows: Sequence[SubAgentRow]) -> Provenance | None:
-    """Return the provenance of what sub-agents report; None where nothing untrusted stood in their conversations."""
-    return provenance_from_sources(dict.fromkeys(source for row in rows for source in row.report.sources))
+    """Return the provenance of what sub-agents report; None where nothing untrusted stood in their conversations.
+
+    It is text that was made from other text, also where a file was its only source: the file itself may be trusted by
+    the time that somebody looks, and what was made of it stays marked.
+    """
+    sources = dict.fromkeys(source for row in rows for source in row.report.sources)
+    return Provenance(Source.OTHER, "\n".join(sources)) if sources else None
 
 
 def _format_report(row: SubAgentRow, answer: str, limit: int, spill_folder: Path, workspace: str) -> str:
