@@ -43,6 +43,8 @@ ACTING_ROWS = {
     "unfinished call": "SELECT tool || ': ' || arguments FROM effects JOIN turns ON turns.id = turn_id "
     "WHERE turns.ended_at IS NULL AND done_at IS NULL",
     "answered question": "SELECT scope || ' ' || tool || ': ' || subject FROM approvals WHERE state = 'answered'",
+    "unfinished sub-agent": "SELECT CAST(spec AS TEXT) FROM sub_agents "
+    "WHERE ended_at IS NULL OR delivery IN ('inbox', 'person')",
     "waiting message": "SELECT CAST(body AS TEXT) FROM inbox",
     "unread message": "SELECT platform || ': ' || CAST(body AS TEXT) FROM arrivals WHERE state IN ('new', 'begun')",
     "unfinished run": "SELECT owner || ': ' || CAST(wish AS TEXT) FROM api_runs WHERE ended_at IS NULL",

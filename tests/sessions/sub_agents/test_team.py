@@ -163,3 +163,20 @@ async def test_a_call_that_is_cut_off_takes_up_its_sub_agents() -> None:
             assert [row.state for row in rows] == [SubAgentState.DONE] * 2
             assert len(rows) == 2 and app.live_count == 1
             assert "late report" in read_results(here.server.requests[-1])[-1]
+
+
+async def test_what_a_sub_agent_changed_is_undone_with_the_turn_that_waited_for_it() -> None:
+    writes = (
+        Call("write_file", {"path": "made.txt", "content": "x"}),
+        Call("terminal", {"command": "echo changed > old.txt"}),
+    )
+    model = TeamModel([delegate("a"), Say("ok")], {"a": [Say(calls=writes), Say("done")]})
+    async with rig(model) as here:
+        old, made = here.home.cwd / "old.txt", here.home.cwd / "made.txt"
+        old.write_text("before")
+        async with here.process() as (app, actor):
+            await here.say(actor)
+            assert made.exists() and old.read_text() == "changed\n"
+            assert {*(await list_rows(app, actor))[0].report.files} == {str(old), str(made)}
+            await app.session_undo(actor).undo_turns(1)
+            assert not made.exists() and old.read_text() == "before"
