@@ -26,7 +26,10 @@
 # make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
-# make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
+# make cap-race       a cap on money against 50 turns at once in 4 processes, and against 4 sessions with 50 sub-agents
+#                     each, kills among them, ten times
+# make sub-agent-kills  kill -9 of a process with a thousand sub-agents in trees, 200 times (COUNT=50)
+# make sub-agents     what sub-agents cost: cached share of their prompts, memory of idle ones
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
 # make ends           the gateway on real ends: Synapse, dovecot, opensmtpd, npm's openai (as root on Debian; 2 minutes)
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
@@ -53,7 +56,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
-  stops json-stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
+  stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
   cron-year cron-fields family ends load screens shape lint types contracts deps lock clean \
   wheel install-check image units release-notes
 
@@ -130,6 +133,13 @@ gateway-turns: $(VENV)/dev.stamp
 
 cap-race: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cap_race.py --repeat 10
+	$(BIN)/python scripts/cap_race.py --repeat 10 --agents 50
+
+sub-agent-kills: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.sub_agent_kills --kills $(or $(COUNT),200) --longest 1.1 --seed $(or $(SEED),1)
+
+sub-agents: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.sub_agents
 
 torture: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.kills
