@@ -309,8 +309,11 @@ class App:
         return self.live_session(actor).tools.gate.session_grants.yolo
 
     def set_yolo(self, actor: SessionActor, *, on: bool) -> None:
-        """Stop or resume asking in this session. Refusals still hold; the change ends with the session."""
-        self.live_session(actor).tools.gate.session_grants.yolo = on
+        """Stop or resume asking in this session and its sub-agents. Refusals still hold; the change ends with the
+        session.
+        """
+        for live in _list_tree(self, actor):
+            live.tools.gate.session_grants.yolo = on
 
 
 async def _resolve_session_id(
@@ -383,12 +386,20 @@ def is_mode_safe(app: App, actor: SessionActor, mode: WorkMode) -> bool:
 
 
 def set_mode(app: App, actor: SessionActor, mode: WorkMode) -> None:
-    """Set a session's mode; the model is told with the next message. Raises UsageError where it is not safe."""
+    """Set the mode of a session and its sub-agents; the model is told with the next message. Raises UsageError where
+    it is not safe.
+    """
     from hermes.sessions.work_modes import check_mode
 
-    tools = app.live_session(actor).tools
-    check_mode(mode, tools.context.backend_handle)
-    tools.state.mode = mode
+    check_mode(mode, app.live_session(actor).tools.context.backend_handle)
+    for live in _list_tree(app, actor):
+        live.tools.state.mode = mode
+
+
+def _list_tree(app: App, actor: SessionActor) -> "list[LiveSession]":
+    """Return a live session and those of its sub-agents that work."""
+    team = app.sub_agents.find_team(actor.session_id)
+    return [app.live_session(actor), *(team.list_live_sessions() if team is not None else ())]
 
 
 async def withdraw_newest(app: App, actor: SessionActor) -> InboundMessage | None:

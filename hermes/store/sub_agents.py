@@ -182,6 +182,21 @@ class SubAgentRepository(Repository):
         return _mark_delivered(tx, session_ids)
 
     @reads
+    def find_root_turn(self, tx: Transaction, session_id: str, turn_id: str) -> str:
+        """Return the turn in which a person has asked for what a turn of a session at the top does: the turn itself, or
+        the one whose reports have woken it. What all below it may use is counted by that, so nothing goes on for ever.
+        """
+        query = "SELECT body FROM messages WHERE session_id = ? AND turn_id = ? AND role = 'user' ORDER BY id LIMIT 1"
+        body = tx.execute(query, (session_id, turn_id)).get
+        if body is None or _MESSAGE.decode(bytes(body)).text.strip():
+            return turn_id
+        query = (
+            "SELECT root_turn_id FROM sub_agents WHERE parent_id = ? AND delivery = 'delivered'"
+            " ORDER BY ended_at DESC, number DESC LIMIT 1"
+        )
+        return str(tx.execute(query, (session_id,)).get or turn_id)
+
+    @reads
     def get(self, tx: Transaction, session_id: str) -> SubAgentRow | None:
         """Return the sub-agent with this session, or None."""
         return _select_one(tx, session_id)

@@ -424,6 +424,7 @@ def _cap_failure(answer: SpendRefusal, request: SpendRequest) -> Failure:
             hint="You can go on tomorrow; /usage shows what is left.",
         )
     option = {"run": " or with --max-cost or --max-total-tokens"}.get(cap.name, "")
+    setting = "delegation.max_cost" if cap.name == SUB_AGENT_CAP else f"spending.{cap.name}"
     told = _describe_cap(answer.tightest)
     return Failure(
         kind=FailureKind.SPEND_LIMIT,
@@ -435,9 +436,8 @@ def _cap_failure(answer: SpendRefusal, request: SpendRequest) -> Failure:
             need=need,
         ),
         hint=N_(
-            "Raise `spending.{name}` in config.yaml{option}, or go on in a new session; `hermes "
-            "usage` shows what was spent.",
-            name=cap.name,
+            "Raise `{setting}` in config.yaml{option}, or go on in a new session; `hermes usage` shows what was spent.",
+            setting=setting,
             option=option,
         ),
     )

@@ -65,16 +65,19 @@ class SubAgentTeam:
         call = SubAgentCall(
             parent_id=parent.actor.session_id,
             root_id=parent.options.root_id or parent.actor.session_id,
-            root_turn_id=await self._find_root_turn(),
+            root_turn_id=await _find_root_turn(self._host, parent),
             depth=parent.options.depth + 1,
             delivery=ReportDelivery.INBOX if stays else ReportDelivery.AWAITED,
             turn_id=parent.actor.recorder.turn_id,
             call_id=context.call_id,
         )
         rows = await self._create_rows(call, tasks)
-        if stays:
+        if stays and not all(row.state.has_ended for row in rows):
             await self._begin_in_background(rows)
             return ToolOutput(text=_describe_begun(rows))
+        if stays:  # nothing begins, so nothing wakes the session: it could go round for ever
+            await self._host.services.store.sub_agents.mark_delivered([row.session_id for row in rows])
+            return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
         batch = self._begin(rows)
         if context.safeguard is not None:  # what they change is undone with the parent's turn
             await context.safeguard.save_before((), anything=True)
@@ -126,9 +129,7 @@ class SubAgentTeam:
         known = {row.session_id for batch in self._queue.batches for row in batch.rows}
         if rows[0].session_id in known or rows[0].delivery is ReportDelivery.DELIVERED:
             return
-        batch = self._begin(rows)
-        if batch.has_ended:
-            await self._deliver(batch)
+        self._begin(rows)
 
     async def _take_up(self, row: SubAgentRow, *, stopping: bool) -> None:
         batch = self._begin(await self._host.services.store.sub_agents.list_call(row), stopping=stopping)
@@ -165,6 +166,11 @@ class SubAgentTeam:
             team = self._find_team(run.row.session_id)
             found += team.list_tree() if team is not None else ()
         return order_by_number(found)
+
+    def list_live_sessions(self) -> "list[LiveSession]":
+        """Return the live sessions of those that work, and of theirs: what the person restricts holds there, too."""
+        actors = (run.actor for run in self.list_tree())
+        return [self._host.live_session(actor) for actor in actors if actor is not None]
 
     def steer(self, number: int, text: str) -> None:
         """Say something to a sub-agent, in the person's name. Raises NotFoundError, and UsageError before it works."""
@@ -203,13 +209,6 @@ class SubAgentTeam:
             said = N_("{n} sub-agents are left where they are; they go on when this session is opened again.", n=left)
             actor.notify(Level.INFO, said)
         await self._queue.close()
-
-    async def _find_root_turn(self) -> str:
-        """Return the turn of the session at the top for which this one works."""
-        row = None
-        if self._parent.options.depth:
-            row = await self._host.services.store.sub_agents.get(self._parent.actor.session_id)
-        return row.root_turn_id if row is not None else self._parent.actor.recorder.turn_id
 
     async def _create_rows(self, call: SubAgentCall, tasks: Sequence[SubAgentTask]) -> list[SubAgentRow]:
         services = self._host.services
@@ -289,6 +288,15 @@ class SubAgentTeam:
             if not self._is_left:
                 self._queue.remove(batch)
             raise
+
+
+async def _find_root_turn(host: SubAgentHost, parent: "LiveSession") -> str:
+    """Return the turn of the session at the top in which a person has asked for what a session does."""
+    store, actor = host.services.store.sub_agents, parent.actor
+    row = await store.get(actor.session_id) if parent.options.depth else None
+    if row is not None:
+        return row.root_turn_id
+    return await store.find_root_turn(actor.session_id, actor.recorder.turn_id)
 
 
 def _describe_begun(rows: Sequence[SubAgentRow]) -> str:

@@ -5,7 +5,11 @@ import asyncio
 from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.sub_agents import SubAgentState
-from hermes.testing.script import Call, ReplyDelivery, Say
+from hermes.core.work_mode import WorkMode
+from hermes.sessions.app import set_mode
+from hermes.testing.conversation import StepRole
+from hermes.testing.recorded import RecordedRequest
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from tests.sessions.sub_agents.rig import HANGING, list_rows, rig
 from tests.sessions.sub_agents.team_model import TeamModel, delegate, find_goal, last_text, read_results
 
@@ -180,3 +184,36 @@ async def test_what_a_sub_agent_changed_is_undone_with_the_turn_that_waited_for_
             assert {*(await list_rows(app, actor))[0].report.files} == {str(old), str(made)}
             await app.session_undo(actor).undo_turns(1)
             assert not made.exists() and old.read_text() == "before"
+
+
+async def test_a_session_that_wakes_itself_comes_to_an_end() -> None:
+    again = delegate("a", background=True)
+    config: dict[str, object] = {"delegation": {"max_iterations": 3, "max_total_iterations": 5}}
+
+    def top(request: RecordedRequest) -> Reply:
+        return Say("I wait.") if request.conversation[-1].role is StepRole.TOOL else again
+
+    async with rig(TeamModel(top), config) as here, here.process() as (app, actor):
+        await here.say(actor)
+        await here.wait_for(lambda: len([one for one in here.events if isinstance(one, TurnEnded)]) > 3)
+        await here.wait_for(lambda: not actor.busy and not app.sub_agents.has_unfinished(actor.session_id))
+        rows = await list_rows(app, actor)
+        assert len({row.root_turn_id for row in rows}) == 1
+        assert rows[-1].state is SubAgentState.BUDGET and sum(row.steps for row in rows) <= 5
+        await here.say(actor, "once more")
+        assert (await list_rows(app, actor))[-1].root_turn_id != rows[0].root_turn_id
+
+
+async def test_what_the_person_restricts_holds_below_at_once() -> None:
+    model = TeamModel([delegate("a"), Say("ok")], {"a": [HANGING]})
+    async with rig(model) as here, here.process() as (app, actor):
+        turn = asyncio.ensure_future(here.say(actor))
+        await here.server.wait_for(2)
+        set_mode(app, actor, WorkMode.PLAN)
+        child = app.sub_agents.open_team(actor.session_id).list_live_sessions()[0]
+        assert child.tools.state.mode is WorkMode.PLAN
+        app.set_yolo(actor, on=True)
+        app.set_yolo(actor, on=False)
+        assert not child.tools.gate.session_grants.yolo
+        actor.stop()
+        await turn
