@@ -17,6 +17,7 @@ from msgspec import Struct, field, structs
 
 from hermes.agent import prompts
 from hermes.agent.turn import ResumedTurn
+from hermes.core.code_runs import is_nested_call
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Part, Role, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
@@ -270,7 +271,10 @@ async def _adopt_lost_turn(
         if turn is lost[-1] and own < len(rows):
             last = rows[-1]
             effects = [one for one in await store.turns.list_effects(turn.id) if one.message_id in (None, last.id)]
-            results = {one.call_id: one.result or _make_uncertain_result(one) for one in effects}
+            outer = [call.call_id for call in last.message.tool_calls()]
+            # What code has called is looked up by its run, when that goes on.
+            own_effects = [one for one in effects if one.call_id in outer or not is_nested_call(one.call_id, outer)]
+            results = {one.call_id: one.result or _make_uncertain_result(one) for one in own_effects}
             messages = tuple(row.message for row in rows[own:])
             return ResumedTurn(
                 turn_id=turn.id, fence=fence, messages=messages, results=results, stopping=turn.stopping
