@@ -51,7 +51,7 @@ class TurnBudget:
         return True
 
     def refund_step(self) -> None:
-        """Refund one call: a batch of calls that only ran code costs nothing, so that none is saved by fewer of them."""
+        """Refund one call: a batch of calls that only ran code costs nothing, as often as there are steps."""
         if self._refunds < self.total:
             self._refunds += 1
             self.used = max(self.used - 1, 0)

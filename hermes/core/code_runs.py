@@ -23,6 +23,8 @@ class CodeRunState(Struct, frozen=True, kw_only=True):
     """What the code has printed so far."""
     sources: tuple[str, ...] = ()
     """The untrusted sources whose text its calls have returned so far."""
+    asked: tuple[str, ...] = ()
+    """What each of its calls was, as a digest of name and arguments: those it has made, and those it waits for."""
     closed: tuple[ToolResultPart, ...] = ()
     """The results of its calls that never ran, such as refused ones: the journal of effects has none of them."""
     mac: bytes = b""

@@ -470,9 +470,7 @@ class SessionBuilder:
             conversation.lineage.append_messages(plan.history)
         return conversation
 
-    def _build_executor(
-        self, tools: SessionTools, approvals: SessionApprovals, recorder: TurnRecorder
-    ) -> Executor:
+    def _build_executor(self, tools: SessionTools, approvals: SessionApprovals, recorder: TurnRecorder) -> Executor:
         return Executor(
             tools.toolbox,
             tools.gate,

@@ -12,10 +12,10 @@ from hermes.store.repository import Repository, Transaction, as_method, joins_ne
 from hermes.store.turns import TurnOwner, require_owner
 from hermes.util.text import clean_surrogates
 
-_COLUMNS = "engine, version, calls, dump, printed, sources, closed, mac"
+_COLUMNS = "engine, version, calls, dump, printed, sources, asked, closed, mac"
 _RESULT = msgspec.json.Decoder(ToolResultPart)
 _RESULTS = msgspec.json.Decoder(tuple[ToolResultPart, ...])
-_SOURCES = msgspec.json.Decoder(tuple[str, ...])
+_TEXTS = msgspec.json.Decoder(tuple[str, ...])
 _LAST_MESSAGE = (
     "(SELECT max(messages.id) FROM messages JOIN turns ON turns.session_id = messages.session_id WHERE turns.id = ?1)"
 )
@@ -28,7 +28,7 @@ def store_state(tx: Transaction, turn_id: str, call_id: str, state: CodeRunState
         require_owner(tx, TurnOwner(turn_id, fence))
     tx.execute(
         f"REPLACE INTO code_runs (turn_id, call_id, message_id, {_COLUMNS})"
-        f" VALUES (?1, ?2, {_LAST_MESSAGE}, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        f" VALUES (?1, ?2, {_LAST_MESSAGE}, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         (
             turn_id,
             call_id,
@@ -38,6 +38,7 @@ def store_state(tx: Transaction, turn_id: str, call_id: str, state: CodeRunState
             state.dump,
             clean_surrogates(state.printed),
             to_json(state.sources),
+            to_json(state.asked),
             to_json(state.closed),
             state.mac,
         ),
@@ -69,14 +70,15 @@ class CodeRunRepository(Repository):
 
 
 def _to_state(row: Sequence[object]) -> CodeRunState:
-    engine, version, calls, dump, printed, sources, closed, mac = row
+    engine, version, calls, dump, printed, sources, asked, closed, mac = row
     return CodeRunState(
         engine=str(engine),
         version=str(version),
         calls=msgspec.convert(calls, int),
         dump=msgspec.convert(dump, bytes),
         printed=str(printed),
-        sources=_SOURCES.decode(msgspec.convert(sources, bytes)),
+        sources=_TEXTS.decode(msgspec.convert(sources, bytes)),
+        asked=_TEXTS.decode(msgspec.convert(asked, bytes)),
         closed=_RESULTS.decode(msgspec.convert(closed, bytes)),
         mac=msgspec.convert(mac, bytes),
     )

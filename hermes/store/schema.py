@@ -635,8 +635,8 @@ CREATE INDEX spend_root ON spend (root_id) WHERE root_id IS NOT NULL;
 """
 
 _CODE_RUNS = """
--- The newest state of each run of code that calls tools, until its turn ends: see core/code_runs.py. message_id holds its
--- call. sources and closed are JSON.
+-- The newest state of each run of code that calls tools, until its turn ends: see core/code_runs.py. message_id holds
+-- its call. sources, asked and closed are JSON.
 CREATE TABLE code_runs (
     turn_id TEXT NOT NULL REFERENCES turns ON DELETE CASCADE,
     call_id TEXT NOT NULL,
@@ -647,6 +647,7 @@ CREATE TABLE code_runs (
     dump BLOB NOT NULL,
     printed TEXT NOT NULL,
     sources BLOB NOT NULL,
+    asked BLOB NOT NULL,
     closed BLOB NOT NULL,
     mac BLOB NOT NULL,
     PRIMARY KEY (turn_id, call_id)

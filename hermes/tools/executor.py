@@ -230,7 +230,7 @@ class Executor:
     async def run_nested(
         self, outer: "_BatchRun", calls: Sequence[ToolCallPart], own: Tool | None = None
     ) -> tuple[ToolResultPart, ...]:
-        """Run calls that the code of a call of `outer` makes, as a batch of their own. The results are for that code."""
+        """Run calls that the code of a call of `outer` makes, as a batch of their own, with results for that code."""
         state = outer.context.state
         before = dict(state.uncovered)
         state.uncovered.clear()
@@ -414,7 +414,7 @@ class _BatchRun:
         if written or anything:
             named: list[str] = []
             if anything and item.decision.effects:
-                from hermes.tools.changed_files import find_changed_files  # loaded with the first command
+                from hermes.tools.permissions.changed_files import find_changed_files  # loaded with the first command
 
                 named = await asyncio.to_thread(find_changed_files, item.decision, context)
             await safeguard.save_before([*written, *named], anything=anything, folders=item.decision.folders)
@@ -612,7 +612,7 @@ class _BatchRun:
         text = self.context.redact(clean_surrogates(output.text))
         crowded = len(text) > 2 * PREVIEW and self.batch.characters + len(text) > BATCH_CAP
         limit = item.tool.cap or self.context.limits.result_characters
-        # Code gets more than a model is shown, and the text itself: a fence would be in the way of what it does with it.
+        # Code gets more than a model is shown, and the text itself: a fence would be in the way of its work.
         if crowded or len(text) > (RESULT_CAP if self._is_nested else min(limit, RESULT_CAP)):
             text = self._spill_text(text, item.call.call_id)
         if provenance is not None and provenance.is_untrusted and not self._is_nested:
