@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from hermes.core.errors import HermesError
+from hermes.core.errors import ToolError
 
 MAX_CODE = 100_000
 """The characters of a piece of code."""
@@ -55,8 +55,8 @@ class CodeEnded(Struct, frozen=True):
 CodeStep = CallsWanted | CodeEnded
 
 
-class UnsupportedCodeError(HermesError):
-    """The engine cannot run this code, and has made no call for it."""
+class UnsupportedCodeError(ToolError):
+    """The engine cannot run this code, and has made no call for it; the text says why, for the model."""
 
 
 class PrintedText:
