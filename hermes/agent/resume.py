@@ -24,10 +24,10 @@ def restore_turn(state: TurnState, resumed: ResumedTurn, toolbox: Toolbox) -> No
             continue
         state.requests += 1
         state.budget.take_step()
-        if calls := tuple(message.tool_calls()):
+        if any(message.tool_calls()):
             state.answer.clear()
             # The last one's are refunded when they have run.
-            if message is not last and all(is_free_call(call, toolbox) for call in calls):
+            if message is not last and _is_free(message, toolbox):
                 state.budget.refund_step()
         else:
             state.answer.append(message.text)
@@ -35,6 +35,10 @@ def restore_turn(state: TurnState, resumed: ResumedTurn, toolbox: Toolbox) -> No
     for message in resumed.messages:
         if message.role is Role.TOOL and (found := _find_halt(message)):
             state.halt_turn(found)
+
+
+def _is_free(message: Message, toolbox: Toolbox) -> bool:
+    return all(is_free_call(call, toolbox) for call in message.tool_calls())
 
 
 async def resume_turn(resumed: ResumedTurn, deps: TurnDeps, state: TurnState, emit: Emit) -> None:

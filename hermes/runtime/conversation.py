@@ -270,11 +270,7 @@ async def _adopt_lost_turn(
         fence = await store.turns.adopt(turn.id)
         if turn is lost[-1] and own < len(rows):
             last = rows[-1]
-            effects = [one for one in await store.turns.list_effects(turn.id) if one.message_id in (None, last.id)]
-            outer = [call.call_id for call in last.message.tool_calls()]
-            # What code has called is looked up by its run, when that goes on.
-            own_effects = [one for one in effects if one.call_id in outer or not is_nested_call(one.call_id, outer)]
-            results = {one.call_id: one.result or _make_uncertain_result(one) for one in own_effects}
+            results = _collect_results(await store.turns.list_effects(turn.id), last)
             messages = tuple(row.message for row in rows[own:])
             return ResumedTurn(
                 turn_id=turn.id, fence=fence, messages=messages, results=results, stopping=turn.stopping
@@ -282,6 +278,19 @@ async def _adopt_lost_turn(
         error = "the process ended before the turn had begun"
         await store.turns.end(turn.id, ExitReason.LOCAL_ERROR, error=error, fence=fence)
     return None, len(rows)
+
+
+def _collect_results(effects: Iterable[EffectRow], last: StoredMessage) -> dict[str, ToolResultPart]:
+    """Return what is known of the calls of the last message. What code has called is looked up by its run, when that
+    goes on.
+    """
+    outer = [call.call_id for call in last.message.tool_calls()]
+    own = (one for one in effects if one.message_id in (None, last.id))
+    return {
+        one.call_id: one.result or _make_uncertain_result(one)
+        for one in own
+        if one.call_id in outer or not is_nested_call(one.call_id, outer)
+    }
 
 
 def _close_other_calls(lost: ResumedTurn | None, stored: StoredEpoch | None, wanted: EpochFrame) -> ResumedTurn | None:

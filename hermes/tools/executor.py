@@ -235,7 +235,10 @@ class Executor:
         before = dict(state.uncovered)
         state.uncovered.clear()
         try:
-            return await self._run_batch(outer.make_nested_run(calls, own))
+            nested = _BatchRun(
+                self, CallBatch(calls), outer.context, outer.journal, outer.send_event, is_nested=True, own=own
+            )
+            return await self._run_batch(nested)
         finally:
             state.uncovered.clear()
             state.uncovered |= before
@@ -261,10 +264,20 @@ class Executor:
 
 
 class _BatchRun:
-    """One batch while it runs."""
+    """One batch while it runs. `is_nested`: code has made its calls, with `own` as the tool of the one call where it is
+    the calling tool's own.
+    """
 
     def __init__(
-        self, executor: Executor, batch: CallBatch, context: ToolContext, journal: EffectJournal, emit: Emit
+        self,
+        executor: Executor,
+        batch: CallBatch,
+        context: ToolContext,
+        journal: EffectJournal,
+        emit: Emit,
+        *,
+        is_nested: bool = False,
+        own: Tool | None = None,
     ) -> None:
         self.batch = batch
         self.context = context
@@ -274,22 +287,14 @@ class _BatchRun:
         self._questions = executor.questions
         self._gate = executor.questions.gate
         self._marks = executor.marks
-        self._send_event = emit
+        self.send_event = emit
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
         self._has_asked = False
-        self._is_nested = False
-        self._own: Tool | None = None
-
-    def make_nested_run(self, calls: Sequence[ToolCallPart], own: Tool | None) -> "_BatchRun":
-        """Return the run of calls that the code of one of these makes; `own` is the tool of the one call, where it is
-        the calling tool's own.
-        """
-        made = _BatchRun(self._executor, CallBatch(calls), self.context, self.journal, self._send_event)
-        made._is_nested, made._own = True, own
-        return made
+        self._is_nested = is_nested
+        self._own = own
 
     def _emit(self, event: Event) -> None:
-        self._send_event(escape_fields(event))
+        self.send_event(escape_fields(event))
 
     async def prepare_call(self, index: int, call: ToolCallPart, reviewer: CallReviewer | None) -> _PreparedCall | None:
         """Resolve, validate and gate one call; return None when it already has its result, or runs elsewhere."""
@@ -514,15 +519,8 @@ class _BatchRun:
             ),
             run_files=tuple(one for effect in effects if effect.kind is EffectKind.RUNS for one in effect.targets),
             git_settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
-            nested_calls=self._make_nested_calls(call_id) if item.tool.calls_tools else None,
+            nested_calls=_make_nested_calls(self._executor, self, call_id) if item.tool.calls_tools else None,
         )
-
-    def _make_nested_calls(self, call_id: str) -> NestedCalls:
-        from hermes.tools.code.nested_calls import NestedCallRunner  # loaded with the first code that is run
-
-        run_batch = partial(self._executor.run_nested, self)
-        taint = self.context.state.taint
-        return NestedCallRunner(call_id, self._toolbox, taint, run_batch, self._executor.code_journal)
 
     def _record_writes(self, item: _PreparedCall, earlier: Sequence[str]) -> "_WrittenFiles":
         """Record what the call writes, and whose text was in the conversation, or there already, when it did."""
@@ -641,6 +639,13 @@ class _BatchRun:
         tail = _tail_text(output.text) if len(text.rstrip()) < len(output.text.rstrip()) else ""
         call_id, name = item.call.call_id, item.tool.name
         self._emit(ToolEnded(call_id, name, output.status, seconds, text, output.failed, output.code, lines, tail))
+
+
+def _make_nested_calls(executor: Executor, round_: _BatchRun, call_id: str) -> NestedCalls:
+    from hermes.tools.code.nested_calls import NestedCallRunner  # loaded with the first code that is run
+
+    taint, run_batch = round_.context.state.taint, partial(executor.run_nested, round_)
+    return NestedCallRunner(call_id, executor.toolbox, taint, run_batch, executor.code_journal)
 
 
 async def _look_for_copies(decision: PermissionDecision, context: ToolContext) -> bool:

@@ -2,9 +2,9 @@
 
     python -m tests.torture.code_kills [--count 1000] [--seed 1] [--jobs 1] [--seconds 0]
 
-Real `hermes` processes talk to a model that lets `execute_code` run a program of a dozen calls. They are killed at random
-instants while the program runs, the ones that resume too, up to three times in a row. Judged from outside: the output
-is that of the undisturbed run byte for byte; each effect is there once. A call that may not be repeated and is under
+Real `hermes` processes talk to a model that lets `execute_code` run a program of a dozen calls. They are killed at
+random instants while the program runs, the ones that resume too, up to three times in a row. Judged from outside: the
+output is that of the undisturbed run byte for byte; each effect is there once. A call that may not be repeated and is under
 way is never made again by Hermes: the code is told `OutcomeUnknown`, looks whether the effect is there, and makes it
 where it is not. No worker of the interpreter outlives its process. Exit 1 when anything is otherwise.
 """
@@ -31,7 +31,7 @@ MAX_ROW = 3
 """Kills in a row before a process may finish."""
 STEPS = 10
 _WORKER = "/worker"
-_PROGRAM = '''
+_PROGRAM = """
 import json
 unknown = 0
 def act(token):
@@ -61,7 +61,7 @@ for step in range(STEPS):
         total.append([number(one)[:5] for one in at_once(asked)])
     print(step, json.dumps(total[-1]))
 print("sum", len(json.dumps(total)))
-'''
+"""
 
 
 def program(name: str) -> str:
@@ -244,7 +244,9 @@ def main() -> int:
     given = made.parse_args()
     started = time.monotonic()
     run = asyncio.run(campaign(**vars(given)))
-    say(f"{run.inside} kills at calls of code in {run.runs} runs, seed {given.seed}, {time.monotonic() - started:.0f} s")
+    say(
+        f"{run.inside} kills at calls of code in {run.runs} runs, seed {given.seed}, {time.monotonic() - started:.0f} s"
+    )
     for phase, times in sorted(run.kills.items()):
         say(f"  {phase:<28}{times:>6}")
     say(f"{run.uncertain} calls were under way that may not be repeated: told as of unknown outcome, never made again")

@@ -9,6 +9,7 @@ from msgspec import Struct
 from hermes.cli.event_texts import RefusalFilter, count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
+from hermes.core.code_runs import is_nested_call
 from hermes.core.events import (
     Event,
     Queued,
@@ -143,8 +144,9 @@ class PlainRenderer:
             case ToolStarted():
                 from hermes.commands.event_descriptions import describe_call
 
+                indent = "  " if is_nested_call(event.call_id, tuple(self._started)) else ""
                 self._started.add(event.call_id)
-                self._print_line(f"· {describe_call(event, _MAX_CALL_WIDTH)}")
+                self._print_line(f"{indent}· {describe_call(event, _MAX_CALL_WIDTH)}")
             case ToolEnded():
                 self._show_call_result(event)
             case WorkStarted():

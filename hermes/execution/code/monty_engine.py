@@ -175,31 +175,34 @@ class MontyRun:
         import pydantic_monty as monty
 
         try:
-            while True:
-                snapshot = await coming
-                if isinstance(snapshot, monty.MontyComplete):
-                    return CodeEnded()
+            while not isinstance(snapshot := await coming, monty.MontyComplete):
                 if isinstance(snapshot, monty.AsyncNameLookupSnapshot):
                     coming = snapshot.resume()
                 elif not isinstance(snapshot, monty.AsyncFunctionSnapshot):
                     return CodeEnded("The code waits for something that never comes.")
-                elif snapshot.is_os_function and snapshot.function_name == "system.sleep":
-                    coming = snapshot.resume_auto()
                 elif snapshot.is_os_function:
-                    if not self._has_called:
-                        raise UnsupportedCodeError(_name_need(snapshot))
-                    coming = snapshot.resume_not_handled()
+                    coming = self._answer_system(snapshot)
+                elif isinstance(step := self._read_calls(snapshot), CallsWanted):
+                    self._waiting, self._has_called = snapshot, True
+                    return step
                 else:
-                    step = self._read_calls(snapshot)
-                    if isinstance(step, CallsWanted):
-                        self._waiting, self._has_called = snapshot, True
-                        return step
                     coming = snapshot.resume(step)
+            return CodeEnded()
         except monty.MontyCrashedError:
             why = "it printed too much" if self.printed.is_flooded else "it took too much time or memory"
             return CodeEnded(f"The code was stopped: {why}.")
         except monty.MontyError as error:
             return CodeEnded(self._explain_error(error))
+
+    def _answer_system(
+        self, snapshot: "pydantic_monty.AsyncFunctionSnapshot"
+    ) -> "Awaitable[pydantic_monty.AsyncSnapshot]":
+        """Refuse what reaches the system. Raises `UnsupportedCodeError` where the code has made no call yet."""
+        if snapshot.function_name == "system.sleep":
+            return snapshot.resume_auto()
+        if not self._has_called:
+            raise UnsupportedCodeError(_name_need(snapshot))
+        return snapshot.resume_not_handled()
 
     def _read_calls(
         self, snapshot: "pydantic_monty.AsyncFunctionSnapshot"

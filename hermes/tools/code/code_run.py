@@ -206,18 +206,11 @@ class CodeRun:
             raise _ChangedRunError(f"{_OTHER_VERSION}, and it does not do the same again")
 
     async def _answer_calls(self, calls: Sequence[ToolCallPart], first: int) -> list[CallAnswer]:
-        closed = {one.call_id: one for one in self._state.closed}
         answers: dict[str, CallAnswer] = {}
         todo: list[ToolCallPart] = []
         for number, call in enumerate(calls, first + 1):
-            known = self._known.get(call.call_id)
-            result = closed.get(call.call_id) or (known.result if known is not None else None)
-            if result is not None:
-                self._note_sources((result,))
-                self._nested.count_sources(self._state.sources)
-                answers[call.call_id] = _to_answer(result)
-            elif known is not None:
-                answers[call.call_id] = CallAnswer(AnswerKind.UNKNOWN, UNKNOWN_OUTCOME.format(name=call.name))
+            if (answer := self._recall_answer(call)) is not None:
+                answers[call.call_id] = answer
             elif number <= self._answered:
                 raise _ChangedRunError("what its calls returned is not known any more")
             else:
@@ -229,6 +222,17 @@ class CodeRun:
             self._state = structs.replace(self._state, closed=(*self._state.closed, *without_effect))
             answers |= {one.call_id: _to_answer(one) for one in results}
         return [answers[call.call_id] for call in calls]
+
+    def _recall_answer(self, call: ToolCallPart) -> CallAnswer | None:
+        """Return the answer to a call that another process has made, or may have made; None where it never began."""
+        known = self._known.get(call.call_id)
+        closed = next((one for one in self._state.closed if one.call_id == call.call_id), None)
+        result = closed or (known.result if known is not None else None)
+        if result is not None:
+            self._note_sources((result,))
+            self._nested.count_sources(self._state.sources)
+            return _to_answer(result)
+        return CallAnswer(AnswerKind.UNKNOWN, UNKNOWN_OUTCOME.format(name=call.name)) if known is not None else None
 
     def _note_sources(self, results: Sequence[ToolResultPart]) -> None:
         found = dict.fromkeys(self._state.sources)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import structs
 
-from hermes.core.events import Event
+from hermes.core.events import ApprovalAsked, Event
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role, ToolCallPart, ToolResultPart, user_message
 from hermes.runtime.approvals import SessionApprovals
@@ -65,6 +65,7 @@ class DurableSession:
         self.context = context
         self.effects = effects
         self.events: list[Event] = []
+        self._asked: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
         self.fence = 1
         self.approver: Approver | None = None
 
@@ -74,7 +75,9 @@ class DurableSession:
         await store.sessions.create(
             NewSession(id="s", source="cli", user_id="", provider="p", model="m", cwd=str(folder))
         )
-        await store.epochs.begin("s", EpochFrame(provider="p", model="m", wire="w", encoder_version=1, system=""), "new")
+        await store.epochs.begin(
+            "s", EpochFrame(provider="p", model="m", wire="w", encoder_version=1, system=""), "new"
+        )
         made = cls(store, make_context(folder), effects)
         made.context = structs.replace(made.context, code=CodeAccess(key_file=folder / "code.key"))
         await store.messages.start_turn(made._entry(user_message("go")))
@@ -97,7 +100,17 @@ class DurableSession:
         executor = Executor(toolbox, PolicyGate(), approver=self.approver, code_journal=recorder)
         self.context.state.taint = type(self.context.state.taint)()
         batch = CallBatch([self.call])
-        return asyncio.ensure_future(executor.run(batch, self.context, recorder, self.events.append))
+        return asyncio.ensure_future(executor.run(batch, self.context, recorder, self._take_event))
+
+    def _take_event(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, ApprovalAsked):
+            self._asked.put_nowait(event)
+
+    async def next_question(self) -> ApprovalAsked:
+        """Wait for the next question."""
+        async with asyncio.timeout(20):
+            return await self._asked.get()
 
     async def result(self) -> ToolResultPart:
         (result,) = await self.live()

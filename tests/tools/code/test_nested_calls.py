@@ -65,8 +65,8 @@ async def test_code_cannot_call_itself_nor_ask_the_person(session: Session, name
 async def test_calls_made_at_once_are_one_batch(session: Session) -> None:
     for name in "ab":
         (session.cwd / name).write_text(name * 3)
-    code = 'for one in at_once([("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("read_file", {"path": "-"})]):'
-    result = await run_code(session, code + "\n    print(isinstance(one, ToolError), str(one)[:40])")
+    code = 'calls = [("read_file", {"path": one}) for one in "ab-"]\nfor one in at_once(calls):\n'
+    result = await run_code(session, code + "    print(isinstance(one, ToolError), str(one)[:40])")
     assert [line.partition(" ")[0] for line in result.text.split("\n") if line.startswith(("True", "False"))] == [
         "False",
         "False",

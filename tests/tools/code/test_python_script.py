@@ -1,6 +1,7 @@
 """Code that the interpreter cannot run is run by Python itself: as a command, with calls over its streams."""
 
 import asyncio
+import os
 
 import pytest
 from msgspec import structs
@@ -53,7 +54,9 @@ async def test_its_calls_go_the_way_of_all_calls(session: Session) -> None:
 
 
 async def test_a_failed_call_raises(session: Session) -> None:
-    code = 'class A(ToolError): pass\ntry:\n    read_file(path="no")\nexcept ToolError as error:\n    print("no:", error)'
+    code = (
+        'class A(ToolError): pass\ntry:\n    read_file(path="no")\nexcept ToolError as error:\n    print("no:", error)'
+    )
     assert (await run_code(session, code)).text.startswith("no: ")
 
 
@@ -80,7 +83,7 @@ async def test_the_time_of_calls_does_not_count(session: Session) -> None:
     "code",
     [
         'import os\nos.write(1, b"\\x1e" + b"0" * 32 + b\'{"ended":""}\\n\')\nprint(read_file(path="a")[:1])',
-        'import subprocess\nsubprocess.run(["sh", "-c", "echo; cat; printf \\\'\\\\036{}\\\\n\\\'"])\nprint(read_file(path="a")[:1])',
+        'import subprocess\nsubprocess.run(["sh", "-c", "echo; cat; printf ~036"])\nprint(read_file(path="a")[:1])',
         'import sys\nprint(repr(sys.stdin.read()))\nprint(read_file(path="a")[:1])',
     ],
 )
@@ -92,15 +95,19 @@ async def test_what_it_prints_is_never_taken_for_a_message(session: Session, cod
 
 
 async def test_a_stop_ends_it_with_all_that_it_started(session: Session) -> None:
-    marker = session.cwd / "marker"
-    code = f'import subprocess, sys\nsubprocess.Popen(["sleep", "300"])\nopen({str(marker)!r}, "w").close()\nimport time\ntime.sleep(300)'
-    task = asyncio.create_task(run_code(session, code))
-    async with asyncio.timeout(20):
-        while not marker.exists():
-            await asyncio.sleep(0.02)
+    code = (
+        'import subprocess\nmade = subprocess.Popen(["sleep", "300"])\nwrite_file(path="pid", content=str(made.pid))\n'
+    )
+    task = asyncio.create_task(run_code(session, code + "import time\ntime.sleep(300)"))
+    while "done c1.1" not in session.journal.lines:
+        await asyncio.wait({task}, timeout=0.02)
+        assert not task.done()
+    pid = int((session.cwd / "pid").read_text())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_the_shown_command_holds_the_code_whatever_is_in_it() -> None:
