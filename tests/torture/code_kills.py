@@ -4,9 +4,9 @@
 
 Real `hermes` processes talk to a model that lets `execute_code` run a program of a dozen calls. They are killed at
 random instants while the program runs, the ones that resume too, up to three times in a row. Judged from outside: the
-output is that of the undisturbed run byte for byte; each effect is there once. A call that may not be repeated and is under
-way is never made again by Hermes: the code is told `OutcomeUnknown`, looks whether the effect is there, and makes it
-where it is not. No worker of the interpreter outlives its process. Exit 1 when anything is otherwise.
+output is that of the undisturbed run byte for byte; each effect is there once. A call that may not be repeated and is
+under way is never made again by Hermes: the code is told `OutcomeUnknown`, looks whether the effect is there, and makes
+it where it is not. No worker of the interpreter outlives its process. Exit 1 when anything is otherwise.
 """
 
 import argparse

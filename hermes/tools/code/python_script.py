@@ -65,8 +65,7 @@ def build_python_tool(run: ScriptRun, names: Sequence[str], end: Callable[[CodeS
     async def python_script(ctx: ToolContext, code: Annotated[str, "The code."]) -> ToolOutput:
         """Run code by Python itself."""
         judged = build_shell_command(ctx, format_script_command(code), get_folder(ctx), interactive=True)
-        command = structs.replace(judged, text=build_command())
-        return await _run_command(ctx, command, PythonChannel(code, names, run.printed), run, end)
+        return await _run_command(ctx, judged, PythonChannel(code, names, run.printed), run, end)
 
     return PythonScriptTool(
         Tool(
@@ -88,7 +87,8 @@ def _describe(args: Arguments) -> str:
 async def _run_command(
     ctx: ToolContext, command: ShellCommand, channel: PythonChannel, run: ScriptRun, end: Callable[[CodeStep], None]
 ) -> ToolOutput:
-    running = await ctx.backend.start(command, channel.take_output)
+    """Run the program in the place of the command that it was judged as."""
+    running = await ctx.backend.start(structs.replace(command, text=build_command()), channel.take_output)
     ending = asyncio.ensure_future(running.wait())
     try:
         await start_code(channel, running)
