@@ -67,12 +67,23 @@ def find_version() -> str:
 
 
 class MontyRun:
-    """One run of code in a worker of its own. `close` ends the worker; nothing outlives it."""
+    """One run of code in a worker of its own. `close` ends the worker; nothing outlives it.
 
-    def __init__(self, code: str, limits: MontyLimits, printed: PrintedText, environ: Mapping[str, str]) -> None:
+    `wall` is the best one that there is, unless it is given.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        limits: MontyLimits,
+        printed: PrintedText,
+        environ: Mapping[str, str],
+        *,
+        wall: WorkerWall | None = None,
+    ) -> None:
         self._code = code
         self.printed = printed
-        self.wall = WorkerWall.NONE
+        self.wall = wall
         self.worker_pid = 0
         self._limits = limits
         self._environ = environ
@@ -137,9 +148,10 @@ class MontyRun:
         program, path = find_worker_program(self._environ), self._environ.get("PATH", os.defpath)
         if program is None:
             raise UnsupportedCodeError("the interpreter's program is missing")
-        self.wall = await asyncio.to_thread(choose_wall, program, path)
+        wall = self.wall or await asyncio.to_thread(choose_wall, program, path)
+        self.wall = wall
         try:
-            with make_launcher(program, path, self.wall) as launcher:
+            with make_launcher(program, path, wall) as launcher:
                 pool = monty.AsyncMonty(
                     binary_path=launcher, min_processes=1, max_processes=1, checkout_timeout=_CHECKOUT_SECONDS
                 )
