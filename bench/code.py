@@ -170,9 +170,7 @@ async def main() -> None:
     print(f"first result     {first:6.1f} ms the first in a process, {later:.1f} ms later ones (asked: 150)")
     for runs in (1, 8):
         outside, inside = await measure_memory(runs)
-        print(
-            f"memory of a run  {outside + inside:6.1f} MB where there are {runs}, {inside:.1f} of it in here (asked: 15)"
-        )
+        print(f"memory of a run  {outside + inside:6.1f} MB where there are {runs}, {inside:.1f} in here (asked: 15)")
     code, direct = await measure_call(given.calls, given.rounds)
     print(f"one call         {code - direct:6.2f} ms CPU over the tool itself: {code:.2f} and {direct:.2f} (asked: 1)")
     tokens = await measure_tokens()
