@@ -143,15 +143,17 @@ class MontyRun:
         await self._stack.aclose()
 
     async def _open_worker(self, seed: str) -> None:
-        import pydantic_monty as monty
-
+        try:
+            import pydantic_monty as monty
+        except ImportError as error:
+            raise UnsupportedCodeError(f"the interpreter is not usable here ({error})") from None
         program, path = find_worker_program(self._environ), self._environ.get("PATH", os.defpath)
         if program is None:
             raise UnsupportedCodeError("the interpreter's program is missing")
-        wall = self.wall or await asyncio.to_thread(choose_wall, program, path)
-        self.wall = wall
+        if self.wall is None:
+            self.wall = await asyncio.to_thread(choose_wall, program, path)
         try:
-            with make_launcher(program, path, wall) as launcher:
+            with make_launcher(program, path, self.wall) as launcher:
                 pool = monty.AsyncMonty(
                     binary_path=launcher, min_processes=1, max_processes=1, checkout_timeout=_CHECKOUT_SECONDS
                 )
