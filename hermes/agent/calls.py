@@ -7,7 +7,7 @@ import msgspec
 from hermes.agent import prompts
 from hermes.agent.loop_detection import CallRound, LoopFinding
 from hermes.agent.turn import Emit, TurnDeps, TurnState, find_result
-from hermes.core.code_runs import is_nested_call
+from hermes.core.ids import is_nested_call
 from hermes.core.messages import PROGRAM, Message, Part, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer

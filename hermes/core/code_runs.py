@@ -1,6 +1,6 @@
 """A run of code that calls tools: what is stored of it, so that it goes on after its process has died."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -61,17 +61,3 @@ class CodeJournal(Protocol):
     async def read_code_run(self, call_id: str) -> StoredCodeRun | None:
         """Return what another process has left of this call's run, or None."""
         ...
-
-
-NESTED_SEPARATOR = "."
-
-
-def name_nested_call(call_id: str, number: int) -> str:
-    """Return the id of the call that a run of code makes as its number so much (from 1)."""
-    return f"{call_id}{NESTED_SEPARATOR}{number}"
-
-
-def is_nested_call(call_id: str, outer: Sequence[str]) -> bool:
-    """Return whether an id is that of a call which the code of one of these calls makes."""
-    above, _, number = call_id.rpartition(NESTED_SEPARATOR)
-    return number.isdecimal() and number.isascii() and above in outer

@@ -17,9 +17,9 @@ from msgspec import Struct, field, structs
 
 from hermes.agent import prompts
 from hermes.agent.turn import ResumedTurn
-from hermes.core.code_runs import is_nested_call
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
+from hermes.core.ids import is_nested_call
 from hermes.core.messages import Message, Part, Role, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_

@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.core.code_runs import CodeRunState, StoredCodeRun
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import (
     ApprovalAsked,
@@ -42,6 +42,9 @@ from hermes.store.messages import TranscriptEntry
 from hermes.store.store import Store
 from hermes.store.turns import KeptResults, TurnOwner
 from hermes.util.text import to_one_line
+
+if TYPE_CHECKING:
+    from hermes.core.code_runs import CodeRunState, StoredCodeRun
 
 Redact = Callable[[str], str]
 """Takes secrets out of a text; a text without any comes back as it is."""
@@ -285,7 +288,7 @@ class TurnRecorder:
         if not self._sealed:
             self._unwritten.append(self._store.turns.record_result(self._turn_id, result, fence=self._fence))
 
-    async def record_code_state(self, call_id: str, state: CodeRunState, *, durable: bool = False) -> None:
+    async def record_code_state(self, call_id: str, state: "CodeRunState", *, durable: bool = False) -> None:
         """Record the state of a run of code, with the intent that follows: `flush` waits for it."""
         if self._sealed:
             raise StoreError("The session is being closed.")
@@ -295,7 +298,7 @@ class TurnRecorder:
             return
         self._unwritten.append(runs.record_state_with_next(self._turn_id, call_id, state, fence=self._fence))
 
-    async def read_code_run(self, call_id: str) -> StoredCodeRun | None:
+    async def read_code_run(self, call_id: str) -> "StoredCodeRun | None":
         """Return what another process has left of a run of code, or None."""
         return await self._store.code_runs.get(self._turn_id, call_id) if self._turn_id else None
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hermes.core.code_runs import NESTED_SEPARATOR, CodeRunState, NestedEffect, StoredCodeRun
+from hermes.core.code_runs import CodeRunState, NestedEffect, StoredCodeRun
 from hermes.core.encoding import to_json
+from hermes.core.ids import NESTED_SEPARATOR
 from hermes.core.messages import ToolResultPart
 from hermes.store.records import EffectState
 from hermes.store.repository import Repository, Transaction, as_method, joins_next, reads, writes

@@ -8,11 +8,11 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 
 from hermes.core.checkpoints import FileLoss
-from hermes.core.code_runs import CodeJournal
 from hermes.core.encoding import escape_fields
 from hermes.core.errors import ToolError
 from hermes.core.events import ApprovalAsked, Event, Level, Notice, Refused, ToolEnded, ToolStarted
@@ -44,6 +44,9 @@ from hermes.tools.taint import sources_from_provenance
 from hermes.tools.tool import Parallel, PathUse, Tool, ToolOutput
 from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates
+
+if TYPE_CHECKING:
+    from hermes.core.code_runs import CodeJournal
 
 
 class PlannedCall(Struct, frozen=True):
@@ -206,7 +209,7 @@ class Executor:
         reviewer: CallReviewer | None = None,
         tool_delay: float = 0.0,
         marks: EffectMarks | None = None,
-        code_journal: CodeJournal | None = None,
+        code_journal: "CodeJournal | None" = None,
     ) -> None:
         self.marks = marks
         self.toolbox = toolbox

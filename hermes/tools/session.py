@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct, field
 
 from hermes.core.checkpoints import FileLoss, WorkspaceChanges
-from hermes.core.code_runs import CodeRunState, StoredCodeRun
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
@@ -26,6 +25,7 @@ from hermes.util.file_handles import find_real_path
 from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
+    from hermes.core.code_runs import CodeRunState, StoredCodeRun
     from hermes.safety.urls import Resolver
     from hermes.tools.output import ForegroundCommand
     from hermes.tools.processes import BackgroundProcess, ProcessTable
@@ -170,11 +170,11 @@ class NestedCalls(Protocol):
         """Let untrusted sources count from now on."""
         ...
 
-    async def record_state(self, state: CodeRunState, *, durable: bool = False) -> None:
+    async def record_state(self, state: "CodeRunState", *, durable: bool = False) -> None:
         """Record the state of the code, with the intents of the calls that follow."""
         ...
 
-    async def read_run(self) -> StoredCodeRun | None:
+    async def read_run(self) -> "StoredCodeRun | None":
         """Return what another process has left of this call's run, or None."""
         ...
 

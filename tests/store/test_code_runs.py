@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.code_runs import CodeRunState, is_nested_call, name_nested_call
+from hermes.core.code_runs import CodeRunState
 from hermes.core.errors import StoreError
 from hermes.core.frame import EpochFrame
+from hermes.core.ids import is_nested_call, name_nested_call
 from hermes.core.messages import ToolResultPart, ToolStatus, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.protocols import Intent

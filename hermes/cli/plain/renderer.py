@@ -9,7 +9,6 @@ from msgspec import Struct
 from hermes.cli.event_texts import RefusalFilter, count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
-from hermes.core.code_runs import is_nested_call
 from hermes.core.events import (
     Event,
     Queued,
@@ -21,6 +20,7 @@ from hermes.core.events import (
     TurnStarted,
     WorkStarted,
 )
+from hermes.core.ids import is_nested_call
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta

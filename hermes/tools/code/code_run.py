@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from hermes.core.code_runs import CodeRunState, NestedEffect, StoredCodeRun, name_nested_call
+from hermes.core.code_runs import CodeRunState, NestedEffect, StoredCodeRun
 from hermes.core.errors import ToolError
+from hermes.core.ids import name_nested_call
 from hermes.core.messages import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.execution.code import monty_engine, python_engine
 from hermes.execution.code.monty_engine import MontyLimits, MontyRun
