@@ -102,9 +102,7 @@ class CodeRun:
                 self._remark = f"run by Python itself: {why}"
                 self.printed = PrintedText(self._context.code.max_output)
         elif engine == monty_engine.NAME:
-            raise ToolError(
-                "The interpreter of `code_execution.engine: monty` is not installed: the person can add it."
-            )
+            raise ToolError("The interpreter that the settings name is not installed: tell the person.")
         return await self._run_python()
 
     async def _go_on(self, stored: StoredCodeRun) -> ToolOutput:
@@ -150,6 +148,8 @@ class CodeRun:
                     step = over
                     break
                 step = await run.answer(await self.make_calls(step))
+            if self._state.calls < self._answered:
+                raise _ChangedRunError(f"{_OTHER_VERSION}, and it ends before all that it did")
             return self._build_output(step)
         finally:
             await run.close()

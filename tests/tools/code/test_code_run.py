@@ -115,6 +115,17 @@ async def test_a_repeated_run_that_does_something_else_is_ended_by_name(made: Du
     assert made.effects.done == ["x"]
 
 
+async def test_a_repeated_run_that_ends_too_early_is_ended_by_name(made: DurableSession) -> None:
+    await made.ask('a = act(text="x")\nlook(text="z")')
+    made.effects.held = "z"
+    await made.die(made.live())
+    longer = lambda state: structs.replace(state, version="1.3.0", asked=(*state.asked, "0" * 24), calls=3)  # noqa: E731
+    await made.change_state(lambda state: seal(made, longer(state)))
+    result = await made.result()
+    assert result.status is ToolStatus.UNCERTAIN
+    assert made.effects.done == ["x"]
+
+
 @pytest.mark.parametrize("field", ["dump", "printed", "mac", "sources", "asked", "calls", "closed"])
 async def test_a_state_that_somebody_has_changed_is_not_gone_on_with(made: DurableSession, field: str) -> None:
     await made.ask('act(text="x")\nlook(text="z")')
