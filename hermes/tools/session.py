@@ -158,6 +158,11 @@ class NestedCalls(Protocol):
         """The names of the tools that code may call."""
         ...
 
+    @property
+    def can_run_commands(self) -> bool:
+        """Whether the session may run commands at all."""
+        ...
+
     async def run(self, calls: Sequence[ToolCallPart], own: OwnTool | None = None) -> Sequence[ToolResultPart]:
         """Run calls as one batch and return their results, with texts as they are and not as the model is shown them.
 

@@ -158,6 +158,9 @@ class CodeRun:
         """Run the code by Python itself: as a command, by a call of its own that is gated as one."""
         from hermes.tools.code.python_script import build_python_tool
 
+        if not self._nested.can_run_commands:
+            why = self._remark or "the interpreter is not installed"
+            raise ToolError(f"This session runs no commands, and so no Python ({why}).")
         self._state = structs.replace(self._state, engine=python_engine.NAME, version="", asked=())
         await self._nested.record_state(self._seal(), durable=True)
         ended: list[CodeStep] = []

@@ -13,6 +13,7 @@ PERSON_TOOLS = frozenset({"clarify", "delegate_task"})
 """Tools that code may not call, beside those that run code themselves and those that the program that asks runs: they
 hand over to somebody else, whom no code can wait for.
 """
+COMMAND_TOOL = "terminal"
 RunBatch = Callable[[Sequence[ToolCallPart], Tool | None], Awaitable[Sequence[ToolResultPart]]]
 
 
@@ -39,6 +40,11 @@ class NestedCallRunner:
     def names(self) -> Sequence[str]:
         """The names of the tools that code may be able to call; what is excluded says so when it is called."""
         return [*self._toolbox.list_names(), *self._toolbox.list_deferred_names()]
+
+    @property
+    def can_run_commands(self) -> bool:
+        """Whether the session has the tool that runs commands: who lacks it runs no Python either."""
+        return self._toolbox.find_own(COMMAND_TOOL) is not None
 
     async def run(self, calls: Sequence[ToolCallPart], own: OwnTool | None = None) -> Sequence[ToolResultPart]:
         """Run calls as one batch; their untrusted sources count from then on."""

@@ -9,6 +9,7 @@ from msgspec import structs
 from hermes.core.events import ApprovalAsked, ToolStarted
 from hermes.core.messages import ToolResultPart, ToolStatus
 from hermes.tools.code.python_script import format_script_command
+from hermes.tools.registry import ToolRegistry
 from hermes.tools.session import CodeAccess
 from tests.tools.tool_session import Person, Session, session
 
@@ -32,6 +33,14 @@ async def test_it_is_asked_about_as_the_command_that_it_is(session: Session) -> 
     session.person = Person(False)
     result = await run_code(session, 'import shutil\nshutil.rmtree("x")')
     assert result.status is ToolStatus.REFUSED
+
+
+async def test_a_session_without_commands_runs_no_python(session: Session) -> None:
+    session.toolbox = ToolRegistry().select_tools(["file", "code_execution"])
+    result = await run_code(session, "import os\nprint(os.getcwd())")
+    assert result.status is ToolStatus.ERROR
+    assert "runs no commands" in result.text
+    assert session.journal.lines == ["intend c1", "done c1"]
 
 
 async def test_prints_and_the_last_value_come_back(session: Session) -> None:
