@@ -17,7 +17,7 @@ SHOWN_CHARACTERS = 20_000
     refunds=True,
     calls_tools=True,
     cap=SHOWN_CHARACTERS,
-    brief="Python code that calls these tools, for many calls with loops and filters in one step",
+    brief="Python that calls tools, many in one step",
     summary=lambda args: str(args["code"]).strip().partition("\n")[0],
 )
 async def execute_code(ctx: ToolContext, code: Annotated[str, "Python code."]) -> ToolOutput:
