@@ -119,7 +119,7 @@ async def _check_code_engine(environ: Mapping[str, str]) -> DoctorCheck:
     from hermes.execution.code import monty_engine
     from hermes.execution.code.worker_wall import WorkerWall, choose_wall, find_worker_program
 
-    version, program = monty_engine.find_version(), find_worker_program(environ)
+    version, program = monty_engine.find_version(), find_worker_program()
     if not version or program is None:
         said = N_("Code that calls tools runs in Python, where commands run: it does not survive a restart.")
         advice = N_("An interpreter that survives one: {command}", command=describe_extra_command(monty_engine.EXTRA))

@@ -147,7 +147,7 @@ class MontyRun:
             import pydantic_monty as monty
         except ImportError as error:
             raise UnsupportedCodeError(f"the interpreter is not usable here ({error})") from None
-        program, path = find_worker_program(self._environ), self._environ.get("PATH", os.defpath)
+        program, path = find_worker_program(), self._environ.get("PATH", os.defpath)
         if program is None:
             raise UnsupportedCodeError("the interpreter's program is missing")
         if self.wall is None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
@@ -41,11 +41,15 @@ class WorkerWall(StrEnum):
     NONE = "none"
 
 
-def find_worker_program(environ: Mapping[str, str]) -> str | None:
-    """Return the interpreter's program, which its package installs beside the other programs; None without it."""
-    beside = os.path.join(sysconfig.get_path("scripts"), "monty")
-    found = beside if os.access(beside, os.X_OK) else shutil.which("monty", path=environ.get("PATH", os.defpath))
-    return os.path.realpath(found) if found else None
+def find_worker_program() -> str | None:
+    """Return the interpreter's program, which its package installs beside the other programs of this environment; None
+    without it. It is looked for nowhere else: another program may have the same name.
+    """
+    folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
+    with contextlib.suppress(KeyError):
+        folders.append(sysconfig.get_path("scripts", f"{os.name}_user"))
+    found = (os.path.join(folder, "monty") for folder in folders)
+    return next((os.path.realpath(one) for one in found if os.access(one, os.X_OK)), None)
 
 
 @functools.cache
