@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import os
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
+import hermes
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
@@ -90,6 +93,32 @@ async def test_a_chat_gets_the_answer() -> None:
                 await chat.say("What are a and b?")
                 await chat.until(lambda: "Both are fruit." in chat.text())
         check_result(server)
+
+
+def program_without_interpreter(folder: Path) -> str:
+    """Return a program that is `hermes` in an environment with every package but the interpreter's."""
+    folder.mkdir()
+    for one in os.scandir(sysconfig.get_path("purelib")):
+        if "monty" not in one.name:
+            (folder / one.name).symlink_to(one.path)
+    path = [str(folder), str(Path(hermes.__file__).parents[1])]
+    return f"import sys; sys.path[:0] = {path!r}; from hermes.__main__ import main; sys.exit(main())"
+
+
+async def test_without_the_extra_python_runs_it_and_doctor_says_what_to_install(tmp_path: Path) -> None:
+    start = (sys.executable, "-S", "-c", program_without_interpreter(tmp_path / "packages"))
+    async with ScriptedServer(replies()) as server:
+        with TempHome.for_server(server.url) as home:
+            plant(home.cwd)
+            done = await home.run(*start, "-z", "What are a and b?", "--stream-json")
+            assert done.code == 0, done.stderr
+            checked = await home.run(*start, "doctor", "--json")
+        check_result(server)
+    names = [json.loads(line).get("name") for line in done.stdout.splitlines()]
+    assert "python_script" in names
+    (code,) = [one for one in json.loads(checked.stdout)["checks"] if one["name"] == "code"]
+    assert "runs in Python" in code["said"]
+    assert "hermes-anew[code]" in code["advice"] or "[code]" in code["advice"]
 
 
 async def test_a_kill_in_the_middle_of_a_call_is_gone_on_with() -> None:
