@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import os
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -121,7 +122,9 @@ class Campaign:
                     break
                 if stored(home, "SELECT 1 FROM turns"):
                     arguments = ["--continue"]
-            lines = (home.cwd / "effects").read_text().split() if (home.cwd / "effects").exists() else []
+            # A shell that is ended in the middle of `echo` may write the word without the end of its line.
+            text = (home.cwd / "effects").read_text() if (home.cwd / "effects").exists() else ""
+            lines = re.findall(rf"{name}-\d", text)
             wanted = [f"{name}-{step}" for step in range(STEPS) if step % 3 == 1]
             if lines != wanted:
                 problems.append(f"effects are {lines}, wanted {wanted}")

@@ -10,6 +10,7 @@ undisturbed run, each effect is there once, or the run ends by name; exit 1 when
 import argparse
 import asyncio
 import random
+import re
 import subprocess
 import sys
 import sysconfig
@@ -87,7 +88,7 @@ async def cross(server: ScriptedServer, name: str, pythons: tuple[str, str], cha
         if process.returncode:
             return f"ended with {process.returncode}: {errors.decode()[-300:]}", ""
         output = model.outputs.pop(name, "").replace(name, "NAME")
-        lines = (home.cwd / "effects").read_text().split()
+        lines = re.findall(rf"{name}-\d", (home.cwd / "effects").read_text())
         wanted = [f"{name}-{step}" for step in range(STEPS) if step % 3 == 1]
         if "cannot go on" in output:
             return "ended by name" if len(set(lines)) == len(lines) else f"effects twice: {lines}", ""
