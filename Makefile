@@ -56,7 +56,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills code-kills code-upgrade code-bench edits globs \
+.PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
+  code-kills code-upgrade code-bench \
   stops json-stops escapes backends fuzz cap-race bench tools many recall search-oracle talk \
   cron-year cron-fields family ends load screens shape lint types contracts deps lock clean \
   wheel install-check image units release-notes
