@@ -99,6 +99,10 @@ class Campaign:
     model: CodeModel
     kills: Counter[str] = field(default_factory=Counter)
     runs: int = 0
+    start_seconds: float = 0.3
+    """Seconds that a process takes before its first request, as measured last."""
+    run_seconds: float = 0.5
+    """Seconds from there to its end."""
     uncertain: int = 0
     """Calls under way that were told as of unknown outcome."""
     problems: list[str] = field(default_factory=list)
@@ -154,11 +158,22 @@ class Campaign:
                     if left := await _outlive(workers):
                         problems.append(f"workers outlive their process: {left}")
                     return False
+            elif arguments[0] == "-z":
+                await self._measure(before, ended)
             async with asyncio.timeout(60):
                 _, err = await ended
         if process.returncode != 0 or b"Traceback" in err:
             problems.append(f"{arguments} ended with {process.returncode}: {err.decode()[-600:]}")
         return True
+
+    async def _measure(self, before: int, ended: "asyncio.Task[object]") -> None:
+        """Learn how fast the machine is now."""
+        began = time.monotonic()
+        while self.model.requests == before and not ended.done():
+            await asyncio.wait({ended}, timeout=0.005)
+        asked = time.monotonic()
+        await asyncio.wait({ended}, timeout=60)
+        self.start_seconds, self.run_seconds = asked - began, time.monotonic() - asked
 
     async def _instant(
         self, before: int, ended: "asyncio.Task[object]", chance: random.Random, *, is_first: bool
@@ -167,7 +182,8 @@ class Campaign:
         while is_first and self.model.requests == before and not ended.done() and time.monotonic() < deadline:
             await asyncio.wait({ended}, timeout=0.005)
         # Who resumes needs its start first; it makes no request before its code has ended.
-        seconds = chance.uniform(0.02, 0.55) if is_first else chance.uniform(0.2, 0.75)
+        seconds = chance.uniform(0.05, 0.9) * self.run_seconds
+        seconds += 0 if is_first else 0.7 * self.start_seconds
         await asyncio.wait({ended}, timeout=seconds)
 
 
@@ -222,10 +238,16 @@ async def campaign(*, count: int, seed: int, jobs: int = 1, seconds: float = 0) 
         started = told = time.monotonic()
         numbers = iter(range(1, 100 * count + 100))
 
+        async def check_undisturbed() -> None:
+            if await run.world("w00000", None) != undisturbed:
+                run.problems.append("an undisturbed run has another output")
+
         async def lane() -> None:
             nonlocal told
             while run.inside < count and not (seconds and time.monotonic() - started > seconds):
                 number = next(numbers)
+                if number % 20 == 0:
+                    await check_undisturbed()
                 output = await run.world(f"w{number:05}", random.Random(f"{seed}.{number}"))
                 if output != undisturbed:
                     run.problems.append(f"w{number}: the output is another: {output!r}")
