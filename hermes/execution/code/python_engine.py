@@ -25,6 +25,7 @@ from hermes.execution.code.steps import (
     PrintedText,
     show_last_value,
 )
+from hermes.util.cancellation import cancel_tasks
 
 NAME = "python"
 _SEPARATOR = b"\x1e"
@@ -63,13 +64,17 @@ class PythonChannel:
         self._prefix = _SEPARATOR + self._mark.encode()
         self._rest = b""
         self._messages: asyncio.Queue[_Message] = asyncio.Queue(maxsize=10_000)
-        self._has_end = False
+        self._flooded = asyncio.Event()
+        self.has_ended = False
+        """Whether the code has said how it ended, so that its program ends by itself."""
 
     def take_output(self, data: bytes) -> None:
         """Take output of the command: messages by their mark, anything else is print like any other."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._take_line(line)
+        if self.printed.is_flooded:
+            self._flooded.set()
         if len(self._rest) > _MAX_LINE:
             self._take_line(self._rest)
             self._rest = b""
@@ -106,13 +111,15 @@ class PythonChannel:
 
     async def next_step(self, running: RunningCommand, ending: "asyncio.Task[CommandExit]") -> CodeStep:
         """Wait until the code calls a tool or ends, or the program does."""
-        coming = asyncio.ensure_future(self._messages.get())
+        coming, flood = asyncio.ensure_future(self._messages.get()), asyncio.ensure_future(self._flooded.wait())
         try:
-            await asyncio.wait((coming, ending), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((coming, flood, ending), return_when=asyncio.FIRST_COMPLETED)
             if coming.done():
                 return self._read_message(coming.result())
+            if flood.done():
+                return CodeEnded("The code was stopped: it printed too much.")
         finally:
-            coming.cancel()
+            await cancel_tasks((coming, flood))
         while not self._messages.empty():
             step = self._read_message(self._messages.get_nowait())
             if isinstance(step, CodeEnded):
@@ -125,11 +132,15 @@ class PythonChannel:
 
     def _read_message(self, message: _Message) -> CodeStep:
         if message.ended is not None:
+            self.has_ended = True
             return CodeEnded(message.ended)
         asked = message.calls or []
-        if not 0 < len(asked) <= MAX_AT_ONCE or sum(len(str(one)) for one in asked) > MAX_ARGUMENTS:
-            return CodeEnded(f"Between 1 and {MAX_AT_ONCE} calls can be made at once, of {MAX_ARGUMENTS} characters.")
-        return CallsWanted(tuple(CallRequest(name, to_json(arguments).decode()) for name, arguments in asked))
+        if not 0 < len(asked) <= MAX_AT_ONCE:
+            return CodeEnded(f"Between 1 and {MAX_AT_ONCE} calls can be made at once.")
+        calls = tuple(CallRequest(name, to_json(arguments).decode()) for name, arguments in asked)
+        if sum(len(one.arguments) for one in calls) > MAX_ARGUMENTS:
+            return CodeEnded(f"The arguments have over {MAX_ARGUMENTS} characters.")
+        return CallsWanted(calls)
 
 
 async def start_code(channel: PythonChannel, running: RunningCommand) -> None:

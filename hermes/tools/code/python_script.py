@@ -93,7 +93,7 @@ async def _run_command(
     try:
         await start_code(channel, running)
         step = await _drive(ctx, channel, run, running, ending)
-        exited = await _finish(running, ending)
+        exited = await _finish(running, ending, seconds=_END_SECONDS if channel.has_ended else 0.0)
     finally:
         ending.cancel()
         if not ending.done() or ending.cancelled():
@@ -136,9 +136,11 @@ async def _drive(
         await channel.send_answers(running, await run.make_calls(step))
 
 
-async def _finish(running: RunningCommand, ending: "asyncio.Task[CommandExit]") -> CommandExit | None:
-    """Return how the program ended; it is stopped where it does not."""
-    done, _ = await asyncio.wait((ending,), timeout=_END_SECONDS if not ending.done() else 0)
+async def _finish(
+    running: RunningCommand, ending: "asyncio.Task[CommandExit]", *, seconds: float
+) -> CommandExit | None:
+    """Return how the program ended; it is stopped where it does not within so many seconds."""
+    done, _ = await asyncio.wait((ending,), timeout=seconds)
     if done:
         return ending.result()
     await running.stop()

@@ -103,6 +103,20 @@ async def test_what_it_prints_is_never_taken_for_a_message(session: Session, cod
     assert "done c1.1" in session.journal.lines
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ('at_once([("read_file", {"path": "a"})] * 60)', "Between 1 and 50 calls"),
+        ('read_file(path="x" * 3_000_000)', "The arguments have over"),
+        ('for n in range(60):\n    try: read_file(path="a")\n    except ToolError: pass', "it may make 50 calls"),
+        ('while True: print("x" * 100_000)', "it printed too much"),
+    ],
+)
+async def test_it_holds_the_limits_of_all_code(session: Session, code: str, said: str) -> None:
+    assert said in (await run_code(session, code, timeout=4.0)).text
+    assert len(session.journal.intents) <= 52
+
+
 async def test_a_stop_ends_it_with_all_that_it_started(session: Session) -> None:
     code = (
         'import subprocess\nmade = subprocess.Popen(["sleep", "300"])\nwrite_file(path="pid", content=str(made.pid))\n'
