@@ -16,6 +16,7 @@ from hermes.testing.server import ScriptedServer
 from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import home_for, running
 from tests.vendors.ntfy import Fake
+from tests.vendors.telegram import Fake as TelegramFake
 
 LOOK = 'for name in ("a", "b"):\n    print(name, read_file(path=name).split("|")[-1].strip())'
 SCRIPT = "def both():\n    yield from ('a', 'b')\n" + LOOK.replace('("a", "b")', "both()")
@@ -93,6 +94,29 @@ async def test_a_chat_gets_the_answer() -> None:
                 await chat.say("What are a and b?")
                 await chat.until(lambda: "Both are fruit." in chat.text())
         check_result(server)
+
+
+async def test_a_question_of_code_is_answered_after_a_restart_and_the_code_goes_on_there() -> None:
+    code = (
+        'terminal(command="echo before >> steps")\n'
+        "try:\n"
+        '    terminal(command="git push --force")\n'
+        "except ToolError as error:\n"
+        '    print("heard:", str(error)[:11])\n'
+        'terminal(command="echo after >> steps")\n'
+        'print(read_file(path="steps").count("before"), read_file(path="steps").count("after"))'
+    )
+    async with ScriptedServer([*replies(code)[1:2], Say("It was not allowed.")]) as server, TelegramFake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("go")
+                await chat.until(lambda: any(one.buttons for one in chat.shown()))
+            question = next(one for one in chat.shown() if one.buttons)
+            async with running(home):
+                await chat.press(question.message_id, dict(question.buttons)["No"])
+                await chat.until(lambda: "It was not allowed." in chat.text())
+    assert sum("Allow" in one.text for one in chat.shown()) == 1
+    assert "heard: Not allowed\n1 1" in server.requests[-1].conversation[-1].text
 
 
 def program_without_interpreter(folder: Path) -> str:
