@@ -10,6 +10,10 @@
 # make edits          5,000 edits with small faults (quotes, blanks, indentation, line ends): no other byte changes (COUNT=500 SEED=7)
 # make streams        1,100 answers in the form of every vendor, 50 of them cut and ended at every byte (5 minutes; ONLY=word EVERY=7)
 # make globs          5,000 globs of search_files against ripgrep's own (needs ripgrep; 9 minutes; COUNT=500 SEED=7)
+# make code-kills     1,000 kill -9 at random calls of code that runs: it goes on there, its output is that of the undisturbed run, and
+#                     each effect is there once (25 minutes; COUNT=100 SEED=7)
+# make code-upgrade   code that waits at a call goes on under another version of its interpreter, in an environment of its own (1 minute)
+# make code-bench     what a call of code costs, the first result, the memory of a run, and the tokens of 20 looks (1 minute)
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make json-stops     2,000 stops, TERMs, closed pipes and kills of `hermes -z --stream-json`, half of them through a gateway: the
@@ -56,6 +60,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
+  code-kills code-upgrade code-bench \
   stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
   cron-year cron-fields family ends load screens shape lint types contracts deps lock clean \
   wheel install-check image units release-notes
@@ -150,6 +155,15 @@ resume-race: $(VENV)/dev.stamp
 
 file-kills: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.file_kills --count $(or $(COUNT),500)
+
+code-kills: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.code_kills --count $(or $(COUNT),1000) --seed $(or $(SEED),1)
+
+code-upgrade: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.code_upgrade
+
+code-bench: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.code
 
 edits: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.edit_campaign --count $(or $(COUNT),5000) --seed $(or $(SEED),0)

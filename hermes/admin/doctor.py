@@ -46,7 +46,7 @@ _LOW_SPACE_BYTES = 500_000_000
 _LEFTOVER_AGE_SECONDS = 3_600.0
 """Seconds after which an unfinished file belongs to no running process."""
 _PROGRAMS = {"git": "git", "rg": "ripgrep"}
-_PRIVATE_FILES = (".env", "auth.json", "trust.json", "hermes.db", "search.db", "config.yaml")
+_PRIVATE_FILES = (".env", "auth.json", "trust.json", "code.key", "hermes.db", "search.db", "config.yaml")
 
 
 class DoctorCheck(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
         home.check_usable(writes=False)
     except HermesError as error:
         return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
-    about = [*_check_model(environ, home), _check_programs(environ)]
+    about = [*_check_model(environ, home), _check_programs(environ), await _check_code_engine(environ)]
     if not home.root.is_dir():
         return [_check_missing_home(home, fix=fix), *about]
     can_fix = fix and home.is_writable
@@ -111,6 +111,25 @@ def _check_programs(environ: Mapping[str, str]) -> DoctorCheck:
         said=N_("Not installed: {names}.", names=", ".join(missing)),
         advice=N_("Hermes works without: ripgrep makes searches faster, git shows changes and makes worktrees."),
     )
+
+
+async def _check_code_engine(environ: Mapping[str, str]) -> DoctorCheck:
+    """Check in what code runs that calls tools, and what stands around it."""
+    from hermes.admin.update import describe_extra_command
+    from hermes.execution.code import monty_engine
+    from hermes.execution.code.worker_wall import WorkerWall, choose_wall, find_worker_program
+
+    version, program = monty_engine.find_version(), find_worker_program()
+    if not version or program is None:
+        said = N_("Code that calls tools runs in Python, where commands run: it does not survive a restart.")
+        advice = N_("An interpreter that survives one: {command}", command=describe_extra_command(monty_engine.EXTRA))
+        return DoctorCheck(name="code", state=OK, said=said, advice=advice)
+    wall = await asyncio.to_thread(choose_wall, program, environ.get("PATH", os.defpath))
+    if wall is WorkerWall.NONE:
+        said = N_("Code that calls tools runs in pydantic-monty {version}, without a second wall.", version=version)
+        return DoctorCheck(name="code", state=OK, said=said)
+    said = N_("Code that calls tools runs in pydantic-monty {version}, behind {wall}.", version=version, wall=wall)
+    return DoctorCheck(name="code", state=OK, said=said)
 
 
 def _check_writable(home: HermesHome) -> list[DoctorCheck]:

@@ -7,11 +7,13 @@ import msgspec
 from hermes.agent import prompts
 from hermes.agent.loop_detection import CallRound, LoopFinding
 from hermes.agent.turn import Emit, TurnDeps, TurnState, find_result
+from hermes.core.ids import is_nested_call
 from hermes.core.messages import PROGRAM, Message, Part, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
 from hermes.tools.executor import CallBatch
-from hermes.tools.registry import check_arguments, deduplicate_calls, repair_name
+from hermes.tools.registry import Toolbox, check_arguments, deduplicate_calls, repair_name
+from hermes.tools.schema import ArgumentsError
 
 
 def build_batch_message(
@@ -54,7 +56,7 @@ async def finish_calls(
     state.refused += sum(result.status is ToolStatus.REFUSED for result in results.values())
     invalid = all(result.status is ToolStatus.INVALID for result in results.values())
     state.invalid_rounds = state.invalid_rounds + 1 if invalid else 0
-    if all(_is_free(call, deps) for call in calls):
+    if all(is_free_call(call, deps.toolbox) for call in calls):
         state.budget.refund_step()
     found = state.loop_detector.observe_round(
         CallRound(calls=calls, results=results, failed=state.batch.failed_ids, slow=state.batch.slow_ids), deps.toolbox
@@ -99,8 +101,15 @@ def build_late_results(
     return build_batch_message(calls, {**sent, **known, **{one.call_id: one for one in missing}}, ())
 
 
-def _is_free(call: ToolCallPart, deps: TurnDeps) -> bool:
-    tool = deps.toolbox.find(call.name)
+def is_free_call(call: ToolCallPart, toolbox: Toolbox) -> bool:
+    """Return whether a batch of nothing but such calls costs no step, seen through a call that stands for another."""
+    tool = toolbox.find(call.name)
+    if tool is not None and tool.redirect is not None:
+        try:
+            target = tool.redirect(tool.parameters.decode(call.arguments))
+        except (ArgumentsError, msgspec.DecodeError):
+            return False
+        tool = toolbox.find(target.name)
     return tool is not None and tool.refunds
 
 
@@ -108,13 +117,14 @@ def _repair_calls(message: Message, known: Collection[str]) -> Message:
     """Return the message with its calls repaired where what is meant is clear, and every call id unique."""
     parts: list[Part] = []
     seen: set[str] = set()
+    ids = [call.call_id for call in message.tool_calls()]
     for part in message.parts:
         if not isinstance(part, ToolCallPart):
             parts.append(part)
             continue
         name, arguments = _repair_call(part, known)
         call_id = part.call_id
-        while call_id in seen:
+        while call_id in seen or is_nested_call(call_id, ids):
             call_id += "_"
         seen.add(call_id)
         changed = (name, arguments, call_id) != (part.name, part.arguments, part.call_id)

@@ -1,20 +1,22 @@
 """Resuming a turn whose process died, from its last stored step."""
 
 from hermes.agent import prompts
-from hermes.agent.calls import finish_calls
+from hermes.agent.calls import finish_calls, is_free_call
 from hermes.agent.turn import Emit, ResumedTurn, TurnDeps, TurnState
 from hermes.core.events import Level, Notice
 from hermes.core.messages import PROGRAM, FinishReason, Message, Role, TextPart, ToolStatus, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
+from hermes.tools.registry import Toolbox
 from hermes.util.text import to_one_line
 
 _UNFINISHED = (FinishReason.LENGTH, FinishReason.CUT)
 
 
-def restore_turn(state: TurnState, resumed: ResumedTurn) -> None:
+def restore_turn(state: TurnState, resumed: ResumedTurn, toolbox: Toolbox) -> None:
     """Restore a turn's state from its stored messages: the steps it used, the pieces of its answer."""
     state.messages.extend(resumed.messages)
+    last = resumed.messages[-1]
     for message in resumed.messages:
         if _is_call_cut_note(message):
             state.answer.clear()
@@ -24,12 +26,19 @@ def restore_turn(state: TurnState, resumed: ResumedTurn) -> None:
         state.budget.take_step()
         if any(message.tool_calls()):
             state.answer.clear()
+            # The last one's are refunded when they have run.
+            if message is not last and _is_free(message, toolbox):
+                state.budget.refund_step()
         else:
             state.answer.append(message.text)
     state.final = any(_is_budget_note(message) for message in resumed.messages)
     for message in resumed.messages:
         if message.role is Role.TOOL and (found := _find_halt(message)):
             state.halt_turn(found)
+
+
+def _is_free(message: Message, toolbox: Toolbox) -> bool:
+    return all(is_free_call(call, toolbox) for call in message.tool_calls())
 
 
 async def resume_turn(resumed: ResumedTurn, deps: TurnDeps, state: TurnState, emit: Emit) -> None:

@@ -31,11 +31,12 @@ from hermes.util.clock import Clock
 
 
 class TurnBudget:
-    """Counts down from `total`; once spent it stays spent until a call is refunded."""
+    """Counts down from `total`; once spent it stays spent until a call is refunded, at most `total` times."""
 
     def __init__(self, total: int) -> None:
         self.total = total
         self.used = 0
+        self._refunds = 0
 
     @property
     def remaining(self) -> int:
@@ -50,8 +51,10 @@ class TurnBudget:
         return True
 
     def refund_step(self) -> None:
-        """Refund one call: a batch of calls that only ran code costs nothing."""
-        self.used = max(self.used - 1, 0)
+        """Refund one call: a batch of calls that only ran code costs nothing, as often as there are steps."""
+        if self._refunds < self.total:
+            self._refunds += 1
+            self.used = max(self.used - 1, 0)
 
 
 Emit = Callable[[Event], Awaitable[None]]

@@ -22,6 +22,8 @@ _TOOL_DESCRIPTIONS = {
     "session_search": N_("look through earlier conversations"),
     "cronjob": N_("run jobs on a schedule"),
     "delegate_task": N_("give tasks to sub-agents"),
+    "execute_code": N_("run code that calls the other tools"),
+    "python_script": N_("run code by Python itself"),
     "tool_search": N_("find tools that are not listed here"),
     "tool_call": N_("call a tool that was found"),
 }
@@ -43,6 +45,7 @@ _TOOLSET_DESCRIPTIONS = {
     "memory": N_("remember facts for later sessions"),
     "session_search": N_("look through earlier conversations"),
     "cronjob": N_("run jobs on a schedule"),
+    "code_execution": N_("run code that calls the other tools"),
     "messages": N_("write to other chats and people, in chats"),
     "delegation": N_("give tasks to sub-agents"),
     "safe": N_("the web alone: neither files nor commands"),

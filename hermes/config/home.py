@@ -160,6 +160,8 @@ class HermesHome:
         self.restoring = root / "restore.json"
         """The journal of a restore; it exists until the restore is finished."""
         self.checkpoints = root / "checkpoints"
+        self.code_key = root / "code.key"
+        """The key by which stored runs of code are proved."""
 
     def ensure_exists(self) -> None:
         """Create the home, private to its owner. Raises ConfigError with what to do when that cannot be."""

@@ -592,6 +592,29 @@ class CheckpointSettings(Struct, frozen=True):
     """Days after which a checkpoint is forgotten."""
 
 
+class CodeEngine(StrEnum):
+    """Where the code of `execute_code` runs."""
+
+    AUTO = "auto"
+    """In the interpreter that survives restarts, where it is installed and knows all that the code uses; else in
+    Python."""
+    MONTY = "monty"
+    PYTHON = "python"
+
+
+class CodeExecutionSettings(Struct, frozen=True):
+    """Code that calls tools (`code_execution:`)."""
+
+    engine: CodeEngine = CodeEngine.AUTO
+    """Where it runs: `auto`, `monty` (the interpreter of the extra `code`) or `python` (where commands run)."""
+    timeout: Seconds = 300.0
+    """Seconds that the code itself may run; the time of the calls that it makes does not count."""
+    max_calls: Positive = 50
+    """Calls that one piece of code may make."""
+    max_output: Positive = 50_000
+    """Characters that it may print; the model is shown 20,000 of them, the rest is in a file."""
+
+
 class ContextSettings(Struct, frozen=True):
     """What a conversation is kept with (`context:`)."""
 
@@ -636,6 +659,7 @@ class Settings(Struct, frozen=True):
     compression: CompressionSettings = CompressionSettings()
     context: ContextSettings = ContextSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
+    code_execution: CodeExecutionSettings = CodeExecutionSettings()
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     goals: GoalSettings = GoalSettings()
     delegation: DelegationSettings = DelegationSettings()

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 
 
 def new_session_id(now: float) -> str:
@@ -27,3 +28,17 @@ def new_call_id() -> str:
 def new_queued_message_id() -> str:
     """Return a fresh id for a queued message."""
     return "letter_" + os.urandom(8).hex()
+
+
+NESTED_SEPARATOR = "."
+
+
+def name_nested_call(call_id: str, number: int) -> str:
+    """Return the id of the call that a run of code makes as its number so much (from 1)."""
+    return f"{call_id}{NESTED_SEPARATOR}{number}"
+
+
+def is_nested_call(call_id: str, outer: Sequence[str]) -> bool:
+    """Return whether an id is that of a call which the code of one of these calls makes."""
+    above, _, number = call_id.rpartition(NESTED_SEPARATOR)
+    return number.isdecimal() and number.isascii() and above in outer

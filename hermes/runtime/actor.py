@@ -356,7 +356,7 @@ class SessionActor:
             state = _make_turn_state(self._parts, self.conversation, lost.turn_id, asked, lost)
             from hermes.agent.resume import restore_turn
 
-            restore_turn(state, lost)
+            restore_turn(state, lost, self._parts.deps.toolbox)
             self.conversation.lost_turn = None
             return state
 

@@ -19,6 +19,7 @@ from hermes.agent import prompts
 from hermes.agent.turn import ResumedTurn
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
+from hermes.core.ids import is_nested_call
 from hermes.core.messages import Message, Part, Role, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
@@ -269,8 +270,7 @@ async def _adopt_lost_turn(
         fence = await store.turns.adopt(turn.id)
         if turn is lost[-1] and own < len(rows):
             last = rows[-1]
-            effects = [one for one in await store.turns.list_effects(turn.id) if one.message_id in (None, last.id)]
-            results = {one.call_id: one.result or _make_uncertain_result(one) for one in effects}
+            results = _collect_results(await store.turns.list_effects(turn.id), last, is_stopping=turn.stopping)
             messages = tuple(row.message for row in rows[own:])
             return ResumedTurn(
                 turn_id=turn.id, fence=fence, messages=messages, results=results, stopping=turn.stopping
@@ -278,6 +278,26 @@ async def _adopt_lost_turn(
         error = "the process ended before the turn had begun"
         await store.turns.end(turn.id, ExitReason.LOCAL_ERROR, error=error, fence=fence)
     return None, len(rows)
+
+
+def _collect_results(
+    effects: Sequence[EffectRow], last: StoredMessage, *, is_stopping: bool
+) -> dict[str, ToolResultPart]:
+    """Return what is known of the calls of the last message. What code has called is looked up by its run, when that
+    goes on; where the turn is to stop, it does not.
+    """
+    calls = tuple(last.message.tool_calls())
+    outer = [call.call_id for call in calls]
+    known = {one.call_id: one for one in effects if one.message_id in (None, last.id)}
+    nested = [one for one in known if one not in outer and is_nested_call(one, outer)]
+    results = {name: one.result or _make_uncertain_result(one) for name, one in known.items() if name not in nested}
+    return results if not is_stopping else {**_list_begun_code(calls, nested), **results}
+
+
+def _list_begun_code(calls: Iterable[ToolCallPart], nested: Sequence[str]) -> dict[str, ToolResultPart]:
+    """Return results for the calls whose code has made calls of its own: what those did stands."""
+    begun = [call for call in calls if any(is_nested_call(one, (call.call_id,)) for one in nested)]
+    return {call.call_id: _make_crashed_result(call.call_id, call.name) for call in begun}
 
 
 def _close_other_calls(lost: ResumedTurn | None, stored: StoredEpoch | None, wanted: EpochFrame) -> ResumedTurn | None:
@@ -299,6 +319,8 @@ def _close_other_calls(lost: ResumedTurn | None, stored: StoredEpoch | None, wan
 
 def _make_uncertain_result(effect: EffectRow) -> ToolResultPart:
     """Return the result that the model sees for a call that was under way when the process died."""
-    return ToolResultPart(
-        call_id=effect.call_id, name=effect.tool, text=prompts.CRASHED_CALL, status=ToolStatus.UNCERTAIN
-    )
+    return _make_crashed_result(effect.call_id, effect.tool)
+
+
+def _make_crashed_result(call_id: str, name: str) -> ToolResultPart:
+    return ToolResultPart(call_id=call_id, name=name, text=prompts.CRASHED_CALL, status=ToolStatus.UNCERTAIN)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -41,6 +42,9 @@ from hermes.store.messages import TranscriptEntry
 from hermes.store.store import Store
 from hermes.store.turns import KeptResults, TurnOwner
 from hermes.util.text import to_one_line
+
+if TYPE_CHECKING:
+    from hermes.core.code_runs import CodeRunState, StoredCodeRun
 
 Redact = Callable[[str], str]
 """Takes secrets out of a text; a text without any comes back as it is."""
@@ -127,7 +131,7 @@ Subscriber = Callable[[Event], None]
 
 
 class TurnRecorder:
-    """The `emit` function and the `EffectJournal` of one session's turns."""
+    """The `emit` function, the `EffectJournal` and the `CodeJournal` of one session's turns."""
 
     def __init__(
         self, store: Store, *, session_id: str, epoch: int, untitled: bool, redactor: Redactor | None = None
@@ -283,6 +287,20 @@ class TurnRecorder:
         """Record the result of a call, with what is written next; `flush` waits for it."""
         if not self._sealed:
             self._unwritten.append(self._store.turns.record_result(self._turn_id, result, fence=self._fence))
+
+    async def record_code_state(self, call_id: str, state: "CodeRunState", *, durable: bool = False) -> None:
+        """Record the state of a run of code, with the intent that follows: `flush` waits for it."""
+        if self._sealed:
+            raise StoreError("The session is being closed.")
+        runs = self._store.code_runs
+        if durable:
+            await runs.record_state(self._turn_id, call_id, state, fence=self._fence)
+            return
+        self._unwritten.append(runs.record_state_with_next(self._turn_id, call_id, state, fence=self._fence))
+
+    async def read_code_run(self, call_id: str) -> "StoredCodeRun | None":
+        """Return what another process has left of a run of code, or None."""
+        return await self._store.code_runs.get(self._turn_id, call_id) if self._turn_id else None
 
     async def keep_results(self, results: Sequence[ToolResultPart]) -> None:
         """Keep the results of a turn that ends before its batch is complete, for the turn that completes it."""

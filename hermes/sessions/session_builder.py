@@ -319,7 +319,7 @@ class SessionBuilder:
         self._settling.append(context)
         deps = TurnDeps(
             toolbox=tools.toolbox,
-            executor=self._build_executor(tools, approvals),
+            executor=self._build_executor(tools, approvals, recorder),
             context=context,
             journal=recorder,
             clock=services.clock,
@@ -470,7 +470,7 @@ class SessionBuilder:
             conversation.lineage.append_messages(plan.history)
         return conversation
 
-    def _build_executor(self, tools: SessionTools, approvals: SessionApprovals) -> Executor:
+    def _build_executor(self, tools: SessionTools, approvals: SessionApprovals, recorder: TurnRecorder) -> Executor:
         return Executor(
             tools.toolbox,
             tools.gate,
@@ -478,6 +478,7 @@ class SessionBuilder:
             reviewer=self._build_reviewer(),
             tool_delay=_given_or_configured(self._plan.options.tool_delay, self._services.settings.agent.tool_delay),
             marks=self._marks,
+            code_journal=recorder,
         )
 
     def _build_reviewer(self) -> CallReviewer | None:

@@ -23,7 +23,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
-from hermes.tools.session import Asker, ToolContext, ToolLimits, ToolState, WebAccess
+from hermes.tools.session import Asker, CodeAccess, ToolContext, ToolLimits, ToolState, WebAccess
 from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import MCP_TOOLSET, without_mcp_toolsets
@@ -271,6 +271,14 @@ def build_session_tools(
             search_backend=settings.web.search_backend,
             search_url=settings.web.search_url,
             ca_file=settings.model.ca_bundle,
+        ),
+        code=CodeAccess(
+            engine=settings.code_execution.engine,
+            timeout=settings.code_execution.timeout,
+            max_calls=settings.code_execution.max_calls,
+            max_output=settings.code_execution.max_output,
+            key_file=home.code_key,
+            environ=environ,
         ),
     )
     unkept: list[str] = []

@@ -157,6 +157,11 @@ def _erase_copies(tx: Transaction, session_id: str, ids: Sequence[int]) -> None:
         " (SELECT turn_id FROM messages WHERE id IN (SELECT value FROM json_each(?)))",
         (listed,),
     )
+    tx.execute(
+        "DELETE FROM code_runs WHERE turn_id IN"
+        " (SELECT turn_id FROM messages WHERE id IN (SELECT value FROM json_each(?)))",
+        (listed,),
+    )
     _clear_titles(tx, session_id, (row.message.text for row in messages.read_messages_by_id(tx, listed)))
 
 

@@ -634,6 +634,26 @@ ALTER TABLE spend ADD COLUMN root_id TEXT;
 CREATE INDEX spend_root ON spend (root_id) WHERE root_id IS NOT NULL;
 """
 
+_CODE_RUNS = """
+-- The newest state of each run of code that calls tools, until its turn ends: see core/code_runs.py. message_id holds
+-- its call. sources, asked and closed are JSON.
+CREATE TABLE code_runs (
+    turn_id TEXT NOT NULL REFERENCES turns ON DELETE CASCADE,
+    call_id TEXT NOT NULL,
+    message_id INTEGER NOT NULL,
+    engine TEXT NOT NULL,
+    version TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    dump BLOB NOT NULL,
+    printed TEXT NOT NULL,
+    sources BLOB NOT NULL,
+    asked BLOB NOT NULL,
+    closed BLOB NOT NULL,
+    mac BLOB NOT NULL,
+    PRIMARY KEY (turn_id, call_id)
+) STRICT, WITHOUT ROWID;
+"""
+
 HERMES = DatabaseSchema(
     application_id=0x4845524D,
     steps=(
@@ -652,5 +672,6 @@ HERMES = DatabaseSchema(
         _PAIRING_REQUESTS,
         _DIRECT_CHATS,
         _SUB_AGENTS,
+        _CODE_RUNS,
     ),
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hermes.store.branches import BranchRepository
     from hermes.store.chats import ChatRepository
     from hermes.store.checkpoints import CheckpointRepository
+    from hermes.store.code_runs import CodeRunRepository
     from hermes.store.compactions import CompactionRepository
     from hermes.store.erasure import ErasureRepository
     from hermes.store.imported_sessions import ImportRepository
@@ -69,6 +70,13 @@ class Store:
         from hermes.store.todo_lists import TodoRepository
 
         return TodoRepository(self._database, self._clock)
+
+    @cached_property
+    def code_runs(self) -> "CodeRunRepository":
+        """The runs of code that call tools."""
+        from hermes.store.code_runs import CodeRunRepository
+
+        return CodeRunRepository(self._database, self._clock)
 
     @cached_property
     def approvals(self) -> "ApprovalRepository":

@@ -191,6 +191,7 @@ class TurnRepository(Repository):
             raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
         if reason is not ExitReason.CALLER_TOOLS:  # else the results do not stand in the transcript yet
             clear_results(tx, turn_id)
+        tx.execute("DELETE FROM code_runs WHERE turn_id = ?", (turn_id,))
 
     @reads
     def list_open(self, tx: Transaction, session_id: str) -> list[TurnRow]:

@@ -7,6 +7,8 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 
@@ -36,12 +38,15 @@ from hermes.tools.permissions.gate import (
 from hermes.tools.permissions.prompts import ApprovalPrompter, RuntimePermissions, describe_refusal
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
-from hermes.tools.session import ToolContext
+from hermes.tools.session import NestedCalls, ToolContext
 from hermes.tools.shown_texts import list_shown_files, show_texts
 from hermes.tools.taint import sources_from_provenance
 from hermes.tools.tool import Parallel, PathUse, Tool, ToolOutput
 from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates
+
+if TYPE_CHECKING:
+    from hermes.core.code_runs import CodeJournal
 
 
 class PlannedCall(Struct, frozen=True):
@@ -204,10 +209,13 @@ class Executor:
         reviewer: CallReviewer | None = None,
         tool_delay: float = 0.0,
         marks: EffectMarks | None = None,
+        code_journal: "CodeJournal | None" = None,
     ) -> None:
-        self._marks = marks
-        self._toolbox = toolbox
-        self._questions = ApprovalPrompter(gate, approver)
+        self.marks = marks
+        self.toolbox = toolbox
+        self.questions = ApprovalPrompter(gate, approver)
+        self.code_journal = code_journal
+        """Keeps the state of code that calls tools; without it such code does not outlive its process."""
         self._reviewer = reviewer
         self._delay = tool_delay
 
@@ -219,9 +227,28 @@ class Executor:
         What a tool raises becomes its result. Raises what `journal` raises; when cancelled, running tools are
         cancelled and awaited first, and the batch's results are complete all the same.
         """
-        round_ = _BatchRun(self._toolbox, self._questions, batch, context, journal, emit, self._marks)
         context.state.uncovered.clear()
-        await self._toolbox.refresh_limit()
+        return await self._run_batch(_BatchRun(self, batch, context, journal, emit))
+
+    async def run_nested(
+        self, outer: "_BatchRun", calls: Sequence[ToolCallPart], own: Tool | None = None
+    ) -> tuple[ToolResultPart, ...]:
+        """Run calls that the code of a call of `outer` makes, as a batch of their own, with results for that code."""
+        state = outer.context.state
+        before = dict(state.uncovered)
+        state.uncovered.clear()
+        try:
+            nested = _BatchRun(
+                self, CallBatch(calls), outer.context, outer.journal, outer.send_event, is_nested=True, own=own
+            )
+            return await self._run_batch(nested)
+        finally:
+            state.uncovered.clear()
+            state.uncovered |= before
+
+    async def _run_batch(self, round_: "_BatchRun") -> tuple[ToolResultPart, ...]:
+        batch, context, journal = round_.batch, round_.context, round_.journal
+        await self.toolbox.refresh_limit()
         ready: list[_PreparedCall] = []
         for index, call in enumerate(batch.calls):
             prepared = await round_.prepare_call(index, call, self._reviewer)
@@ -240,31 +267,37 @@ class Executor:
 
 
 class _BatchRun:
-    """One batch while it runs."""
+    """One batch while it runs. `is_nested`: code has made its calls, with `own` as the tool of the one call where it is
+    the calling tool's own.
+    """
 
     def __init__(
         self,
-        toolbox: Toolbox,
-        questions: ApprovalPrompter,
+        executor: Executor,
         batch: CallBatch,
         context: ToolContext,
         journal: EffectJournal,
         emit: Emit,
-        marks: EffectMarks | None,
+        *,
+        is_nested: bool = False,
+        own: Tool | None = None,
     ) -> None:
-        self._toolbox = toolbox
-        self._gate = questions.gate
-        self._questions = questions
-        self._batch = batch
-        self._context = context
-        self._journal = journal
-        self._send_event = emit
+        self.batch = batch
+        self.context = context
+        self.journal = journal
+        self._executor = executor
+        self._toolbox = executor.toolbox
+        self._questions = executor.questions
+        self._gate = executor.questions.gate
+        self._marks = executor.marks
+        self.send_event = emit
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
         self._has_asked = False
-        self._marks = marks
+        self._is_nested = is_nested
+        self._own = own
 
     def _emit(self, event: Event) -> None:
-        self._send_event(escape_fields(event))
+        self.send_event(escape_fields(event))
 
     async def prepare_call(self, index: int, call: ToolCallPart, reviewer: CallReviewer | None) -> _PreparedCall | None:
         """Resolve, validate and gate one call; return None when it already has its result, or runs elsewhere."""
@@ -274,14 +307,14 @@ class _BatchRun:
             await self._close_call(index, call, call.name, str(why), ToolStatus.INVALID)
             return None
         if tool.runs_at_caller:
-            self._batch.hand_over(index)
+            self.batch.hand_over(index)
             return None
 
         def decide() -> PermissionDecision:
             return self._decide_call(tool, arguments)
 
         decision = decide()
-        if await _look_for_copies(decision, self._context):
+        if await _look_for_copies(decision, self.context):
             losses, decision = decision.losses, decide()
             self._tell_of_undo(losses, decision)
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
@@ -293,36 +326,36 @@ class _BatchRun:
             return None
         decision = outcome.decision
         paths = tuple(
-            structs.replace(use, path=self._context.resolve_real_path(use.path) or use.path)
+            structs.replace(use, path=self.context.resolve_real_path(use.path) or use.path)
             for use in tool.paths(arguments)
         )
-        shown = list_shown_files(decision, tool, arguments, self._context) if outcome.asked else ()
+        shown = list_shown_files(decision, tool, arguments, self.context) if outcome.asked else ()
         return _PreparedCall(index, call, tool, arguments, raw, decision, shown, paths)
 
     def _decide_call(self, tool: Tool, arguments: Arguments) -> PermissionDecision:
         """Return what the gate decides, its reason with paths as commands and people name them."""
-        decision = self._gate.decide_call(tool, arguments, self._context)
+        decision = self._gate.decide_call(tool, arguments, self.context)
         if decision.verdict is Verdict.ASK:
-            decision = show_texts(decision, tool, arguments, self._context)
+            decision = show_texts(decision, tool, arguments, self.context)
         if not decision.reason:
             return decision
-        return structs.replace(decision, reason=rename_paths(decision.reason, self._context.backend.to_command_path))
+        return structs.replace(decision, reason=rename_paths(decision.reason, self.context.backend.to_command_path))
 
     def _emit_question(self, event: Event) -> None:
         """Emit what a question is told by; its folder is named as commands name it."""
         if isinstance(event, ApprovalAsked):
-            event = structs.replace(event, cwd=self._context.backend.to_command_path(event.cwd))
+            event = structs.replace(event, cwd=self.context.backend.to_command_path(event.cwd))
         self._emit(event)
 
     def _tell_of_undo(self, losses: Sequence[FileLoss], decision: PermissionDecision) -> None:
         """Say once a session that something is deleted without a question, since copies are kept, and once that none
         is kept of what can be made again.
         """
-        state = self._context.state
+        state = self.context.state
         if not losses or decision.verdict is not Verdict.ALLOW:
             return
         met = dict.fromkeys(state.uncovered.get(_with_everything(one), one.path) for one in losses)
-        uncovered = [self._context.backend.to_command_path(one) for one in met if one]
+        uncovered = [self.context.backend.to_command_path(one) for one in met if one]
         if uncovered and not state.has_told_of_no_copy:
             state.has_told_of_no_copy = True
             self._emit(Notice(Level.INFO, _NO_COPIES.format(files=", ".join(uncovered[:_MAX_NAMED_PATHS]))))
@@ -352,11 +385,11 @@ class _BatchRun:
                 await self._refuse_call(item.index, item.call, item.tool, decision, None)
                 return
             written = await self._save_before_change(item)
-            started = self._context.clock.monotonic()
-            self._batch.mark_started(item.index)
-            noted = self._record_writes(item, await _list_sources_before(item, self._context))
+            started = self.context.clock.monotonic()
+            self.batch.mark_started(item.index)
+            noted = self._record_writes(item, await _list_sources_before(item, self.context))
             if self._marks is not None:
-                await self._marks.begin_call(self._context, anything=_changes_anything(item))
+                await self._marks.begin_call(self.context, anything=_changes_anything(item))
             self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.format_line(item.arguments)))
             try:
                 output = await self._run_tool(item)
@@ -367,19 +400,19 @@ class _BatchRun:
             self._record_outcome(noted, result)
             result = await self._mark_effects(item, noted, result, output.opened_paths)
             ran = _changes_anything(item)
-            if (written or ran) and self._context.safeguard is not None:
-                await self._context.safeguard.record_after(written, ran=ran)
+            if (written or ran) and self.context.safeguard is not None:
+                await self.context.safeguard.record_after(written, ran=ran)
             if output.failed:
-                self._batch.failed_ids.add(item.call.call_id)
-            if self._context.clock.monotonic() - started >= SLOW_SECONDS:
-                self._batch.slow_ids.add(item.call.call_id)
-            self._batch.set_result(item.index, result)
-            await self._journal.record_result(result)
+                self.batch.failed_ids.add(item.call.call_id)
+            if self.context.clock.monotonic() - started >= SLOW_SECONDS:
+                self.batch.slow_ids.add(item.call.call_id)
+            self.batch.set_result(item.index, result)
+            await self.journal.record_result(result)
             self._emit_ended(item, output, started)
 
     async def _save_before_change(self, item: _PreparedCall) -> list[str]:
         """Have the files that the call may change saved first; return those that it writes itself."""
-        safeguard, context = self._context.safeguard, self._context
+        safeguard, context = self.context.safeguard, self.context
         if safeguard is None:
             return []
         written = [context.resolve_path(use.path) for use in item.tool.paths(item.arguments) if use.write]
@@ -389,7 +422,7 @@ class _BatchRun:
         if written or anything:
             named: list[str] = []
             if anything and item.decision.effects:
-                from hermes.tools.changed_files import find_changed_files  # loaded with the first command
+                from hermes.tools.permissions.changed_files import find_changed_files  # loaded with the first command
 
                 named = await asyncio.to_thread(find_changed_files, item.decision, context)
             await safeguard.save_before([*written, *named], anything=anything, folders=item.decision.folders)
@@ -427,7 +460,7 @@ class _BatchRun:
 
         Raises `_UnusableCallError`.
         """
-        tool = self._toolbox.find(name)
+        tool = self._own or self._toolbox.find(name)
         if tool is None:
             raise _UnusableCallError(f"There is no tool {name[:80]!r}. {self._toolbox.suggest_tool(name)}")
         try:
@@ -435,6 +468,11 @@ class _BatchRun:
         except ArgumentsError as error:
             raise _UnusableCallError(f"{name}: {error}") from None
         if tool.redirect is None:
+            if self._is_nested:
+                from hermes.tools.code.nested_calls import explain_exclusion
+
+                if why := explain_exclusion(tool):
+                    raise _UnusableCallError(why)
             return tool, arguments, raw
         target = tool.redirect(arguments)
         if target.name == name:
@@ -462,7 +500,7 @@ class _BatchRun:
     async def _close_call(self, index: int, call: ToolCallPart, name: str, text: str, status: ToolStatus) -> None:
         """Give its result to a call that does not run."""
         result = ToolResultPart(call_id=call.call_id, name=call.name, text=clean_surrogates(text), status=status)
-        self._batch.set_result(index, result)
+        self.batch.set_result(index, result)
         self._emit(ToolEnded(call.call_id, name, status, 0.0, _preview_text(text)))
 
     def _has_changed(self, item: _PreparedCall) -> bool:
@@ -471,10 +509,10 @@ class _BatchRun:
 
     def _build_call_context(self, item: _PreparedCall) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
-        permissions = RuntimePermissions(call_id, name, self._questions, self._context, self._emit)
+        permissions = RuntimePermissions(call_id, name, self._questions, self.context, self._emit)
         effects = item.decision.effects
         return structs.replace(
-            self._context,
+            self.context,
             call_id=call_id,
             offline=item.decision.offline,
             permissions=permissions,
@@ -484,16 +522,17 @@ class _BatchRun:
             ),
             run_files=tuple(one for effect in effects if effect.kind is EffectKind.RUNS for one in effect.targets),
             git_settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
+            nested_calls=_make_nested_calls(self._executor, self, call_id) if item.tool.calls_tools else None,
         )
 
     def _record_writes(self, item: _PreparedCall, earlier: Sequence[str]) -> "_WrittenFiles":
         """Record what the call writes, and whose text was in the conversation, or there already, when it did."""
-        state = self._context.state
+        state = self.context.state
         state.moved_paths.update(item.decision.moved)
         written = [use.path for use in item.paths if use.write]
         own = {path: (_stamp_file(path), state.written_files.get(path)) for path in written}
         named = _list_known_targets(item.decision, EffectKind.WRITES, EffectKind.OVERWRITES)
-        by_command = tuple(self._context.resolve_real_path(one) or one for one in named if one not in own)
+        by_command = tuple(self.context.resolve_real_path(one) or one for one in named if one not in own)
         if own or by_command:
             sources = state.taint.list_sources()
             kept = (*(use.path for use in item.paths if use.keeps_text), *by_command)
@@ -506,7 +545,7 @@ class _BatchRun:
 
         What a tool left as it was it has not written; what a command wrote also comes from what reached it.
         """
-        wrote = self._context.state.written_files
+        wrote = self.context.state.written_files
         for path, (stamp, before) in written.own.items():
             if stamp == _stamp_file(path) and not os.path.isdir(path):
                 if before is None:
@@ -523,7 +562,7 @@ class _BatchRun:
         self, item: _PreparedCall, written: "_WrittenFiles", result: ToolResultPart, opened: Sequence[DeniedPath]
     ) -> ToolResultPart:
         """Mark what the call has changed, and look again at what still runs; add to the result what there is to say."""
-        context, wrote = self._context, self._context.state.written_files
+        context, wrote = self.context, self.context.state.written_files
         lines: list[str] = []
         if self._marks is not None:
             named = [path for path in (*written.own, *written.by_command) if wrote.get(path)]
@@ -549,33 +588,35 @@ class _BatchRun:
         paths = [use.path for use in item.paths if not use.write]
         from hermes.tools.result_provenance import find_provenance, list_program_places
 
-        cwd = item.decision.cwd or str(self._context.state.cwd)
-        paths += list_program_places(self._context, cwd, output.opened_paths) if runs else ()
+        cwd = item.decision.cwd or str(self.context.state.cwd)
+        paths += list_program_places(self.context, cwd, output.opened_paths) if runs else ()
         # What came to a process in the background may come out of any command, and out of its files.
         seen_hosts = self._find_contacted_hosts(item, output)
         effects = item.decision.effects
-        found = find_provenance(effects, paths, self._context, seen_hosts, runs=runs, earlier=earlier)
+        found = find_provenance(effects, paths, self.context, seen_hosts, runs=runs, earlier=earlier)
         return found or (said and structs.replace(said, vouched=True))
 
     def _find_contacted_hosts(self, item: _PreparedCall, output: ToolOutput) -> frozenset[str] | None:
         """Return the hosts that something came from, or None for those that the call names."""
-        cut_off = item.decision.offline and self._context.backend.contained
+        cut_off = item.decision.offline and self.context.backend.contained
         return frozenset() if cut_off else output.contacted_hosts
 
     async def _locate_provenance(
         self, item: _PreparedCall, output: ToolOutput, earlier: Sequence[str]
     ) -> Provenance | None:
         """Return the provenance of a result; marked files are read for it, in a thread."""
-        if self._context.taint_marks.is_empty:
+        if self.context.taint_marks.is_empty:
             return self._find_provenance(item, output, earlier)
         return await asyncio.to_thread(self._find_provenance, item, output, earlier)
 
     def _build_result(self, item: _PreparedCall, output: ToolOutput, provenance: Provenance | None) -> ToolResultPart:
-        text = self._context.redact(clean_surrogates(output.text))
-        crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
-        if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
+        text = self.context.redact(clean_surrogates(output.text))
+        crowded = len(text) > 2 * PREVIEW and self.batch.characters + len(text) > BATCH_CAP
+        limit = item.tool.cap or self.context.limits.result_characters
+        # Code gets more than a model is shown, and the text itself: a fence would be in the way of its work.
+        if crowded or len(text) > (RESULT_CAP if self._is_nested else min(limit, RESULT_CAP)):
             text = self._spill_text(text, item.call.call_id)
-        if provenance is not None and provenance.is_untrusted:
+        if provenance is not None and provenance.is_untrusted and not self._is_nested:
             from hermes.safety.fencing import fence_untrusted_text
 
             text = fence_untrusted_text(text, provenance)
@@ -590,17 +631,24 @@ class _BatchRun:
 
     def _spill_text(self, text: str, call_id: str) -> str:
         try:
-            return spill_result(text, self._context.spill_folder, call_id)
+            return spill_result(text, self.context.spill_folder, call_id)
         except OSError as error:
             return f"{text[: RESULT_CAP // 4]}\n\n[The rest of {len(text)} characters is lost: {error}.]"
 
     def _emit_ended(self, item: _PreparedCall, output: ToolOutput, started: float) -> None:
-        seconds = self._context.clock.monotonic() - started
+        seconds = self.context.clock.monotonic() - started
         text = _preview_text(clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
         lines = output.text.count("\n") + (not output.text.endswith("\n"))
         tail = _tail_text(output.text) if len(text.rstrip()) < len(output.text.rstrip()) else ""
         call_id, name = item.call.call_id, item.tool.name
         self._emit(ToolEnded(call_id, name, output.status, seconds, text, output.failed, output.code, lines, tail))
+
+
+def _make_nested_calls(executor: Executor, round_: _BatchRun, call_id: str) -> NestedCalls:
+    from hermes.tools.code.nested_calls import NestedCallRunner  # loaded with the first code that is run
+
+    taint, run_batch = round_.context.state.taint, partial(executor.run_nested, round_)
+    return NestedCallRunner(call_id, executor.toolbox, taint, run_batch, executor.code_journal)
 
 
 async def _look_for_copies(decision: PermissionDecision, context: ToolContext) -> bool:

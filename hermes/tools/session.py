@@ -12,7 +12,7 @@ from hermes.core.checkpoints import FileLoss, WorkspaceChanges
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
-from hermes.core.messages import Provenance
+from hermes.core.messages import Provenance, ToolCallPart, ToolResultPart
 from hermes.core.secret import KeyHolder
 from hermes.core.work_mode import WorkMode
 from hermes.execution.base import BackendHandle, CommandPermissions, DeniedPath, TerminalBackend
@@ -25,6 +25,7 @@ from hermes.util.file_handles import find_real_path
 from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
+    from hermes.core.code_runs import CodeRunState, StoredCodeRun
     from hermes.safety.urls import Resolver
     from hermes.tools.output import ForegroundCommand
     from hermes.tools.processes import BackgroundProcess, ProcessTable
@@ -125,6 +126,64 @@ class DeferredTools(Protocol):
         ...
 
 
+class CodeAccess(Struct, frozen=True, kw_only=True):
+    """What the person has set for code that calls tools (`code_execution:`), and what its engines need."""
+
+    engine: str = "auto"
+    timeout: float = 300.0
+    """Seconds that the code itself may run, without the time in which its calls do."""
+    max_calls: int = 50
+    max_output: int = 50_000
+    """The bytes that it may print."""
+    key_file: Path | None = None
+    """The file that holds the key by which stored runs are proved; None: none is stored."""
+    environ: Mapping[str, str] = {}
+    """The environment in which programs are looked for."""
+
+
+class OwnTool(Protocol):
+    """A tool of no session, which another tool has for itself: a `Tool`, whose module imports this one."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+class NestedCalls(Protocol):
+    """Makes calls for the code of a call: each goes through all that a model's own call goes through."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the tools that code may call."""
+        ...
+
+    @property
+    def can_run_commands(self) -> bool:
+        """Whether the session may run commands at all."""
+        ...
+
+    async def run(self, calls: Sequence[ToolCallPart], own: OwnTool | None = None) -> Sequence[ToolResultPart]:
+        """Run calls as one batch and return their results, with texts as they are and not as the model is shown them.
+
+        `own` is the tool of the one call, where it is no tool of the session's but the calling tool's own. Untrusted
+        sources of the results count for what the session does from then on.
+        """
+        ...
+
+    def count_sources(self, sources: Sequence[str]) -> None:
+        """Let untrusted sources count from now on."""
+        ...
+
+    async def record_state(self, state: "CodeRunState", *, durable: bool = False) -> None:
+        """Record the state of the code, with the intents of the calls that follow."""
+        ...
+
+    async def read_run(self) -> "StoredCodeRun | None":
+        """Return what another process has left of this call's run, or None."""
+        ...
+
+
 class FileStamp(Struct, frozen=True):
     """The inode, size and time that tell one state of a file from another without reading it."""
 
@@ -220,6 +279,7 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_LIMITS = ToolLimits()
+DEFAULT_CODE_ACCESS = CodeAccess()
 NOTHING_TRUSTED = TrustedFolders()
 NOTHING_MARKED = TaintMarks()
 
@@ -319,6 +379,9 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     todo_list: TodoList = field(default_factory=TemporaryTodoList)
     safeguard: Safeguard | None = None
     """Saves what calls are about to change; None: nothing does."""
+    code: CodeAccess = DEFAULT_CODE_ACCESS
+    nested_calls: NestedCalls | None = None
+    """Makes calls for the code of this call; None for tools that run no such code."""
 
     @property
     def backend(self) -> TerminalBackend:

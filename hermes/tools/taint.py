@@ -120,6 +120,10 @@ class Taint(Struct):
                 if isinstance(part, TextPart) and (part.provenance is None or part.provenance.source is Source.PERSON):
                     self.note_person_text(part.text)
 
+    def add_sources(self, sources: Iterable[str]) -> None:
+        """Note that text of these sources is at work, though not in the conversation yet."""
+        self._sources |= dict.fromkeys(sources)
+
     def note_person_text(self, text: str) -> None:
         """Note the hosts and paths that the person has named in their own words."""
         self._hosts |= find_hosts(text)

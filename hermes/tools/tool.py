@@ -82,6 +82,7 @@ class ToolTraits(TypedDict, total=False):
     deferred: bool
     brief: str
     refunds: bool
+    calls_tools: bool
     polls: bool
     housekeeping: bool
     summary: Callable[[Arguments], str]
@@ -119,6 +120,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """Of a deferred tool: what it is for in a few words, which `tool_search` names to the model."""
     refunds: bool = False
     """Whether a batch of nothing but such calls costs the turn no step."""
+    calls_tools: bool = False
+    """Whether it runs code that calls other tools: it gets `ToolContext.nested_calls`, and code cannot call it."""
     polls: bool = False
     """Whether calling it again with the same result is its normal use, as with waiting for a process."""
     runs_at_caller: bool = False

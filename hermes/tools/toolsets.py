@@ -19,7 +19,7 @@ def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_CORE = _split_words("file terminal todo clarify web skills memory session_search cronjob delegation")
+_CORE = _split_words("file terminal todo clarify web skills memory session_search cronjob delegation code_execution")
 _PLATFORMS = _split_words(
     """
         cli cron telegram discord whatsapp slack signal bluebubbles homeassistant email mattermost matrix dingtalk
@@ -43,11 +43,12 @@ messages: send_message
 memory: memory
 session_search: session_search
 delegation: delegate_task
+code_execution: execute_code
 """
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
-        x_search vision video image_gen video_gen computer_use browser tts context_engine project code_execution
+        x_search vision video image_gen video_gen computer_use browser tts context_engine project
         homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify
         """
     )
@@ -68,7 +69,9 @@ TOOLSETS: Mapping[str, Toolset] = {
     **_parse_tool_lists(),
     "debugging": Toolset(tools=("terminal", "process"), includes=("web", "file")),
     "safe": _combine_sets("web"),
-    "coding": _combine_sets(*_split_words("file terminal todo clarify web skills memory session_search delegation")),
+    "coding": _combine_sets(
+        *_split_words("file terminal todo clarify web skills memory session_search delegation code_execution")
+    ),
     **{f"hermes-{name}": _combine_sets(*_CORE) for name in _PLATFORMS},
     "hermes-webhook": _combine_sets("clarify", "web"),
     "hermes-gateway": _combine_sets(
@@ -76,8 +79,8 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
 }
 
-DEFAULT_TOOLSETS = (
-    *("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search", "cronjob", "delegation"),
+DEFAULT_TOOLSETS = _split_words(
+    "file terminal todo clarify web skills memory session_search cronjob delegation code_execution"
 )
 ALL_TOOLSETS = ("all", "*")
 MCP_TOOLSET = "mcp"

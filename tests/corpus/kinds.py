@@ -20,7 +20,7 @@ from hermes.config.auth_file import AuthEntry
 from hermes.config.display import BusyMode, EditingMode, NotifyMode, ToolProgress
 from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Streaming
 from hermes.config.load import _CachedDocument as ConfigCache
-from hermes.config.settings import Evolution, McpTrust, Settings, Strategy
+from hermes.config.settings import CodeEngine, Evolution, McpTrust, Settings, Strategy
 from hermes.config.trusted_folders import _TrustDocument as Trust
 from hermes.context.compaction import CompactionMemo
 from hermes.core.chats import (
@@ -204,5 +204,6 @@ ENUMS: dict[str, type[Enum]] = {
     "enum.key_strategy": Strategy,
     "enum.webhook_scheme": SignatureScheme,
     "enum.terminal_network": NetworkMode,
+    "enum.code_engine": CodeEngine,
 }
 """Enumerations whose values stand in columns of the database, in settings, or in JSON."""

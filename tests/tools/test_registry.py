@@ -19,6 +19,7 @@ from tests.tools.tool_session import Listener, Session, make_context
 DEFAULT = ["read_file", "write_file", "patch", "search_files", "terminal", "process", "todo", "clarify"]
 WEB = ["web_search", "web_extract"]
 DEFAULT += WEB
+BRIDGE = ["tool_search", "tool_call"]
 
 
 @tool("rare", deferred=True, parallel=Parallel.SAFE, repeatable=True)
@@ -34,7 +35,7 @@ async def needs_key(ctx: ToolContext) -> str:
 
 
 def test_the_default_set() -> None:
-    assert ToolRegistry().select_tools().list_names() == DEFAULT
+    assert ToolRegistry().select_tools().list_names() == [*DEFAULT, *BRIDGE]
 
 
 def test_nothing_is_imported_before_it_is_called() -> None:
@@ -51,7 +52,8 @@ def test_nothing_is_imported_before_it_is_called() -> None:
 def test_every_file_holds_a_tool_of_its_name() -> None:
     registry = ToolRegistry()
     box = registry.select_tools(["all"])
-    assert sorted(box.list_names()) == sorted(DEFAULT)
+    assert sorted(box.list_names()) == sorted([*DEFAULT, *BRIDGE])
+    assert box.list_deferred_names() == ["execute_code"]
     for name in registry.list_builtin_files():
         assert registry.get(name) is not None
 
@@ -60,10 +62,10 @@ def test_every_file_holds_a_tool_of_its_name() -> None:
     ("enabled", "disabled", "names"),
     [
         (["file"], [], DEFAULT[:4]),
-        (["*"], ["file", "terminal"], ["todo", "clarify", *WEB]),
+        (["*"], ["file", "terminal"], ["todo", "clarify", *WEB, *BRIDGE]),
         (["todo", "file", "todo"], ["file"], ["todo"]),
         (["safe"], [], WEB),
-        (["hermes-cli"], [], DEFAULT),
+        (["hermes-cli"], [], [*DEFAULT, *BRIDGE]),
         (["debugging"], [], ["terminal", "process", *WEB, *DEFAULT[:4]]),
         (["hermes-webhook"], [], ["clarify", *WEB]),
         ([], [], []),
@@ -76,7 +78,7 @@ def test_sets_with_includes(enabled: list[str], disabled: list[str], names: list
 def test_an_unknown_set_is_named_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'terminal'"):
         ToolRegistry().select_tools(["terminl"])
-    with pytest.raises(ConfigError, match=r"no toolset 'zzz'. Sets are: clarify, coding, cronjob, "):
+    with pytest.raises(ConfigError, match=r"no toolset 'zzz'. Sets are: clarify, code_execution, coding, cronjob, "):
         ToolRegistry().select_tools(["file"], ["zzz"])
 
 

@@ -20,6 +20,7 @@ from hermes.core.events import (
     TurnStarted,
     WorkStarted,
 )
+from hermes.core.ids import is_nested_call
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
@@ -143,8 +144,9 @@ class PlainRenderer:
             case ToolStarted():
                 from hermes.commands.event_descriptions import describe_call
 
+                indent = "  " if is_nested_call(event.call_id, tuple(self._started)) else ""
                 self._started.add(event.call_id)
-                self._print_line(f"· {describe_call(event, _MAX_CALL_WIDTH)}")
+                self._print_line(f"{indent}· {describe_call(event, _MAX_CALL_WIDTH)}")
             case ToolEnded():
                 self._show_call_result(event)
             case WorkStarted():

@@ -9,20 +9,18 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
-from hermes.core.work_mode import WorkMode
-from hermes.execution.base import CommandExit, DeniedPath, NetworkMode, RunningCommand, ShellCommand, StopOutcome
+from hermes.execution.base import CommandExit, DeniedPath, RunningCommand, ShellCommand, StopOutcome
 from hermes.execution.layout import PathAccess
 from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
 from hermes.tools.failed_connections import has_reached_nobody
 from hermes.tools.output import ForegroundCommand, HeadTailBuffer, truncate_text
 from hermes.tools.session import OneTimePaths, ToolContext, ToolState
+from hermes.tools.shell_commands import build_shell_command, fingerprint_code, get_folder, list_opened_places
 from hermes.tools.tool import ToolOutput, tool
 from hermes.util.cancellation import cancel_tasks
 
 MAX_TIMEOUT = 600
-_NO_EDITORS = dict.fromkeys(("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "VISUAL", "EDITOR"), "false")
-"""Variables by which git starts no editor, into which commands could be typed."""
 
 
 class TerminalParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,8 +45,10 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
     if not args.command.strip():
         raise ToolError("The command is empty.")
     state = ctx.state
-    cwd = ctx.places.expand_path(args.workdir, str(state.cwd)) if args.workdir else _get_folder(ctx)
-    command = _make_command(ctx, args, cwd)
+    cwd = ctx.places.expand_path(args.workdir, str(state.cwd)) if args.workdir else get_folder(ctx)
+    command = build_shell_command(
+        ctx, args.command, cwd, interactive=args.background, pty=args.pty, report_state=not args.background
+    )
     if not args.background:
         seconds = min(args.timeout if args.timeout > 0 else ctx.limits.command_seconds, MAX_TIMEOUT)
         return await _run_foreground(ctx, command, seconds, keep_folder=bool(args.workdir))
@@ -59,58 +59,8 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
     return ToolOutput(
         text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.",
         contacted_hosts=process.contacted_hosts,
-        opened_paths=_list_opened(ctx, command),
+        opened_paths=list_opened_places(ctx, command),
     )
-
-
-def _make_command(ctx: ToolContext, args: TerminalParams, cwd: str) -> ShellCommand:
-    state = ctx.state
-    opened = state.one_time_paths.pop(args.command, None)
-    is_same = opened is not None and opened.cwd == cwd and opened.code == _fingerprint_code(ctx)
-    # What may change settings of git is run by the person's own programs, whatever earlier commands exported.
-    is_plain = bool(ctx.git_settings)
-    return ShellCommand(
-        text=args.command,
-        cwd=cwd,
-        environment=_NO_EDITORS if is_plain else state.environment,
-        unset=frozenset() if is_plain else state.unset,
-        interactive=args.background,
-        pty=args.pty,
-        report_state=not args.background,
-        network=_choose_network(ctx),
-        permissions=ctx.permissions,
-        opened_paths=(*ctx.opened, *(opened.paths if opened is not None and is_same else ())),
-        git_settings=ctx.git_settings,
-        keeps_files=state.mode is WorkMode.PLAN,
-    )
-
-
-def _list_opened(ctx: ToolContext, command: ShellCommand) -> tuple[DeniedPath, ...]:
-    """Return what is open to a command alone, and what a person has opened to all of the session's."""
-    return (*command.opened_paths, *ctx.backend.list_opened())
-
-
-def _fingerprint_code(ctx: ToolContext) -> str:
-    """Return a hash of what the call's command runs by: its files as they are now, and the shell's variables."""
-    from hermes.tools.permissions.fingerprint import fingerprint_files, fingerprint_texts, list_run_files
-
-    found = list_run_files(ctx.run_files)
-    if found is None:
-        return os.urandom(8).hex()  # too many to tell: nothing is as it was
-    variables = (f"{name}={value}" for name, value in sorted(ctx.state.environment.items()))
-    return fingerprint_texts(fingerprint_files(found), *variables, *sorted(ctx.state.unset))
-
-
-def _choose_network(ctx: ToolContext) -> NetworkMode:
-    """Return the most that a command may reach.
-
-    Nothing when nobody can tell what it runs, and no host that was not allowed while untrusted content is in the
-    conversation, or a plan is made.
-    """
-    if ctx.offline:
-        return NetworkMode.OFF
-    is_plan = ctx.state.mode is WorkMode.PLAN
-    return NetworkMode.ALLOWLIST if is_plan or ctx.state.taint.list_sources() else NetworkMode.ON
 
 
 async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: float, *, keep_folder: bool) -> ToolOutput:
@@ -136,7 +86,7 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
             text=_append_notes(text, notes),
             status=ToolStatus.ERROR,
             contacted_hosts=running.contacted_hosts,
-            opened_paths=_list_opened(ctx, command),
+            opened_paths=list_opened_places(ctx, command),
         )
     reached = _find_contacted_hosts(running, ended, command, text)
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
@@ -156,7 +106,7 @@ async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: floa
         failed=ended.code != 0,
         code=ended.code,
         contacted_hosts=reached,
-        opened_paths=_list_opened(ctx, command),
+        opened_paths=list_opened_places(ctx, command),
     )
 
 
@@ -173,7 +123,7 @@ def _leave_running(
     return ToolOutput(
         text=_append_notes(truncate_text(output.to_text().strip("\n")), [note]),
         contacted_hosts=running.contacted_hosts,
-        opened_paths=_list_opened(ctx, command),
+        opened_paths=list_opened_places(ctx, command),
     )
 
 
@@ -200,7 +150,7 @@ async def _request_opening(ctx: ToolContext, output: str, command: ShellCommand)
         return [f"the sandbox keeps {kept} ({permit.reason}); do not try again"]
     if permit.once:
         paths = dict.fromkeys((*command.opened_paths, denied))
-        ctx.state.one_time_paths[command.text] = OneTimePaths(command.cwd, tuple(paths), _fingerprint_code(ctx))
+        ctx.state.one_time_paths[command.text] = OneTimePaths(command.cwd, tuple(paths), fingerprint_code(ctx))
         return [f"the sandbox kept {kept}; it is open for one more run of this very command"]
     try:
         (ctx.backend.grant_write if denied.is_write else ctx.backend.grant_read)(denied.path)
@@ -268,13 +218,6 @@ def _is_hidden_folder(ctx: ToolContext, folder: str) -> bool:
     real = os.path.realpath(ctx.backend.to_local_path(folder))
     is_hidden = layout.access_of(real) is PathAccess.HIDDEN
     return is_hidden and not any(is_or_below(one, real) for one in layout.access_by_path)
-
-
-def _get_folder(ctx: ToolContext) -> str:
-    """Return the current folder; the workspace again when it is gone."""
-    if ctx.backend.is_missing_folder(str(ctx.state.cwd)):
-        ctx.state.cwd = Path(ctx.places.workspace)
-    return str(ctx.state.cwd)
 
 
 def _append_notes(text: str, notes: list[str]) -> str:

@@ -19,7 +19,7 @@ MAX_LISTED = 100
 async def tool_search(
     ctx: ToolContext, query: Annotated[str, "What you want to do, in a few words, or a tool's name."]
 ) -> ToolOutput:
-    """Find further tools, which are not listed here. Gives their parameters; run one with tool_call."""
+    """Find further tools. Gives their parameters; run one with tool_call."""
     if ctx.deferred_tools is None:
         return ToolOutput(text="There are no further tools.")
     missing = await ctx.deferred_tools.wait_for_tools()
