@@ -12,10 +12,10 @@ from msgspec import Struct
 
 import hermes
 from hermes.admin.backup import create_automatic_backup
-from hermes.admin.git import Git
 from hermes.config.home import locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.execution.git import Git
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.sessions.open_sessions import require_no_open_session
 from hermes.util.text import to_one_line

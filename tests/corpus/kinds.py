@@ -12,7 +12,6 @@ from hermes.admin.people.identity import PersonRole
 from hermes.admin.service.gateway_log import GatewayLogEntry as GatewayLogLine
 from hermes.admin.toolsets import ToolsetChange as ShownToolsetSwitched
 from hermes.admin.webhooks import SignatureScheme, WebhookRoute
-from hermes.admin.worktrees import WorktreeRecord as Worktree
 from hermes.checkpoints.restore import RestoreOutcome as RestoreFate
 from hermes.checkpoints.scan import FolderListing
 from hermes.commands.context import PostMode as DeliveryWay
@@ -74,6 +73,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.injection import InjectionMark as ShownSuspicionMark
 from hermes.safety.shell.findings import CommandEffect as ShownEffect
 from hermes.safety.shell.findings import EffectKind, Verdict
+from hermes.sessions.worktrees import WorktreeRecord as Worktree
 from hermes.skills.catalog import SkillTier
 from hermes.skills.catalog import _Cache as SkillCache
 from hermes.skills.files import _Binary as SkillBinary

@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.admin.git import Git, find_repository
 from hermes.config.home import locate_base_folder, locate_home
 from hermes.config.trusted_folders import is_trusted, read_trusted_folders, set_trust
 from hermes.core.encoding import Plain, to_json
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
+from hermes.execution.git import Git, find_repository
 from hermes.execution.git_programs import list_repository_programs
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.plugins import suggest_name
