@@ -30,12 +30,13 @@ from hermes.i18n.messages import N_, tr_plural
 from hermes.providers.resolve import resolve_endpoint
 from hermes.sessions.model.credentials import list_named_providers, with_stored_providers
 from hermes.sessions.model.model_route import choose_model, is_embedded
-from hermes.sessions.open_sessions import is_lock_held, list_lock_files
+from hermes.sessions.open_sessions import list_lock_files
 from hermes.sessions.options import SessionOptions
 from hermes.store.database_copy import check_database, list_session_ids, require_usable_database
 from hermes.store.search.index import count_unindexed
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
+from hermes.util.file_lock import is_lock_held
 from hermes.util.localizable import join_localizable
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"

@@ -247,7 +247,7 @@ def _run_in_worktree(args: argparse.Namespace, environ: Mapping[str, str], work:
 
     The process stands in the worktree from then on; files that were given as relative paths are found all the same.
     """
-    from hermes.sessions.worktrees import Worktrees
+    from hermes.execution.worktrees import Worktrees
 
     args.image = [os.path.abspath(name) for name in args.image]
     for name in ("usage_file", "output", "output_schema"):

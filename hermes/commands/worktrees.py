@@ -18,7 +18,7 @@ WORKTREE = Verb(
 @WORKTREE.action("list", "every worktree and what is in it (also without a verb)", JSON_OPTION)
 def list_worktrees(call: VerbCall) -> VerbResult:
     """List the worktrees."""
-    from hermes.sessions.worktrees import Worktrees
+    from hermes.execution.worktrees import Worktrees
 
     return rows_result(Worktrees(call.environ).list_worktrees(), _format_worktree, tr("There is no worktree."))
 
@@ -32,7 +32,7 @@ def list_worktrees(call: VerbCall) -> VerbResult:
 )
 def remove_worktree(call: VerbCall) -> VerbResult:
     """Remove a worktree with its branch."""
-    from hermes.sessions.worktrees import Worktrees
+    from hermes.execution.worktrees import Worktrees
 
     row = Worktrees(call.environ).remove_worktree(call.args.name, force=call.args.force)
     said = tr("The worktree {name} and its branch {branch} are removed.", name=row["name"], branch=row["branch"])

@@ -1,14 +1,12 @@
 """Finds the sessions of a home that are open in some process, from their locks without taking any."""
 
-import contextlib
-import fcntl
-import os
 import re
 from pathlib import Path
 
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError
 from hermes.i18n.messages import N_
+from hermes.util.file_lock import is_lock_held
 
 _SHARED_LOCK = re.compile(r"(auth|gateway|memory(-.*)?|skills)\.lock")
 
@@ -22,24 +20,6 @@ def list_lock_files(home: HermesHome) -> list[Path]:
     """Return the lock file of every session; the locks of what sessions share are none of theirs."""
     found = sorted(home.locks.glob("*.lock")) if home.locks.is_dir() else []
     return [file for file in found if not _SHARED_LOCK.fullmatch(file.name)]
-
-
-def is_lock_held(file: Path) -> bool:
-    """Return whether a process holds the lock on a file. A free one is locked only for the moment of the test."""
-    try:
-        handle = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(handle)
-    return False
 
 
 def require_no_gateway(home: HermesHome, what: str) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.admin.test_worktrees import git
 
 from hermes.admin.update import (
     CLONE,
@@ -31,6 +30,7 @@ from hermes.admin.update import (
 from hermes.core.errors import BusyError, StoreError, UsageError
 from hermes.runtime.locks import session_lock
 from hermes.testing.home import TempHome
+from tests.execution.test_worktrees import git
 from tests.forked_hermes import run_hermes
 from tests.sessions.stored_sessions import say_in
 

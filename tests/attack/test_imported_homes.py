@@ -11,10 +11,10 @@ import pytest
 from hermes.admin.migrate.importer import import_home, open_foreign_home, preview_import
 from hermes.config.trusted_folders import set_trust
 from hermes.core.errors import HermesError
+from hermes.execution.worktrees import Worktrees
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.worktrees import Worktrees
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer

@@ -46,6 +46,7 @@ from hermes.core.outcomes import Scope as FailureScope
 from hermes.core.usage import Certainty, Usage
 from hermes.cron.job import JobSpec
 from hermes.execution.base import NetworkMode, StopOutcome
+from hermes.execution.worktrees import WorktreeRecord as Worktree
 from hermes.gateway.accounts import AccountHealth
 from hermes.gateway.platforms.api_server.adapter import PLATFORM as API_SERVER
 from hermes.gateway.platforms.api_server.chat_completions import ChatRequest
@@ -73,7 +74,6 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.injection import InjectionMark as ShownSuspicionMark
 from hermes.safety.shell.findings import CommandEffect as ShownEffect
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.sessions.worktrees import WorktreeRecord as Worktree
 from hermes.skills.catalog import SkillTier
 from hermes.skills.catalog import _Cache as SkillCache
 from hermes.skills.files import _Binary as SkillBinary

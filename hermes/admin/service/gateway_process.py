@@ -14,7 +14,7 @@ from hermes.admin.service.service import ServiceError, ServiceSpec
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, StoreError
 from hermes.i18n.messages import N_
-from hermes.sessions.open_sessions import is_lock_held
+from hermes.util.file_lock import is_lock_held
 
 LOCK_FILE = "gateway.lock"
 START_SECONDS = 120.0

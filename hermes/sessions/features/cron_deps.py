@@ -26,13 +26,13 @@ from hermes.cron.tool import CronToolDeps, make_cronjob_tool
 from hermes.i18n.messages import N_
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.skills import build_catalogue
-from hermes.sessions.open_sessions import is_lock_held
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_tools import check_toolsets
 from hermes.sessions.target_book import load_target_book
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
+from hermes.util.file_lock import is_lock_held
 
 _LOCALTIME = Path("/etc/localtime")
 

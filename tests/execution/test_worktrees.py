@@ -11,7 +11,7 @@ import pytest
 from hermes.config.trusted_folders import read_trusted_folders, set_trust
 from hermes.core.errors import BusyError, UsageError
 from hermes.execution.git import Git
-from hermes.sessions.worktrees import Worktrees
+from hermes.execution.worktrees import Worktrees
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer

@@ -23,8 +23,8 @@ from hermes.execution.git import Git, find_repository
 from hermes.execution.git_programs import list_repository_programs
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.plugins import suggest_name
-from hermes.sessions.open_sessions import is_lock_held
 from hermes.util.atomic_write import write_atomic
+from hermes.util.file_lock import is_lock_held
 
 _WORKTREE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
