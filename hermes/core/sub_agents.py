@@ -44,8 +44,14 @@ class SubAgentTask(Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: Role = "leaf"
     """An orchestrator may have sub-agents of its own."""
     model: str = ""
+    is_model_trusted: bool = False
+    """Whether the person names the model, in a file or in the settings, so that it need not be set up elsewhere."""
     agent: str = ""
-    """The name of a described agent whose instructions, tools and model it has."""
+    """The name of the described agent that it is."""
+    instructions: str = ""
+    """What that agent is told beside what all sub-agents are."""
+    tools: tuple[str, ...] | None = None
+    """The only tools that it has of its parent's, and `mcp-NAME` for those of a server; None: no such limit."""
     worktree: bool = False
     """Whether it works in a git worktree of its own."""
     sources: tuple[str, ...] = ()
@@ -72,3 +78,7 @@ class SubAgentReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The untrusted sources whose text stood in its conversation when it ended."""
     branch: str = ""
     """The branch of its worktree where that holds work."""
+    folder: str = ""
+    """That worktree."""
+    work: str = ""
+    """What it holds, in words."""

@@ -162,7 +162,7 @@ class SubAgentRepository(Repository):
         row = _select_one(tx, session_id)
         if row is None or row.ended_at is not None:
             return False
-        name = structs.replace(row.task, goal="", context="")
+        name = structs.replace(row.task, goal="", context="", instructions="")
         return tx.change_any(
             "UPDATE sub_agents SET state = ?, report = ?, steps = ?, spec = ?, ended_at = ? WHERE session_id = ?",
             (state, to_json(report), report.steps, to_json(name), tx.now, session_id),

@@ -74,13 +74,15 @@ def check_task(parent: "LiveSession", task: SubAgentTask, settings: Settings) ->
         raise ToolError(f"The model {task.model[:80]!r} is not set up for sub-agents. Those that are: {known}.")
 
 
-def build_task_message(task: SubAgentTask, folder: str) -> InboundMessage:
+def build_task_message(task: SubAgentTask, folder: str, *, branch: str = "") -> InboundMessage:
     """Return the first message of a sub-agent. The model of its parent wrote it, so it counts as what stood there.
 
-    What the sub-agents of a call have in common comes first: a provider's cache holds it for all of them.
+    What the sub-agents of a call have in common comes first: a provider's cache holds it for all of them. `branch` is
+    that of its worktree, if it has one.
     """
+    own = f" (a git worktree of your own, on the branch {branch}: commit your work there)" if branch else ""
     context = f"What you need to know:\n{task.context}\n\n" if task.context else ""
-    text = f"Workspace: {folder}\n\n{context}Your task:\n{task.goal}"
+    text = f"Workspace: {folder}{own}\n\n{context}Your task:\n{task.goal}"
     origin = provenance_from_sources(task.sources) or PROGRAM
     return InboundMessage(text="", cwd=folder, quoted=(TextPart(text=text, provenance=origin),))
 

@@ -92,12 +92,12 @@ def _format_report(row: SubAgentRow, answer: str, limit: int, spill_folder: Path
     elif row.state is not SubAgentState.DONE:
         lines.append("It has said nothing.")
     if report.files:
-        files = [one.removeprefix(f"{workspace}/") for one in report.files]
+        files = [one.removeprefix(f"{report.folder or workspace}/") for one in report.files]
         lines.append(f"Files changed: {_format_list(files, _MAX_FILES)}")
     if report.open_items:
         lines.append(f"Left open: {_format_list(report.open_items, _MAX_OPEN_ITEMS, '; ')}")
     if report.branch:
-        lines.append(f"Its work is on the branch {report.branch}.")
+        lines.append(f"Its work is in {report.folder}, on the branch {report.branch}: {report.work}.")
     return "\n".join(lines)
 
 

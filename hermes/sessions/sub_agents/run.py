@@ -29,6 +29,7 @@ from hermes.core.usage import Cost
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.sub_agents.child_worktree import ChildWorktree
 from hermes.sessions.sub_agents.options import build_child_options, build_task_message
 from hermes.sessions.sub_agents.reports import choose_state, collect_report
 from hermes.store.sub_agents import SubAgentRow
@@ -117,6 +118,7 @@ class SubAgentRun:
         self._loop = asyncio.get_running_loop()
         self._began_at: float | None = None
         self._active_at = self._loop.time()
+        self._worktree: ChildWorktree | None = None
         self._running_tools: set[str] = set()
         self._asked: set[str] = set()
         """The questions that are shown at the parent's and have no answer yet."""
@@ -166,11 +168,11 @@ class SubAgentRun:
         try:
             await self._work_and_finish()
         finally:
-            actor, self.actor = self.actor, None
-            if actor is not None:
-                if not self.state.has_ended:
-                    actor.stays_open = True
-                await self._host.close_session(actor)
+            if self.actor is not None and not self.state.has_ended:
+                self.actor.stays_open = True
+            await self._close_session()
+            if self._worktree is not None:
+                await self._worktree.close()
         await self._on_end(self)
         self.ended.set()
 
@@ -206,8 +208,13 @@ class SubAgentRun:
     async def _open_session(self) -> SessionActor:
         """Open its session with what its parent hands down: mode, grants, what the person has said."""
         host, row, parent = self._host, self.row, self._parent
-        folder = parent.tools.context.places.workspace
+        folder, trusted = parent.tools.context.places.workspace, parent.options.trusted_folders
+        if row.task.worktree:
+            self._worktree = ChildWorktree(parent, host.services, row.session_id)
+            made = await self._worktree.open()
+            folder, trusted = made.folder, (*trusted, *((made.root,) if made.is_trusted else ()))
         options = build_child_options(parent, row, host.services.settings, folder)
+        options = structs.replace(options, trusted_folders=trusted)
         actor = self.actor = await host.open_session(row.session_id, create=True, options=options)
         live = host.live_session(actor)
         grants = parent.tools.gate.session_grants
@@ -239,7 +246,9 @@ class SubAgentRun:
     async def _post_task(self, actor: SessionActor) -> None:
         services, task = self._host.services, self.row.task
         await services.store.sessions.rename(actor.session_id, task.name)
-        await actor.post(build_task_message(task, self._host.live_session(actor).tools.context.places.workspace))
+        made = self._worktree.worktree if self._worktree is not None else None
+        folder = self._host.live_session(actor).tools.context.places.workspace
+        await actor.post(build_task_message(task, folder, branch=made.branch if made is not None else ""))
 
     def _find_limit(self) -> float:
         """Return the seconds that may pass without a sign of life."""
@@ -277,11 +286,30 @@ class SubAgentRun:
             sources=tuple(dict.fromkeys((*row.task.sources, *_list_sources(live)))),
         )
         self.error = report.error
-        report = await collect_report(services.store, row.session_id, report)
+        await self._close_session()  # what it has left running ends, so that nothing changes any more
+        report = await self._settle_worktree(await collect_report(services.store, row.session_id, report))
         await services.store.sub_agents.finish(row.session_id, state, report)
         self.state = state
         self._parent.meter.add_cost(report.cost)
         self._parent.actor.recorder.publish(structs.replace(self.describe(), cost=report.cost, step=report.steps))
+
+    async def _close_session(self) -> None:
+        actor, self.actor = self.actor, None
+        if actor is not None:
+            await self._host.close_session(actor)
+
+    async def _settle_worktree(self, report: SubAgentReport) -> SubAgentReport:
+        """Remove its worktree where that holds no work; return the report with what it holds otherwise."""
+        if not self.row.task.worktree:
+            return report
+        held = self._worktree or ChildWorktree(self._parent, self._host.services, self.row.session_id)
+        try:
+            kept = await held.settle()
+        except HermesError as error:
+            return structs.replace(report, open_items=(*report.open_items, str(error)))
+        if kept is None:
+            return structs.replace(report, files=())
+        return structs.replace(report, branch=kept.branch, folder=kept.folder, work=kept.work)
 
     async def _set_state(self, state: SubAgentState) -> None:
         self.state = state

@@ -12,6 +12,7 @@ from hermes.core.sub_agents import SubAgentTask
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import TurnHook
 from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.sub_agents.child_worktree import check_worktree
 from hermes.sessions.sub_agents.options import check_task
 from hermes.sessions.sub_agents.queue import SubAgentBatch, SubAgentQueue
 from hermes.sessions.sub_agents.reports import build_report_message, find_origin, format_reports
@@ -61,6 +62,8 @@ class SubAgentTeam:
         settings, parent = self._host.services.settings, self._parent
         for task in tasks:
             check_task(parent, task, settings)
+        if any(task.worktree for task in tasks):
+            await check_worktree(parent, self._host.services)
         stays = background and parent.options.goes_on
         call = SubAgentCall(
             parent_id=parent.actor.session_id,
