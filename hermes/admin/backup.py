@@ -296,7 +296,7 @@ _SMALL_ENTRIES = ("config.yaml", *KEY_FILES, "trust.json", "models.json", "SOUL.
 _LARGE_ENTRIES = ("skills", "spill", "trajectories")
 _BULK_ENTRIES = ("cron", "people", "media", "workspace")
 """Folders of people's own files: as much of them as the limit allows. What a restore replaces of them is kept."""
-BACKED_UP = (DATABASE, *_SMALL_ENTRIES, "scripts", "commands", *_LARGE_ENTRIES, *_BULK_ENTRIES)
+BACKED_UP = (DATABASE, *_SMALL_ENTRIES, "scripts", "commands", "agents", *_LARGE_ENTRIES, *_BULK_ENTRIES)
 """The entries of a home that a backup holds. The search index is rebuilt from the database; all else is
 reported as left out.
 """

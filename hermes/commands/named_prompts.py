@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from hermes.commands.context import PromptScope
 from hermes.config.trusted_folders import TrustFile
-from hermes.context.prompt import NotTextError, read_text
+from hermes.context.described_files import is_usable_name, read_described_files
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.skills.catalog import normalize_skill_name
@@ -31,12 +31,6 @@ COMMANDS_FOLDER = "commands"
 PROJECT_FOLDER = ".hermes/commands"
 FOREIGN_FOLDERS = (".claude/commands", ".opencode/command", ".opencode/commands")
 """Where other agents keep such files."""
-MAX_FILES = 200
-"""Files that are looked at in one folder."""
-MAX_CHARACTERS = 20_000
-"""Characters of one file."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-_HEAD = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
 
 
@@ -121,46 +115,26 @@ def _read_own_commands(app: "App", scope: PromptScope, marked: Sequence[str]) ->
 def _read_folder(
     folder: Path, taken: frozenset[str], *, project: bool = False, marked: Sequence[str] = ()
 ) -> Iterator[NamedPrompt]:
-    try:
-        files = sorted(folder.glob("*.md"))[:MAX_FILES]
-    except OSError:
-        return
-    for file in files:
-        name = file.stem
-        if not _NAME.fullmatch(name) or name in taken or file.is_symlink() or _is_marked(str(file), marked):
+    for one in read_described_files(folder, lambda path: _is_marked(path, marked)):
+        if one.name in taken:
             continue
-        try:
-            text = read_text(file, MAX_CHARACTERS)
-        except (FileNotFoundError, NotTextError):
-            continue
-        if body := _parse_file(text)[1]:
-            fields = _parse_file(text)[0]
-            about = fields.get("description") or body.lstrip("# ").partition("\n")[0]
-            yield NamedPrompt(
-                name=name,
-                about=to_one_line(strip_control_characters(about), 100),
-                usage=to_one_line(strip_control_characters(fields.get("argument-hint", "")), 40),
-                body=body,
-                project=project,
-            )
+        about = one.fields.get("description") or one.body.lstrip("# ").partition("\n")[0]
+        yield NamedPrompt(
+            name=one.name,
+            about=to_one_line(strip_control_characters(about), 100),
+            usage=to_one_line(strip_control_characters(one.fields.get("argument-hint", "")), 40),
+            body=one.body,
+            project=project,
+        )
 
 
 def _is_marked(path: str, marked: Sequence[str]) -> bool:
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in marked)
 
 
-def _parse_file(text: str) -> tuple[dict[str, str], str]:
-    """Return the fields of a file's head, and its body."""
-    head = _HEAD.match(text)
-    if head is None:
-        return {}, text.strip()
-    rows = (line.partition(":") for line in head[1].splitlines())
-    return {key.strip(): value.strip().strip("'\"") for key, _, value in rows}, text[head.end() :].strip()
-
-
 def _refuse_unused_file(name: str, folder: str) -> None:
     """Raise UsageError where a file of that name lies in the project and is not used, and say what to do."""
-    if not _NAME.fullmatch(name):
+    if not is_usable_name(name):
         return
     if os.path.lexists(os.path.join(folder, PROJECT_FOLDER, f"{name}.md")):
         raise UsageError(

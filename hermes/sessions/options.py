@@ -58,6 +58,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     cwd: str = ""
     toolset_limit: tuple[str, ...] | None = None
     """The only tool sets whose tools may be used, whatever else is enabled; None means no limit."""
+    tool_names: tuple[str, ...] | None = None
+    """The only tools, by name, of those that its sets hold, and `mcp-NAME` for those of a server; None: all of them."""
     role: str = ""
     """The role of that person; empty for the owner."""
     person: str = ""

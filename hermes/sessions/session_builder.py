@@ -214,6 +214,8 @@ class SessionBuilder:
             extra_tools=more,
             marked_files=marked,
         )
+        for use in features.using:
+            use(tools.toolbox)
         # What processes have changed is known when they have ended.
         stack.push_async_callback(_settle_marks, self._marks, self._settling)
         stack.push_async_callback(tools.close)

@@ -313,7 +313,9 @@ def _select_tools(
     _apply_toolset_limit(toolbox, registry, options.toolset_limit, has_servers=bool(servers))
     if callers:
         _add_caller_tools(toolbox, callers)
-    if asked and not toolbox.size and not options.person:
+    if options.tool_names is not None:
+        servers = toolbox.servers = _keep_named_tools(toolbox, options.tool_names)
+    elif asked and not toolbox.size and not options.person:
         known, sets = bool(registry.select_tools(ours).size), ", ".join(asked)
         raise ConfigError(
             N_("No tool of the set(s) {named} is left.", named=sets)
@@ -373,6 +375,18 @@ def _apply_toolset_limit(
     if has_servers or any(tool.deferred and tool.name in names for tool in toolbox):
         names |= {*BRIDGE_TOOLS}
     toolbox.replace_tools(filter(lambda tool: tool.name in names, list(toolbox)))
+
+
+def _keep_named_tools(toolbox: Toolbox, names: Sequence[str]) -> tuple[str, ...]:
+    """Remove from a toolbox all tools but these, and those that find deferred ones where some are left; return the
+    servers whose tools may still come.
+    """
+    servers = tuple(one for one in toolbox.servers if f"{MCP_TOOLSET}-{one}" in names)
+    kept = [tool for tool in toolbox if tool.name in names and tool.name not in BRIDGE_TOOLS]
+    if servers or any(tool.deferred for tool in kept):
+        kept += [tool for tool in toolbox if tool.name in BRIDGE_TOOLS]
+    toolbox.replace_tools(kept)
+    return servers
 
 
 def _list_allowed_names(registry: ToolRegistry, limit: Sequence[str]) -> set[str]:

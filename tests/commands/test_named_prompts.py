@@ -6,13 +6,13 @@ import pytest
 
 from hermes.cli.command_context import run_typed_command
 from hermes.commands.named_prompts import (
-    MAX_CHARACTERS,
     NamedPrompt,
     describe_prompt,
     find_named_prompt,
     list_named_prompts,
 )
 from hermes.config.trusted_folders import set_trust
+from hermes.context.described_files import MAX_CHARACTERS
 from hermes.core.errors import UsageError
 from hermes.testing.script import Say
 from tests.commands.chat_surfaces import chat

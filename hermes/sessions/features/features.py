@@ -1,5 +1,6 @@
 """The features of a session that outlive it: the tools and prompt sections of memory, skills, jobs and the store."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial, reduce
@@ -20,7 +21,7 @@ from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.session_tools import OWNED_TOOLS, SessionPlan
 from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.store.store import Store
-from hermes.tools.registry import KnownTool, list_session_tools
+from hermes.tools.registry import KnownTool, Toolbox, list_session_tools
 from hermes.tools.taint_marks import TaintMarks
 from hermes.util.clock import Clock
 
@@ -71,6 +72,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """Functions that run before the session opens."""
     attending: tuple[AttendSession, ...] = ()
     """Functions that take part in the session."""
+    using: tuple[Callable[[Toolbox], None], ...] = ()
+    """Functions that are given the session's tools before its first prompt is built."""
     delegated: tuple[Callable[[str, str], Awaitable[None]], ...] = ()
     """Functions that are told the task of a sub-agent that has ended, and its answer."""
 
@@ -82,6 +85,7 @@ class Feature(Struct, frozen=True, kw_only=True):
             bringers=self.bringers + other.bringers,
             opening=self.opening + other.opening,
             attending=self.attending + other.attending,
+            using=self.using + other.using,
             delegated=self.delegated + other.delegated,
         )
 
@@ -89,7 +93,8 @@ class Feature(Struct, frozen=True, kw_only=True):
 def build_features(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
     """Build all features of a planned session; `marked` files do not count as the project's own."""
     owners = [make(plan, deps) for make in FEATURE_BUILDERS]
-    return reduce(Feature.__add__, owners, _surroundings_feature(plan, deps, marked))
+    beside = (_surroundings_feature(plan, deps, marked), _agents_feature(plan, deps, marked))
+    return reduce(Feature.__add__, (*beside, *owners))
 
 
 def make_trust_check(home: HermesHome, more: Sequence[str] = ()) -> Callable[[str], bool]:
@@ -108,6 +113,19 @@ def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMar
     check = make_trust_check(deps.home, plan.options.trusted_folders)
     project = ProjectFilesSection(plan.cwd, check, marked.find_sources, window=deps.window, limit=limit)
     return Feature(sections=(MachineSection(deps.environ), project))
+
+
+def _agents_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
+    """Build the prompt section about the agents that are described, where there may be any; they are the owner's."""
+    levels = deps.settings.delegation.max_spawn_depth - plan.options.depth
+    if plan.find_delegator is None or levels <= 0 or plan.options.person:
+        return Feature()
+    if not any(os.path.isdir(one) for one in (deps.home.root / "agents", os.path.join(plan.cwd, ".hermes/agents"))):
+        return Feature()
+    from hermes.sessions.features.described_agents import AgentFiles, AgentsSection
+
+    section = AgentsSection(AgentFiles(deps.home, plan.cwd, plan.options.trusted_folders, marked))
+    return Feature(sections=(section,), using=(section.use_tools,))
 
 
 def _cron_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:

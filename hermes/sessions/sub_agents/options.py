@@ -43,10 +43,11 @@ def build_child_options(parent: "LiveSession", row: SubAgentRow, settings: Setti
         own,
         max_turns=row.steps,
         enabled_toolsets=_list_toolsets(parent, task),
+        tool_names=own.tool_names if task.tools is None else task.tools,
         disabled_toolsets=tuple(dict.fromkeys((*disabled, *taken_away))),
         mode=parent.tools.state.mode,
         platform=SUB_AGENT_SOURCE,
-        surroundings=_INSTRUCTIONS,
+        surroundings="\n\n".join(filter(None, (_INSTRUCTIONS, task.instructions))),
         reviews=False,
         prefill_messages=(),
         cwd=folder,
@@ -69,7 +70,7 @@ def check_task(parent: "LiveSession", task: SubAgentTask, settings: Settings) ->
                 f"You do not have the tool set {name[:60]!r}, so no sub-agent of yours can. "
                 f"Those you have: {', '.join(_list_present(parent, has)) or 'none'}."
             )
-    if task.model and _find_model(task.model, parent, settings) is None:
+    if task.model and _find_model(task, parent, settings) is None:
         known = ", ".join(_name_model(one) for one in _list_models(parent, settings))
         raise ToolError(f"The model {task.model[:80]!r} is not set up for sub-agents. Those that are: {known}.")
 
@@ -120,7 +121,7 @@ def _choose_model(
     options: SessionOptions, parent: "LiveSession", task: SubAgentTask, settings: Settings
 ) -> SessionOptions:
     """Return the options with the sub-agent's model: the task's, that of the settings, or its parent's."""
-    chosen = _find_model(task.model, parent, settings) if task.model else None
+    chosen = _find_model(task, parent, settings) if task.model else None
     if chosen is None and _is_named(settings.delegation):
         chosen = make_model_choice(settings.delegation)
     chosen = chosen or parent.route.chosen_model
@@ -140,11 +141,13 @@ def _choose_model(
     )
 
 
-def _find_model(name: str, parent: "LiveSession", settings: Settings) -> ModelChoice | None:
+def _find_model(task: SubAgentTask, parent: "LiveSession", settings: Settings) -> ModelChoice | None:
     """Return the model that a task names among those that the person has set up; None for any other: which models are
-    paid for is not the model's to say.
+    paid for is not the model's to say. Where the person names it themselves it may be any.
     """
-    return next((one for one in _list_models(parent, settings) if name in (_name_model(one), one.model)), None)
+    known = _list_models(parent, settings)
+    found = next((one for one in known if task.model in (_name_model(one), one.model)), None)
+    return make_model_choice(task.model) if found is None and task.is_model_trusted else found
 
 
 def _list_models(parent: "LiveSession", settings: Settings) -> list[ModelChoice]:

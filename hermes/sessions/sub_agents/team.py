@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from hermes.agent.turn import TurnState
-from hermes.core.errors import NotFoundError, UsageError
+from hermes.core.errors import NotFoundError, ToolError, UsageError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_session_id
 from hermes.core.sub_agents import SubAgentTask
@@ -60,6 +62,7 @@ class SubAgentTeam:
     async def run_tasks(self, context: ToolContext, tasks: Sequence[SubAgentTask], *, background: bool) -> ToolOutput:
         """Have tasks done for a call of the parent's model; see `Delegator`."""
         settings, parent = self._host.services.settings, self._parent
+        tasks = await self._describe_agents(tasks, context)
         for task in tasks:
             check_task(parent, task, settings)
         if any(task.worktree for task in tasks):
@@ -90,6 +93,23 @@ class SubAgentTeam:
         rows = await self._host.services.store.sub_agents.list_call(batch.rows[0])
         self._queue.remove(batch)
         return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
+
+    async def _describe_agents(self, tasks: Sequence[SubAgentTask], context: ToolContext) -> list[SubAgentTask]:
+        """Return the tasks with what the files of their agents say. Raises ToolError for an unknown agent."""
+        if not any(task.agent for task in tasks):
+            return [*tasks]
+        from hermes.sessions.features.described_agents import AgentFiles, describe_task
+
+        parent, home = self._parent, self._host.services.home
+        if parent.options.person:
+            raise ToolError("Described agents are the owner's: leave `agent` out.")
+        files = AgentFiles(home, context.places.workspace, parent.options.trusted_folders, context.taint_marks)
+        wanted = {task.agent for task in tasks if task.agent}
+        agents = await asyncio.to_thread(lambda: {name: files.get(name) for name in sorted(wanted)})
+        found = [
+            describe_task(task, agents[task.agent], parent.tools.toolbox) if task.agent else task for task in tasks
+        ]
+        return [structs.replace(one, instructions=context.redact(one.instructions)) for one in found]
 
     async def begin_for_person(self, task: SubAgentTask) -> SubAgentRow:
         """Begin a sub-agent for the person; its answer is shown to them and does not join the conversation."""
