@@ -240,7 +240,12 @@ class App:
         if self._background_work is None:
             from hermes.sessions.background.work import BackgroundWork
 
-            self._background_work = BackgroundWork(self._services, self.live_session, self._close_with_session)
+            def find_team(session_id: str) -> "SubAgentTeam | None":  # what is needed for one is not loaded for this
+                return None if self._sub_agents is None else self._sub_agents.find_team(session_id)
+
+            self._background_work = BackgroundWork(
+                self._services, self.live_session, self._close_with_session, find_team
+            )
         return self._background_work
 
     @property

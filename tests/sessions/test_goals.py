@@ -1,8 +1,12 @@
 """Standing goals: the session goes on by itself, in the person's words only, and whatever is odd pauses it."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from hermes.core.events import Notice
+from hermes.core.events import Notice, TurnEnded
+from hermes.core.sub_agents import SubAgentState
+from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.background.goals import ACTIVE, PAUSED, REACHED, GoalPursuit
@@ -10,6 +14,8 @@ from hermes.sessions.options import SessionOptions
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say
 from tests.commands.chat_surfaces import Chat, chat
+from tests.sessions.sub_agents.team_model import delegate, find_goal
+from tests.sessions.sub_agents.test_team import Rig, rig
 
 GOAL = "write the three chapters"
 JUDGE = "You judge whether a goal"
@@ -149,3 +155,66 @@ async def test_it_survives_a_restart_and_waits_there() -> None:
             assert pursuit is not None and pursuit.row is not None
             assert (pursuit.row.text, pursuit.row.state) == (GOAL, PAUSED)
             assert pursuit.word == "goal paused"
+
+
+class WorkingTeam(Working):
+    """Answers sub-agents, too; `agent` may hold their answer back."""
+
+    def __init__(self, answers: list[Reply], verdicts: list[Reply], agent: Reply) -> None:
+        super().__init__(answers, verdicts)
+        self.agent = agent
+
+    def reply(self, request: RecordedRequest) -> Reply:
+        return self.agent if find_goal(request) else super().reply(request)
+
+
+@asynccontextmanager
+async def pursuing(model: WorkingTeam) -> AsyncIterator[tuple[Rig, App, GoalPursuit, SessionActor]]:
+    async with rig(model) as here, here.process() as (app, actor):  # type: ignore[arg-type]
+        pursuit = await app.background_work.open_pursuit(actor)
+        await pursuit.set_goal(GOAL)
+        yield here, app, pursuit, actor
+
+
+async def test_a_turn_that_leaves_sub_agents_is_judged_after_their_reports() -> None:
+    answers: list[Reply] = [delegate("one", "two", background=True), Say("They work on it."), Say("All is written.")]
+    held = Say("a chapter", delivery=ReplyDelivery(hold_at=2))
+    async with pursuing(WorkingTeam(answers, [Say("REACHED: yes")], held)) as (here, _app, pursuit, actor):
+        await here.server.wait_until(lambda: sum(one.held for one in here.server.requests) == 2)
+        await here.wait_for(lambda: any(isinstance(one, TurnEnded) for one in here.events))
+        await actor.idle()
+        assert not any(is_judged(one) for one in here.server.requests) and pursuit.active
+        here.server.release()
+        async with asyncio.timeout(30):
+            await pursuit.wait_until_idle()
+        judged = [one for one in here.server.requests if is_judged(one)]
+        assert len(judged) == 1 and "All is written." in judged[0].body.decode()
+        assert pursuit.row is not None and (pursuit.row.state, pursuit.row.turns) == (REACHED, 2)
+
+
+async def test_a_stop_reaches_sub_agents_in_the_background_and_wakes_nobody() -> None:
+    answers: list[Reply] = [delegate("one", background=True), Say("It works on it.")]
+    hanging = Say("never ends", delivery=ReplyDelivery(ending=Ending.HANG, at=2))
+    async with pursuing(WorkingTeam(answers, [], hanging)) as (here, app, pursuit, actor):
+        await here.wait_for(lambda: any(isinstance(one, TurnEnded) for one in here.events))
+        await actor.idle()
+        await here.wait_for(lambda: any(one.state is SubAgentState.RUNNING for one in here.changes))
+        assert pursuit.stop()
+        async with asyncio.timeout(30):
+            await pursuit.wait_until_idle()
+            await app.sub_agents.open_team(actor.session_id).wait_until_finished()
+        assert pursuit.row is not None and (pursuit.row.state, pursuit.row.why) == (PAUSED, "you stopped it")
+        assert here.changes[-1].state is SubAgentState.STOPPED and not actor.busy and not len(actor.mailbox)
+        assert not any(is_judged(one) for one in here.server.requests) and not answers
+
+
+async def test_sub_agents_that_somebody_stopped_do_not_hold_the_judge_up() -> None:
+    answers: list[Reply] = [delegate("one", background=True), Say("It works on it.")]
+    hanging = Say("never ends", delivery=ReplyDelivery(ending=Ending.HANG, at=2))
+    async with pursuing(WorkingTeam(answers, [Say("REACHED: enough")], hanging)) as (here, app, pursuit, actor):
+        await here.wait_for(lambda: any(isinstance(one, TurnEnded) for one in here.events))
+        await actor.idle()
+        app.sub_agents.open_team(actor.session_id).stop_all(wakes=False)
+        async with asyncio.timeout(30):
+            await pursuit.wait_until_idle()
+        assert pursuit.row is not None and pursuit.row.state == REACHED

@@ -29,6 +29,7 @@ from hermes.util.text import clean_surrogates, strip_control_characters, to_one_
 if TYPE_CHECKING:
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
+    from hermes.sessions.sub_agents.team import SubAgentTeam
 
 ACTIVE, PAUSED, REACHED = "active", "paused", "reached"
 MAX_GOAL_LENGTH = 4_000
@@ -56,6 +57,7 @@ class GoalPursuit:
         max_turns: int,
         cwd: str,
         row: GoalRow | None,
+        find_team: Callable[[], "SubAgentTeam | None"] = lambda: None,
     ) -> None:
         self.row = row
         """The stored goal, or None."""
@@ -64,7 +66,11 @@ class GoalPursuit:
         self._judge = task
         self._max_turns = max_turns
         self._cwd = cwd
+        self._find_team = find_team
         self._judging: asyncio.Task[None] | None = None
+        """What judges the last turn, after sub-agents that it has left in the background."""
+        self._is_waiting = False
+        """Whether that waits for sub-agents."""
         self._stopped = False
         self._posted: asyncio.Future[TurnEnded] | None = None
         self._idle = asyncio.Event()
@@ -118,17 +124,19 @@ class GoalPursuit:
         await self._idle.wait()
 
     def stop(self) -> bool:
-        """Stop the turn that runs for the goal, or the judge; either pauses it."""
-        if self._judging is None:
+        """Stop the turn that runs for the goal with the sub-agents that it has left, or the judge; either pauses it."""
+        if self._judging is None or (self._is_waiting and self._actor.busy):
             return self._actor.stop()
         self._stopped = True
         self._judging.cancel()
+        self._stop_agents()
         return True
 
     async def close(self) -> None:
         """Cancel the judge; the goal stays as it is."""
         if self._judging is not None:
             await cancel_tasks([self._judging])
+        self._idle.set()
 
     def _post_next_turn(self) -> None:
         """Post the fixed message for the next turn."""
@@ -147,21 +155,40 @@ class GoalPursuit:
             self._idle.set()
             return
         assert self.row is not None
-        if _message_text(state.user) != self.message or _has_joined_text(state):
+        if not self._is_goals_own(state):
             await self._change_state(PAUSED, N_("you said something else"))
         elif ended.reason is ExitReason.INTERRUPTED:
+            self._stop_agents()
             await self._change_state(PAUSED, N_("you stopped it"))
         elif not ended.reason.is_completed:
             await self._change_state(PAUSED, N_("the turn failed"))
         else:
             await self._save_goal(structs.replace(self.row, turns=self.row.turns + 1))
-            self._judging = asyncio.create_task(self._judge_answer(ended.text), name="goal")
+            self._judging = asyncio.create_task(self._judge_turn(ended.text), name="goal")
             self._judging.add_done_callback(self._finish_judging)
 
-    async def _judge_answer(self, answer: str) -> None:
+    def _is_goals_own(self, state: TurnState) -> bool:
+        """Return whether a turn was for the goal: it began with its message, or with reports of sub-agents, and the
+        person added nothing.
+        """
+        begun = _message_text(state.user) == self.message or not _has_text_of_person(state.user)
+        return begun and not _has_joined_text(state)
+
+    def _stop_agents(self) -> None:
+        """Stop sub-agents in the background; their reports wake nobody."""
+        team = self._find_team()
+        if team is not None:
+            team.stop_all(wakes=False)
+
+    async def _judge_turn(self, answer: str) -> None:
+        """Judge a turn once the sub-agents that it has left in the background have ended. Where their reports wake the
+        session, that turn is judged instead.
+        """
         row = self.row
         assert row is not None
         try:
+            if await self._is_woken_by_agents(row):
+                return
             said = await self._judge().ask(
                 _SYSTEM, _format_judge_prompt(row.text, answer), _ignore_event, max_tokens=400
             )
@@ -175,6 +202,26 @@ class GoalPursuit:
         if self.row is not row or not self.active:
             return  # it was changed meanwhile
         await self._apply_verdict(said, row)
+
+    async def _is_woken_by_agents(self, row: GoalRow) -> bool:
+        """Wait for sub-agents in the background; return whether a turn follows. After the last turn that the goal has
+        they are not waited for.
+        """
+        team = self._find_team()
+        if team is None or row.turns >= self._max_turns or not (team.has_unfinished or len(self._actor.mailbox)):
+            return False
+        self._is_waiting = True
+        try:
+            await team.wait_until_finished()
+            await self._actor.idle()
+        finally:
+            self._is_waiting = False
+        return self._has_more_to_do
+
+    @property
+    def _has_more_to_do(self) -> bool:
+        """Whether a turn runs or waits."""
+        return self._actor.busy or len(self._actor.mailbox) > 0
 
     async def _apply_verdict(self, said: str | Failure, row: GoalRow) -> None:
         """Act on the judge's answer."""
@@ -201,7 +248,7 @@ class GoalPursuit:
     def _finish_judging(self, task: "asyncio.Task[None]") -> None:
         if self._judging is task:
             self._judging = None
-            if self._posted is None or self._posted.done():
+            if (self._posted is None or self._posted.done()) and not (self.active and self._has_more_to_do):
                 self._idle.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("a goal could not be judged", exc_info=error)
@@ -236,7 +283,9 @@ class GoalPursuit:
         self._actor.notify(level, text)
 
 
-async def open_pursuit(services: "Services", live: "LiveSession") -> GoalPursuit:
+async def open_pursuit(
+    services: "Services", live: "LiveSession", find_team: Callable[[str], "SubAgentTeam | None"]
+) -> GoalPursuit:
     """Open the goal of a live session as it was left; one that was active at the last close is paused."""
     actor = live.actor
     row = await services.store.goals.get(actor.session_id)
@@ -252,6 +301,7 @@ async def open_pursuit(services: "Services", live: "LiveSession") -> GoalPursuit
         max_turns=services.settings.goals.max_turns,
         cwd=live.options.cwd,
         row=row,
+        find_team=lambda: find_team(actor.session_id),
     )
 
 
@@ -262,10 +312,15 @@ def _message_text(message: Message) -> str:
 
 def _has_joined_text(state: TurnState) -> bool:
     """Return whether the person added something to the turn."""
+    return any(_has_text_of_person(message) for message in state.messages if message.role is Role.TOOL)
+
+
+def _has_text_of_person(message: Message) -> bool:
     return any(
-        isinstance(part, TextPart) and part.provenance is not None and part.provenance.source is Source.PERSON
-        for message in state.messages
-        if message.role is Role.TOOL
+        isinstance(part, TextPart)
+        and part.text
+        and part.provenance is not None
+        and part.provenance.source is Source.PERSON
         for part in message.parts
     )
 

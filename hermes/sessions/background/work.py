@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hermes.sessions.background.goals import GoalPursuit
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
+    from hermes.sessions.sub_agents.team import SubAgentTeam
 
 
 MAX_BACKGROUND_SESSIONS = 8
@@ -146,6 +147,8 @@ class BackgroundSessions:
         await on_end(task)
 
 
+FindTeam = Callable[[str], "SubAgentTeam | None"]
+"""Returns the sub-agents of a live session; None where it has had none."""
 FindLiveSession = Callable[[SessionActor], "LiveSession"]
 AttachCloser = Callable[[SessionActor, Callable[[], Awaitable[None]]], None]
 
@@ -156,8 +159,11 @@ class BackgroundWork:
     `attach_closer` has something closed before a session is.
     """
 
-    def __init__(self, services: "Services", find_live: FindLiveSession, attach_closer: AttachCloser) -> None:
+    def __init__(
+        self, services: "Services", find_live: FindLiveSession, attach_closer: AttachCloser, find_team: FindTeam
+    ) -> None:
         self._services = services
+        self._find_team = find_team
         self._find_live = find_live
         self._attach_closer = attach_closer
         self._background: BackgroundSessions | None = None
@@ -180,7 +186,7 @@ class BackgroundWork:
         if found is None:
             from hermes.sessions.background.goals import open_pursuit
 
-            found = self._pursuits[actor] = await open_pursuit(self._services, self._find_live(actor))
+            found = self._pursuits[actor] = await open_pursuit(self._services, self._find_live(actor), self._find_team)
 
             async def close() -> None:
                 del self._pursuits[actor]

@@ -23,6 +23,8 @@ class SubAgentBatch:
         self.runs = tuple(runs)
         self.is_orphaned = False
         """Whether the call that waited for it is over, so that nobody wants its reports."""
+        self.wakes = True
+        """Whether its reports wake the parent."""
         self._leads_until = 0.0
         """Until when the others wait for the first one, by the loop's clock; 0 before that has begun to work."""
 

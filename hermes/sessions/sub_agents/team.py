@@ -42,8 +42,6 @@ class SubAgentTeam:
         )
         self._is_left = False
         """Whether they are left as they are, for whoever opens the session next."""
-        self._wakes = True
-        """Whether reports wake the session."""
 
     @property
     def has_unfinished(self) -> bool:
@@ -211,7 +209,9 @@ class SubAgentTeam:
 
     def stop_all(self, *, wakes: bool = True) -> int:
         """Stop all of them; without `wakes` their reports wake nobody. Return how many there are."""
-        runs, self._wakes = self.runs, self._wakes and wakes
+        runs = self.runs
+        for batch in self._queue.batches:
+            batch.wakes = batch.wakes and wakes
         for run in runs:
             run.stop()
         self._queue.begin_next()
@@ -267,7 +267,7 @@ class SubAgentTeam:
             inbound = build_report_message(await self._format(rows), rows)
             letter_id = new_queued_message_id()
             names = [row.session_id for row in rows]
-            if not self._wakes:
+            if not batch.wakes:
                 await services.store.sub_agents.mark_delivered(names)
             elif await services.store.sub_agents.deliver(parent.actor.session_id, letter_id, inbound.encode(), names):
                 parent.actor.forward(letter_id, inbound, joins=True)
