@@ -246,6 +246,8 @@ class SubAgentRun:
     async def _post_task(self, actor: SessionActor) -> None:
         services, task = self._host.services, self.row.task
         await services.store.sessions.rename(actor.session_id, task.name)
+        if self.is_stopping:
+            return
         made = self._worktree.worktree if self._worktree is not None else None
         folder = self._host.live_session(actor).tools.context.places.workspace
         await actor.post(build_task_message(task, folder, branch=made.branch if made is not None else ""))
