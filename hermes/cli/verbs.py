@@ -55,6 +55,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.commands.webhooks:WEBHOOK",
         N_("what other programs may report: list, add, remove, test"),
     ),
+    "moa": ("hermes.commands.mixture:MOA", N_("the mixtures of models that /moa asks")),
     "auth": ("hermes.commands.auth:AUTH", N_("list, add, remove and reset the keys of model providers")),
     "approvals": ("hermes.commands.permissions:APPROVALS", N_("list and answer the questions that wait for you")),
     "prompt-size": ("hermes.cli.commands.prompt_size", N_("how large each part is that every request begins with")),
@@ -95,7 +96,7 @@ command does.
 
 VERB_GROUPS: dict[str, tuple[str, ...]] = {
     N_("chat:"): ("chat", "resume", "sessions", "memory", "skills", "usage", "insights"),
-    N_("set up:"): ("setup", "model", "auth", "config", "tools", "mcp", "trust", "profile", "completion"),
+    N_("set up:"): ("setup", "model", "moa", "auth", "config", "tools", "mcp", "trust", "profile", "completion"),
     N_("gateway, chats and jobs:"): ("gateway", "send", "people", "pairing", "approvals", "audit", "cron", "webhook"),
     N_("look after:"): (
         "status", "doctor", "logs", "backup", "restore", "update", "home", "worktree", "guard", "prompt-size",

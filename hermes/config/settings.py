@@ -478,6 +478,28 @@ class DelegationSettings(ModelReference, frozen=True):
     """The same while one of its tools runs."""
 
 
+class MixturePreset(Struct, frozen=True):
+    """Models that answer a prompt together (`moa.presets.NAME`)."""
+
+    reference_models: tuple[ModelReference | str, ...] = ()
+    """The models that are asked first, each by itself; each is a mapping or a name, as in `fallback_providers`."""
+    aggregator: ModelReference | str = ""
+    """The model that weighs their answers and answers; empty: the session's own."""
+    max_tokens: int | None = None
+    """Tokens of one of their answers at most."""
+    max_cost: float | None = None
+    """Dollars that one of them may cost; every other cap holds for it, too."""
+
+
+class MixtureSettings(Struct, frozen=True):
+    """Mixture of agents (`moa:`): `/moa` asks several models and has one weigh their answers."""
+
+    default_preset: str = "default"
+    """The preset that is used where none is named; where there is one only, that."""
+    presets: Mapping[str, MixturePreset] = {}
+    """Presets by name."""
+
+
 class CronSettings(Struct, frozen=True):
     """Jobs on a clock (`cron:`)."""
 
@@ -663,6 +685,7 @@ class Settings(Struct, frozen=True):
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     goals: GoalSettings = GoalSettings()
     delegation: DelegationSettings = DelegationSettings()
+    moa: MixtureSettings = MixtureSettings()
     cron: CronSettings = CronSettings()
     session_retention: SessionRetention = SessionRetention()
     fallback_providers: tuple[ModelReference | str, ...] = ()

@@ -52,6 +52,10 @@ class SubAgentTask(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What that agent is told beside what all sub-agents are."""
     tools: tuple[str, ...] | None = None
     """The only tools that it has of its parent's, and `mcp-NAME` for those of a server; None: no such limit."""
+    max_tokens: int | None = None
+    """Tokens of one of its answers."""
+    max_cost: float | None = None
+    """Dollars that it may spend, beside every other cap."""
     worktree: bool = False
     """Whether it works in a git worktree of its own."""
     sources: tuple[str, ...] = ()

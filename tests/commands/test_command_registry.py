@@ -32,8 +32,8 @@ BELOW += " snapshot snap stop background bg btw agents tasks queue q steer goal 
 BELOW += " sessions config model personality statusbar sb timestamps ts verbose footer yolo reasoning fast skin busy"
 BELOW += " indicator tools toolsets skills memory bundles learn cron curator reload reload-mcp reload_mcp reload-skills"
 BELOW += " reload_skills plugins help usage insights copy paste image update version v debug quit exit journey learning"
-BELOW += " memory-graph approve deny commands redo diff export approvals sandbox trust doctor context mcp provider"
-NOT_HERE = "kanban pet hatch browser platforms gateway subscription topup blueprint suggestions moa topic"
+BELOW += " memory-graph approve deny commands redo diff export approvals sandbox trust doctor context mcp provider moa"
+NOT_HERE = "kanban pet hatch browser platforms gateway subscription topup blueprint suggestions topic"
 
 
 def named(command: SlashCommand) -> str:

@@ -1,5 +1,7 @@
 """What a sub-agent's session begins with: options taken over from its parent's session, and its first message."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -19,10 +21,13 @@ from hermes.tools.taint import provenance_from_sources
 from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, is_mcp_toolset, resolve_toolset
 
 if TYPE_CHECKING:
+    from hermes.config.home import HermesHome
     from hermes.sessions.session_builder import LiveSession
 
 _TAKEN_AWAY = ("clarify", "memory", "messages", "code_execution", "cronjob")
 """Tool sets that no sub-agent has: what they do is the parent's or the person's."""
+MIXTURE_PATH = "moa.presets."
+"""How a task names a model of a mixture: by its place in the settings, since there stand its address and key."""
 _INSTRUCTIONS = (
     "You are a sub-agent. Another agent has given you one task; it sees nothing of your work but your last answer. "
     "Work with your tools until the task is done or cannot be done. Nobody answers questions: where something is "
@@ -47,18 +52,37 @@ def build_child_options(parent: "LiveSession", row: SubAgentRow, settings: Setti
         disabled_toolsets=tuple(dict.fromkeys((*disabled, *taken_away))),
         mode=parent.tools.state.mode,
         platform=SUB_AGENT_SOURCE,
-        surroundings="\n\n".join(filter(None, (_INSTRUCTIONS, task.instructions))),
+        surroundings="\n\n".join(filter(None, ("" if task.tools == () else _INSTRUCTIONS, task.instructions))),
         reviews=False,
         prefill_messages=(),
         cwd=folder,
         root_id=row.root_id,
         depth=row.depth,
-        max_session_cost=delegation.max_cost,
+        max_session_cost=min(filter(None, (delegation.max_cost, task.max_cost)), default=None),
+        max_tokens=task.max_tokens or own.max_tokens,
         goes_on=True,
     )
     if parent.overrides.effort is not None:
         options = structs.replace(options, reasoning_effort=parent.overrides.effort, reasoning_tokens=None)
     return _choose_model(options, parent, task, settings)
+
+
+async def describe_agents(
+    parent: "LiveSession", home: "HermesHome", tasks: Sequence[SubAgentTask]
+) -> list[SubAgentTask]:
+    """Return the tasks with what the files of their agents say. Raises ToolError for an unknown agent."""
+    wanted = {task.agent for task in tasks if task.agent}
+    if not wanted:
+        return [*tasks]
+    from hermes.sessions.features.described_agents import AgentFiles, describe_task
+
+    if parent.options.person:
+        raise ToolError("Described agents are the owner's: leave `agent` out.")
+    context = parent.tools.context
+    files = AgentFiles(home, context.places.workspace, parent.options.trusted_folders, context.taint_marks)
+    agents = await asyncio.to_thread(lambda: {name: files.get(name) for name in sorted(wanted)})
+    found = [describe_task(one, agents[one.agent], parent.tools.toolbox) if one.agent else one for one in tasks]
+    return [structs.replace(one, instructions=context.redact(one.instructions)) for one in found]
 
 
 def check_task(parent: "LiveSession", task: SubAgentTask, settings: Settings) -> None:
@@ -75,12 +99,23 @@ def check_task(parent: "LiveSession", task: SubAgentTask, settings: Settings) ->
         raise ToolError(f"The model {task.model[:80]!r} is not set up for sub-agents. Those that are: {known}.")
 
 
+def find_mixture_model(path: str, settings: Settings) -> ModelReference | str | None:
+    """Return the model of a mixture that stands in the settings under `moa.presets.NAME.NUMBER`, or None."""
+    name, _, number = path.removeprefix(MIXTURE_PATH).rpartition(".")
+    preset = settings.moa.presets.get(name) if path.startswith(MIXTURE_PATH) else None
+    if preset is None or not number.isdecimal() or int(number) >= len(preset.reference_models):
+        return None
+    return preset.reference_models[int(number)]
+
+
 def build_task_message(task: SubAgentTask, folder: str, *, branch: str = "") -> InboundMessage:
     """Return the first message of a sub-agent. The model of its parent wrote it, so it counts as what stood there.
 
     What the sub-agents of a call have in common comes first: a provider's cache holds it for all of them. `branch` is
-    that of its worktree, if it has one.
+    that of its worktree, if it has one. One without tools is asked, not given a task.
     """
+    if task.tools == ():
+        return InboundMessage(text=task.goal, cwd=folder)
     own = f" (a git worktree of your own, on the branch {branch}: commit your work there)" if branch else ""
     context = f"What you need to know:\n{task.context}\n\n" if task.context else ""
     text = f"Workspace: {folder}{own}\n\n{context}Your task:\n{task.goal}"
@@ -145,6 +180,8 @@ def _find_model(task: SubAgentTask, parent: "LiveSession", settings: Settings) -
     """Return the model that a task names among those that the person has set up; None for any other: which models are
     paid for is not the model's to say. Where the person names it themselves it may be any.
     """
+    if task.is_model_trusted and (one := find_mixture_model(task.model, settings)) is not None:
+        return make_model_choice(one)
     known = _list_models(parent, settings)
     found = next((one for one in known if task.model in (_name_model(one), one.model)), None)
     return make_model_choice(task.model) if found is None and task.is_model_trusted else found

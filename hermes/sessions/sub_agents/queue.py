@@ -18,7 +18,9 @@ _LEADER_SECONDS = 20.0
 class SubAgentBatch:
     """The sub-agents of one call."""
 
-    def __init__(self, rows: Sequence[SubAgentRow], runs: Sequence[SubAgentRun]) -> None:
+    def __init__(self, rows: Sequence[SubAgentRow], runs: Sequence[SubAgentRun], at_once: int = 0) -> None:
+        self.at_once = at_once
+        """How many of them work at the same time whatever others do, and none before another; 0: as all others."""
         self.rows = tuple(rows)
         self.runs = tuple(runs)
         self.is_orphaned = False
@@ -59,7 +61,7 @@ class SubAgentBatch:
         cache then holds the prompt that they share.
         """
         leader = self.runs[0]
-        if run is leader or leader.has_begun_answering or leader.ended.is_set() or run.is_stopping:
+        if self.at_once or run is leader or leader.has_begun_answering or leader.ended.is_set() or run.is_stopping:
             return True
         return bool(self._leads_until) and now >= self._leads_until
 
@@ -108,16 +110,23 @@ class SubAgentQueue:
         if self._is_closed:
             return
         now = asyncio.get_running_loop().time()
-        places = self._find_limit() - len(self._tasks)
+        places = {one: one.at_once - self._count_working(one) for one in self.batches if one.at_once}
+        shared = self._find_limit() - sum(self._count_working(one) for one in self.batches if not one.at_once)
         held: list[tuple[SubAgentBatch, SubAgentRun]] = []
         while self._waiting:
             batch, run = self._waiting.popleft()
-            if not run.is_stopping and (places <= 0 or not batch.may_begin(run, now)):
+            if not run.is_stopping and (places.get(batch, shared) <= 0 or not batch.may_begin(run, now)):
                 held.append((batch, run))
                 continue
-            places -= 1
+            if batch in places:
+                places[batch] -= 1
+            else:
+                shared -= 1
             self._begin(batch, run, now)
         self._waiting.extend(held)
+
+    def _count_working(self, batch: SubAgentBatch) -> int:
+        return sum(run in self._tasks for run in batch.runs)
 
     async def close(self) -> None:
         """Begin nothing more, and leave those that work as they are."""

@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from hermes.agent.turn import TurnState
-from hermes.core.errors import NotFoundError, ToolError, UsageError
+from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_session_id
 from hermes.core.sub_agents import SubAgentTask
@@ -15,7 +13,7 @@ from hermes.i18n.messages import N_
 from hermes.runtime.actor import TurnHook
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.sub_agents.child_worktree import check_worktree
-from hermes.sessions.sub_agents.options import check_task
+from hermes.sessions.sub_agents.options import check_task, describe_agents
 from hermes.sessions.sub_agents.queue import SubAgentBatch, SubAgentQueue
 from hermes.sessions.sub_agents.reports import build_report_message, find_origin, format_reports
 from hermes.sessions.sub_agents.run import SubAgentHost, SubAgentRun, order_by_number
@@ -60,7 +58,7 @@ class SubAgentTeam:
     async def run_tasks(self, context: ToolContext, tasks: Sequence[SubAgentTask], *, background: bool) -> ToolOutput:
         """Have tasks done for a call of the parent's model; see `Delegator`."""
         settings, parent = self._host.services.settings, self._parent
-        tasks = await self._describe_agents(tasks, context)
+        tasks = await describe_agents(parent, self._host.services.home, tasks)
         for task in tasks:
             check_task(parent, task, settings)
         if any(task.worktree for task in tasks):
@@ -92,38 +90,23 @@ class SubAgentTeam:
         self._queue.remove(batch)
         return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
 
-    async def _describe_agents(self, tasks: Sequence[SubAgentTask], context: ToolContext) -> list[SubAgentTask]:
-        """Return the tasks with what the files of their agents say. Raises ToolError for an unknown agent."""
-        if not any(task.agent for task in tasks):
-            return [*tasks]
-        from hermes.sessions.features.described_agents import AgentFiles, describe_task
-
-        parent, home = self._parent, self._host.services.home
-        if parent.options.person:
-            raise ToolError("Described agents are the owner's: leave `agent` out.")
-        files = AgentFiles(home, context.places.workspace, parent.options.trusted_folders, context.taint_marks)
-        wanted = {task.agent for task in tasks if task.agent}
-        agents = await asyncio.to_thread(lambda: {name: files.get(name) for name in sorted(wanted)})
-        found = [
-            describe_task(task, agents[task.agent], parent.tools.toolbox) if task.agent else task for task in tasks
-        ]
-        return [structs.replace(one, instructions=context.redact(one.instructions)) for one in found]
-
     async def begin_for_person(self, task: SubAgentTask) -> SubAgentRow:
         """Begin a sub-agent for the person; its answer is shown to them and does not join the conversation."""
-        parent = self._parent
-        session_id = parent.actor.session_id
-        root_id = parent.options.root_id or session_id
-        call = SubAgentCall(
-            parent_id=session_id,
-            root_id=root_id,
-            root_turn_id=new_queued_message_id(),
-            depth=parent.options.depth + 1,
-            delivery=ReportDelivery.PERSON,
-        )
-        rows = await self._create_rows(call, [task])
+        rows = await self._create_rows(_make_persons_call(self._parent, ReportDelivery.PERSON), [task])
         self._begin(rows)
         return rows[0]
+
+    async def ask_all(self, tasks: Sequence[SubAgentTask], *, at_once: int) -> list[tuple[SubAgentRow, str]]:
+        """Have tasks done for the person, who waits for them, and return each as it ended with its answer. Cancelled,
+        they are stopped first.
+        """
+        call = _make_persons_call(self._parent, ReportDelivery.AWAITED)
+        batch = self._begin(await self._create_rows(call, tasks), at_once=at_once)
+        await self._wait_or_stop(batch)
+        self._queue.remove(batch)
+        store = self._host.services.store.sub_agents
+        ended = [await store.get(row.session_id) or row for row in batch.rows]
+        return [(row, await store.read_answer(row.report.turn_id)) for row in ended]
 
     async def adopt(self) -> None:
         """Take up what an earlier process of the session has left: sub-agents in the background go on, reports are
@@ -240,12 +223,12 @@ class SubAgentTeam:
         names = [new_session_id(services.clock.now()) for _ in tasks]
         return await services.store.sub_agents.create_all(call, names, tasks, limits)
 
-    def _begin(self, rows: Sequence[SubAgentRow], *, stopping: bool = False) -> SubAgentBatch:
+    def _begin(self, rows: Sequence[SubAgentRow], *, stopping: bool = False, at_once: int = 0) -> SubAgentBatch:
         """Queue the sub-agents of a call; those that have ended are part of it all the same."""
         runs = [SubAgentRun(self._host, self._parent, row, self._find_team, self._on_end) for row in rows]
         for run in runs:
             run.is_stopping = stopping
-        batch = SubAgentBatch(rows, runs)
+        batch = SubAgentBatch(rows, runs, at_once)
         self._queue.add(batch)
         return batch
 
@@ -320,6 +303,17 @@ async def _find_root_turn(host: SubAgentHost, parent: "LiveSession") -> str:
     if row is not None:
         return row.root_turn_id
     return await store.find_root_turn(actor.session_id, actor.recorder.turn_id)
+
+
+def _make_persons_call(parent: "LiveSession", delivery: ReportDelivery) -> SubAgentCall:
+    """Return where sub-agents are asked for that no call of the model's wants."""
+    return SubAgentCall(
+        parent_id=parent.actor.session_id,
+        root_id=parent.options.root_id or parent.actor.session_id,
+        root_turn_id=new_queued_message_id(),
+        depth=parent.options.depth + 1,
+        delivery=delivery,
+    )
 
 
 def _describe_begun(rows: Sequence[SubAgentRow]) -> str:
