@@ -3,8 +3,6 @@
 
 python scripts/tools.py            prints it
 python scripts/tools.py --write    writes it
-
-A tool with its own `available` has no row: whether it is offered is asked of the tool itself.
 """
 
 import sys
@@ -53,7 +51,6 @@ def iter_tools() -> Iterator[Tool]:
 
 def make_listing() -> bytes:
     """Return the listing, a line for each tool."""
-    common = Tool.__struct_defaults__[-1]
     rows = [
         ToolListing(
             name=tool.name,
@@ -65,7 +62,6 @@ def make_listing() -> bytes:
             housekeeping=tool.housekeeping,
         )
         for tool in sorted(iter_tools(), key=lambda tool: tool.name)
-        if tool.available is common
     ]
     return b"[\n" + b",\n".join(map(msgspec.json.encode, rows)) + b"\n]\n"
 

@@ -1,9 +1,9 @@
 """The tools that exist, and the selection that a session has.
 
 A built-in tool is found by its file: `builtin/read_file.py` holds `read_file`, and a file of a family holds every tool
-whose name begins with the file's (`browser.py`: `browser_click` ...). What a model is shown of it stands in
-`listing.json`, which `scripts/tools.py` writes, so that a tool is imported when it is called; one that is not listed
-is imported when it is selected. Calls are checked and repaired here before they run.
+whose name begins with the file's and `_`. What a model is shown of it stands in `listing.json`, which
+`scripts/tools.py` writes, so that a tool is imported when it is called; one that is not listed is imported when it is
+selected. Calls are checked and repaired here before they run.
 """
 
 import importlib
@@ -264,7 +264,6 @@ class ToolRegistry:
         self,
         enabled: Sequence[str] = toolsets.DEFAULT_TOOLSETS,
         disabled: Sequence[str] = (),
-        settings: Mapping[str, str] | None = None,
         *,
         expect_deferred: bool = False,
     ) -> "Toolbox":
@@ -279,13 +278,10 @@ class ToolRegistry:
                 N_("There is no toolset {unknown}.", unknown=repr(unknown[0])),
                 self._suggest_toolset(unknown[0]),
             )
-        return self._build_toolbox(
-            toolsets.select_tool_names(enabled, disabled, sets), settings or {}, expect_deferred=expect_deferred
-        )
+        return self._build_toolbox(toolsets.select_tool_names(enabled, disabled, sets), expect_deferred=expect_deferred)
 
-    def _build_toolbox(self, names: Sequence[str], settings: Mapping[str, str], *, expect_deferred: bool) -> "Toolbox":
-        found = [tool for name in names if name not in BRIDGE_TOOLS and (tool := self.find_known(name)) is not None]
-        tools = [tool for tool in found if isinstance(tool, ListedTool) or tool.available(settings)]
+    def _build_toolbox(self, names: Sequence[str], *, expect_deferred: bool) -> "Toolbox":
+        tools = [tool for name in names if name not in BRIDGE_TOOLS and (tool := self.find_known(name)) is not None]
         if expect_deferred or any(tool.deferred for tool in tools):
             tools += [tool for name in BRIDGE_TOOLS if (tool := self.find_known(name)) is not None]
         return Toolbox(tools)

@@ -95,7 +95,6 @@ class ToolTraits(TypedDict, total=False):
     texts: Callable[[Arguments], Mapping[str, str | None]]
     doubts: Callable[[Arguments, Sequence[str]], Sequence[CommandFinding]]
     redirect: Callable[[Arguments], Redirect]
-    available: Callable[[Mapping[str, str]], bool]
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -154,8 +153,6 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The provenance of its description and schema; None: Hermes' own."""
     redirect: Callable[[Arguments], Redirect] | None = None
     """Returns the call that this one stands for, for a tool that only stands for another."""
-    available: Callable[[Mapping[str, str]], bool] = lambda _: True
-    """Whether it can work with these settings and keys; one that cannot is not offered."""
 
     def format_line(self, arguments: Arguments) -> str:
         """Return what a call does, on one short line."""

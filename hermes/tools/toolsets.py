@@ -20,14 +20,9 @@ def _split_words(text: str) -> tuple[str, ...]:
 
 
 _CORE = _split_words("file terminal todo clarify web skills memory session_search cronjob delegation code_execution")
-_PLATFORMS = _split_words(
-    """
-        cli cron telegram discord whatsapp slack signal bluebubbles homeassistant email mattermost matrix dingtalk
-        feishu weixin qqbot wecom wecom-callback yuanbao sms acp api-server
-    """
-)
-"""Front-ends by which settings name sets, also those of other programs: each has the same tools."""
-_NOT_GATEWAY = ("cli", "cron", "acp", "api-server")
+_PLATFORMS = _split_words("cli cron telegram discord slack email matrix ntfy api-server")
+"""Front-ends by which settings name sets, as those of other programs do: each has the same tools."""
+_NOT_GATEWAY = ("cli", "cron", "api-server")
 
 _TOOL_LISTS = """
 file: read_file write_file patch search_files
@@ -49,11 +44,15 @@ ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
         x_search vision video image_gen video_gen computer_use browser tts context_engine project
-        homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify
+        homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
+        hermes-bluebubbles hermes-dingtalk hermes-feishu hermes-homeassistant hermes-mattermost hermes-qqbot
+        hermes-signal hermes-sms hermes-wecom hermes-wecom-callback hermes-weixin hermes-whatsapp hermes-yuanbao
         """
     )
 )
-"""Names of sets that settings of other programs hold, and this version has no tools for."""
+"""Names of sets that settings of other programs hold, and this version has no tools or no front-end for: they are
+named, and nothing more is done.
+"""
 
 
 def _parse_tool_lists() -> dict[str, Toolset]:

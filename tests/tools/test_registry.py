@@ -8,6 +8,8 @@ import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.core.messages import ToolStatus
+from hermes.gateway import platforms
+from hermes.plugins import list_builtin_names
 from hermes.sessions.session_tools import OWNED_TOOLS
 from hermes.tools import toolsets
 from hermes.tools.registry import Toolbox, ToolRegistry, read_listing
@@ -26,12 +28,6 @@ BRIDGE = ["tool_search", "tool_call"]
 async def weather_report(ctx: ToolContext, city: Annotated[str, "City."]) -> str:
     """Tell the weather of a city."""
     return f"{city}: rain"
-
-
-@tool("rare", deferred=True, available=lambda settings: "KEY" in settings)
-async def needs_key(ctx: ToolContext) -> str:
-    """Need a key."""
-    return "ok"
 
 
 def test_the_default_set() -> None:
@@ -89,6 +85,8 @@ def test_sets_hold_only_tools_that_there_are() -> None:
         assert tools and found, name
         assert all(tool in bound or registry.get(tool) is not None for tool in tools), name
     assert not toolsets.ABSENT_TOOLSETS & set(toolsets.TOOLSETS)
+    built = {"cli", "cron", "gateway", *(one.replace("_", "-") for one in list_builtin_names(platforms))}
+    assert {one.removeprefix("hermes-") for one in toolsets.TOOLSETS if one.startswith("hermes-")} == built
     assert "hermes-" not in registry.describe_toolsets()
 
 
@@ -113,13 +111,6 @@ def test_owners_register_their_tools() -> None:
     assert registry.select_tools(["rare"]).list_deferred_names() == ["weather_report"]
     with pytest.raises(ConfigError, match="Two tools"):
         registry.register(weather_report)
-
-
-def test_a_tool_that_cannot_work_is_not_offered() -> None:
-    registry = ToolRegistry()
-    registry.register(needs_key)
-    assert registry.select_tools(["rare"]).list_deferred_names() == []
-    assert registry.select_tools(["rare"], settings={"KEY": "x"}).list_deferred_names() == ["needs_key"]
 
 
 async def test_deferred_tools_are_found_and_run(session: Session) -> None:
