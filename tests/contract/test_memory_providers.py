@@ -24,12 +24,15 @@ from hermes.memory.provider import (
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.sub_agents.mixture import Mixture
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.sessions.sub_agents.team_model import TeamModel, delegate
+from tests.sessions.sub_agents.test_team import rig
 
 TURN = TurnStart(remaining_tokens=1_000, model="m", platform="cli", tool_count=3)
 SCHEMA = b'{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}'
@@ -267,6 +270,24 @@ async def test_a_bad_provider_holds_nothing_up_and_is_told_once(how: str) -> Non
     assert bool(said) == fails and len(said) == len(set(said))
     assert any("left alone" in line for line in said) == fails
     assert not any("\x1b" in line or "\u202e" in line for line in said)
+
+
+async def test_a_provider_is_told_of_sub_agents_and_they_have_none(installed: None) -> None:
+    config: dict[str, object] = {
+        "memory": {"provider": "recorder"},
+        "moa": {"presets": {"default": {"reference_models": ["other"]}}},
+    }
+    async with rig(TeamModel([delegate("count", "sum"), Say("Both are done.")]), config) as here:
+        async with here.process() as (app, actor):
+            await here.say(actor, "work")
+            told = [one for one in CALLS if one.startswith("delegated")]
+            assert sorted(told) == ["delegated count: report on count", "delegated sum: report on sum"]
+            mixture = Mixture(
+                app.services, app.live_session(actor), app.sub_agents.open_team(actor.session_id), "default"
+            )
+            assert await mixture.ask_references("How many?", "") is not None
+            assert [one for one in CALLS if one.startswith("delegated")] == told
+        assert CALLS.count("initialise") == 1
 
 
 async def test_what_failed_in_between_is_forgiven() -> None:

@@ -240,7 +240,8 @@ class SubAgentTeam:
         batch = next(one for one in self._queue.batches if run in one.runs)
         if (batch.is_orphaned or not batch.is_awaited) and all(one.state.has_ended for one in batch.runs):
             await self._deliver(batch)
-        await self._tell_memories(run)
+        if not batch.at_once:  # what a mixture is asked is the turn's own prompt
+            await self._tell_memories(run)
 
     async def _deliver(self, batch: SubAgentBatch) -> None:
         """Put the reports of a call into the parent's inbox, which wakes it, or show them to the person."""
