@@ -72,3 +72,15 @@ class SubAgentReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The untrusted sources whose text stood in its conversation when it ended."""
     branch: str = ""
     """The branch of its worktree where that holds work."""
+
+
+class BackgroundEnd(Struct, frozen=True, kw_only=True):
+    """How a background session has ended: one that a person asked to work beside theirs, which is `parent_id`."""
+
+    session_id: str
+    parent_id: str
+    number: int
+    name: str
+    state: SubAgentState
+    answer: str
+    report: SubAgentReport

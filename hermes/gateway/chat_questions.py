@@ -18,7 +18,7 @@ from hermes.gateway.platform import PlatformError
 from hermes.i18n.messages import localize, tr
 from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
-from hermes.util.text import escape_confusable_characters, find_choice, shorten_command
+from hermes.util.text import escape_confusable_characters, find_choice, shorten_command, to_one_line
 
 _LONGEST_LABEL = 40
 _EDIT_SECONDS = 15.0
@@ -287,7 +287,9 @@ async def replace_question(app: App, account: PlatformAccount, message: Outgoing
 
 def _format_approval(event: ApprovalAsked, *, buttons: bool) -> str:
     """Return the approval question's text: the call, the reason, and what each answer covers."""
+    name = to_one_line(escape_confusable_characters(event.asker), _LONGEST_LABEL) if event.asker else ""
     lines = [
+        *([tr("Sub-agent “{name}” asks:", name=name)] if name else []),
         tr("Allow **{tool}**?", tool=escape_confusable_characters(event.tool)),
         _code_block(shorten_command(escape_confusable_characters(event.subject))),
     ]

@@ -63,6 +63,7 @@ from hermes.sessions.untrusted_text import AttachedFiles, open_attached_files, p
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import (
     end_sentence,
+    escape_confusable_characters,
     strip_control_characters,
     to_one_line,
 )
@@ -74,6 +75,7 @@ QUESTION_SECONDS = 3600.0
 """How long a question of the model waits for its answer (the clarify time-out of 0.19)."""
 MAX_PENDING = 64
 CLOSE_SECONDS = 20.0
+_LONGEST_NAME = 40
 _LONGEST_ECHO = 500
 """Characters that are shown of what was said in another place."""
 _TOLD_ATTEMPT = 2
@@ -322,6 +324,8 @@ class ChatSession:
             self._enqueue_work(self.send_note(said))
         match event:
             case TurnStarted() | TurnResumed():
+                if not self._pending:
+                    self.reply_to = ""  # nobody here has asked: sub-agents have brought their reports
                 target = StreamTarget(
                     self.account, self.place, self.reply_to, lambda: self.egress_filter, is_live=self.is_live
                 )
@@ -465,6 +469,9 @@ def _format_notice(event: Notice | Refused | FellBack | EpochBegan, person: Pers
     match event:
         case Refused() if was_denied:
             return tr("(Not done: you said no.)")
+        case Refused() if event.asker:
+            name = to_one_line(escape_confusable_characters(event.asker), _LONGEST_NAME)
+            return tr("(Sub-agent “{name}”, not done: {reason})", name=name, reason=localize(event.reason))
         case Refused():
             return tr("(Not done: {reason})", reason=localize(event.reason))
         case Notice() if person.can_administer and event.level is not Level.INFO:

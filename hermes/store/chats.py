@@ -11,6 +11,7 @@ from hermes.core.chats import (
     InboundEvent,
     Place,
     Posting,
+    Sender,
     StoredInboundEvent,
     UnansweredEvents,
 )
@@ -225,6 +226,20 @@ class ChatRepository(Repository):
             (before, limit),
         )
         return gone + tx.changes()
+
+
+def owe_answer(tx: Transaction, session_id: str, letter_id: str) -> None:
+    """Record that the answer to a message in a session's inbox is owed to its chat, as if it had come from there; the
+    one used last, where it has several.
+    """
+    for binding in _select_bindings(tx, "session_id = ?", session_id, 1):
+        place = binding.place
+        event = InboundEvent(event_id=f"report:{letter_id}", place=place, sender=Sender(""))
+        tx.execute(
+            "INSERT INTO arrivals (platform, event_id, lane, body, state, session_id, letter_id, at)"
+            " VALUES (?, ?, ?, ?, 'posted', ?, ?, ?)",
+            (place.platform, event.event_id, place.lane, to_json(event), session_id, letter_id, tx.now),
+        )
 
 
 def _decode_event(body: bytes) -> InboundEvent:

@@ -75,6 +75,8 @@ class SubAgentQueue:
         self._waiting: deque[tuple[SubAgentBatch, SubAgentRun]] = deque()
         self._tasks: dict[SubAgentRun, asyncio.Task[None]] = {}
         self._is_closed = False
+        self.is_held = False
+        """Whether none begins for now, since nobody follows the session yet."""
 
     @property
     def runs(self) -> list[SubAgentRun]:
@@ -102,18 +104,21 @@ class SubAgentQueue:
             self.finished.set()
 
     def begin_next(self) -> None:
-        """Begin as many of the waiting as there are places for; those that are to be stopped need none."""
-        if self._is_closed:
+        """Begin as many of the waiting as there are places for; those that are to be stopped need none, nor do those
+        that a person has asked for.
+        """
+        if self._is_closed or self.is_held:
             return
         now = asyncio.get_running_loop().time()
-        places = self._find_limit() - len(self._tasks)
+        places = self._find_limit() - sum(not run.is_for_person for run in self._tasks)
         held: list[tuple[SubAgentBatch, SubAgentRun]] = []
         while self._waiting:
             batch, run = self._waiting.popleft()
-            if not run.is_stopping and (places <= 0 or not batch.may_begin(run, now)):
+            needs_place = not (run.is_stopping or run.is_for_person)
+            if needs_place and (places <= 0 or not batch.may_begin(run, now)):
                 held.append((batch, run))
                 continue
-            places -= 1
+            places -= not run.is_for_person
             self._begin(batch, run, now)
         self._waiting.extend(held)
 

@@ -12,9 +12,10 @@ from hermes.core.sub_agents import SubAgentTask
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import TurnHook
 from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.sub_agents.delivery import ReportSender
 from hermes.sessions.sub_agents.options import check_task
 from hermes.sessions.sub_agents.queue import SubAgentBatch, SubAgentQueue
-from hermes.sessions.sub_agents.reports import build_report_message, find_origin, format_reports
+from hermes.sessions.sub_agents.reports import find_origin
 from hermes.sessions.sub_agents.run import SubAgentHost, SubAgentRun, order_by_number
 from hermes.store.sub_agents import ReportDelivery, StepLimits, SubAgentCall, SubAgentRow
 from hermes.tools.session import ToolContext
@@ -39,8 +40,7 @@ class SubAgentTeam:
         )
         self._is_left = False
         """Whether they are left as they are, for whoever opens the session next."""
-        self._wakes = True
-        """Whether reports wake the session."""
+        self._reports = ReportSender(host, parent)
 
     @property
     def has_unfinished(self) -> bool:
@@ -77,7 +77,7 @@ class SubAgentTeam:
             return ToolOutput(text=_describe_begun(rows))
         if stays:  # nothing begins, so nothing wakes the session: it could go round for ever
             await self._host.services.store.sub_agents.mark_delivered([row.session_id for row in rows])
-            return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
+            return ToolOutput(text=await self._reports.format(rows), provenance=find_origin(rows))
         batch = self._begin(rows)
         if context.safeguard is not None:  # what they change is undone with the parent's turn
             await context.safeguard.save_before((), anything=True)
@@ -86,11 +86,14 @@ class SubAgentTeam:
             await context.safeguard.record_after((), ran=True)
         rows = await self._host.services.store.sub_agents.list_call(batch.rows[0])
         self._queue.remove(batch)
-        return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
+        return ToolOutput(text=await self._reports.format(rows), provenance=find_origin(rows))
 
     async def begin_for_person(self, task: SubAgentTask) -> SubAgentRow:
-        """Begin a sub-agent for the person; its answer is shown to them and does not join the conversation."""
+        """Begin a session for the person beside this one, with all its tools; its answer is shown to them and does not
+        join the conversation.
+        """
         parent = self._parent
+        steps = parent.options.max_turns or self._host.services.settings.agent.max_turns
         session_id = parent.actor.session_id
         root_id = parent.options.root_id or session_id
         call = SubAgentCall(
@@ -100,14 +103,18 @@ class SubAgentTeam:
             depth=parent.options.depth + 1,
             delivery=ReportDelivery.PERSON,
         )
-        rows = await self._create_rows(call, [task])
+        rows = await self._create_rows(call, [task], StepLimits(steps, steps))
         self._begin(rows)
         return rows[0]
 
     async def adopt(self) -> None:
         """Take up what an earlier process of the session has left: sub-agents in the background go on, reports are
         delivered, and those whose call is over are stopped. Those of a turn that is yet to be resumed wait for that.
+
+        Nothing of it begins before whoever opens the session can follow it.
         """
+        self._queue.is_held = True
+        self._reports.hold()
         lost = self._parent.actor.conversation.lost_turn
         waiting = set()
         if lost is not None and not lost.stopping:
@@ -121,6 +128,14 @@ class SubAgentTeam:
                 self._parent.actor.on_turn_end.append(self._make_settling_hook(row))
                 continue
             await self._take_up(row, stopping=is_awaited)
+        asyncio.get_running_loop().call_soon(self._begin_adopted)
+
+    def _begin_adopted(self) -> None:
+        """Begin what was taken up, and bring the session the reports that were."""
+        self._queue.is_held = False
+        if not self._is_left:
+            self._reports.release()
+            self._queue.begin_next()
 
     async def _begin_in_background(self, rows: Sequence[SubAgentRow]) -> None:
         """Begin the sub-agents of a call, unless they were taken up already when the session was opened: a call whose
@@ -188,7 +203,7 @@ class SubAgentTeam:
 
     def stop_all(self, *, wakes: bool = True) -> int:
         """Stop all of them; without `wakes` their reports wake nobody. Return how many there are."""
-        runs, self._wakes = self.runs, self._wakes and wakes
+        runs, self._reports.wakes = self.runs, self._reports.wakes and wakes
         for run in runs:
             run.stop()
         self._queue.begin_next()
@@ -210,10 +225,12 @@ class SubAgentTeam:
             actor.notify(Level.INFO, said)
         await self._queue.close()
 
-    async def _create_rows(self, call: SubAgentCall, tasks: Sequence[SubAgentTask]) -> list[SubAgentRow]:
+    async def _create_rows(
+        self, call: SubAgentCall, tasks: Sequence[SubAgentTask], limits: StepLimits | None = None
+    ) -> list[SubAgentRow]:
         services = self._host.services
         delegation = services.settings.delegation
-        limits = StepLimits(delegation.max_iterations, delegation.max_total_iterations)
+        limits = limits or StepLimits(delegation.max_iterations, delegation.max_total_iterations)
         names = [new_session_id(services.clock.now()) for _ in tasks]
         return await services.store.sub_agents.create_all(call, names, tasks, limits)
 
@@ -234,42 +251,12 @@ class SubAgentTeam:
         batch = next(one for one in self._queue.batches if run in one.runs)
         if (batch.is_orphaned or not batch.is_awaited) and all(one.state.has_ended for one in batch.runs):
             await self._deliver(batch)
-        await self._tell_memories(run)
+        await self._reports.tell_memories(run)
 
     async def _deliver(self, batch: SubAgentBatch) -> None:
-        """Put the reports of a call into the parent's inbox, which wakes it, or show them to the person."""
-        services, parent = self._host.services, self._parent
-        rows = await services.store.sub_agents.list_call(batch.rows[0])
-        if rows[0].delivery is ReportDelivery.INBOX:
-            inbound = build_report_message(await self._format(rows), rows)
-            letter_id = new_queued_message_id()
-            names = [row.session_id for row in rows]
-            if not self._wakes:
-                await services.store.sub_agents.mark_delivered(names)
-            elif await services.store.sub_agents.deliver(parent.actor.session_id, letter_id, inbound.encode(), names):
-                parent.actor.forward(letter_id, inbound, joins=True)
+        """Send the reports of a call where they belong."""
+        await self._reports.send(await self._host.services.store.sub_agents.list_call(batch.rows[0]))
         self._queue.remove(batch)
-
-    async def _tell_memories(self, run: SubAgentRun) -> None:
-        """Tell the memory of the parent what was delegated, and what came of it."""
-        if not self._parent.features.delegated:
-            return
-        row = await self._host.services.store.sub_agents.get(run.row.session_id)
-        answer = "" if row is None else await self._host.services.store.sub_agents.read_answer(row.report.turn_id)
-        for tell in self._parent.features.delegated:
-            await tell(run.row.task.goal, answer)
-
-    async def _format(self, rows: Sequence[SubAgentRow]) -> str:
-        """Return the reports of sub-agents in words for the parent's model."""
-        services, context = self._host.services, self._parent.tools.context
-        answers = {row.session_id: await services.store.sub_agents.read_answer(row.report.turn_id) for row in rows}
-        return format_reports(
-            rows,
-            answers,
-            limit=services.settings.delegation.max_summary_chars,
-            spill_folder=context.spill_folder,
-            workspace=context.places.workspace,
-        )
 
     async def _wait_or_stop(self, batch: SubAgentBatch) -> None:
         """Wait for a call's sub-agents. Cancelled, they are stopped first, at once where it is cancelled again; where
