@@ -197,7 +197,7 @@ class SessionEvictor:
     async def wait_for_room(self) -> None:
         """Wait until one more session fits, evicting the idle one that was used longest ago. Raises BusyError."""
         while len(self._sessions) >= (most := self._services.settings.gateway.max_live):
-            oldest = next(iter(self._list_idle()), None)
+            oldest = next(iter(self.list_idle()), None)
             if oldest is not None:
                 await self._drop(oldest.actor.session_id)
                 continue
@@ -207,7 +207,7 @@ class SessionEvictor:
             except TimeoutError:
                 raise BusyError(N_("{max_live} sessions work already.", max_live=most), "Try later.") from None
 
-    def _list_idle(self) -> list[PooledSession]:
+    def list_idle(self) -> list[PooledSession]:
         """Return the idle sessions, the one that was used longest ago first; one whose sub-agents work is not idle."""
         idle = (one for one in self._sessions.values() if one.is_idle)
         ready = (one for one in idle if not has_unfinished_sub_agents(self._app, one.actor.session_id))
@@ -217,7 +217,7 @@ class SessionEvictor:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             late = asyncio.get_running_loop().time() - self._services.settings.gateway.idle_minutes * 60
-            for entry in self._list_idle():
+            for entry in self.list_idle():
                 live = find_live_session(self._app, entry.actor)
                 if entry.used_at < late and (live is None or not has_live_state(self._app, live)):
                     await self._drop(entry.actor.session_id)
@@ -235,14 +235,14 @@ class SessionEvictor:
             self._recheck_memory.clear()
             weights = {name: memory_bytes(self._app, entry.actor) for name, entry in self._sessions.items()}
             total = sum(weights.values())
-            for entry in self._list_idle():
+            for entry in self.list_idle():
                 if total <= MAX_IDLE_BYTES:
                     break
                 live = find_live_session(self._app, entry.actor)
                 if live is not None and entry.is_idle and is_evictable(self._app, live, entry.cwd):
                     total -= weights.get(entry.actor.session_id, 0)
                     await self._drop(entry.actor.session_id)
-            if total > MAX_IDLE_BYTES and len(self._list_idle()) < len(self._sessions):
+            if total > MAX_IDLE_BYTES and len(self.list_idle()) < len(self._sessions):
                 self._recheck_memory.set()  # some still work: they are looked at once they do not
 
 
@@ -349,6 +349,11 @@ class SessionPool:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another session has to wait until one leaves the memory."""
+        return len(self._entries) >= self._app.services.settings.gateway.max_live
 
     def has_session(self, session_id: str) -> bool:
         """Return whether this session is live."""

@@ -25,6 +25,11 @@ class RecoveringPool(Protocol):
 
     accounts: Mapping[str, PlatformAccount]
 
+    @property
+    def is_full(self) -> bool:
+        """Whether another session has to wait until one leaves the memory."""
+        ...
+
     def find_chat(self, key: str) -> ChatSession | None:
         """Return the live chat session of a key, or None."""
         ...
@@ -40,6 +45,8 @@ class SessionRecovery:
     def __init__(self, deps: GatewayDeps, pool: RecoveringPool) -> None:
         self._store = deps.app.services.store
         self._pool = pool
+        self._left_roots: list[str] = []
+        """The sessions at the top whose sub-agents are still to be taken up."""
         self._people = deps.people
         self._outbox = deps.outbox
         self._report = deps.telemetry.report_line
@@ -47,7 +54,7 @@ class SessionRecovery:
     async def recover(self) -> None:
         """Continue what the process before left.
 
-        That is answers not in the outbox, turns under way, queued messages and commands.
+        That is answers not in the outbox, turns under way, queued messages, commands, and sub-agents.
         """
         await self._store.chats.close_lost_events()
         for row in await self._store.chats.list_begun_commands():
@@ -68,13 +75,18 @@ class SessionRecovery:
                 sessions[one.session_id] = None
         for session_id in sessions:
             await self.resume_session(session_id)
+        self._left_roots = [one for one in await self._store.sub_agents.list_open_roots() if one not in sessions]
+        await self._open_left_roots(until_full=True)
 
     async def resume_sub_agents(self) -> None:
-        """Open the sessions of chats whose sub-agents an earlier process has left: these go on, and their reports are
-        delivered, without anybody writing.
+        """Open the sessions of chats for whose sub-agents there was no room at the start, so that they go on without
+        anybody writing.
         """
-        for session_id in await self._store.sub_agents.list_open_roots():
-            await self.resume_session(session_id)
+        await self._open_left_roots(until_full=False)
+
+    async def _open_left_roots(self, *, until_full: bool) -> None:
+        while self._left_roots and not (until_full and self._pool.is_full):
+            await self.resume_session(self._left_roots.pop(0))
 
     async def _tell_of_lost_background(self) -> None:
         """Tell whom sessions worked for in the background that these were cut off, and how they go on."""

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from hermes.core.errors import NotFoundError, UsageError
-from hermes.core.sub_agents import SubAgentState
+from hermes.core.sub_agents import SubAgentState, SubAgentTask
 from hermes.sessions.app import App
 from hermes.store.sub_agents import ReportDelivery, SubAgentRow
 from hermes.testing.command_context import RecordingContext
@@ -43,6 +43,15 @@ async def test_one_is_stopped_by_number_and_listed_while_it_works() -> None:
             await here.desk.type_line("/background stop 1")
         with pytest.raises(UsageError):
             await here.desk.type_line("/background stop")
+
+
+async def test_one_that_is_stopped_before_its_session_is_open_begins_nothing() -> None:
+    async with chat([]) as here:
+        session_id = here.desk.actor.session_id
+        row = await here.app.sub_agents.begin_for_person(session_id, SubAgentTask(goal="dig", name="dig"))
+        here.app.sub_agents.open_team(session_id).stop(row.number)
+        await here.desk.wait_for_text("was stopped (dig)")
+        assert not here.server.requests and "stopped" in await here.desk.type_line("/background list")
 
 
 async def test_one_that_is_left_goes_on_in_the_next_process_and_its_answer_is_shown_once() -> None:
@@ -85,7 +94,7 @@ async def test_it_has_all_tools_of_the_session_and_takes_no_place_of_its_sub_age
         await here.say("hello")
         for _ in range(3):
             await here.desk.type_line("/background think")
-        await here.server.wait_for(4)
+        await here.server.wait_until(lambda: sum(one.held for one in here.server.requests) == 3)
         first, *others = here.server.requests
         assert [set(one.tool_names) ^ set(first.tool_names) for one in others] == [set()] * 3
         assert all(one.last_user_text.startswith("think") for one in others)
