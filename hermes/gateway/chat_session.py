@@ -23,6 +23,7 @@ from hermes.core.chats import (
     Outgoing,
     Posting,
     StoredInboundEvent,
+    is_beside_key,
 )
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
@@ -125,7 +126,7 @@ class ChatSession:
         self._own_words = OwnWords()
         self._was_denied = False
         """Whether the last question was answered with no."""
-        self.is_live = True
+        self.is_live = not is_beside_key(binding.key)
         """Whether answers are shown while they are written."""
         self.has_moved = False
         """Whether its session was in another place until now, which the model is told with the next message."""
@@ -148,6 +149,10 @@ class ChatSession:
         self._pending = 0
         """The number of messages whose turns have not ended."""
         self._capacity = asyncio.Event()
+
+    def stay_beside(self, binding: Binding) -> None:
+        """Have the session stay beside the one with which the chat goes on; its answers are shown whole."""
+        self.binding, self.is_live = binding, False
 
     @property
     def unfinished(self) -> bool:

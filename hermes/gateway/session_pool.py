@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonRole, group_identity
 from hermes.config.gateway import AccountSettings, ResetMode, ResetSettings, RoleSettings
-from hermes.core.chats import Binding, ChatKind, Place
+from hermes.core.chats import Binding, ChatKind, Place, make_beside_key
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
@@ -472,8 +472,22 @@ class SessionPool:
             opened = await self.open_chat(chat_session.account, binding, chat_session.person)
             opened.has_moved = session_id is not None
             await self._store.chats.bind(binding)
-            await self.drop_session(before.session_id)
+            await self._leave_session(before.session_id)
         return opened
+
+    async def _leave_session(self, session_id: str) -> None:
+        """Close the session with which a chat does not go on. While sub-agents of it work it stays beside: what they
+        ask, and what comes of them, is shown in the chat.
+        """
+        entry = self._entries.get(session_id)
+        left = entry.chat_session if entry is not None else None
+        if left is None or not has_unfinished_sub_agents(self._app, session_id):
+            await self.drop_session(session_id)
+            return
+        self.forget_chat(left)
+        left.stay_beside(structs.replace(left.binding, key=make_beside_key(left.binding.key, session_id)))
+        self._chat_sessions[left.binding.key] = left
+        await self._store.chats.bind(left.binding)
 
     async def rebind(self, binding: Binding, session_id: str) -> None:
         """Let a chat go on with another session at its next message. Raises BusyError while something runs there."""
@@ -482,7 +496,7 @@ class SessionPool:
             if live is not None and live.binding.session_id != session_id:
                 if not self._entries[live.binding.session_id].is_idle:
                     raise BusyError(N_("A turn runs there."), N_("Try again when it has ended."))
-                await self.drop_session(live.binding.session_id)
+                await self._leave_session(live.binding.session_id)
             now = self._app.services.clock.now()
             await self._store.chats.bind(structs.replace(binding, session_id=session_id, last_at=now))
             self._handed_over.add(binding.key)
@@ -547,7 +561,7 @@ class SessionPool:
         if known is not None and (known.person != person.id or is_expired(reset, known.last_at, now)):
             known = None
             if live is not None:
-                await self.drop_session(live.binding.session_id)
+                await self._leave_session(live.binding.session_id)
         binding = known or Binding(key=key, session_id=new_session_id(now), place=place, person=person.id, last_at=now)
         return await self.open_chat(account, structs.replace(binding, place=place), person)
 

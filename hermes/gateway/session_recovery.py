@@ -57,6 +57,7 @@ class SessionRecovery:
         That is answers not in the outbox, turns under way, queued messages, commands, and sub-agents.
         """
         await self._store.chats.close_lost_events()
+        await self._store.chats.forget_beside()
         for row in await self._store.chats.list_begun_commands():
             text = tr(
                 "(The gateway ended while it carried out {what}. Look whether it was done.)", what=row.arrival.text

@@ -46,6 +46,13 @@ def once_held(
     return reply
 
 
+async def settle(chat: Fake) -> None:
+    """Have an answer sent behind all that was sent before, so that a kill does not find it on its way."""
+    before = len(chat.shown())
+    await chat.say("/background list")
+    await chat.until(lambda: "ackground" in "".join(one.text for one in chat.shown()[before:]), timeout=20)
+
+
 async def list_rows(here: ChatStage, session_id: str) -> list[SubAgentRow]:
     return await here.on.app.services.store.sub_agents.list_tree(session_id)
 
@@ -86,9 +93,7 @@ async def test_after_a_kill_it_goes_on_without_anybody_writing_and_answers_once(
             for _ in range(2):
                 async with served(home):
                     await chat.until(lambda: "The report is here." in chat.text())
-                    before = len(chat.shown())
-                    await chat.say("/whoami")
-                    await chat.until(lambda n=before: len(chat.shown()) > n)
+                    await settle(chat)
             assert chat.text().count("The report is here.") == 1
             assert chat.text().count("It is looked up.") == 1
 
@@ -108,6 +113,7 @@ async def test_a_question_of_a_sub_agent_is_asked_with_its_name_and_answered_aft
                 await chat.until(lambda: any(one.buttons for one in chat.shown()))
                 (question,) = [one for one in chat.shown() if one.buttons]
                 assert "push it" in question.text and "git push --force" in question.text
+                await settle(chat)
                 process.kill()
                 await process.wait()
             async with served(home):
@@ -179,3 +185,44 @@ async def test_a_members_sub_agent_has_no_more_than_the_member_and_loses_what_th
 
 def _limit_users(*toolsets: str) -> dict[str, object]:
     return {"gateway": {"roles": {"user": {"toolsets": [*toolsets]}}}}
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_session_that_is_left_while_its_sub_agents_work_still_answers_in_the_chat(*, is_killed: bool) -> None:
+    def reply(request: RecordedRequest) -> Reply:
+        is_held = len(server.requests) <= 3
+        return Say("dug up", delivery=HELD if is_held and is_killed else ReplyDelivery(hold_at=2 if is_held else None))
+
+    def top(request: RecordedRequest) -> Reply:
+        if "dig" in request.last_user_text:
+            return reply(request)
+        return answer_reports(request) if "look" in request.conversation[1].text else Say("a new one")
+
+    async with ScriptedServer(TeamModel(top, {"look": reply})) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with served(home) as process:
+                await chat.say("look")
+                await chat.until(lambda: "It is looked up." in chat.text())
+                await chat.say("/background dig")
+                await chat.until(lambda: "Background session 2 works" in chat.text())
+                await server.wait_for(4)
+                await chat.say("/new")
+                await chat.until(lambda: "A new session" in chat.text())
+                await chat.say("hello")
+                await chat.until(lambda: "a new one" in chat.text())
+                if is_killed:
+                    process.kill()
+                    await process.wait()
+                else:
+                    server.release()
+                    await chat.until(lambda: _is_told(chat))
+                    await settle(chat)
+            for _ in range(2):
+                async with served(home):
+                    await chat.until(lambda: _is_told(chat))
+                    await settle(chat)
+            assert chat.text().count("The report is here.") == chat.text().count("Background session 2 is done") == 1
+
+
+def _is_told(chat: Fake) -> bool:
+    return "The report is here." in chat.text() and "Background session 2 is done" in chat.text()
