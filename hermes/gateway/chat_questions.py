@@ -140,7 +140,7 @@ class ChatQuestions:
         """Answer by its button a question that was asked before a restart, and not again yet: of the session, or of a
         sub-agent of it. Return what to say to the person, or None where no such question waits.
         """
-        from hermes.sessions.stored_questions import answer_stored_question, find_stored_question
+        from hermes.sessions.sub_agents.stored_questions import answer_stored_question, find_stored_question
 
         kind, _, rest = press.partition(":")
         name, _, choice = rest.rpartition(":")

@@ -150,10 +150,6 @@ class ChatSession:
         """The number of messages whose turns have not ended."""
         self._capacity = asyncio.Event()
 
-    def stay_beside(self, binding: Binding) -> None:
-        """Have the session stay beside the one with which the chat goes on; its answers are shown whole."""
-        self.binding, self.is_live = binding, False
-
     @property
     def unfinished(self) -> bool:
         """Whether some output is not shown, or not in the outbox, yet."""

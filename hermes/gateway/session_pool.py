@@ -350,11 +350,6 @@ class SessionPool:
     def __len__(self) -> int:
         return len(self._entries)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether another session has to wait until one leaves the memory."""
-        return len(self._entries) >= self._app.services.settings.gateway.max_live
-
     def has_session(self, session_id: str) -> bool:
         """Return whether this session is live."""
         return session_id in self._entries
@@ -485,7 +480,8 @@ class SessionPool:
             await self.drop_session(session_id)
             return
         self.forget_chat(left)
-        left.stay_beside(structs.replace(left.binding, key=make_beside_key(left.binding.key, session_id)))
+        left.binding = structs.replace(left.binding, key=make_beside_key(left.binding.key, session_id))
+        left.is_live = False
         self._chat_sessions[left.binding.key] = left
         await self._store.chats.bind(left.binding)
 

@@ -25,9 +25,8 @@ class RecoveringPool(Protocol):
 
     accounts: Mapping[str, PlatformAccount]
 
-    @property
-    def is_full(self) -> bool:
-        """Whether another session has to wait until one leaves the memory."""
+    def __len__(self) -> int:
+        """Return the number of live sessions."""
         ...
 
     def find_chat(self, key: str) -> ChatSession | None:
@@ -43,6 +42,7 @@ class SessionRecovery:
     """Finishes what the store shows as unfinished."""
 
     def __init__(self, deps: GatewayDeps, pool: RecoveringPool) -> None:
+        self._app = deps.app
         self._store = deps.app.services.store
         self._pool = pool
         self._left_roots: list[str] = []
@@ -86,7 +86,8 @@ class SessionRecovery:
         await self._open_left_roots(until_full=False)
 
     async def _open_left_roots(self, *, until_full: bool) -> None:
-        while self._left_roots and not (until_full and self._pool.is_full):
+        most = self._app.services.settings.gateway.max_live
+        while self._left_roots and not (until_full and len(self._pool) >= most):
             await self.resume_session(self._left_roots.pop(0))
 
     async def _tell_of_lost_background(self) -> None:

@@ -206,7 +206,7 @@ class SubAgentRepository(Repository):
         if body is None or _MESSAGE.decode(bytes(body)).text.strip():
             return turn_id
         query = (
-            "SELECT root_turn_id FROM sub_agents WHERE parent_id = ? AND delivery = 'delivered'"
+            "SELECT root_turn_id FROM sub_agents WHERE parent_id = ? AND call_id <> '' AND delivery = 'delivered'"
             " ORDER BY ended_at DESC, number DESC LIMIT 1"
         )
         return str(tx.execute(query, (session_id,)).get or turn_id)

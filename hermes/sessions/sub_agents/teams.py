@@ -73,3 +73,8 @@ class SubAgentTeams:
             if person is None or self._host.live_session(session_id).options.person == person
             for run in team.runs
         )
+
+    def has_unfinished(self, session_id: str) -> bool:
+        """Return whether sub-agents of a live session work, or have reports that are still to be delivered."""
+        team = self._teams.get(session_id)
+        return team is not None and team.has_unfinished
