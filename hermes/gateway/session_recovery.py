@@ -1,4 +1,4 @@
-"""What a gateway finds unfinished at its start: turns, answers that are owed, sub-agents, commands."""
+"""What a gateway finds unfinished at its start: turns, answers that are not delivered yet, sub-agents, commands."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

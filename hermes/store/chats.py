@@ -245,9 +245,9 @@ class ChatRepository(Repository):
         return gone + tx.changes()
 
 
-def owe_answer(tx: Transaction, session_id: str, letter_id: str) -> None:
-    """Record that the answer to a message in a session's inbox is owed to its chat, as if it had come from there; the
-    one used last, where it has several.
+def expect_answer(tx: Transaction, session_id: str, letter_id: str) -> None:
+    """Record that the answer to a message in a session's inbox goes to its chat, as if the message had come from there;
+    to the one used last, where it has several.
     """
     for binding in _select_bindings(tx, "session_id = ?", session_id, 1):
         place = binding.place

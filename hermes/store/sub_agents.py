@@ -180,15 +180,15 @@ class SubAgentRepository(Repository):
         to_chat: bool = False,
     ) -> bool:
         """Put the reports of a call into its parent's inbox, once; return whether that was done now. With `to_chat` the
-        answer to them is owed to the parent's chat, as that to a message from there is.
+        answer to them goes to the parent's chat, as that to a message from there does.
         """
         if not _mark_delivered(tx, session_ids):
             return False
         enqueue_message(tx, parent_id, letter_id, body)
         if to_chat:
-            from hermes.store.chats import owe_answer
+            from hermes.store.chats import expect_answer
 
-            owe_answer(tx, parent_id, letter_id)
+            expect_answer(tx, parent_id, letter_id)
         return True
 
     @writes

@@ -72,7 +72,7 @@ class ReportSender:
         )
 
     async def _wake_parent(self, rows: Sequence[SubAgentRow], names: Sequence[str]) -> None:
-        """Put reports into the parent's inbox. The answer to them is owed to the parent's chat, where it has one."""
+        """Put reports into the parent's inbox. The answer to them goes to the parent's chat, where it has one."""
         parent = self._parent
         inbound, letter_id = build_report_message(await self.format(rows), rows), new_queued_message_id()
         body, to_chat = inbound.encode(), bool(parent.options.origin)
