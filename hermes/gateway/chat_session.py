@@ -325,8 +325,8 @@ class ChatSession:
             self._enqueue_work(self.send_note(said))
         match event:
             case TurnStarted() | TurnResumed():
-                if not self._pending:
-                    self.reply_to = ""  # nobody here has asked: sub-agents have brought their reports
+                if isinstance(event, TurnStarted) and not event.text and not self._pending:
+                    self.reply_to = ""  # nobody has written: sub-agents have brought their reports
                 target = StreamTarget(
                     self.account, self.place, self.reply_to, lambda: self.egress_filter, is_live=self.is_live
                 )
