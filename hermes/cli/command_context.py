@@ -14,13 +14,14 @@ from hermes.commands.command import parse_command_line
 from hermes.commands.context import CommandContext, MenuOption, PromptScope, Surface
 from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import BusyError, HermesError, UsageError
-from hermes.core.events import Event
+from hermes.core.events import Event, Level
 from hermes.core.messages import ImagePart
 from hermes.i18n.messages import N_, join_sentences, tr
 
 if TYPE_CHECKING:
     from hermes.admin.people.identity import PersonIdentity
     from hermes.cli.approval_questions import ApprovalAsker
+    from hermes.core.sub_agents import BackgroundEnd
     from hermes.ipc.remote_session import RemoteSession
     from hermes.runtime.actor import SessionActor
     from hermes.sessions.app import App
@@ -91,9 +92,12 @@ class TerminalCommandContext(ABC):
     surface = Surface.TERMINAL
     chat = None
     session_person = ""
+    asks_questions = True
+    """Whether a background session may ask the person something while they do something else."""
 
     def __init__(self, app: "App", asker: "ApprovalAsker | None", view: Callable[[Event], None]) -> None:
         self.app = app
+        app.person_reports = self
         self._asker = asker
         self._view = view
         self._port: SessionPort | None = None
@@ -132,6 +136,14 @@ class TerminalCommandContext(ABC):
         from hermes.admin.people.identity import OWNER_IDENTITY
 
         return OWNER_IDENTITY
+
+    @abstractmethod
+    def tell(self, text: str, level: Level = Level.INFO) -> None:
+        """Show plain lines unchanged."""
+
+    @abstractmethod
+    def show(self, markdown: str) -> None:
+        """Show a markdown text."""
 
     @abstractmethod
     def show_notice(self, text: str) -> None:
@@ -189,21 +201,12 @@ class TerminalCommandContext(ABC):
 
         return await hand_over_later(services.store, services.settings.platforms, port.session_id, target)
 
-    async def open_background_session(self, prompt: str) -> "SessionActor":
-        """Open a fresh session beside this one; it is not shown, but its questions are."""
-        del prompt
-        actor = await self.app.open_session(None, asker=self._asker)
-        if self._asker is not None:
-            self._asker.attach_session(actor, background=True)
-        return actor
+    async def show_report(self, end: "BackgroundEnd") -> bool:
+        """Show how a background session has ended, and its answer."""
+        from hermes.commands.background_texts import tell_background_end
 
-    async def close_background_session(self, actor: "SessionActor") -> None:
-        """Close such a session."""
-        await self.app.close_session(actor)
-
-    async def show_later(self) -> None:
-        """Do nothing: everything is shown at once."""
-        return
+        tell_background_end(self, end)
+        return True
 
     async def _open_session(self, name: str | None, *, latest: bool = False) -> "SessionPort":
         """Open a session, or join one that another process holds, and show it here."""

@@ -152,8 +152,8 @@ class ChatControls(Protocol):
         """
         ...
 
-    async def note_background_end(self, session_id: str) -> None:
-        """Note that the chat was told of the end of a session in the background: it was not cut off."""
+    async def store_binding(self) -> None:
+        """Store that this chat goes on with its session, so that what comes of the session later is shown here."""
         ...
 
     async def send_file(self, file: Path, text: str) -> None:
@@ -241,18 +241,6 @@ class CommandContext(Protocol):
 
         Raises NotFoundError, UsageError, BusyError.
         """
-        ...
-
-    async def open_background_session(self, prompt: str) -> "SessionActor":
-        """Open a fresh session in the background; it is not shown, but its questions are asked here."""
-        ...
-
-    async def close_background_session(self, actor: "SessionActor") -> None:
-        """Close such a session once its output is shown."""
-        ...
-
-    async def show_later(self) -> None:
-        """Show what was told after the command was done; a terminal shows everything at once."""
         ...
 
     def post_message(self, inbound: "InboundMessage", delivery: PostMode = PostMode.USUAL) -> None:

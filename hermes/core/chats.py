@@ -222,6 +222,19 @@ class Binding(Struct, frozen=True, kw_only=True):
     last_at: float = 0.0
 
 
+_BESIDE = ":beside:"
+
+
+def make_beside_key(key: str, session_id: str) -> str:
+    """Return the key under which a session stays bound to a chat that goes on with another one."""
+    return f"{key.partition(_BESIDE)[0]}{_BESIDE}{session_id}"
+
+
+def is_beside_key(key: str) -> bool:
+    """Return whether the key is of a session that stays beside the one with which its chat goes on."""
+    return _BESIDE in key
+
+
 class DirectChat(Struct, frozen=True, kw_only=True):
     """The direct chat of a person on a platform, with the time at which they were heard there last."""
 

@@ -86,3 +86,15 @@ class SubAgentReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """That worktree."""
     work: str = ""
     """What it holds, in words."""
+
+
+class BackgroundEnd(Struct, frozen=True, kw_only=True):
+    """How a background session has ended: one that a person asked to work beside theirs, which is `parent_id`."""
+
+    session_id: str
+    parent_id: str
+    number: int
+    name: str
+    state: SubAgentState
+    answer: str
+    report: SubAgentReport

@@ -54,9 +54,9 @@ class PlatformChatControls:
         services.settings = structs.replace(services.settings, platforms=changed)
         return self.target
 
-    async def note_background_end(self, session_id: str) -> None:
-        """Note that this chat was told of the end of a session in the background."""
-        await self._chat_session.app.services.store.background.end(session_id)
+    async def store_binding(self) -> None:
+        """Store that this chat goes on with its session, so that what comes of the session later is shown here."""
+        await self._chat_session.app.services.store.chats.bind(self._chat_session.binding)
 
     async def send_file(self, file: Path, text: str) -> None:
         """Send a file of Hermes' own to this chat, with a text."""

@@ -18,7 +18,7 @@ from hermes.gateway.platform import PlatformError
 from hermes.i18n.messages import localize, tr
 from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
-from hermes.util.text import escape_confusable_characters, find_choice, shorten_command
+from hermes.util.text import escape_confusable_characters, find_choice, shorten_command, to_one_line
 
 _LONGEST_LABEL = 40
 _EDIT_SECONDS = 15.0
@@ -101,7 +101,7 @@ class ChatQuestions:
         if event.always_covers:
             labels.append((AnswerScope.ALWAYS, tr("Allow always")))
         labels.append((AnswerScope.DENY, tr("No")))
-        token = hashlib.sha256(event.approval_id.encode()).hexdigest()[:16]  # the same after a restart
+        token = _make_token(event.approval_id)
         text = _format_approval(event, buttons=self._chat_session.account.can.buttons)
         rows = tuple(
             (Button(label, f"a:{token}:{scope.value}", danger=scope is AnswerScope.ALWAYS),) for scope, label in labels
@@ -135,6 +135,28 @@ class ChatQuestions:
         if not actor.approvals.answer(one.event.approval_id, scope=scope, by="person"):
             return tr("The question was withdrawn.")
         return ""
+
+    async def answer_stored(self, person: PersonIdentity, press: str) -> str | None:
+        """Answer by its button a question that was asked before a restart, and not again yet: of the session, or of a
+        sub-agent of it. Return what to say to the person, or None where no such question waits.
+        """
+        from hermes.sessions.sub_agents.stored_questions import answer_stored_question, find_stored_question
+
+        kind, _, rest = press.partition(":")
+        name, _, choice = rest.rpartition(":")
+        if kind != "a":
+            return None
+        store, session_id = self._chat_session.app.services.store, self._chat_session.actor.session_id
+        question = await find_stored_question(store, session_id, lambda one: _make_token(one) == name)
+        if question is None:
+            return None
+        if not self._chat_session.can_answer(person):
+            return tr("This question is not yours to answer.")
+        scope = AnswerScope(choice) if choice in set(AnswerScope) else None
+        if scope is None or scope not in question.scopes or (scope is AnswerScope.ALWAYS and not person.can_administer):
+            return tr("This question has no such answer.")
+        is_taken = await answer_stored_question(store, question, scope, "person")
+        return "" if is_taken else tr("The question was withdrawn.")
 
     @property
     def has_approvals(self) -> bool:
@@ -285,9 +307,16 @@ async def replace_question(app: App, account: PlatformAccount, message: Outgoing
     return True
 
 
+def _make_token(approval_id: str) -> str:
+    """Return the token of the buttons of an approval question; it is the same after a restart."""
+    return hashlib.sha256(approval_id.encode()).hexdigest()[:16]
+
+
 def _format_approval(event: ApprovalAsked, *, buttons: bool) -> str:
     """Return the approval question's text: the call, the reason, and what each answer covers."""
+    name = to_one_line(escape_confusable_characters(event.asker), _LONGEST_LABEL) if event.asker else ""
     lines = [
+        *([tr("Sub-agent “{name}” asks:", name=name)] if name else []),
         tr("Allow **{tool}**?", tool=escape_confusable_characters(event.tool)),
         _code_block(shorten_command(escape_confusable_characters(event.subject))),
     ]

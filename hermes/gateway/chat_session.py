@@ -23,6 +23,7 @@ from hermes.core.chats import (
     Outgoing,
     Posting,
     StoredInboundEvent,
+    is_beside_key,
 )
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
@@ -63,6 +64,7 @@ from hermes.sessions.untrusted_text import AttachedFiles, open_attached_files, p
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import (
     end_sentence,
+    escape_confusable_characters,
     strip_control_characters,
     to_one_line,
 )
@@ -74,6 +76,7 @@ QUESTION_SECONDS = 3600.0
 """How long a question of the model waits for its answer (the clarify time-out of 0.19)."""
 MAX_PENDING = 64
 CLOSE_SECONDS = 20.0
+_LONGEST_NAME = 40
 _LONGEST_ECHO = 500
 """Characters that are shown of what was said in another place."""
 _TOLD_ATTEMPT = 2
@@ -123,7 +126,7 @@ class ChatSession:
         self._own_words = OwnWords()
         self._was_denied = False
         """Whether the last question was answered with no."""
-        self.is_live = True
+        self.is_live = not is_beside_key(binding.key)
         """Whether answers are shown while they are written."""
         self.has_moved = False
         """Whether its session was in another place until now, which the model is told with the next message."""
@@ -322,12 +325,8 @@ class ChatSession:
             self._enqueue_work(self.send_note(said))
         match event:
             case TurnStarted() | TurnResumed():
-                target = StreamTarget(
-                    self.account, self.place, self.reply_to, lambda: self.egress_filter, is_live=self.is_live
-                )
-                self._renderer = StreamRenderer(
-                    self.app, self._deps.outbox, target, self.actor.session_id, event.turn_id
-                )
+                self.reply_to = _keep_reply(self.reply_to, event, self._pending)
+                self._renderer = _make_renderer(self, event, self._deps.outbox)
                 self._has_told_of_retries = False
                 self._enqueue_work(self._renderer.start())
             case TurnEnded():
@@ -441,6 +440,17 @@ def _open_attached_files(chat_session: ChatSession) -> AttachedFiles | None:
     return None if actor is None else open_attached_files(app.live_session(actor), app.redact_text)
 
 
+def _keep_reply(reply_to: str, event: TurnStarted | TurnResumed, pending: int) -> str:
+    """Return the message that a turn answers; none where nobody has written, and sub-agents have brought reports."""
+    return reply_to if pending or isinstance(event, TurnResumed) or event.text else ""
+
+
+def _make_renderer(chat: ChatSession, event: TurnStarted | TurnResumed, outbox: Outbox) -> StreamRenderer:
+    """Return what shows a turn in its chat."""
+    target = StreamTarget(chat.account, chat.place, chat.reply_to, lambda: chat.egress_filter, is_live=chat.is_live)
+    return StreamRenderer(chat.app, outbox, target, chat.actor.session_id, event.turn_id)
+
+
 def _quote_words_elsewhere(chat_session: ChatSession, event: Event, own: OwnWords) -> str:
     """Return what was said to a chat's session in another place, such as a terminal, for the chat to show; empty for
     words that were said in the chat.
@@ -465,6 +475,9 @@ def _format_notice(event: Notice | Refused | FellBack | EpochBegan, person: Pers
     match event:
         case Refused() if was_denied:
             return tr("(Not done: you said no.)")
+        case Refused() if event.asker:
+            name = to_one_line(escape_confusable_characters(event.asker), _LONGEST_NAME)
+            return tr("(Sub-agent “{name}”, not done: {reason})", name=name, reason=localize(event.reason))
         case Refused():
             return tr("(Not done: {reason})", reason=localize(event.reason))
         case Notice() if person.can_administer and event.level is not Level.INFO:

@@ -203,19 +203,6 @@ class ChatCommandContext:
         """Let another chat of the person go on with the session."""
         return await self.chat.hand_off(target)
 
-    async def open_background_session(self, prompt: str) -> SessionActor:
-        """Open a fresh session beside the chat's own for a prompt; what it asks and its answer are shown here."""
-        return await self._pool.open_background(self._chat_session, self.app.redact_text(prompt))
-
-    async def close_background_session(self, actor: SessionActor) -> None:
-        """Close such a session once its output is shown."""
-        await self._pool.drop_session(actor.session_id)
-
-    async def show_later(self) -> None:
-        """Send what was told after the command was done."""
-        told, self._lines = "\n".join(self._lines), []
-        await self._chat_session.send_note(told)
-
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Post a message to the session in the person's name when the command is done."""
         mode = {

@@ -36,6 +36,7 @@ from hermes.gateway.return_place import take_return_place, write_return_place
 from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets, find_places
 from hermes.gateway.session_pool import SessionPool, require_local
+from hermes.gateway.sub_agents.chat_reports import ChatReports
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, tr
 from hermes.runtime.actor import SessionActor
@@ -73,6 +74,7 @@ class Gateway:
         self._media = app.services.home.root / "media"
         deps = GatewayDeps(app=app, outbox=self.outbox, people=self.people, telemetry=self.telemetry, media=self._media)
         self.pool = SessionPool(deps, self._accounts)
+        app.person_reports = ChatReports(deps, self._accounts)
         self.router = Router(deps, self.pool, self._accounts)
         self.menus = PlatformMenus(app, self._accounts, self.telemetry)
         self._job_delivery = ChatJobDelivery(self._accounts, self.outbox, app)
@@ -127,6 +129,7 @@ class Gateway:
         await self._start_accounts(list(self._accounts))
         for line in await _find_wrong_targets(self.app, await self._job_delivery.load_book()):
             self.report(line)
+        self._start_task("sub-agents", self.pool.recovery.resume_sub_agents())
         self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
         self._start_task("retention", _repeat(partial(_delete_expired_sessions, self), RETENTION_SECONDS))
         self._start_task("menus", _repeat(self.menus.refresh, REFRESH_SECONDS))

@@ -413,12 +413,16 @@ class Router:
         if is_pairing_button(event.press):
             await self.requests.press_button(event, person)
             return
-        for chat_session in self._pool.list_chats(event.place.lane):
-            if chat_session.questions.has_token(event.press):
-                said = chat_session.questions.press_button(person, event.press)
-                await self._write_audit(
-                    event, person, "refused" if said else "answered", chat_session.binding.session_id
-                )
+        chats = self._pool.list_chats(event.place.lane)
+        asking = next((one for one in chats if one.questions.has_token(event.press)), None)
+        for chat_session in [asking] if asking is not None else chats:
+            if chat_session is asking:
+                said: str | None = chat_session.questions.press_button(person, event.press)
+            else:
+                said = await chat_session.questions.answer_stored(person, event.press)
+            if said is not None:
+                what = "refused" if said else "answered"
+                await self._write_audit(event, person, what, chat_session.binding.session_id)
                 await chat_session.send_note(said)
                 return
 

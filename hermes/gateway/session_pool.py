@@ -6,7 +6,7 @@ A session of a chat is found by the key of its chat session, any other by its id
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -15,26 +15,23 @@ from msgspec import Struct, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonRole, group_identity
 from hermes.config.gateway import AccountSettings, ResetMode, ResetSettings, RoleSettings
-from hermes.core.chats import BackgroundRecord, Binding, ChatKind, OutboxItem, Outgoing, Place, UnansweredEvents
-from hermes.core.errors import BusyError, HermesError, StoreError
+from hermes.core.chats import Binding, ChatKind, Place, make_beside_key
+from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
-from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import PlatformAccount, channel_settings, is_shared
 from hermes.gateway.chat_session import ChatSession, GatewayDeps
 from hermes.gateway.people import build_session_options
-from hermes.gateway.stream_renderer import build_answer, filter_answer
+from hermes.gateway.session_recovery import SessionRecovery
 from hermes.gateway.surroundings import describe_surroundings
-from hermes.gateway.text.split import split_text
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_
 from hermes.ipc.remote_session import attach_session
 from hermes.runtime.actor import SessionActor
-from hermes.sessions.app import App
+from hermes.sessions.app import App, find_sub_agents
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.port import SessionPort
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import release_free_memory
-from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.sessions.features.send_tool import SendTool
@@ -44,8 +41,6 @@ SWEEP_SECONDS = 30.0
 SHED_SECONDS = 1.0
 MAX_IDLE_BYTES = 16_000_000
 """Bytes of memory, estimated, that idle conversations may take."""
-RETRY_PAUSES = (1.0, 10.0, 60.0, 300.0, 1800.0)
-"""Seconds between attempts to enqueue an answer while the disk is full."""
 _MEMORY_PER_BYTE = 2
 """Bytes of memory per byte of the encoded conversation: the buffer with room to grow, and the packed messages."""
 _REOPEN_PAUSES = (0.5, 2.0, 10.0)
@@ -94,22 +89,30 @@ def is_expired(reset: ResetSettings, last_at: float, now: float) -> bool:
     return last_at < border.timestamp()
 
 
-def has_live_state(live_session: "LiveSession") -> bool:
+def has_unfinished_sub_agents(app: App, session_id: str) -> bool:
+    """Return whether sub-agents of a live session work, or have reports that are still to be delivered."""
+    team = find_sub_agents(app, session_id)
+    return team is not None and team.has_unfinished
+
+
+def has_live_state(app: App, live_session: "LiveSession") -> bool:
     """Return whether the session holds something that only a live session has.
 
-    That is what the user allowed or chose for it, and programs that run in the background.
+    That is what the user allowed or chose for it, programs that run in the background, and sub-agents.
     """
+    if has_unfinished_sub_agents(app, live_session.actor.session_id):
+        return True
     leave, overrides = live_session.tools.gate.session_grants, live_session.overrides
     allowed = bool(leave.grants or leave.refused_subjects or leave.yolo)
     chosen = overrides.effort is not None or overrides.personality is not None or overrides.enabled is not None
     return allowed or chosen or bool(live_session.tools.describe_running())
 
 
-def is_evictable(live_session: "LiveSession", cwd: str) -> bool:
+def is_evictable(app: App, live_session: "LiveSession", cwd: str) -> bool:
     """Return whether nothing would be lost: also no folder and no variable of its tools."""
     state = live_session.tools.state
     elsewhere = str(state.cwd) != cwd or bool(state.environment or state.unset or state.one_time_paths)
-    return not elsewhere and not has_live_state(live_session)
+    return not elsewhere and not has_live_state(app, live_session)
 
 
 def memory_bytes(app: App, actor: SessionPort) -> int:
@@ -194,7 +197,7 @@ class SessionEvictor:
     async def wait_for_room(self) -> None:
         """Wait until one more session fits, evicting the idle one that was used longest ago. Raises BusyError."""
         while len(self._sessions) >= (most := self._services.settings.gateway.max_live):
-            oldest = next(iter(self._list_idle()), None)
+            oldest = next(iter(self.list_idle()), None)
             if oldest is not None:
                 await self._drop(oldest.actor.session_id)
                 continue
@@ -204,17 +207,19 @@ class SessionEvictor:
             except TimeoutError:
                 raise BusyError(N_("{max_live} sessions work already.", max_live=most), "Try later.") from None
 
-    def _list_idle(self) -> list[PooledSession]:
-        """Return the idle sessions, the one that was used longest ago first."""
-        return sorted((one for one in self._sessions.values() if one.is_idle), key=lambda one: one.used_at)
+    def list_idle(self) -> list[PooledSession]:
+        """Return the idle sessions, the one that was used longest ago first; one whose sub-agents work is not idle."""
+        idle = (one for one in self._sessions.values() if one.is_idle)
+        ready = (one for one in idle if not has_unfinished_sub_agents(self._app, one.actor.session_id))
+        return sorted(ready, key=lambda one: one.used_at)
 
     async def _evict_idle(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             late = asyncio.get_running_loop().time() - self._services.settings.gateway.idle_minutes * 60
-            for entry in self._list_idle():
+            for entry in self.list_idle():
                 live = find_live_session(self._app, entry.actor)
-                if entry.used_at < late and (live is None or not has_live_state(live)):
+                if entry.used_at < late and (live is None or not has_live_state(self._app, live)):
                     await self._drop(entry.actor.session_id)
             if self._memory_freed:
                 self._memory_freed = False
@@ -230,14 +235,14 @@ class SessionEvictor:
             self._recheck_memory.clear()
             weights = {name: memory_bytes(self._app, entry.actor) for name, entry in self._sessions.items()}
             total = sum(weights.values())
-            for entry in self._list_idle():
+            for entry in self.list_idle():
                 if total <= MAX_IDLE_BYTES:
                     break
                 live = find_live_session(self._app, entry.actor)
-                if live is not None and entry.is_idle and is_evictable(live, entry.cwd):
+                if live is not None and entry.is_idle and is_evictable(self._app, live, entry.cwd):
                     total -= weights.get(entry.actor.session_id, 0)
                     await self._drop(entry.actor.session_id)
-            if total > MAX_IDLE_BYTES and len(self._list_idle()) < len(self._sessions):
+            if total > MAX_IDLE_BYTES and len(self.list_idle()) < len(self._sessions):
                 self._recheck_memory.set()  # some still work: they are looked at once they do not
 
 
@@ -307,7 +312,7 @@ class SettingsRenewal:
         if entry.generation == self.generation or not entry.is_idle:
             return False
         live = find_live_session(self._app, entry.actor)
-        if live is None or not has_live_state(live):
+        if live is None or not has_live_state(self._app, live):
             await self._drop(entry.actor.session_id)
             return True
         has_other_tools = [one.name for one in live.actor.conversation.frame.tools] != live.tools.toolbox.list_names()
@@ -462,8 +467,23 @@ class SessionPool:
             opened = await self.open_chat(chat_session.account, binding, chat_session.person)
             opened.has_moved = session_id is not None
             await self._store.chats.bind(binding)
-            await self.drop_session(before.session_id)
+            await self._leave_session(before.session_id)
         return opened
+
+    async def _leave_session(self, session_id: str) -> None:
+        """Close the session with which a chat does not go on. While sub-agents of it work it stays beside: what they
+        ask, and what comes of them, is shown in the chat.
+        """
+        entry = self._entries.get(session_id)
+        left = entry.chat_session if entry is not None else None
+        if left is None or not has_unfinished_sub_agents(self._app, session_id):
+            await self.drop_session(session_id)
+            return
+        self.forget_chat(left)
+        left.binding = structs.replace(left.binding, key=make_beside_key(left.binding.key, session_id))
+        left.is_live = False
+        self._chat_sessions[left.binding.key] = left
+        await self._store.chats.bind(left.binding)
 
     async def rebind(self, binding: Binding, session_id: str) -> None:
         """Let a chat go on with another session at its next message. Raises BusyError while something runs there."""
@@ -472,24 +492,10 @@ class SessionPool:
             if live is not None and live.binding.session_id != session_id:
                 if not self._entries[live.binding.session_id].is_idle:
                     raise BusyError(N_("A turn runs there."), N_("Try again when it has ended."))
-                await self.drop_session(live.binding.session_id)
+                await self._leave_session(live.binding.session_id)
             now = self._app.services.clock.now()
             await self._store.chats.bind(structs.replace(binding, session_id=session_id, last_at=now))
             self._handed_over.add(binding.key)
-
-    async def open_background(self, chat_session: ChatSession, prompt: str) -> SessionActor:
-        """Open a fresh session beside a chat's own, for this prompt: its questions and its answer are shown there. It
-        stays in memory until it is dropped. Should this process end before it does, the next one says so in the chat.
-        """
-        session_id = new_session_id(self._app.services.clock.now())
-        binding = structs.replace(
-            chat_session.binding, key=f"{chat_session.binding.key}:background:{session_id}", session_id=session_id
-        )
-        beside = await self.open_chat(chat_session.account, binding, chat_session.person)
-        beside.is_live = False
-        await self._store.background.begin(BackgroundRecord(session_id=session_id, place=binding.place, prompt=prompt))
-        self._entries[session_id].holders += 1
-        return require_local(beside.actor)
 
     async def _take_over(self, session_id: str, key: str) -> bool:
         """Close a session that another chat of the person has in memory, so that it can go on in the chat of this key;
@@ -520,7 +526,7 @@ class SessionPool:
         unfinished = []
         for one in [each for each in self._chat_sessions.values() if each.account.name == account]:
             session_id = one.binding.session_id
-            if one.actor.busy or one.actor.unfinished:
+            if one.actor.busy or one.actor.unfinished or has_unfinished_sub_agents(self._app, session_id):
                 unfinished.append(session_id)
             if one.local is not None:
                 one.local.stays_open = True
@@ -551,7 +557,7 @@ class SessionPool:
         if known is not None and (known.person != person.id or is_expired(reset, known.last_at, now)):
             known = None
             if live is not None:
-                await self.drop_session(live.binding.session_id)
+                await self._leave_session(live.binding.session_id)
         binding = known or Binding(key=key, session_id=new_session_id(now), place=place, person=person.id, last_at=now)
         return await self.open_chat(account, structs.replace(binding, place=place), person)
 
@@ -651,118 +657,7 @@ def _make_options(app: App, chat_session: ChatSession, rights: RoleSettings) -> 
     return structs.replace(
         options,
         origin=origin,
+        goes_on=True,
         reviews=person.is_owner,
         surroundings=describe_surroundings(account.plan, place, person),
     )
-
-
-class SessionRecovery:
-    """Finishes what the store shows as unfinished."""
-
-    def __init__(self, deps: GatewayDeps, pool: SessionPool) -> None:
-        self._store = deps.app.services.store
-        self._pool = pool
-        self._people = deps.people
-        self._outbox = deps.outbox
-        self._report = deps.telemetry.report_line
-
-    async def recover(self) -> None:
-        """Continue what the process before left.
-
-        That is answers not in the outbox, turns under way, queued messages and commands.
-        """
-        await self._store.chats.close_lost_events()
-        for row in await self._store.chats.list_begun_commands():
-            text = tr(
-                "(The gateway ended while it carried out {what}. Look whether it was done.)", what=row.arrival.text
-            )
-            key = f"begun:{row.id}"
-            await self._store.outbox.enqueue(
-                [OutboxItem(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))]
-            )
-            await self._store.chats.dismiss_events([row.id], "the process ended")
-        await self._tell_of_lost_background()
-        sessions: dict[str, None] = {}
-        for one in await self._store.chats.list_unanswered():
-            if one.over:
-                await self._settle_answer(one)
-            else:
-                sessions[one.session_id] = None
-        for session_id in sessions:
-            await self.resume_session(session_id)
-
-    async def _tell_of_lost_background(self) -> None:
-        """Tell whom sessions worked for in the background that these were cut off, and how they go on."""
-        for one in await self._store.background.list_unfinished():
-            text = tr(
-                "(The gateway ended while a background session worked on “{about}”. /resume {id} goes on with it.)",
-                about=to_one_line(strip_control_characters(one.prompt), 60),
-                id=one.session_id,
-            )
-            key = f"background:{one.session_id}"
-            message = Outgoing(place=one.place, text=text, key=key)
-            await self._store.outbox.enqueue([OutboxItem(key=key, message=message, session_id=one.session_id)])
-            await self._store.background.end(one.session_id)
-
-    async def resume_session(self, session_id: str) -> None:
-        """Reopen a session, and continue its work."""
-        try:
-            chat_session = await self._open_bound(session_id)
-        except HermesError as error:
-            self._report(f"{session_id}: {error}")
-        else:
-            if chat_session is not None:
-                chat_session.actor.resume()
-
-    async def _open_bound(self, session_id: str) -> ChatSession | None:
-        """Open the chat session of a session that was at work; None where its account is not configured any more, and
-        where its person is unknown now: their unanswered messages are then closed.
-        """
-        for binding in await self._store.chats.list_session_bindings(session_id):
-            account = self._pool.accounts.get(binding.place.platform)
-            if account is None:
-                continue
-            live = self._pool.find_chat(binding.key)
-            if live is not None:
-                return live
-            person = await self._people.find_person(binding.person, account.plan.settings)
-            if person is not None:
-                return await self._pool.open_chat(account, binding, person)
-            await self._store.chats.abandon_session_events(session_id, "unknown sender")
-        return None
-
-    async def settle_reopened(self, session_id: str) -> None:
-        """Enqueue the answers that a session gave while another process held it, or before it broke."""
-        for one in await self._store.chats.list_unanswered():
-            if one.session_id == session_id and one.over:
-                await self._settle_answer(one, RETRY_PAUSES)
-                self._outbox.wake_lane(one.arrivals[-1].place.lane)
-
-    async def _settle_answer(self, one: UnansweredEvents, pauses: Sequence[float] = ()) -> None:
-        """Enqueue an answer; while the store takes nothing it is retried after each of these pauses."""
-        for pause in (*pauses, None):
-            try:
-                await self._enqueue_answer(one)
-            except HermesError as error:
-                self._report(f"{one.session_id}: {error}")
-                if pause is None or not isinstance(error, StoreError):
-                    return
-                await asyncio.sleep(pause)
-            else:
-                return
-
-    async def _enqueue_answer(self, one: UnansweredEvents) -> None:
-        """Enqueue the answer of a turn that ended before its answer was in the outbox."""
-        chat_session = await self._open_bound(one.session_id)
-        if chat_session is None:
-            return
-        text = await self._store.chats.get_last_answer(one.turn_id)
-        ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
-        answer = filter_answer(build_answer(ended), chat_session.egress_filter, chat_session.account.can)
-        opened = await self._store.outbox.find_open(one.turn_id)
-        items = []
-        for number, piece in enumerate(split_text(answer.text, chat_session.account.can)):
-            key = opened.key if opened is not None and not number else f"{one.turn_id}:late:{number}"
-            message = Outgoing(place=one.arrivals[-1].place, text=piece, key=key)
-            items.append(OutboxItem(key=key, message=message, session_id=one.session_id, turn_id=one.turn_id))
-        await self._store.outbox.enqueue(items, answered=one.turn_id, outcome=answer.outcome)

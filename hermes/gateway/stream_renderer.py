@@ -15,7 +15,7 @@ from hermes.commands.event_descriptions import describe_call
 from hermes.config.gateway import Streaming
 from hermes.core.chats import DeliveryState, OutboxItem, Outgoing, Place
 from hermes.core.errors import StoreError
-from hermes.core.events import Event, ToolStarted, TurnEnded
+from hermes.core.events import Event, SubAgentChanged, ToolStarted, TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.gateway.accounts import PlatformAccount
@@ -89,6 +89,8 @@ class StreamRenderer:
         """Files that earlier segments name."""
         self._earlier_text = ""
         """The text in earlier segments of the message that the model is writing."""
+        self._sub_agents: dict[str, SubAgentChanged] = {}
+        """The session's own sub-agents, by their sessions."""
         self._changed = asyncio.Event()
         self._showing = asyncio.Lock()
         streams = target.is_live and self._account.plan.settings.streaming is Streaming.AUTO
@@ -127,10 +129,22 @@ class StreamRenderer:
                 if self._account.plan.settings.progress:
                     self._segment.progress = f"⚙ {describe_call(event, PROGRESS_WIDTH)}"
                     self._changed.set()
+            case SubAgentChanged() if self._live and event.depth == 1 and self._account.plan.settings.progress:
+                self._show_sub_agent(event)
             case ToolStarted():
                 self._segment.text = ""  # what is said on the way is not an answer
             case _:
                 pass
+
+    def _show_sub_agent(self, event: SubAgentChanged) -> None:
+        """Show how the sub-agents stand, while there is no text that they would take the place of."""
+        from hermes.gateway.text.sub_agents import describe_sub_agents
+
+        self._sub_agents[event.session_id] = event
+        line = describe_sub_agents(self._sub_agents.values())
+        if not self._segment.text and line != self._segment.progress:
+            self._segment.progress = line
+            self._changed.set()
 
     def end_segment(self) -> None:
         """End the current segment, since something else is shown next, such as a question."""

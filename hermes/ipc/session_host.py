@@ -134,18 +134,6 @@ class RemoteCommandContext:
         del target
         raise UsageError(N_("That works in a chat on a platform only."))
 
-    async def open_background_session(self, prompt: str) -> SessionActor:
-        """Raise UsageError: a session beside this one would live in the other process, too."""
-        del prompt
-        raise UsageError(N_("This session lives in another process; begin a new one with /new first."))
-
-    async def close_background_session(self, actor: SessionActor) -> None:
-        """Close such a session."""
-        await self.app.close_session(actor)
-
-    async def show_later(self) -> None:
-        """Do nothing: everything is shown at once."""
-
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Send a message to the session."""
         _post_message(self.actor, inbound, delivery.value, in_order=False)

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from hermes.sessions.epoch_frame import PromptPartSize
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
+    from hermes.sessions.sub_agents.reports import PersonReports
     from hermes.sessions.sub_agents.team import SubAgentTeam
     from hermes.sessions.sub_agents.teams import SubAgentTeams
     from hermes.sessions.undo import SessionUndo
@@ -102,7 +104,10 @@ class App:
         self._live: dict[str, tuple[LiveSession, AsyncExitStack]] = {}
         """Each live session, and what must be closed with it."""
         self._background_work: BackgroundWork | None = None
-        self._sub_agents: SubAgentTeams | None = None
+        self.sub_agent_teams: SubAgentTeams | None = None
+        """The sub-agents of live sessions; None while no session has had any."""
+        self.person_reports: PersonReports | None = None
+        """Where the person is shown what they have asked sub-agents for; set by a front-end that can."""
         self._services: Services
 
     async def __aenter__(self) -> "App":
@@ -121,8 +126,6 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._background_work is not None:
-            await self._background_work.close()
         # Those of sub-agents are closed with the session that they work for.
         tops = [name for name, (live, _) in self._live.items() if not live.options.depth]
         for session_id in (*reversed(tops), *reversed(list(self._live))):
@@ -236,26 +239,23 @@ class App:
 
     @property
     def background_work(self) -> "BackgroundWork":
-        """The background work: goals, and sessions beside the current one."""
+        """The goals that live sessions pursue by themselves."""
         if self._background_work is None:
             from hermes.sessions.background.work import BackgroundWork
 
-            def find_team(session_id: str) -> "SubAgentTeam | None":  # what is needed for one is not loaded for this
-                return None if self._sub_agents is None else self._sub_agents.find_team(session_id)
-
             self._background_work = BackgroundWork(
-                self._services, self.live_session, self._close_with_session, find_team
+                self._services, self.live_session, self._close_with_session, partial(find_sub_agents, self)
             )
         return self._background_work
 
     @property
     def sub_agents(self) -> "SubAgentTeams":
         """The sub-agents of live sessions."""
-        if self._sub_agents is None:
+        if self.sub_agent_teams is None:
             from hermes.sessions.sub_agents.teams import SubAgentTeams
 
-            self._sub_agents = SubAgentTeams(self, self._close_with_session)
-        return self._sub_agents
+            self.sub_agent_teams = SubAgentTeams(self, self._close_with_session)
+        return self.sub_agent_teams
 
     def _close_with_session(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
         """Close something before a live session is closed."""
@@ -405,6 +405,11 @@ def _list_tree(app: App, actor: SessionActor) -> "list[LiveSession]":
     """Return a live session and those of its sub-agents that work."""
     team = app.sub_agents.find_team(actor.session_id)
     return [app.live_session(actor), *(team.list_live_sessions() if team is not None else ())]
+
+
+def find_sub_agents(app: App, session_id: str) -> "SubAgentTeam | None":
+    """Return the sub-agents of a live session; None where it has had none in this process."""
+    return app.sub_agent_teams.find_team(session_id) if app.sub_agent_teams is not None else None
 
 
 async def withdraw_newest(app: App, actor: SessionActor) -> InboundMessage | None:

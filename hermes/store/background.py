@@ -1,22 +1,13 @@
-"""The sessions that work beside that of a chat, until their end was told there."""
+"""Sessions that an older version let work beside that of a chat, until their end was told there."""
 
 import msgspec
 
 from hermes.core.chats import BackgroundRecord, Place
-from hermes.core.encoding import to_json
 from hermes.store.repository import Repository, Transaction, reads, writes
 
 
 class BackgroundRepository(Repository):
-    """Store operations for sessions that work beside that of a chat."""
-
-    @writes
-    def begin(self, tx: Transaction, work: BackgroundRecord) -> None:
-        """Record a session that works beside that of a chat."""
-        tx.execute(
-            "REPLACE INTO background_sessions (session_id, place, prompt) VALUES (?, ?, ?)",
-            (work.session_id, to_json(work.place), work.prompt),
-        )
+    """Store operations for them. Since version 15 of the schema they are sub-agents, and nothing is added here."""
 
     @writes
     def end(self, tx: Transaction, session_id: str) -> None:

@@ -11,6 +11,7 @@ from hermes.core.chats import (
     InboundEvent,
     Place,
     Posting,
+    Sender,
     StoredInboundEvent,
     UnansweredEvents,
 )
@@ -18,6 +19,9 @@ from hermes.core.encoding import to_json
 from hermes.core.messages import Message
 from hermes.store.repository import Repository, Transaction, reads, to_value, writes
 from hermes.store.turns import enqueue_message
+
+_IS_CURRENT = "key NOT LIKE '%:beside:%'"
+"""Whether a chat goes on with the session: others stay beside it (`is_beside_key`)."""
 
 
 class ChatRepository(Repository):
@@ -121,17 +125,31 @@ class ChatRepository(Repository):
     @reads
     def list_platform_bindings(self, tx: Transaction, platform: str, limit: int = 1000) -> list[Binding]:
         """Return the chats of a platform that are bound to sessions, the one used last first."""
-        return _select_bindings(tx, "json_extract(place, '$.platform') = ?", platform, limit)
+        return _select_bindings(tx, f"json_extract(place, '$.platform') = ? AND {_IS_CURRENT}", platform, limit)
 
     @reads
     def list_bindings(self, tx: Transaction, limit: int = 10_000) -> list[Binding]:
         """Return the chats that are bound to sessions, the one used last first."""
-        return _select_bindings(tx, "?", 1, limit)
+        return _select_bindings(tx, f"? AND {_IS_CURRENT}", 1, limit)
 
     @writes
     def bind(self, tx: Transaction, binding: Binding) -> None:
         """Bind a chat to another session from now on; the session must exist."""
         _upsert_binding(tx, binding)
+
+    @writes
+    def forget_beside(self, tx: Transaction) -> None:
+        """Forget the bindings of sessions that stay beside that of their chat, where nothing comes of them any more."""
+        tx.execute(
+            f"DELETE FROM chat_sessions WHERE NOT {_IS_CURRENT}"
+            " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session_id = chat_sessions.session_id)"
+            " AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session_id = chat_sessions.session_id"
+            " AND turns.ended_at IS NULL)"
+            " AND NOT EXISTS (SELECT 1 FROM arrivals WHERE arrivals.session_id = chat_sessions.session_id"
+            " AND arrivals.state = 'posted')"
+            " AND NOT EXISTS (SELECT 1 FROM sub_agents WHERE sub_agents.root_id = chat_sessions.session_id"
+            " AND (sub_agents.ended_at IS NULL OR sub_agents.delivery IN ('inbox', 'person')))"
+        )
 
     @writes
     def record_direct_chat(self, tx: Transaction, person: str, place: Place) -> None:
@@ -225,6 +243,20 @@ class ChatRepository(Repository):
             (before, limit),
         )
         return gone + tx.changes()
+
+
+def expect_answer(tx: Transaction, session_id: str, letter_id: str) -> None:
+    """Record that the answer to a message in a session's inbox goes to its chat, as if the message had come from there;
+    to the one used last, where it has several.
+    """
+    for binding in _select_bindings(tx, "session_id = ?", session_id, 1):
+        place = binding.place
+        event = InboundEvent(event_id=f"report:{letter_id}", place=place, sender=Sender(""))
+        tx.execute(
+            "INSERT INTO arrivals (platform, event_id, lane, body, state, session_id, letter_id, at)"
+            " VALUES (?, ?, ?, ?, 'posted', ?, ?, ?)",
+            (place.platform, event.event_id, place.lane, to_json(event), session_id, letter_id, tx.now),
+        )
 
 
 def _decode_event(body: bytes) -> InboundEvent:

@@ -228,11 +228,14 @@ class SessionRepository(Repository):
 
     @writes
     def drop_empty(self, tx: Transaction, session_id: str) -> bool:
-        """Delete a session in which nothing was ever said, not even in a lost turn; return whether there was one."""
+        """Delete a session in which nothing was ever said, not even in a lost turn, and for which no sub-agent has
+        worked; return whether there was one.
+        """
         return tx.change_any(
             "DELETE FROM sessions WHERE id = ?1 AND message_count = 0"
             " AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ?1)"
-            " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1)",
+            " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1)"
+            " AND NOT EXISTS (SELECT 1 FROM sub_agents WHERE parent_id = ?1)",
             (session_id,),
         )
 

@@ -169,11 +169,26 @@ class SubAgentRepository(Repository):
         )
 
     @writes
-    def deliver(self, tx: Transaction, parent_id: str, letter_id: str, body: bytes, session_ids: Sequence[str]) -> bool:
-        """Put the reports of a call into its parent's inbox, once; return whether that was done now."""
+    def deliver(
+        self,
+        tx: Transaction,
+        parent_id: str,
+        letter_id: str,
+        body: bytes,
+        session_ids: Sequence[str],
+        *,
+        to_chat: bool = False,
+    ) -> bool:
+        """Put the reports of a call into its parent's inbox, once; return whether that was done now. With `to_chat` the
+        answer to them goes to the parent's chat, as that to a message from there does.
+        """
         if not _mark_delivered(tx, session_ids):
             return False
         enqueue_message(tx, parent_id, letter_id, body)
+        if to_chat:
+            from hermes.store.chats import expect_answer
+
+            expect_answer(tx, parent_id, letter_id)
         return True
 
     @writes
@@ -191,7 +206,7 @@ class SubAgentRepository(Repository):
         if body is None or _MESSAGE.decode(bytes(body)).text.strip():
             return turn_id
         query = (
-            "SELECT root_turn_id FROM sub_agents WHERE parent_id = ? AND delivery = 'delivered'"
+            "SELECT root_turn_id FROM sub_agents WHERE parent_id = ? AND call_id <> '' AND delivery = 'delivered'"
             " ORDER BY ended_at DESC, number DESC LIMIT 1"
         )
         return str(tx.execute(query, (session_id,)).get or turn_id)
@@ -217,6 +232,11 @@ class SubAgentRepository(Repository):
     def list_tree(self, tx: Transaction, root_id: str) -> list[SubAgentRow]:
         """Return all sub-agents below a session, in the order in which they were asked for."""
         return _select_rows(tx, "root_id = ? ORDER BY number", (root_id,))
+
+    @reads
+    def list_for_person(self, tx: Transaction, parent_id: str) -> list[SubAgentRow]:
+        """Return the sub-agents of a session that a person has asked for, in order."""
+        return _select_rows(tx, "parent_id = ? AND message_id IS NULL AND call_id = '' ORDER BY number", (parent_id,))
 
     @reads
     def list_open_roots(self, tx: Transaction) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from hermes.commands.background_texts import tell_background_end
 from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
 from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.config.display import DisplaySettings
@@ -20,6 +21,7 @@ from hermes.sessions.port import SessionPort
 
 if TYPE_CHECKING:
     from hermes.admin.people.identity import PersonIdentity
+    from hermes.core.sub_agents import BackgroundEnd
 
 ScriptedReply = str | int | bool | None
 """A person's answer to a menu or a question.
@@ -97,9 +99,11 @@ class RecordingContext:
     surface = Surface.TERMINAL
     chat = None
     session_person = ""
+    asks_questions = True
 
     def __init__(self, app: App, actor: SessionActor, *answers: ScriptedReply) -> None:
         self.app = app
+        app.person_reports = self
         self.actor = actor
         self.terminal = RecordingTerminal(app.services.settings.display)
         self.answers: deque[ScriptedReply] = deque(answers)
@@ -193,17 +197,10 @@ class RecordingContext:
         """Return what would be handed over."""
         return f"handed over to {target}"
 
-    async def open_background_session(self, prompt: str) -> SessionActor:
-        """Open a session beside this one."""
-        del prompt
-        return await self.app.open_session()
-
-    async def close_background_session(self, actor: SessionActor) -> None:
-        """Close such a session."""
-        await self.app.close_session(actor)
-
-    async def show_later(self) -> None:
-        """Do nothing: everything is shown at once."""
+    async def show_report(self, end: "BackgroundEnd") -> bool:
+        """Show how a background session has ended."""
+        tell_background_end(self, end)
+        return True
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Record the message; the test sends it if it wants to."""

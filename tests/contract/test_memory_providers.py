@@ -31,8 +31,8 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.sessions.sub_agents.rig import rig
 from tests.sessions.sub_agents.team_model import TeamModel, delegate
-from tests.sessions.sub_agents.test_team import rig
 
 TURN = TurnStart(remaining_tokens=1_000, model="m", platform="cli", tool_count=3)
 SCHEMA = b'{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}'

@@ -1,8 +1,10 @@
 """What people type and send in chats beside questions: commands, skills, recordings, work in the background."""
 
-import asyncio
+import contextlib
+import json
 import re
 import secrets
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,12 @@ from hermes.config.load import load_settings
 from hermes.config.trusted_folders import set_trust
 from hermes.core.chats import Place
 from hermes.gateway.surroundings import describe_surroundings
-from hermes.runtime.actor import SessionActor
-from hermes.sessions.background.work import MAX_BACKGROUND_SESSIONS, BackgroundTask
+from hermes.sessions.sub_agents.teams import MAX_BACKGROUND_SESSIONS
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.chat_stage import ANNA, BEN, chat_stage, repeat_words
-from tests.gateway.gateway_rig import home_for
+from tests.gateway.gateway_rig import home_for, running
 from tests.gateway.served_gateway import served
 from tests.vendors.telegram import Fake
 
@@ -305,39 +306,18 @@ async def test_background_work_is_bounded_for_each_person() -> None:
         for number in range(1, MAX_BACKGROUND_SESSIONS + 1):
             await here.ask("/background endless", f"Background session {number} works", person=BEN)
         await here.ask("/background endless", f"{MAX_BACKGROUND_SESSIONS} background sessions work", person=BEN)
-        await here.ask("/background endless", f"Background session {MAX_BACKGROUND_SESSIONS + 1} works", person=ANNA)
+        await here.ask("/background endless", "Background session 1 works", person=ANNA)
 
 
-async def test_background_work_that_is_stopped_before_its_session_is_open_begins_nothing() -> None:
-    async with chat_stage() as here:
-        app, ended = here.on.app, asyncio.Event()
+@pytest.mark.parametrize("answered", [False, True])
+async def test_background_work_that_was_cut_off_goes_on_at_the_next_start_and_answers_once(answered: bool) -> None:
+    def answer(request: RecordedRequest) -> Reply:
+        if "dig" not in request.last_user_text:
+            return Say("more")
+        is_held = not answered and len(server.requests) == 1
+        return Say("the garden is dug", delivery=ReplyDelivery(delay=600 if is_held else 0))
 
-        class Opener:
-            session_person = ""
-
-            async def open_background_session(self, prompt: str) -> SessionActor:
-                del prompt
-                return await app.open_session()
-
-            async def close_background_session(self, actor: SessionActor) -> None:
-                await app.close_session(actor)
-
-        async def on_end(_: BackgroundTask) -> None:
-            ended.set()
-
-        known = app.background_work.background
-        task = known.start_task("dig", Opener(), str(here.home.cwd), on_end)
-        known.stop_task(task.number, "")
-        async with asyncio.timeout(60):
-            await ended.wait()
-        assert task.is_stopped and not here.server.requests
-        assert "stopped" in await here.ask("/background list", "dig")
-
-
-async def test_background_work_that_was_cut_off_is_told_at_the_next_start() -> None:
-    slow = Say("never", delivery=ReplyDelivery(delay=600))
-    model = ScriptedModel([slow, Say("I go on")], then=Say("more"))
-    async with ScriptedServer(model) as server, Fake() as chat:
+    async with ScriptedServer(ScriptedModel(answer)) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
             async with served(home) as process:
                 await chat.say("/background dig the garden")
@@ -347,17 +327,36 @@ async def test_background_work_that_was_cut_off_is_told_at_the_next_start() -> N
                 await process.wait()
             async with served(home):
                 await chat.until(lambda: "goes on with it" in chat.text())
-                told = re.search(r"worked on “dig the garden”. (/resume \S+) goes on", chat.text())
+                told = re.search(
+                    r"is done \(dig the garden\):\n\nthe garden is dug\n\n(/resume \S+) goes on", chat.text()
+                )
                 assert told is not None, chat.text()
                 await chat.say(told[1])
                 await chat.until(lambda: "This chat goes on with" in chat.text())
                 await chat.say("and?")
-                await chat.until(lambda: "I go on" in chat.text())
+                await chat.until(lambda: "more" in chat.text())
                 assert "dig the garden" in str(server.requests[-1].messages)
             before = len(chat.shown())
             async with served(home):
                 await chat.say("/whoami")
                 await chat.until(lambda: len(chat.shown()) > before)
+            assert chat.text().count("the garden is dug") == 1
+
+
+async def test_what_an_older_version_has_left_in_the_background_is_told_once() -> None:
+    async with ScriptedServer(ScriptedModel(repeat_words)) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home) as on:
+                await chat.say("alpha")
+                await chat.until(lambda: "heard alpha" in chat.text())
+                row = await on.app.services.store.sessions.get_latest(person="")
+                assert row is not None
+            place = json.dumps({"platform": "telegram", "chat": chat.person})
+            with contextlib.closing(sqlite3.connect(home.hermes / "hermes.db")) as database, database:
+                database.execute("INSERT INTO background_sessions VALUES (?, ?, ?)", (row.id, place.encode(), "dig"))
+            for _ in range(2):
+                async with running(home):
+                    await chat.until(lambda: f"worked on “dig”. /resume {row.id} goes on" in chat.text())
             assert chat.text().count("worked on") == 1
 
 

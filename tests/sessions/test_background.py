@@ -5,6 +5,10 @@ import asyncio
 import pytest
 
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.core.sub_agents import SubAgentState, SubAgentTask
+from hermes.sessions.app import App
+from hermes.store.sub_agents import ReportDelivery, SubAgentRow
+from hermes.testing.command_context import RecordingContext
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Ending, Reply, ReplyDelivery, Say
 from tests.commands.chat_surfaces import Chat, chat
@@ -19,9 +23,11 @@ async def test_it_answers_beside_and_says_so() -> None:
         await here.desk.wait_for_text("/resume")
         assert "forty-two" in here.desk.text and "/resume" in here.desk.text
         assert here.desk.actor.conversation.messages == []
-        task = here.app.background_work.background.list_tasks("")[0]
-        assert task.session_id in await here.desk.type_line("/bg")
-        other = await here.desk.open_session(task.session_id)
+        await here.app.sub_agents.open_team(here.desk.actor.session_id).wait_until_finished()
+        (row,) = await list_rows(here)
+        assert row.state is SubAgentState.DONE and row.delivery is ReportDelivery.DELIVERED
+        assert row.session_id in await here.desk.type_line("/bg")
+        other = await here.desk.open_session(row.session_id)
         assert "six times seven" in other.conversation.messages[0].text
 
 
@@ -39,12 +45,65 @@ async def test_one_is_stopped_by_number_and_listed_while_it_works() -> None:
             await here.desk.type_line("/background stop")
 
 
-async def test_leaving_ends_it() -> None:
-    async with chat([HANGING]) as here:
+async def test_one_that_is_stopped_before_its_session_is_open_begins_nothing() -> None:
+    async with chat([]) as here:
+        session_id = here.desk.actor.session_id
+        row = await here.app.sub_agents.begin_for_person(session_id, SubAgentTask(goal="dig", name="dig"))
+        here.app.sub_agents.open_team(session_id).stop(row.number)
+        await here.desk.wait_for_text("was stopped (dig)")
+        assert not here.server.requests and "stopped" in await here.desk.type_line("/background list")
+
+
+async def test_one_that_is_left_goes_on_in_the_next_process_and_its_answer_is_shown_once() -> None:
+    async with chat([HANGING, Say("thought of it"), Say("no more")]) as here:
         await here.desk.type_line("/background think")
         await here.server.wait_for(1)
-        background = here.app.background_work.background
-    assert background.list_tasks("", running=True) == []
+        session_id = here.desk.actor.session_id
+        await here.app.close_session(here.desk.actor)
+        assert "thought" not in here.desk.text
+        async with App(here.home.environ, here.app.options) as later:
+            desk = RecordingContext(later, await later.open_session(session_id))
+            await desk.wait_for_text("/resume")
+            assert "Background session 1 is done (think):" in desk.text and "thought of it" in desk.text
+        async with App(here.home.environ, here.app.options) as later:
+            desk = RecordingContext(later, await later.open_session(session_id))
+            assert "thought of it" not in desk.text and len(here.server.requests) == 2
+            assert "1  done" in await desk.type_line("/background")
+
+
+async def test_what_nobody_could_be_shown_is_shown_where_somebody_can_be() -> None:
+    async with chat([Say("forty-two")]) as here:
+        here.app.person_reports = None
+        await here.desk.type_line("/background think")
+        team = here.app.sub_agents.open_team(here.desk.actor.session_id)
+        await team.wait_until_finished()
+        assert (await list_rows(here))[0].delivery is ReportDelivery.PERSON
+        session_id = here.desk.actor.session_id
+        await here.app.close_session(here.desk.actor)
+        here.app.person_reports = here.desk
+        here.desk.actor = await here.app.open_session(session_id)
+        assert "forty-two" in here.desk.text
+        assert (await list_rows(here))[0].delivery is ReportDelivery.DELIVERED
+
+
+async def test_it_has_all_tools_of_the_session_and_takes_no_place_of_its_sub_agents() -> None:
+    delegation = {"delegation": {"max_concurrent_children": 1}}
+    held = Say("held", delivery=ReplyDelivery(hold_at=1))
+    script = [Say("hello"), held, held, held]
+    async with chat(script, config=delegation) as here:
+        await here.say("hello")
+        for _ in range(3):
+            await here.desk.type_line("/background think")
+        await here.server.wait_until(lambda: sum(one.held for one in here.server.requests) == 3)
+        first, *others = here.server.requests
+        assert [set(one.tool_names) ^ set(first.tool_names) for one in others] == [set()] * 3
+        assert all(one.last_user_text.startswith("think") for one in others)
+        here.server.release()
+        await here.desk.wait_for_text("Background session 3 is done")
+
+
+async def list_rows(here: Chat) -> list[SubAgentRow]:
+    return await here.app.services.store.sub_agents.list_for_person(here.desk.actor.session_id)
 
 
 class Titled:

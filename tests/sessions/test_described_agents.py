@@ -8,8 +8,8 @@ from hermes.config.trusted_folders import set_trust
 from hermes.core.sub_agents import SubAgentState
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Say
+from tests.sessions.sub_agents.rig import Rig, list_rows, rig
 from tests.sessions.sub_agents.team_model import TeamModel, delegate, find_goal, read_results
-from tests.sessions.sub_agents.test_team import Rig, list_rows, rig
 
 
 def describe(folder: Path, name: str, text: str) -> Path:

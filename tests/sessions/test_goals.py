@@ -14,8 +14,8 @@ from hermes.sessions.options import SessionOptions
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say
 from tests.commands.chat_surfaces import Chat, chat
+from tests.sessions.sub_agents.rig import Rig, rig
 from tests.sessions.sub_agents.team_model import delegate, find_goal
-from tests.sessions.sub_agents.test_team import Rig, rig
 
 GOAL = "write the three chapters"
 JUDGE = "You judge whether a goal"

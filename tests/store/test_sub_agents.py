@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hermes.core.chats import Binding, Place, is_beside_key, make_beside_key
 from hermes.core.messages import Role, program_message
 from hermes.core.sub_agents import SubAgentReport, SubAgentState, SubAgentTask
 from hermes.core.usage import Certainty, Cost
@@ -85,4 +86,47 @@ async def test_the_cost_of_one_holds_that_of_its_own(tmp_path: Path) -> None:
     spent = Cost(nano=7, certainty=Certainty.COMPUTED)
     await store.sub_agents.finish("b", SubAgentState.DONE, SubAgentReport(cost=spent))
     assert (await store.sub_agents.sum_cost("a")).nano == 7
+    await store.close()
+
+
+async def test_the_answer_to_reports_goes_to_the_chat_of_the_parent_once(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    place = Place("telegram", "7")
+    await store.chats.bind(Binding(key="agent:main:telegram:dm:7", session_id="top", place=place, person="owner"))
+    await create(store, make_call(), "a")
+    await store.sub_agents.finish("a", SubAgentState.DONE, SubAgentReport())
+    for _ in range(2):
+        await store.sub_agents.deliver("top", "letter", b"{}", ["a"], to_chat=True)
+    (waiting,) = await store.chats.list_unanswered()
+    assert (waiting.session_id, waiting.turn_id, waiting.over) == ("top", "", False)
+    assert [one.place for one in waiting.arrivals] == [place]
+    assert [row.id for row in await store.inbox.list_waiting("top")] == ["letter"]
+    await store.close()
+
+
+async def test_a_session_stays_beside_its_chat_until_nothing_comes_of_it(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    key = make_beside_key("agent:main:telegram:dm:7", "top")
+    await store.chats.bind(Binding(key=key, session_id="top", place=Place("telegram", "7"), person="owner"))
+    await create(store, make_call(delivery=ReportDelivery.PERSON), "a")
+    assert is_beside_key(key) and await store.chats.list_bindings() == []
+    await store.chats.forget_beside()
+    assert len(await store.chats.list_session_bindings("top")) == 1
+    await store.sub_agents.finish("a", SubAgentState.DONE, SubAgentReport())
+    await store.chats.forget_beside()
+    assert len(await store.chats.list_session_bindings("top")) == 1
+    await store.sub_agents.mark_delivered(["a"])
+    await store.chats.forget_beside()
+    assert await store.chats.list_session_bindings("top") == []
+    await store.close()
+
+
+async def test_a_session_without_words_stays_while_sub_agents_have_worked_for_it(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path, ManualClock())
+    for name in ("top", "other"):
+        await store.sessions.create(NewSession(id=name))
+    call = SubAgentCall(parent_id="top", root_id="top", root_turn_id="x", depth=1, delivery=ReportDelivery.PERSON)
+    await create(store, call, "a")
+    assert [row.session_id for row in await store.sub_agents.list_for_person("top")] == ["a"]
+    assert await store.sessions.drop_empty("other") and not await store.sessions.drop_empty("top")
     await store.close()

@@ -3,6 +3,9 @@
 People on every platform write numbered messages, whether the gateway lives or not; the model answers with the numbers
 that it was told and has not answered yet. In the end every number stands in exactly one answer that people see (or in
 one that is marked as maybe a repetition, where a platform cannot tell), and the numbers of each chat are in order.
+
+With `--delegate` the model gives every third message to a sub-agent in the background, whose report it answers with the
+numbers: they come in another order, and every other promise holds for them, too.
 """
 
 import argparse
@@ -39,6 +42,7 @@ FAKES: Mapping[str, Callable[[], FakeChat]] = {
 }
 _NUMBER = re.compile(r"#(\d+)#")
 _REPEATED = "↻"
+_TASK = "Your task:"
 
 
 class Answering:
@@ -64,12 +68,44 @@ class Answering:
         )
 
 
+class Delegating(Answering):
+    """Has every third number looked up by a sub-agent in the background, and answers its report with it."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.looked_up: set[str] = set()
+        """The numbers that sub-agents were given."""
+
+    def reply(self, request: RecordedRequest) -> Reply:
+        told, said, given = list[str](), set[str](), list[str]()
+        for message in request.messages[1:]:
+            content = json.dumps(message["content"])
+            numbers = _NUMBER.findall(content)
+            if _TASK in content:
+                self.looked_up.update(numbers)
+                return Say(" ".join(f"#{one}#" for one in numbers), delivery=ReplyDelivery(pace=0.02))
+            if message["role"] == "assistant":
+                said.update(numbers)
+                given += _NUMBER.findall(json.dumps(message.get("tool_calls") or ""))
+            else:
+                told += numbers
+        # Told once more than it was given away: the report has come.
+        owed = [one for one in dict.fromkeys(told) if one not in said and (one not in given or told.count(one) > 1)]
+        away = next((one for one in owed if int(one) % 3 == 0 and one not in given), "")
+        if away:
+            task = {"goal": f"look up #{away}#", "background": True}
+            return Say("", calls=(Call("tool_call", {"name": "delegate_task", "arguments": task}),))
+        words = " ".join(f"#{one}#" for one in owed)
+        return Say(f"Here is what I was told: {words} and that was all of it.", chunk=9)
+
+
 class Campaign:
     """One run: fakes, people, a model, and a gateway that dies again and again."""
 
-    def __init__(self, names: list[str], kills: int, seed: int) -> None:
+    def __init__(self, names: list[str], kills: int, seed: int, *, delegates: bool = False) -> None:
         self.kills, self.random = kills, random.Random(seed)
         self.names = names
+        self.delegates = delegates
         self.fakes: dict[str, FakeChat] = {}
         self.said: dict[str, list[str]] = {}
         self.number = 0
@@ -80,7 +116,8 @@ class Campaign:
     async def run(self) -> list[str]:
         """What went wrong, a line each."""
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(ScriptedServer(ScriptedModel(Answering(1).reply), keep=50))
+            model = Delegating(1) if self.delegates else Answering(1)
+            server = await stack.enter_async_context(ScriptedServer(ScriptedModel(model.reply), keep=50))
             for name in self.names:
                 self.fakes[name] = await stack.enter_async_context(FAKES[name.partition("-")[0]]())
             home = stack.enter_context(self._home(server.url))
@@ -94,6 +131,8 @@ class Campaign:
             await asyncio.wait({people})
             await self._last_life(home)
             await self._integrity(home)
+            if isinstance(model, Delegating):
+                print(f"{len(model.looked_up)} messages were given to sub-agents", flush=True)
             await self._look_for(home, self._missing())
         return self._problems()
 
@@ -208,7 +247,7 @@ class Campaign:
             wrong += [f"answered {times} times: {name} #{one}" for one, times in Counter(answered).items() if times > 1]
             known = [one for one in answered if one in set(said)]
             first = list(dict.fromkeys(known))
-            if first != [one for one in said if one in set(first)]:
+            if not self.delegates and first != [one for one in said if one in set(first)]:
                 wrong.append(f"out of order: {name}: {first}")
             repeated += sum(_REPEATED in one.text for one in self.fakes[name].shown())
             wrong += [f"{name}: {one}" for one in self.fakes[name].refused]
@@ -224,9 +263,10 @@ async def main() -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--platforms", default=",".join(f"{name}-a" for name in FAKES))
+    parser.add_argument("--delegate", action="store_true", help="some messages go to sub-agents in the background")
     parser.add_argument("--show", action="store_true", help="what the gateway said")
     given = parser.parse_args()
-    campaign = Campaign(given.platforms.split(","), given.kills, given.seed)
+    campaign = Campaign(given.platforms.split(","), given.kills, given.seed, delegates=given.delegate)
     wrong = await campaign.run()
     if given.show or wrong:
         for line in campaign.output[-40:]:

@@ -22,7 +22,7 @@ from hermes.cli.plain.terminal import InputSignal, LineSource
 from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import BusyError, HermesError
-from hermes.core.events import ApprovalAsked, Event, Level
+from hermes.core.events import Level
 from hermes.core.messages import ImagePart
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import localize, localize_inside, tr
@@ -31,11 +31,9 @@ from hermes.runtime.mailbox import InboundMessage, OwnWords
 from hermes.sessions.app import App
 from hermes.sessions.pictures import read_picture
 from hermes.util.text import (
-    escape_confusable_characters,
     escape_unseen_characters,
     strip_control_characters,
     strip_terminal_controls,
-    to_one_line,
 )
 
 if TYPE_CHECKING:
@@ -93,6 +91,9 @@ class PlainTerminal(TerminalDesktop):
 
 class PlainCommandContext(TerminalCommandContext):
     """The `CommandContext` of the plain chat. Messages that a command posts are sent when the command is done."""
+
+    asks_questions = False
+    """The terminal belongs to the prompt while the person types."""
 
     def __init__(
         self,
@@ -160,22 +161,6 @@ class PlainCommandContext(TerminalCommandContext):
         port = await super()._open_session(name, latest=latest)
         self._renderer.on_output_error = port.stop
         return port
-
-    async def open_background_session(self, prompt: str) -> SessionActor:
-        """Open a fresh session that is not shown. The terminal belongs to the prompt while the person types, so its
-        questions are only announced, and wait.
-        """
-        del prompt
-        actor = await self.app.open_session()
-        actor.approvals.can_ask = self._asker is not None
-        actor.subscribe(self._announce_question)
-        return actor
-
-    def _announce_question(self, event: Event) -> None:
-        if isinstance(event, ApprovalAsked):
-            subject = to_one_line(escape_confusable_characters(event.subject), 200)
-            asked = tr("A session in the background asks: {tool} {subject}", tool=event.tool, subject=subject)
-            self._print_above_prompt(f"{asked}\n{tr('/approvals answers it.')}")
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Queue a message: no turn runs while a command does, so it is sent next."""

@@ -3,23 +3,24 @@
 `/goal`: set and control the goal that this session pursues until it is reached.
 """
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import CommandContext, MenuOption
-from hermes.core.errors import BusyError, UsageError
-from hermes.core.events import Level
+from hermes.core.errors import BusyError, NotFoundError, UsageError
+from hermes.core.sub_agents import SubAgentState, SubAgentTask
 from hermes.i18n.formats import format_duration
 from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.background.goals import GoalPursuit
-from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.sessions.background.work import BackgroundTask
+    from hermes.sessions.sub_agents.run import SubAgentRun
+    from hermes.store.sub_agents import SubAgentRow
 
 
+_MAX_NAME = 70
 COMMANDS = CommandList(CommandGroup.WORK)
 
 
@@ -39,59 +40,55 @@ async def run_in_background(call: CommandCall) -> None:
     """Start a background session for a prompt; without words list them, with `stop N` stop one."""
     context = call.context
     words = call.text.split()
-    known = context.app.background_work.background
     if not words or words == ["list"]:
-        lines = [_format_task(one) for one in known.list_tasks(context.session_person)]
+        lines = await list_background_sessions(context)
         context.tell("\n".join(lines) or tr("Nothing works in the background. /background PROMPT begins something."))
         return
     if words[0] == "stop" and len(words) <= 2:
         if len(words) != 2 or not words[1].isdecimal():
             raise UsageError(N_("/background stop takes a number; /background lists them."))
-        known.stop_task(int(words[1][:9]), context.session_person)
-        context.tell(tr("Background session {n} is being stopped.", n=int(words[1][:9])))
+        number = int(words[1][:9])
+        _stop_session(context, number)
+        context.tell(tr("Background session {n} is being stopped.", n=number))
         return
-    begun = known.start_task(call.text, context, context.app.options.cwd, lambda task: _report_task(context, task))
+    session_id, prompt = context.actor.session_id, context.app.redact_text(call.text)
+    if context.chat is not None:
+        await context.chat.store_binding()
+    task = SubAgentTask(goal=prompt, name=to_one_line(strip_control_characters(prompt), _MAX_NAME))
+    begun = await context.app.sub_agents.begin_for_person(session_id, task)
     context.tell(tr("Background session {n} works; you are notified when it is done.", n=begun.number))
 
 
-async def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
-    """Show the end of a background session, and its answer."""
-    _tell_end(context, task)
-    await context.show_later()
-    if context.chat is not None and task.session_id:
-        await context.chat.note_background_end(task.session_id)
+def _stop_session(context: CommandContext, number: int) -> None:
+    """Stop a background session of the session. Raises NotFoundError when none works under that number."""
+    team = context.app.sub_agents.open_team(context.actor.session_id)
+    works = [run.row.number for run in team.runs if run.is_for_person and not run.state.has_ended]
+    if number not in works:
+        raise NotFoundError(N_("No background session {n} works.", n=number), N_("/background lists them."))
+    team.stop(number)
 
 
-def _tell_end(context: CommandContext, task: "BackgroundTask") -> None:
-    ended, about = task.ended, to_one_line(strip_control_characters(task.prompt), 60)
-    if task.is_stopped:
-        context.tell(tr("Background session {n} was stopped ({about}).", n=task.number, about=about))
-        return
-    if task.failed or ended is None:
-        context.tell(
-            tr("Background session {n} failed: {why}", n=task.number, why=escape_unseen_characters(task.failed)),
-            Level.WARNING,
-        )
-        return
-    context.tell(tr("Background session {n} is done ({about}):", n=task.number, about=about))
-    if ended.text and context.chat is None:  # a chat has shown it, with its files
-        context.show(ended.text)
-    if ended.error and context.chat is None:
-        context.tell(escape_unseen_characters(ended.error), Level.WARNING)
-    context.tell(tr("/resume {id} goes on with it.", id=task.session_id))
+async def list_background_sessions(context: CommandContext, *, working: bool = False) -> list[str]:
+    """Return a line for each background session of the session, with `working` for those that have not ended."""
+    session_id = context.actor.session_id
+    rows = await context.app.services.store.sub_agents.list_for_person(session_id)
+    team = context.app.sub_agents.open_team(session_id) if rows else None
+    runs = {run.row.session_id: run for run in team.runs} if team is not None else {}
+    return [_format_row(row, runs.get(row.session_id)) for row in rows if not (working and row.ended_at is not None)]
 
 
-def _format_task(task: "BackgroundTask") -> str:
-    about = to_one_line(strip_control_characters(task.prompt), 70)
-    if not task.done:
-        return f"  {task.number}  {tr('works')} {format_duration(time.monotonic() - task.began)}  {about}"
-    if task.is_stopped:
-        state = tr("stopped")
-    elif task.failed or task.ended is None:
-        state = tr("failed")
-    else:
-        state = tr("done") if task.ended.reason.is_completed else tr("failed")
-    return f"  {task.number}  {state}  {task.session_id}  {about}".rstrip()
+def _format_row(row: "SubAgentRow", run: "SubAgentRun | None") -> str:
+    about = to_one_line(strip_control_characters(row.task.name), _MAX_NAME)
+    if row.ended_at is None:
+        return f"  {row.number}  {tr('works')} {format_duration(run.seconds if run is not None else 0.0)}  {about}"
+    match row.state:
+        case SubAgentState.STOPPED:
+            state = tr("stopped")
+        case SubAgentState.DONE:
+            state = tr("done")
+        case _:
+            state = tr("failed")
+    return f"  {row.number}  {state}  {row.session_id}  {about}".rstrip()
 
 
 @COMMANDS.command(
@@ -104,8 +101,8 @@ async def list_agents(call: CommandCall) -> None:
     lines = [tr("This session: a turn runs.") if context.actor.busy else tr("This session: nothing runs.")]
     pursuit = context.app.background_work.find_pursuit(context.actor)
     lines += [tr("Its goal: {word}", word=pursuit.word)] if pursuit is not None and pursuit.word else []
-    working = context.app.background_work.background.list_tasks(context.session_person, running=True)
-    lines += [tr("In the background:"), *(_format_task(one) for one in working)] if working else []
+    working = await list_background_sessions(context, working=True)
+    lines += [tr("In the background:"), *working] if working else []
     processes = context.app.live_session(context.actor).tools.state.processes.list_running()
     if processes:
         lines += [tr("Processes of its tools:")]

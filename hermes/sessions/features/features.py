@@ -20,6 +20,7 @@ from hermes.runtime.mailbox import AttachmentProvider, InboundMessage
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.session_tools import OWNED_TOOLS, SessionPlan
 from hermes.skills.catalog import SkillCatalog, SkillRoots
+from hermes.store.records import SUB_AGENT_SOURCE
 from hermes.store.store import Store
 from hermes.tools.registry import KnownTool, Toolbox, list_session_tools
 from hermes.tools.taint_marks import TaintMarks
@@ -175,7 +176,7 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     A provider remembers for the owner alone.
     """
     person = plan.options.person
-    if not deps.settings.memory.enabled or not plan.options.remembers or plan.options.depth:
+    if not deps.settings.memory.enabled or not plan.options.remembers or plan.options.platform == SUB_AGENT_SOURCE:
         return Feature()
     from hermes.sessions.features.memory import SessionMemory, memory_journal
 

@@ -85,6 +85,24 @@ async def describe_agents(
     return [structs.replace(one, instructions=context.redact(one.instructions)) for one in found]
 
 
+def build_person_options(parent: "LiveSession", row: SubAgentRow, folder: str) -> SessionOptions:
+    """Return the options of a session that a person has asked to work beside theirs: the same tools, mode and model."""
+    own, overrides = parent.options, parent.overrides
+    options = structs.replace(
+        own,
+        max_turns=row.steps,
+        enabled_toolsets=overrides.enabled if overrides.enabled is not None else own.enabled_toolsets,
+        disabled_toolsets=overrides.disabled if overrides.disabled is not None else own.disabled_toolsets,
+        mode=parent.tools.state.mode,
+        cwd=folder,
+        root_id=row.root_id,
+        depth=row.depth,
+    )
+    if overrides.effort is not None:
+        options = structs.replace(options, reasoning_effort=overrides.effort, reasoning_tokens=None)
+    return _use_model(options, parent.route.chosen_model)
+
+
 def check_task(parent: "LiveSession", task: SubAgentTask, settings: Settings) -> None:
     """Raise ToolError for tools, a model or a role that the parent cannot give to a sub-agent."""
     has = {one.name for one in parent.tools.toolbox}
@@ -159,7 +177,10 @@ def _choose_model(
     chosen = _find_model(task, parent, settings) if task.model else None
     if chosen is None and _is_named(settings.delegation):
         chosen = make_model_choice(settings.delegation)
-    chosen = chosen or parent.route.chosen_model
+    return _use_model(options, chosen or parent.route.chosen_model)
+
+
+def _use_model(options: SessionOptions, chosen: ModelChoice | None) -> SessionOptions:
     if chosen is None:
         return options
     return structs.replace(

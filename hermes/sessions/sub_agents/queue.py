@@ -79,6 +79,8 @@ class SubAgentQueue:
         self._waiting: deque[tuple[SubAgentBatch, SubAgentRun]] = deque()
         self._tasks: dict[SubAgentRun, asyncio.Task[None]] = {}
         self._is_closed = False
+        self.is_held = False
+        """Whether none begins for now, since nobody follows the session yet."""
 
     @property
     def runs(self) -> list[SubAgentRun]:
@@ -106,8 +108,10 @@ class SubAgentQueue:
             self.finished.set()
 
     def begin_next(self) -> None:
-        """Begin as many of the waiting as there are places for; those that are to be stopped need none."""
-        if self._is_closed:
+        """Begin as many of the waiting as there are places for; those that are to be stopped need none, nor do those
+        that a person has asked for.
+        """
+        if self._is_closed or self.is_held:
             return
         now = asyncio.get_running_loop().time()
         places = {one: one.at_once - self._count_working(one) for one in self.batches if one.at_once}

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from msgspec import structs
 
 from hermes.core.messages import PROGRAM, Provenance, Source, TextPart
 from hermes.core.outcomes import ExitReason
-from hermes.core.sub_agents import SubAgentReport, SubAgentState
+from hermes.core.sub_agents import BackgroundEnd, SubAgentReport, SubAgentState
 from hermes.core.usage import format_amount
 from hermes.runtime.mailbox import InboundMessage
 from hermes.store.store import Store
@@ -20,6 +21,19 @@ from hermes.util.text import to_one_line, truncate_middle
 _MAX_FILES = 40
 _MAX_OPEN_ITEMS = 20
 _OUT_OF_BUDGET = (ExitReason.BUDGET_EXHAUSTED, ExitReason.SPEND_LIMIT)
+
+
+class PersonReports(Protocol):
+    """Where the person of a process's sessions reads what comes of the sub-agents that they have asked for."""
+
+    @property
+    def asks_questions(self) -> bool:
+        """Whether their models may ask the person something while they work."""
+        ...
+
+    async def show_report(self, end: BackgroundEnd) -> bool:
+        """Show how one has ended, and its answer; return whether that is certain, so that it is not shown again."""
+        ...
 
 
 def choose_state(end: StoredEnd) -> SubAgentState:

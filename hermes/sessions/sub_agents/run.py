@@ -28,12 +28,14 @@ from hermes.core.sub_agents import SubAgentReport, SubAgentState
 from hermes.core.usage import Cost
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.sub_agents.child_worktree import ChildWorktree
-from hermes.sessions.sub_agents.options import build_child_options, build_task_message
-from hermes.sessions.sub_agents.reports import choose_state, collect_report
-from hermes.store.sub_agents import SubAgentRow
+from hermes.sessions.sub_agents.options import build_child_options, build_person_options, build_task_message
+from hermes.sessions.sub_agents.reports import PersonReports, choose_state, collect_report
+from hermes.store.sub_agents import ReportDelivery, SubAgentRow
 from hermes.tools.permissions.gate import WITHDRAWN
+from hermes.tools.session import Asker
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import to_one_line
 
@@ -71,8 +73,18 @@ class SubAgentHost(Protocol):
         """The services that all sessions share."""
         ...
 
+    @property
+    def person_reports(self) -> PersonReports | None:
+        """Where the person is shown what they have asked sub-agents for; None where nothing can be shown."""
+        ...
+
     async def open_session(
-        self, name: str | None = None, *, create: bool = False, options: SessionOptions | None = None
+        self,
+        name: str | None = None,
+        *,
+        create: bool = False,
+        asker: Asker | None = None,
+        options: SessionOptions | None = None,
     ) -> SessionActor:
         """Open a session by its id."""
         ...
@@ -122,6 +134,11 @@ class SubAgentRun:
         self._running_tools: set[str] = set()
         self._asked: set[str] = set()
         """The questions that are shown at the parent's and have no answer yet."""
+
+    @property
+    def is_for_person(self) -> bool:
+        """Whether a person has asked for it, and not the model."""
+        return self.row.delivery is ReportDelivery.PERSON
 
     @property
     def seconds(self) -> float:
@@ -197,8 +214,9 @@ class SubAgentRun:
         task = asyncio.create_task(self._run_turns(actor), name=f"sub-agent {self.row.session_id}")
         try:
             while not task.done():
-                await asyncio.wait({task}, timeout=None if self.is_stopping else self._seconds_left())
-                if not task.done() and self._seconds_left() <= 0 and not self.is_stopping:
+                is_timed = not self.is_stopping and not self.is_for_person
+                await asyncio.wait({task}, timeout=self._seconds_left() if is_timed else None)
+                if is_timed and not task.done() and self._seconds_left() <= 0 and not self.is_stopping:
                     self.error = N_("There was no sign of life for {n} seconds.", n=round(self._find_limit()))
                     self.stop()
             task.result()
@@ -213,10 +231,17 @@ class SubAgentRun:
             self._worktree = ChildWorktree(parent, host.services, row.session_id)
             made = await self._worktree.open()
             folder, trusted = made.folder, (*trusted, *((made.root,) if made.is_trusted else ()))
-        options = build_child_options(parent, row, host.services.settings, folder)
+        asker = None
+        if self.is_for_person:
+            options = build_person_options(parent, row, folder)
+            if host.person_reports is not None and host.person_reports.asks_questions:
+                asker = parent.tools.context.asker
+        else:
+            options = build_child_options(parent, row, host.services.settings, folder)
         options = structs.replace(options, trusted_folders=trusted)
-        actor = self.actor = await host.open_session(row.session_id, create=True, options=options)
+        actor = self.actor = await host.open_session(row.session_id, create=True, asker=asker, options=options)
         live = host.live_session(actor)
+        live.tools.toolbox.check_limit = _make_limit_check(parent, live)
         grants = parent.tools.gate.session_grants
         live.tools.gate.session_grants = structs.replace(
             grants, grants=[*grants.grants], always=[*grants.always], refused_subjects={*grants.refused_subjects}
@@ -245,11 +270,14 @@ class SubAgentRun:
 
     async def _post_task(self, actor: SessionActor) -> None:
         services, task = self._host.services, self.row.task
+        folder = self._host.live_session(actor).tools.context.places.workspace
+        if self.is_for_person:
+            await actor.post(InboundMessage(text=task.goal, cwd=folder))
+            return
         await services.store.sessions.rename(actor.session_id, task.name)
         if self.is_stopping:
             return
         made = self._worktree.worktree if self._worktree is not None else None
-        folder = self._host.live_session(actor).tools.context.places.workspace
         await actor.post(build_task_message(task, folder, branch=made.branch if made is not None else ""))
 
     def _find_limit(self) -> float:
@@ -381,6 +409,17 @@ class SubAgentRun:
         """Close the questions of a turn that has ended where they are shown."""
         for approval_id in sorted(self._asked):
             self._relay_question(ApprovalAnswered(approval_id, allowed=False, by=WITHDRAWN))
+
+
+def _make_limit_check(parent: "LiveSession", live: "LiveSession") -> Callable[[], Awaitable[None]]:
+    """Return what takes from a sub-agent the tools that its parent's person has lost."""
+    above, own = parent.tools.toolbox, live.tools.toolbox
+
+    async def check_limit() -> None:
+        await above.refresh_limit()
+        own.is_withdrawn = above.is_withdrawn
+
+    return check_limit
 
 
 def _list_sources(live: "LiveSession | None") -> Sequence[str]:

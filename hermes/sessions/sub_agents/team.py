@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hermes.agent.turn import TurnState
@@ -13,9 +14,10 @@ from hermes.i18n.messages import N_
 from hermes.runtime.actor import TurnHook
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.sub_agents.child_worktree import check_worktree
+from hermes.sessions.sub_agents.delivery import ReportSender
 from hermes.sessions.sub_agents.options import check_task, describe_agents
 from hermes.sessions.sub_agents.queue import SubAgentBatch, SubAgentQueue
-from hermes.sessions.sub_agents.reports import build_report_message, find_origin, format_reports
+from hermes.sessions.sub_agents.reports import find_origin
 from hermes.sessions.sub_agents.run import SubAgentHost, SubAgentRun, order_by_number
 from hermes.store.sub_agents import ReportDelivery, StepLimits, SubAgentCall, SubAgentRow
 from hermes.tools.session import ToolContext
@@ -36,10 +38,11 @@ class SubAgentTeam:
         self._parent = parent
         self._find_team = find_team
         self._queue = SubAgentQueue(
-            lambda: host.services.settings.delegation.max_concurrent_children, self._report_failure
+            lambda: host.services.settings.delegation.max_concurrent_children, partial(_report_failure, parent)
         )
         self._is_left = False
         """Whether they are left as they are, for whoever opens the session next."""
+        self._reports = ReportSender(host, parent)
 
     @property
     def has_unfinished(self) -> bool:
@@ -57,12 +60,8 @@ class SubAgentTeam:
 
     async def run_tasks(self, context: ToolContext, tasks: Sequence[SubAgentTask], *, background: bool) -> ToolOutput:
         """Have tasks done for a call of the parent's model; see `Delegator`."""
-        settings, parent = self._host.services.settings, self._parent
-        tasks = await describe_agents(parent, self._host.services.home, tasks)
-        for task in tasks:
-            check_task(parent, task, settings)
-        if any(task.worktree for task in tasks):
-            await check_worktree(parent, self._host.services)
+        parent = self._parent
+        tasks = await _check_tasks(self._host, parent, tasks)
         stays = background and parent.options.goes_on
         call = SubAgentCall(
             parent_id=parent.actor.session_id,
@@ -73,26 +72,34 @@ class SubAgentTeam:
             turn_id=parent.actor.recorder.turn_id,
             call_id=context.call_id,
         )
-        rows = await self._create_rows(call, tasks)
+        rows = await _create_rows(self._host, call, tasks)
         if stays and not all(row.state.has_ended for row in rows):
             await self._begin_in_background(rows)
             return ToolOutput(text=_describe_begun(rows))
         if stays:  # nothing begins, so nothing wakes the session: it could go round for ever
             await self._host.services.store.sub_agents.mark_delivered([row.session_id for row in rows])
-            return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
+            return ToolOutput(text=await self._reports.format(rows), provenance=find_origin(rows))
+        return await self._wait_for_call(context, rows)
+
+    async def _wait_for_call(self, context: ToolContext, rows: Sequence[SubAgentRow]) -> ToolOutput:
+        """Begin the sub-agents of a call, wait for them, and return their reports."""
         batch = self._begin(rows)
         if context.safeguard is not None:  # what they change is undone with the parent's turn
             await context.safeguard.save_before((), anything=True)
         await self._wait_or_stop(batch)
         if context.safeguard is not None:
             await context.safeguard.record_after((), ran=True)
-        rows = await self._host.services.store.sub_agents.list_call(batch.rows[0])
+        ended = await self._host.services.store.sub_agents.list_call(rows[0])
         self._queue.remove(batch)
-        return ToolOutput(text=await self._format(rows), provenance=find_origin(rows))
+        return ToolOutput(text=await self._reports.format(ended), provenance=find_origin(ended))
 
     async def begin_for_person(self, task: SubAgentTask) -> SubAgentRow:
-        """Begin a sub-agent for the person; its answer is shown to them and does not join the conversation."""
-        rows = await self._create_rows(_make_persons_call(self._parent, ReportDelivery.PERSON), [task])
+        """Begin a session for the person beside this one, with all its tools; its answer is shown to them and does not
+        join the conversation.
+        """
+        steps = self._parent.options.max_turns or self._host.services.settings.agent.max_turns
+        call = _make_persons_call(self._parent, ReportDelivery.PERSON)
+        rows = await _create_rows(self._host, call, [task], StepLimits(steps, steps))
         self._begin(rows)
         return rows[0]
 
@@ -101,7 +108,7 @@ class SubAgentTeam:
         they are stopped first.
         """
         call = _make_persons_call(self._parent, ReportDelivery.AWAITED)
-        batch = self._begin(await self._create_rows(call, tasks), at_once=at_once)
+        batch = self._begin(await _create_rows(self._host, call, tasks), at_once=at_once)
         await self._wait_or_stop(batch)
         self._queue.remove(batch)
         store = self._host.services.store.sub_agents
@@ -111,7 +118,11 @@ class SubAgentTeam:
     async def adopt(self) -> None:
         """Take up what an earlier process of the session has left: sub-agents in the background go on, reports are
         delivered, and those whose call is over are stopped. Those of a turn that is yet to be resumed wait for that.
+
+        Nothing of it begins before whoever opens the session can follow it.
         """
+        self._queue.is_held = True
+        self._reports.hold()
         lost = self._parent.actor.conversation.lost_turn
         waiting = set()
         if lost is not None and not lost.stopping:
@@ -125,6 +136,14 @@ class SubAgentTeam:
                 self._parent.actor.on_turn_end.append(self._make_settling_hook(row))
                 continue
             await self._take_up(row, stopping=is_awaited)
+        asyncio.get_running_loop().call_soon(self._begin_adopted)
+
+    def _begin_adopted(self) -> None:
+        """Begin what was taken up, and bring the session the reports that were."""
+        self._queue.is_held = False
+        if not self._is_left:
+            self._reports.release()
+            self._queue.begin_next()
 
     async def _begin_in_background(self, rows: Sequence[SubAgentRow]) -> None:
         """Begin the sub-agents of a call, unless they were taken up already when the session was opened: a call whose
@@ -216,67 +235,30 @@ class SubAgentTeam:
             actor.notify(Level.INFO, said)
         await self._queue.close()
 
-    async def _create_rows(self, call: SubAgentCall, tasks: Sequence[SubAgentTask]) -> list[SubAgentRow]:
-        services = self._host.services
-        delegation = services.settings.delegation
-        limits = StepLimits(delegation.max_iterations, delegation.max_total_iterations)
-        names = [new_session_id(services.clock.now()) for _ in tasks]
-        return await services.store.sub_agents.create_all(call, names, tasks, limits)
-
     def _begin(self, rows: Sequence[SubAgentRow], *, stopping: bool = False, at_once: int = 0) -> SubAgentBatch:
         """Queue the sub-agents of a call; those that have ended are part of it all the same."""
         runs = [SubAgentRun(self._host, self._parent, row, self._find_team, self._on_end) for row in rows]
         for run in runs:
             run.is_stopping = stopping
+        if rows[0].delivery is ReportDelivery.PERSON:  # what a person asks takes no place of the model's
+            at_once = 1
         batch = SubAgentBatch(rows, runs, at_once)
         self._queue.add(batch)
         return batch
-
-    def _report_failure(self, error: BaseException) -> None:
-        self._parent.actor.notify(Level.WARNING, N_("A sub-agent's end could not be stored: {error}", error=error))
 
     async def _on_end(self, run: SubAgentRun) -> None:
         """Deliver the reports of a call in the background once its last sub-agent has ended."""
         batch = next(one for one in self._queue.batches if run in one.runs)
         if (batch.is_orphaned or not batch.is_awaited) and all(one.state.has_ended for one in batch.runs):
             await self._deliver(batch)
-        if not batch.at_once:  # what a mixture is asked is the turn's own prompt
-            await self._tell_memories(run)
+        if not batch.at_once:  # what a person asks, also of a mixture, is no task of the parent's
+            await self._reports.tell_memories(run)
 
     async def _deliver(self, batch: SubAgentBatch) -> None:
-        """Put the reports of a call into the parent's inbox, which wakes it, or show them to the person."""
-        services, parent = self._host.services, self._parent
-        rows = await services.store.sub_agents.list_call(batch.rows[0])
-        if rows[0].delivery is ReportDelivery.INBOX:
-            inbound = build_report_message(await self._format(rows), rows)
-            letter_id = new_queued_message_id()
-            names = [row.session_id for row in rows]
-            if not batch.wakes:
-                await services.store.sub_agents.mark_delivered(names)
-            elif await services.store.sub_agents.deliver(parent.actor.session_id, letter_id, inbound.encode(), names):
-                parent.actor.forward(letter_id, inbound, joins=True)
+        """Send the reports of a call where they belong."""
+        rows = await self._host.services.store.sub_agents.list_call(batch.rows[0])
+        await self._reports.send(rows, wakes=batch.wakes)
         self._queue.remove(batch)
-
-    async def _tell_memories(self, run: SubAgentRun) -> None:
-        """Tell the memory of the parent what was delegated, and what came of it."""
-        if not self._parent.features.delegated:
-            return
-        row = await self._host.services.store.sub_agents.get(run.row.session_id)
-        answer = "" if row is None else await self._host.services.store.sub_agents.read_answer(row.report.turn_id)
-        for tell in self._parent.features.delegated:
-            await tell(run.row.task.goal, answer)
-
-    async def _format(self, rows: Sequence[SubAgentRow]) -> str:
-        """Return the reports of sub-agents in words for the parent's model."""
-        services, context = self._host.services, self._parent.tools.context
-        answers = {row.session_id: await services.store.sub_agents.read_answer(row.report.turn_id) for row in rows}
-        return format_reports(
-            rows,
-            answers,
-            limit=services.settings.delegation.max_summary_chars,
-            spill_folder=context.spill_folder,
-            workspace=context.places.workspace,
-        )
 
     async def _wait_or_stop(self, batch: SubAgentBatch) -> None:
         """Wait for a call's sub-agents. Cancelled, they are stopped first, at once where it is cancelled again; where
@@ -295,6 +277,31 @@ class SubAgentTeam:
             if not self._is_left:
                 self._queue.remove(batch)
             raise
+
+
+async def _check_tasks(
+    host: SubAgentHost, parent: "LiveSession", tasks: Sequence[SubAgentTask]
+) -> Sequence[SubAgentTask]:
+    """Return the tasks with what their described agents add. Raises ToolError for one that cannot be given."""
+    tasks = await describe_agents(parent, host.services.home, tasks)
+    for task in tasks:
+        check_task(parent, task, host.services.settings)
+    if any(task.worktree for task in tasks):
+        await check_worktree(parent, host.services)
+    return tasks
+
+
+async def _create_rows(
+    host: SubAgentHost, call: SubAgentCall, tasks: Sequence[SubAgentTask], limits: StepLimits | None = None
+) -> list[SubAgentRow]:
+    services, delegation = host.services, host.services.settings.delegation
+    limits = limits or StepLimits(delegation.max_iterations, delegation.max_total_iterations)
+    names = [new_session_id(services.clock.now()) for _ in tasks]
+    return await services.store.sub_agents.create_all(call, names, tasks, limits)
+
+
+def _report_failure(parent: "LiveSession", error: BaseException) -> None:
+    parent.actor.notify(Level.WARNING, N_("A sub-agent's end could not be stored: {error}", error=error))
 
 
 async def _find_root_turn(host: SubAgentHost, parent: "LiveSession") -> str:

@@ -8,8 +8,8 @@ from hermes.core.sub_agents import SubAgentState
 from hermes.execution.worktrees import Worktrees
 from hermes.testing.script import Call, Ending, ReplyDelivery, Say
 from tests.execution.test_worktrees import git, repository
+from tests.sessions.sub_agents.rig import list_rows, rig
 from tests.sessions.sub_agents.team_model import TeamModel, delegate, find_goal, read_results
-from tests.sessions.sub_agents.test_team import list_rows, rig
 
 pytestmark = pytest.mark.needs("git")
 

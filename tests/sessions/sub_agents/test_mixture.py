@@ -12,8 +12,8 @@ from hermes.store.sub_agents import ReportDelivery, StepLimits, SubAgentCall
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Ending, Fail, Reply, ReplyDelivery, Say
 from tests.commands.chat_surfaces import Chat, chat
+from tests.sessions.sub_agents.rig import list_rows, rig
 from tests.sessions.sub_agents.team_model import TeamModel
-from tests.sessions.sub_agents.test_team import list_rows, rig
 
 HANGING = Say("never ends", delivery=ReplyDelivery(ending=Ending.HANG, at=2))
 PROMPT = "How many moons has Mars?"

@@ -195,9 +195,10 @@ async def test_a_session_that_wakes_itself_comes_to_an_end() -> None:
 
     async with rig(TeamModel(top), config) as here, here.process() as (app, actor):
         await here.say(actor)
-        await here.wait_for(lambda: len([one for one in here.events if isinstance(one, TurnEnded)]) > 3)
-        await here.wait_for(lambda: not actor.busy and not app.sub_agents.has_unfinished(actor.session_id))
-        rows = await list_rows(app, actor)
+        async with asyncio.timeout(30):
+            while (rows := await list_rows(app, actor))[-1].state is not SubAgentState.BUDGET:
+                await asyncio.sleep(0.01)
+        await actor.idle()
         assert len({row.root_turn_id for row in rows}) == 1
         assert rows[-1].state is SubAgentState.BUDGET and sum(row.steps for row in rows) <= 5
         await here.say(actor, "once more")

@@ -1,0 +1,1 @@
+"""Sub-agents as people in chats see them."""
