@@ -99,7 +99,7 @@ def make_cronjob_tool(deps: CronToolDeps) -> Tool:
     @tool(
         "cronjob",
         deferred=True,
-        brief="schedule reminders, reports and checks",
+        brief="reminders, reports, checks",
         summary=_summarize_call,
         keeps=_describe_persistence,
         doubts=find_doubts,

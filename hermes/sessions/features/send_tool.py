@@ -44,7 +44,7 @@ def _make_tool(sender: MessageSender) -> Tool:
     @tool(
         _TOOLSET,
         deferred=True,
-        brief="message or file to another chat or person",
+        brief="write to another chat or person",
         summary=_summarize_call,
         paths=lambda args: [PathUse(str(args["file"]))] if args.get("file") else [],
         shown=lambda args: "; ".join(f"{name}: {value}" for name, value in args.items() if value),

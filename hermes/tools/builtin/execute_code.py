@@ -17,7 +17,7 @@ SHOWN_CHARACTERS = 20_000
     refunds=True,
     calls_tools=True,
     cap=SHOWN_CHARACTERS,
-    brief="code that calls tools, many in one step",
+    brief="code that calls tools",
     summary=lambda args: str(args["code"]).strip().partition("\n")[0],
 )
 async def execute_code(ctx: ToolContext, code: Annotated[str, "Python code."]) -> ToolOutput:
