@@ -196,7 +196,7 @@ async def test_a_session_that_wakes_itself_comes_to_an_end() -> None:
     async with rig(TeamModel(top), config) as here, here.process() as (app, actor):
         await here.say(actor)
         async with asyncio.timeout(30):
-            while (rows := await list_rows(app, actor))[-1].state is not SubAgentState.BUDGET:
+            while (rows := await list_rows(app, actor))[-1].state is not SubAgentState.BUDGET:  # noqa: ASYNC110 - only the store tells
                 await asyncio.sleep(0.01)
         await actor.idle()
         assert len({row.root_turn_id for row in rows}) == 1
