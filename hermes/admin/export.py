@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from hermes.admin.session_page import render_session_page
+from hermes.admin.session_page import list_sub_agent_lines, render_session_page
 from hermes.core.encoding import Plain, to_json
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
@@ -50,6 +50,8 @@ def export_session(found: Plain, format_name: str, redact: Callable[[str], str])
 def _render_markdown(session: Plain, messages: Sequence[Plain]) -> str:
     """Render headings and texts; tool output is fenced, so that nothing in it counts as Markdown."""
     lines = [f"# {_clean_heading(_session_title(session))}", "", _describe_session(session), ""]
+    agents = [f"- {_clean_heading(strip_terminal_controls(line))}" for line in list_sub_agent_lines(session)]
+    lines += ["Sub-agents:", "", *agents, ""] if agents else []
     for message in messages:
         text = strip_terminal_controls(_message_text(message))
         lines += [f"## {_speaker_name(message)} · {_format_time(message)}", ""]

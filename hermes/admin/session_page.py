@@ -95,6 +95,8 @@ def render_session_page(session: Plain, messages: Sequence[Plain], redact: Calla
         time=_format_time(session["created_at"]),
         model=show_text(session.get("model")) or tr("no model"),
     )
+    listed = "".join(f"<li>{escape(to_one_line(show_text(line), 200))}</li>" for line in list_sub_agent_lines(session))
+    agents = f"<p>{escape(tr('Sub-agents:'))}</p><ul>{listed}</ul>" if listed else ""
     said = tr(
         "A conversation with Hermes, as a file that stands alone: opening it fetches nothing. API keys were removed."
     )
@@ -104,11 +106,23 @@ def render_session_page(session: Plain, messages: Sequence[Plain], redact: Calla
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="referrer" content="no-referrer">',
         f"<title>{title}</title><style>{_STYLE}</style></head><body>",
-        f"<header><h1>{title}</h1><p>{escape(about)}</p></header><main>",
+        f"<header><h1>{title}</h1><p>{escape(about)}</p>{agents}</header><main>",
         *(_render_entry(entry, show_text) for entry in _collect_entries(messages)),
         f"</main><footer>{escape(said)}</footer></body></html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def list_sub_agent_lines(session: Plain) -> list[str]:
+    """Return a line for each sub-agent of a session, and of theirs: number, name, state and session."""
+    waiting, lines = [session], []
+    while waiting:
+        below = waiting.pop().get("sub_agents", ())
+        assert isinstance(below, list | tuple)
+        for one in below:
+            lines.append(f"{one['number']} {one['name']}: {one['state']} ({one['id']})")
+            waiting.append(one)
+    return lines
 
 
 def _collect_entries(messages: Sequence[Plain]) -> list[_Entry]:

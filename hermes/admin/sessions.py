@@ -3,20 +3,22 @@
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct, field
 
 from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
-from hermes.core.encoding import Plain
+from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
+from hermes.core.sub_agents import SubAgentState
 from hermes.i18n.messages import N_
 from hermes.runtime.locks import find_lock_owner, session_lock
 from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.records import PROGRAM_SOURCES, MessageState, SessionRow, StoredMessage
+from hermes.store.records import PROGRAM_SOURCES, SUB_AGENT_SOURCE, MessageState, SessionRow, StoredMessage
 from hermes.store.store import Store
+from hermes.store.sub_agents import SubAgentRow
 from hermes.util.text import strip_control_characters, to_one_line
 
 CUT_OFF = "cut_off"
@@ -40,6 +42,18 @@ async def open_session_admin(environ: Mapping[str, str]) -> "AsyncIterator[Sessi
         yield SessionAdmin(store, home)
 
 
+class SubAgentNode(Struct, kw_only=True):
+    """A sub-agent in the tree; its id is that of its session."""
+
+    id: str
+    number: int
+    name: str
+    state: SubAgentState
+    steps: int = 0
+    cost_usd: float | None = None
+    sub_agents: "list[SubAgentNode]" = field(default_factory=list)
+
+
 class SessionNode(Struct, kw_only=True):
     """A session in the tree; `turns` says with how many turns of its parent a branch began."""
 
@@ -50,6 +64,7 @@ class SessionNode(Struct, kw_only=True):
     folder: str = ""
     turns: int = 0
     branches: "list[SessionNode]" = field(default_factory=list)
+    sub_agents: list[SubAgentNode] = field(default_factory=list)
 
     @property
     def latest_update(self) -> float:
@@ -83,10 +98,10 @@ class SessionAdmin:
     async def list_tree(
         self, limit: int, *, person: str | None = None, everything: bool = False
     ) -> "list[SessionNode]":
-        """List the newest sessions with their branches and with the sessions that they branched from: of a person, or
-        all; runs of jobs and programs with `everything`.
+        """List the newest sessions with their branches, their sub-agents and the sessions that they branched from: of a
+        person, or all; runs of jobs and programs with `everything`.
         """
-        without = () if everything else PROGRAM_SOURCES
+        without = (SUB_AGENT_SOURCE,) if everything else PROGRAM_SOURCES
         nodes: dict[str, SessionNode] = {}
         roots: list[SessionNode] = []
         for row, parent in await self._store.branches.build_tree(limit, person=person, without=without):
@@ -100,6 +115,8 @@ class SessionAdmin:
             )
             above = nodes.get(parent) if parent is not None else None
             (roots if above is None else above.branches).append(node)
+        for root_id, found in _group_sub_agents(await self._store.sub_agents.list_trees([*nodes])).items():
+            nodes[root_id].sub_agents += found
         return sorted(roots, key=lambda node: -node.latest_update)
 
     async def find_session_row(self, name: str) -> Plain:
@@ -116,16 +133,28 @@ class SessionAdmin:
         rows = await self._visible_messages(row.id, hidden=hidden)
         epoch = await self._store.epochs.get_open(row.id)
         messages: list[Plain] = []
+        task = rows[0].id if rows and row.source == SUB_AGENT_SOURCE else None
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
-            messages += [place | plain for plain in to_openai(stored.message, hidden=hidden)]
+            shown = hidden or stored.id == task  # the task of a sub-agent, which no person has written
+            messages += [place | plain for plain in to_openai(stored.message, hidden=shown)]
         return {
             **row_to_dict(row),
             "kind": row.kind,
             "outcome": await self._find_outcome(row.id),
+            "sub_agents": [to_plain(one) for one in await self._list_sub_agents(row.id)],
             "system_prompt": epoch.frame.system if epoch is not None else "",
             "messages": messages,
         }
+
+    async def _list_sub_agents(self, session_id: str) -> list[SubAgentNode]:
+        """Return the sub-agents that a session has had, each with its own."""
+        of_parent: dict[str, list[SubAgentNode]] = {}
+        found = await self._store.sub_agents.get(session_id)
+        _group_sub_agents(
+            await self._store.sub_agents.list_tree(found.root_id if found is not None else session_id), of_parent
+        )
+        return of_parent.get(session_id, [])
 
     async def _find_outcome(self, session_id: str) -> str:
         """Return how the session's newest turn ended, `running` while it runs, or `cut_off` where its process died and
@@ -173,10 +202,7 @@ class SessionAdmin:
         for row in rows:
             session_id = row.id
             try:
-                async with session_lock(self._home.locks, session_id):
-                    _delete_session_files(self._home, session_id)
-                    await self._store.erasure.delete_session(session_id, purge=False)
-                    (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
+                await self._delete_with_sub_agents(session_id, session_id, purge=False)
             except BusyError:
                 open_ones.append(row)
                 continue
@@ -184,6 +210,20 @@ class SessionAdmin:
         if gone:
             await self._store.erasure.purge_files()
         return gone, open_ones
+
+    async def _delete_with_sub_agents(self, session_id: str, tip: str, *, purge: bool = True) -> None:
+        """Delete a session whose conversation goes on in `tip`, and with the whole conversation the sessions of its
+        sub-agents. Raises BusyError while one of them is open.
+        """
+        below = await self._store.sub_agents.list_below(session_id) if tip == session_id else []
+        async with AsyncExitStack() as stack:
+            for name in (tip, *below):
+                await stack.enter_async_context(session_lock(self._home.locks, name))
+            for name in (session_id, *below):
+                _delete_session_files(self._home, name)
+            await self._store.erasure.delete_session(session_id, purge=purge)
+            for name in (session_id, *below):
+                (self._home.locks / f"{name}.lock").unlink(missing_ok=True)
 
     async def compute_statistics(self) -> Plain:
         """Count sessions, messages and tokens, in total and by model and front-end, and measure the files."""
@@ -223,10 +263,7 @@ class SessionAdmin:
         row = await find_session(self._store, name)
         tip = await self._store.sessions.find_tip(row.id)
         before = set(await self._store.sessions.list_lineage(tip))
-        async with session_lock(self._home.locks, tip):
-            _delete_session_files(self._home, row.id)
-            await self._store.erasure.delete_session(row.id)
-            (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)
+        await self._delete_with_sub_agents(row.id, tip)
         await self._delete_unused_copies()
         if tip == row.id:
             return row.id
@@ -238,6 +275,31 @@ class SessionAdmin:
             others=others,
             tip=tip,
         )
+
+
+def _group_sub_agents(
+    rows: Sequence[SubAgentRow], of_parent: dict[str, list[SubAgentNode]] | None = None
+) -> dict[str, list[SubAgentNode]]:
+    """Return the sub-agents of each session at the top, each with its own; `of_parent` gets those of every session."""
+    found: dict[str, list[SubAgentNode]] = {}
+    of_parent = {} if of_parent is None else of_parent
+    nodes = {row.session_id: _make_sub_agent_node(row) for row in rows}
+    for row in rows:
+        above = nodes.get(row.parent_id)
+        (found.setdefault(row.root_id, []) if above is None else above.sub_agents).append(nodes[row.session_id])
+        of_parent.setdefault(row.parent_id, []).append(nodes[row.session_id])
+    return found
+
+
+def _make_sub_agent_node(row: SubAgentRow) -> SubAgentNode:
+    return SubAgentNode(
+        id=row.session_id,
+        number=row.number,
+        name=row.task.name,
+        state=row.state,
+        steps=row.report.steps,
+        cost_usd=row.report.cost.usd,
+    )
 
 
 def _totals_row(row: tuple[str, int, int, int]) -> Plain:

@@ -118,7 +118,16 @@ async def build_session_report(store: Store, settings: Settings, conversation: L
         for one in (found.epochs if found is not None else ())
     ]
     total = await store.spending.list_totals(0, session_id=session_id)
-    return _total_without_key(total, CacheSavings(settings).compute_saved(models)) | {"epochs": epochs}
+    below = await _sum_sub_agents(store, CacheSavings(settings), 0, session_id)
+    own = _total_without_key(total, CacheSavings(settings).compute_saved(models))
+    return own | {"epochs": epochs, "sub_agents": below}
+
+
+async def _sum_sub_agents(store: Store, savings: CacheSavings, since: float, session_id: str) -> Plain:
+    """Return what the calls of a session's sub-agents used, which are not among its own."""
+    models = await store.spending.list_totals(since, root_id=session_id, by="model")
+    total = await store.spending.list_totals(since, root_id=session_id)
+    return _total_without_key(total, savings.compute_saved(models))
 
 
 async def _spend_sections(
@@ -137,7 +146,9 @@ async def _spend_sections(
     for one in await load_totals(start, "session_model"):
         of_session[one.key.partition(" ")[0]].append(one)
     sessions = (await load_totals(start, "session"))[:_SHOWN_SESSIONS]
+    below = {"sub_agents": await _sum_sub_agents(store, savings, start, session_id)} if session_id is not None else {}
     return {
+        **below,
         "today": await sum_since(day),
         "month": await sum_since(month),
         "since": time.strftime(_DAY, time.localtime(start)),

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from hermes.cli.event_texts import EDIT_TOOLS
 from hermes.core.events import (
     WHILE_UNCHANGED,
@@ -19,6 +21,8 @@ from hermes.core.events import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    TurnResumed,
+    TurnStarted,
 )
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import AnswerScope
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from hermes.sessions.port import SessionPort
 
 _THIS_CALL = "this call"
+_MAX_NAME = 60
 _COMMAND_TOOLS = frozenset({"terminal", "process"})
 _TITLES = {
     "terminal": N_("Run this command?"),
@@ -66,14 +71,30 @@ _SAID = frozenset({"how_said", "refused", "reason"})
 _WITHDRAWN = "withdrawn"
 
 
+class _OpenQuestion(Struct, frozen=True, kw_only=True):
+    """An approval that is shown, or waits to be."""
+
+    port: "SessionPort"
+    """The session in which it is shown."""
+    event: ApprovalAsked
+    asker_id: str
+    """The session that asks: that one, or a sub-agent of it, whose question does not end with the turn there."""
+    task: "asyncio.Task[None]"
+
+
 class ApprovalAsker(ABC):
     """Asks the approvals of the sessions of one chat, and is the `Asker` of their `clarify` tools. `close` ends its
     tasks.
     """
 
+    asks_between_turns = True
+    """Whether there is a place for questions while no turn runs; else a sub-agent's is only announced then."""
+
     def __init__(self) -> None:
-        self._questions: dict[str, tuple[str, asyncio.Task[None]]] = {}
-        """The approvals that are shown or wait to be shown, by their ids: the session that asks, and the task."""
+        self._in_turn = False
+        """Whether a turn of the session on the screen runs."""
+        self._questions: dict[str, _OpenQuestion] = {}
+        """The approvals that are shown or wait to be shown, by their ids."""
         self._shown_session_id = ""
         """The session on the screen; others run in the background."""
         self._edits: dict[str, str] = {}
@@ -87,6 +108,7 @@ class ApprovalAsker(ABC):
         """Ask this session's questions, too, from now on; `background`: it is not the one on the screen."""
         if not background:
             self._shown_session_id = port.session_id
+            self._in_turn = port.busy
         port.approvals.can_ask = True
         port.subscribe(partial(self._handle_event, port))
 
@@ -100,13 +122,17 @@ class ApprovalAsker(ABC):
         where it is not the one on the screen.
         """
 
+    def announce(self, event: ApprovalAsked) -> None:
+        """Say that something is asked that a command answers; for chats without a place for questions between turns."""
+        del event
+
     @abstractmethod
     def show_closed(self, style: str, text: str) -> None:
         """Show why a question was closed without an answer from here; empty where its turn has just ended."""
 
     async def close(self) -> None:
         """Cancel the questions that are shown or wait."""
-        tasks = [task for _, task in self._questions.values()]
+        tasks = [one.task for one in self._questions.values()]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -123,31 +149,65 @@ class ApprovalAsker(ABC):
         return tr("Asked again, since {files} changed.", files=names + (", …" if len(files) > 3 else ""))
 
     def _handle_event(self, port: "SessionPort", event: Event) -> None:
+        shown = port.session_id == self._shown_session_id
         match event:
-            case ToolStarted() if event.name in EDIT_TOOLS:
-                self._edits[event.call_id] = event.summary.partition(" ")[2]
-            case ToolEnded() if event.call_id in self._edits:
-                name = self._edits.pop(event.call_id)
-                if event.status is ToolStatus.OK and name:
-                    self._changed_files.append(name)
+            case ToolStarted() | ToolEnded():
+                self._note_edit(event)
+            case TurnStarted() | TurnResumed():
+                self._in_turn = self._in_turn or shown
             case ApprovalAsked():
-                task = asyncio.get_running_loop().create_task(self._answer_approval(port, event))
-                self._questions[event.approval_id] = port.session_id, task
-                task.add_done_callback(lambda _: self._questions.pop(event.approval_id, None))
+                is_late = bool(event.asker) and not self._in_turn and not self.asks_between_turns
+                self._begin_question(port, event, is_announced=is_late)
             case ApprovalAnswered() if event.approval_id in self._questions:
-                self._close_question(self._questions[event.approval_id][1], *_describe_closing(event))
+                self._close_question(self._questions[event.approval_id].task, *_describe_closing(event))
             case TurnEnded():
-                for session_id, task in self._questions.values():
-                    if session_id == port.session_id:
-                        self._close_question(task, "", "")
+                self._in_turn = self._in_turn and not shown
+                self._end_turn(port)
             case _:
                 pass
+
+    def _note_edit(self, event: ToolStarted | ToolEnded) -> None:
+        """Note which files calls have changed."""
+        if isinstance(event, ToolStarted):
+            if event.name in EDIT_TOOLS:
+                self._edits[event.call_id] = event.summary.partition(" ")[2]
+        elif name := self._edits.pop(event.call_id, ""):
+            self._changed_files += [name] if event.status is ToolStatus.OK else []
+
+    def _end_turn(self, port: "SessionPort") -> None:
+        """Close the questions of a session whose turn has ended; those of its sub-agents stay, and are announced where
+        there is no place for them between turns.
+        """
+        for question in [*self._questions.values()]:
+            if question.asker_id == port.session_id:
+                self._close_question(question.task, "", "")
+            elif question.port is port and not self.asks_between_turns and not question.task.done():
+                question.task.cancel()
+                self._begin_question(port, question.event, is_announced=True)
+
+    def _begin_question(self, port: "SessionPort", event: ApprovalAsked, *, is_announced: bool) -> None:
+        work = self._announce_and_wait(event) if is_announced else self._answer_approval(port, event)
+        task = asyncio.get_running_loop().create_task(work)
+        asked = self._questions[event.approval_id] = _OpenQuestion(
+            port=port, event=event, asker_id=event.asker_id or port.session_id, task=task
+        )
+
+        def forget(_: object) -> None:
+            if self._questions.get(event.approval_id) is asked:
+                del self._questions[event.approval_id]
+
+        task.add_done_callback(forget)
 
     def _close_question(self, task: "asyncio.Task[None]", style: str, text: str) -> None:
         """Close a question that nobody waits for any more, so that it does not take what is typed next."""
         if not task.done():
             task.cancel()
             self.show_closed(style, text)
+
+    async def _announce_and_wait(self, event: ApprovalAsked) -> None:
+        """Wait until the question is answered by a command, or withdrawn: that cancels the task."""
+        self.announce(event)
+        await asyncio.get_running_loop().create_future()
 
     async def _answer_approval(self, port: "SessionPort", event: ApprovalAsked) -> None:
         background_id = port.session_id if port.session_id != self._shown_session_id else ""
@@ -198,6 +258,9 @@ def _format_title(event: ApprovalAsked, background_id: str) -> str:
         title = tr(_TITLES[event.tool])
     else:
         title = tr("Allow {tool}?", tool=escape_confusable_characters(event.tool))
+    if event.asker:
+        name = to_one_line(escape_confusable_characters(event.asker), _MAX_NAME)
+        title = tr("Sub-agent {name} asks. {question}", name=name, question=title)
     if background_id:
         return tr("The session {id}, which works in the background, asks. {question}", id=background_id, question=title)
     return title

@@ -166,7 +166,7 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
     from hermes import __version__
 
     options = build_app_options(args)
-    options = structs.replace(options, reviews=options.remembers)
+    options = structs.replace(options, reviews=options.remembers, goes_on=True)
     _print_banner(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
     model = settings.model
     if not (model.default or model.provider or model.base_url or args.model or args.provider or args.base_url):

@@ -16,7 +16,7 @@ from hermes.commands.registry import builtin_command_names, command_registry
 from hermes.core.errors import BusyError, HermesError, UsageError
 from hermes.core.events import Event, Level
 from hermes.core.messages import ImagePart
-from hermes.i18n.messages import N_, join_sentences, tr
+from hermes.i18n.messages import N_, join_sentences, tr, tr_plural
 
 if TYPE_CHECKING:
     from hermes.admin.people.identity import PersonIdentity
@@ -211,11 +211,16 @@ class TerminalCommandContext(ABC):
     async def _open_session(self, name: str | None, *, latest: bool = False) -> "SessionPort":
         """Open a session, or join one that another process holds, and show it here."""
         from hermes.ipc.session_server import open_or_join
+        from hermes.sessions.app import find_sub_agents
 
         port = self._port = await open_or_join(self.app, name, latest=latest, asker=self._asker)
         if self._asker is not None:
             self._asker.attach_session(port)
         port.subscribe(self._view)
+        team = find_sub_agents(self.app, port.session_id)
+        if team is not None and (left := len(team.runs)):
+            said = tr_plural("{n} sub-agent of this session goes on.", "{n} sub-agents of this session go on.", left)
+            self.show_notice(f"{said} {tr('/agents lists them.')}")
         return port
 
     async def finish_chat(self) -> None:

@@ -11,10 +11,12 @@ from hermes.core.events import (
     Notice,
     Refused,
     Retrying,
+    SubAgentChanged,
     ToolEnded,
     TurnEnded,
     TurnResumed,
 )
+from hermes.core.sub_agents import SubAgentState
 from hermes.i18n.messages import localize, tr
 from hermes.util.text import end_sentence, strip_control_characters, to_one_line
 
@@ -31,6 +33,8 @@ class RefusalFilter:
     def __init__(self) -> None:
         self._asked: dict[str, str] = {}
         """The calls that are asked about, by the questions' ids."""
+        self._of_sub_agents: set[str] = set()
+        """The questions of sub-agents, which do not end with the turn."""
         self._refused: set[str] = set()
 
     def note_event(self, event: Event) -> None:
@@ -38,12 +42,14 @@ class RefusalFilter:
         match event:
             case ApprovalAsked():
                 self._asked[event.approval_id] = event.call_id
+                self._of_sub_agents |= {event.approval_id} if event.asker else set()
             case ApprovalAnswered():
                 call_id = self._asked.pop(event.approval_id, "")
                 if not event.allowed and event.by == "person":
                     self._refused.add(call_id)
             case TurnEnded():
-                self._asked.clear()
+                self._asked = {name: call_id for name, call_id in self._asked.items() if name in self._of_sub_agents}
+                self._of_sub_agents &= set(self._asked)
                 self._refused.clear()
             case _:
                 pass
@@ -51,6 +57,27 @@ class RefusalFilter:
     def is_known(self, event: Event) -> bool:
         """Return whether the event is a refusal that needs no more words."""
         return isinstance(event, Refused) and event.call_id in self._refused
+
+
+class SubAgentLines:
+    """Says in a line each that a sub-agent has begun, and how it has ended."""
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+
+    def describe_change(self, event: SubAgentChanged) -> str:
+        """Return the line about a change; empty for one that needs none."""
+        if event.state.has_ended:
+            from hermes.commands.sub_agent_texts import describe_end
+
+            self._begun.discard(event.session_id)
+            return describe_end(event)
+        if event.state is SubAgentState.QUEUED or event.session_id in self._begun:
+            return ""
+        from hermes.commands.sub_agent_texts import describe_beginning
+
+        self._begun.add(event.session_id)
+        return describe_beginning(event)
 
 
 def format_caching(kept: str) -> str:
@@ -97,11 +124,19 @@ def count_preview_lines(progress: ToolProgress, usual: int) -> int:
 
 
 def _format_refusal(event: Refused) -> str:
-    return tr(
+    said = tr(
         "refused: {subject} ({reason})",
         subject=to_one_line(strip_control_characters(event.subject)),
         reason=localize(strip_control_characters(event.reason)) + _format_allow_hint(event.pattern),
     )
+    return name_asker(event.asker, said) if event.asker else said
+
+
+def name_asker(name: str, said: str) -> str:
+    """Return what is said of a sub-agent, with its name before it."""
+    from hermes.commands.sub_agent_texts import clean_name
+
+    return tr("Sub-agent {name}: {said}", name=clean_name(name), said=said)
 
 
 def _format_allow_hint(pattern: str) -> str:

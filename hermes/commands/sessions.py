@@ -14,9 +14,10 @@ from pathlib import Path
 
 from hermes.admin.export import FORMATS, SHARING_ADVICE, choose_format, export_session
 from hermes.admin.logs import parse_since
-from hermes.admin.sessions import CUT_OFF, SessionAdmin, SessionNode, open_session_admin
+from hermes.admin.sessions import CUT_OFF, SessionAdmin, SessionNode, SubAgentNode, open_session_admin
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import CommandContext, MenuOption, Surface
+from hermes.commands.sub_agent_texts import name_state
 from hermes.commands.verb import (
     JSON_OPTION,
     SHORT_YES_OPTION,
@@ -83,9 +84,9 @@ async def list_sessions(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     )
 
 
-@SESSIONS.admin_action("tree", "the newest sessions with their branches", JSON_OPTION, _LIMIT, _ALL)
+@SESSIONS.admin_action("tree", "the newest sessions with their branches and sub-agents", JSON_OPTION, _LIMIT, _ALL)
 async def list_tree(admin: SessionAdmin, call: VerbCall) -> VerbResult:
-    """List the newest sessions with their branches."""
+    """List the newest sessions with their branches and sub-agents."""
     roots = await admin.list_tree(call.args.limit, everything=call.args.all)
     return rows_result(roots, lambda root: list(format_branches(root, "", "")), tr("There is no session yet."))
 
@@ -280,9 +281,23 @@ def format_branches(node: SessionNode, lead: str, below: str) -> Iterator[str]:
     said = tr_plural("{n} message", "{n} messages", node.messages)
     since = tr("after turn {turn}", turn=node.turns) if node.turns else ""
     yield "  ".join(part for part in (f"{lead}{node.id}", format_time(node.updated_at), said, since, title) if part)
-    for one in node.branches:
-        last = one is node.branches[-1]
-        yield from format_branches(one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
+    below_it: list[SubAgentNode | SessionNode] = [*node.sub_agents, *node.branches]
+    for one in below_it:
+        last = one is below_it[-1]
+        first, rest = f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}"
+        if isinstance(one, SubAgentNode):
+            yield from _format_sub_agents(one, first, rest)
+        else:
+            yield from format_branches(one, first, rest)
+
+
+def _format_sub_agents(node: SubAgentNode, lead: str, below: str) -> Iterator[str]:
+    """Yield a line for a sub-agent and for each of its own."""
+    name = to_one_line(strip_control_characters(node.name), 60)
+    yield f"{lead}{node.number} {name}  {name_state(node.state)}  {node.id}"
+    for one in node.sub_agents:
+        last = one is node.sub_agents[-1]
+        yield from _format_sub_agents(one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
 
 
 def _format_statistics(found: Plain) -> list[str]:

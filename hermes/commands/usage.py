@@ -194,7 +194,14 @@ def _format_report(report: Plain) -> list[str]:
         for row in listed:
             name = to_one_line(strip_control_characters(str(row["key"])), 60) or tr("(none)")
             lines.append(_format_usage_row(name, row))
+    lines += _format_sub_agent_use(report)
     return lines + _format_caps(report)
+
+
+def _format_sub_agent_use(report: Plain) -> list[str]:
+    """Return what the sub-agents of a session used, beside its own calls; nothing where it has had none."""
+    below = report.get("sub_agents")
+    return ["", _format_usage_row(tr("its sub-agents"), below)] if isinstance(below, dict) and below["calls"] else []
 
 
 def _format_caps(report: Plain) -> list[str]:
@@ -237,7 +244,7 @@ _CERTAINTY_NAMES = {
 def format_session_usage(report: Plain) -> list[str]:
     """Format one session's usage, for `/usage`."""
     if not report["calls"]:
-        return [tr("Nothing was used in this session yet.")]
+        return [tr("Nothing was used in this session yet."), *filter(None, _format_sub_agent_use(report))]
     lines = [
         tr_plural(
             "{n} call, {read:,} tokens in, {written:,} out",
@@ -254,6 +261,7 @@ def format_session_usage(report: Plain) -> list[str]:
             saved=format_cache_share(report),
         ),
     ]
+    lines += [line.strip() for line in _format_sub_agent_use(report) if line]
     comma, stop = (", ", "; ") if get_language() == ENGLISH else ("，", "；")
     epochs = report["epochs"]
     for epoch in epochs if isinstance(epochs, list) else ():

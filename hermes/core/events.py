@@ -213,6 +213,8 @@ class SubAgentChanged(Struct, frozen=True, kw_only=True, tag="sub_agent_changed"
     state: SubAgentState
     depth: int = 1
     """1 for one of the session's own, 2 for one of theirs."""
+    parent: int = 0
+    """The number of the sub-agent for which it works; 0 for one of the session's own."""
     step: int = 0
     """The model calls that it has made."""
     max_steps: int = 0

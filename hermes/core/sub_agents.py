@@ -8,6 +8,8 @@ from msgspec import Struct
 from hermes.core.usage import Cost
 
 Role = Literal["leaf", "orchestrator"]
+TASK_HEADING = "Your task:"
+"""The line above the task in the first message of a sub-agent."""
 
 
 class SubAgentState(StrEnum):

@@ -19,7 +19,7 @@ from hermes.ipc import frames
 from hermes.ipc.frames import IpcConnection
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.app import App
+from hermes.sessions.app import App, find_sub_agents
 from hermes.sessions.port import SessionPort
 
 SessionHolder = Callable[[str], AbstractAsyncContextManager[SessionActor]]
@@ -214,6 +214,11 @@ class _AttachedPeer:
         # Nothing is waited for before the first frame: it says where the session stands, and every event comes after.
         self._connection.send(self._attached_frame(title))
         unsubscribe = actor.subscribe(self._send_event)
+        if (team := find_sub_agents(self._app, actor.session_id)) is not None:
+            from hermes.sessions.sub_agents.team import describe_team
+
+            for event in describe_team(team):
+                self._send_event(event)
         actor.approvals.guests += attach.asks
         try:
             async for frame in self._connection.iterate_frames():

@@ -16,6 +16,7 @@ from hermes.store import compactions, messages, sessions
 from hermes.store.database import Database
 from hermes.store.messages import SearchRepository
 from hermes.store.repository import Repository, Transaction, writes
+from hermes.store.sub_agents import list_sessions_below
 from hermes.store.turns import begin_epoch, get_open_epoch
 from hermes.util.clock import Clock
 from hermes.util.text import to_one_line
@@ -38,7 +39,8 @@ class ErasureRepository(Repository):
         self._search = search
 
     async def delete_session(self, session_id: str, *, purge: bool = True) -> int:
-        """Delete a session with all that belongs to it, its archives too; return how many messages it had.
+        """Delete a session with all that belongs to it, its archives and its sub-agents' sessions too; return how many
+        messages it had.
 
         Deleting an archive keeps the conversation that continues it, without the messages. Raises `NotFoundError` when
         there is none.
@@ -135,6 +137,10 @@ def _delete_session(tx: Transaction, session_id: str) -> int:
         return len(held)
     gone = 0
     for name in sessions.list_lineage(tx, session_id) or [session_id]:
+        for child in list_sessions_below(tx, name):
+            if sessions.get_session(tx, child) is not None:
+                _delete_session(tx, sessions.find_tip(tx, child))
+        tx.execute("DELETE FROM sub_agents WHERE session_id = ?", (name,))
         tx.execute("DELETE FROM deliveries WHERE session_id = ?", (name,))
         tx.execute(
             "UPDATE arrivals SET state = 'done', outcome = 'the session was deleted', body = NULL"

@@ -134,15 +134,18 @@ def get_cap_usage(tx: Transaction, cap: SpendCap) -> CapUsage:
 
 
 def list_spend_totals(
-    tx: Transaction, since: float, *, session_id: str | None = None, by: str = ""
+    tx: Transaction, since: float, *, session_id: str | None = None, root_id: str | None = None, by: str = ""
 ) -> list[SpendTotal]:
     """Return sums of settled calls from `since` on, the dearest first: one, or one for each `by` `model`,
-    `session`, `session_model`, `day`, `hour` or `purpose`.
+    `session`, `session_model`, `day`, `hour` or `purpose`. They are those of a session, or with `root_id` those of the
+    sub-agents below one.
 
     The key of `session_model` is the session's id, a space, and the model's key; a day's is its local date,
     an hour's its local day of the week (0 is Sunday), a space, and its two digits.
     """
     where, values = _build_time_condition(since, session_id)
+    if root_id is not None:
+        where, values = f"{where} AND root_id = ?", (*values, root_id)
     rows = tx.execute(
         f"SELECT {_KINDS[by]} AS kind, count(*), {_SUMS}, {_NANO},"
         " count(*) FILTER (WHERE certainty = 'reported'), count(*) FILTER (WHERE certainty = 'upper_bound'),"

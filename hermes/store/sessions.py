@@ -139,6 +139,7 @@ _NOBODY_WAITS = " AND ".join(
         "approvals": "session_id = sessions.id AND state = 'pending'",
         "api_runs": "session_id = sessions.id AND ended_at IS NULL",
         "deliveries": "session_id = sessions.id AND ended_at IS NULL",
+        "sub_agents": "parent_id = sessions.id AND (ended_at IS NULL OR delivery = 'inbox')",
         "job_instants": "session_id = sessions.id AND (delivery = 'owed' OR ended_at IS NULL)",
     }.items()
 )
@@ -190,10 +191,13 @@ class SessionRepository(Repository):
     def list_idle(self, tx: Transaction, before: float) -> list[SessionRow]:
         """Return sessions in which nothing was said since `before`, the oldest first.
 
-        Archives belong to the session that continues them.
+        Archives belong to the session that continues them, and sub-agents to the session that they worked for.
         """
         return tx.select_all(
-            SessionRow, f"{_SELECT} WHERE updated_at < ? AND end_reason <> ? ORDER BY updated_at", (before, ARCHIVED)
+            SessionRow,
+            f"{_SELECT} WHERE updated_at < ? AND end_reason <> ? AND id NOT IN (SELECT session_id FROM sub_agents)"
+            " ORDER BY updated_at",
+            (before, ARCHIVED),
         )
 
     @reads

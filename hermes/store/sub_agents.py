@@ -239,6 +239,16 @@ class SubAgentRepository(Repository):
         return _select_rows(tx, "parent_id = ? AND message_id IS NULL AND call_id = '' ORDER BY number", (parent_id,))
 
     @reads
+    def list_trees(self, tx: Transaction, root_ids: Sequence[str]) -> list[SubAgentRow]:
+        """Return all sub-agents below these sessions, in the order in which they were asked for."""
+        return _select_rows(tx, f"root_id IN ({_list_marks(root_ids)}) ORDER BY root_id, number", tuple(root_ids))
+
+    @reads
+    def list_below(self, tx: Transaction, session_id: str) -> list[str]:
+        """Return the stored sessions of the sub-agents of a session and of theirs: what is deleted with it."""
+        return list_sessions_below(tx, session_id)
+
+    @reads
     def list_open_roots(self, tx: Transaction) -> list[str]:
         """Return the sessions below which sub-agents have not ended, or reports are still to be delivered."""
         return [str(row[0]) for row in tx.execute(f"SELECT DISTINCT root_id FROM sub_agents WHERE {_OPEN}")]
@@ -273,6 +283,17 @@ class SubAgentRepository(Repository):
         own = Cost(nano=int(row[0]), certainty=Certainty.UNKNOWN if row[1] else Certainty.COMPUTED)
         below = _select_rows(tx, "parent_id = ? AND ended_at IS NOT NULL", (session_id,))
         return sum((one.report.cost for one in below), own if row[2] else Cost())
+
+
+def list_sessions_below(tx: Transaction, session_id: str) -> list[str]:
+    """Return the stored sessions of the sub-agents of a session and of theirs."""
+    rows = tx.execute(
+        "WITH RECURSIVE below (id) AS (SELECT session_id FROM sub_agents WHERE parent_id = ?1"
+        " UNION SELECT one.session_id FROM sub_agents AS one JOIN below ON one.parent_id = below.id)"
+        " SELECT id FROM below WHERE id IN (SELECT id FROM sessions)",
+        (session_id,),
+    )
+    return [str(row[0]) for row in rows]
 
 
 _OPEN = "ended_at IS NULL OR delivery IN ('inbox', 'person')"

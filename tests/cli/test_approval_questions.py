@@ -8,7 +8,7 @@ from msgspec import structs
 
 from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers, list_risky_parts
 from hermes.cli.plain import prompts
-from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
+from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded, TurnStarted
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.i18n.messages import N_
 from hermes.util.localizable import join_localizable
@@ -54,6 +54,7 @@ class Session:
         self.session_id = session_id
         self.approvals = self
         self.can_ask = False
+        self.busy = False
         self.unasked = 0
         self.answers: list[tuple[str, AnswerScope, str]] = []
         self.answered = asyncio.Event()
@@ -186,3 +187,58 @@ def test_the_part_of_a_dangerous_command_that_is_asked_about_is_known_from_what_
     assert list_risky_parts(structs.replace(asked, tool="write_file")) == []
     assert list_risky_parts(structs.replace(asked, subject="rm -r old")) == []
     assert list_risky_parts(structs.replace(asked, session_covers="", always_covers="")) == []
+
+
+OF_AGENT = structs.replace(ASKED, approval_id="approval_2", asker="dig \x1b[2J deep", asker_id="child")
+
+
+def test_the_title_names_the_sub_agent_that_asks() -> None:
+    (_, title), *_ = format_question(OF_AGENT)
+    assert title == "Sub-agent dig \\u{1b}[2J deep asks. Run this command?"
+
+
+async def test_a_sub_agents_question_survives_the_end_of_its_parents_turn() -> None:
+    asker = RecordingAsker()
+    session = attach(asker, "one")
+    session.publish(ASKED)
+    session.publish(OF_AGENT)
+    session.publish(TurnEnded(turn_id="t", reason=ExitReason.TEXT_RESPONSE))
+    assert len(asker.closed) == 1
+    asker.answer.set_result(AnswerScope.ONCE)
+    await session.answered.wait()
+    assert session.answers == [("approval_2", AnswerScope.ONCE, "person")]
+
+
+async def test_a_sub_agents_question_is_closed_when_it_is_withdrawn() -> None:
+    asker = RecordingAsker()
+    session = attach(asker, "one")
+    session.publish(OF_AGENT)
+    session.publish(ApprovalAnswered("approval_2", allowed=False, by="withdrawn"))
+    assert asker.closed == [("notice", "The question was withdrawn.")] and session.answers == []
+
+
+class LineAsker(RecordingAsker):
+    """Has no place for questions between turns."""
+
+    asks_between_turns = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.announced: list[str] = []
+
+    def announce(self, event: ApprovalAsked) -> None:
+        self.announced.append(event.approval_id)
+
+
+async def test_where_questions_have_no_place_between_turns_they_are_announced() -> None:
+    asker = LineAsker()
+    session = attach(asker, "one")
+    session.publish(TurnStarted("t", "one", "hi"))
+    session.publish(OF_AGENT)
+    await asyncio.sleep(0)
+    assert (asker.background_ids, asker.announced) == ([""], [])
+    session.publish(TurnEnded(turn_id="t", reason=ExitReason.TEXT_RESPONSE))
+    session.publish(structs.replace(OF_AGENT, approval_id="approval_3"))
+    await asyncio.sleep(0)
+    assert (asker.background_ids, asker.announced) == ([""], ["approval_2", "approval_3"])
+    await asker.close()

@@ -33,6 +33,11 @@ from hermes.core.outcomes import ExitReason
             "refused: rm x (nobody could be asked; --allow 'rm x' would let it run)",
         ),
         (Refused("c", "terminal", "a", "no", "a\x1b[2J"), "warning", "refused: a (no)"),
+        (
+            Refused("c", "terminal", "a", "no", asker="dig\x1b[2J"),
+            "warning",
+            "Sub-agent dig\\u{1b}[2J: refused: a (no)",
+        ),
         (FellBack("acme", "big\x1b[2J", "It is gone"), "warning", "It is gone. Going on with big[2J (acme)."),
         (Retrying(2, 0.5, "r", "It was busy"), "warning", "It was busy. Trying again in 0.5 s (attempt 2)."),
         (Retrying(2, 0, "r", "It was busy"), "warning", "It was busy."),

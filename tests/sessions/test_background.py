@@ -36,7 +36,7 @@ async def test_one_is_stopped_by_number_and_listed_while_it_works() -> None:
         await here.desk.type_line("/btw think")
         await here.server.wait_for(1)
         assert "works" in await here.desk.type_line("/background list")
-        assert "In the background" in await here.desk.type_line("/agents")
+        assert "1 think · works" in await here.desk.type_line("/agents")
         await here.desk.type_line("/background stop 1")
         await here.desk.wait_for_text("was stopped")
         with pytest.raises(NotFoundError):

@@ -41,8 +41,9 @@ async def _run_conversation(
     servers: "tuple[LocalModelServer, ...]",
 ) -> int:
     """Chat with whoever is at `source` until the input ends."""
-    # An interactive chat goes on for a while; what a script says ends before a background review could run.
-    options = structs.replace(options, reviews=source.interactive and options.remembers)
+    # An interactive chat goes on for a while; what a script says ends before a background review could run, and before
+    # sub-agents in the background could report.
+    options = structs.replace(options, reviews=source.interactive and options.remembers, goes_on=source.interactive)
     environ = copy_environment()
     home = locate_home(environ)
     log = install_fault_log(home.logs, build_lazy_redactor(environ, home))
@@ -61,6 +62,7 @@ async def _run_conversation(
                 from hermes.cli.plain.prompts import TerminalAsker
 
                 asker = TerminalAsker(terminal)
+                asker.find_prompt = source.current_prompt
                 stack.push_async_callback(asker.close)
             code = await _chat_in_lines(args, app, source, renderer, asker, environ)
         if renderer.output_error is not None:

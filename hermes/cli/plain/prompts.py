@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from hermes.cli import approval_questions
 from hermes.cli.approval_questions import ApprovalAsker, list_answers
-from hermes.cli.output import NO_ANSWERS, YES_ANSWERS
+from hermes.cli.output import NO_ANSWERS, YES_ANSWERS, wrap_for_terminal
 from hermes.cli.plain.terminal import DescriptorLineReader, preserve_terminal_modes, set_terminal_modes
 from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, tr
-from hermes.util.text import find_choice, strip_control_characters
+from hermes.util.text import escape_confusable_characters, find_choice, strip_control_characters, to_one_line
 
 _ANSWERS = {
     AnswerScope.DENY: ("", *NO_ANSWERS),
@@ -36,8 +36,12 @@ _HINTS = {
 class TerminalAsker(ApprovalAsker):
     """Shows approvals and the model's questions on the terminal, one at a time; Enter alone means no."""
 
+    asks_between_turns = False
+
     def __init__(self, descriptor: int) -> None:
         super().__init__()
+        self.find_prompt: Callable[[], str] = str
+        """Returns the prompt at which the person types a line of their own now; empty while they do not."""
         self._descriptor = descriptor
         self._lines = DescriptorLineReader(descriptor)
         self._turn = asyncio.Lock()
@@ -59,11 +63,21 @@ class TerminalAsker(ApprovalAsker):
 
     async def ask_approval(self, event: ApprovalAsked, background_id: str) -> AnswerScope:
         """Ask an approval; a line that is no answer is asked about once more, and then means no."""
+        if self.find_prompt():  # the terminal belongs to what is typed there
+            self.announce(event)
+            await asyncio.get_running_loop().create_future()  # it is answered by a command, or withdrawn
         line = await self._ask_line(
             format_question(event, background_id, self.describe_repetition(event)),
             lambda said: "" if parse_answer(said, event) else _format_retry_hint(event),
         )
         return parse_answer(line, event) or AnswerScope.DENY
+
+    def announce(self, event: ApprovalAsked) -> None:
+        """Say above the prompt that something is asked, and how to answer it."""
+        (_, title), *_ = approval_questions.format_question(event)
+        subject = to_one_line(escape_confusable_characters(event.subject), 200)
+        said = wrap_for_terminal(f"! {title} {subject}\n{tr('/approvals answers it.')}")
+        self._write_terminal(f"\n{said}\n{self.find_prompt()}")
 
     def show_closed(self, style: str, text: str) -> None:
         """Show why a question was closed, and remember that a late answer to it is no message."""

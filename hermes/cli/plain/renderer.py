@@ -6,13 +6,21 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from hermes.cli.event_texts import RefusalFilter, count_preview_lines, describe_event, has_diff
+from hermes.cli.event_texts import (
+    RefusalFilter,
+    SubAgentLines,
+    count_preview_lines,
+    describe_event,
+    has_diff,
+    name_asker,
+)
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
     Event,
     Queued,
     Refused,
+    SubAgentChanged,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -24,6 +32,7 @@ from hermes.core.ids import is_nested_call
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
+from hermes.core.sub_agents import SubAgentState
 from hermes.i18n.messages import localize, tr
 from hermes.runtime.mailbox import OwnWords
 from hermes.util.text import strip_control_characters, strip_terminal_controls, to_one_line
@@ -66,6 +75,7 @@ class PlainRenderer:
         self._resumed_outcome = ""
         """How a resumed turn ended; it is printed only when another turn follows."""
         self._refusals = RefusalFilter()
+        self._sub_agents = SubAgentLines()
         self.output_error: OSError | None = None
         """The error after which nothing is shown any more: the output is closed or full."""
         self.prompt: Callable[[], str] = str
@@ -97,14 +107,12 @@ class PlainRenderer:
                 self.on_output_error()
 
     def _show_event(self, event: Event) -> None:
-        if isinstance(event, TurnStarted) and self._resumed_outcome:
-            self._print_warning(self._resumed_outcome)
-            self._resumed_outcome = ""
-        elif isinstance(event, TurnEnded):
+        if isinstance(event, TurnStarted):
+            self._begin_turn()
+        if isinstance(event, TurnEnded):
             self._end_turn(event)
         elif isinstance(event, Refused) and self._refusals.is_known(event):
-            subject = to_one_line(strip_control_characters(event.subject), _MAX_LINE_WIDTH)
-            self._print_warning(tr("refused: {subject}", subject=subject))
+            self._print_refusal(event)
         elif (remark := describe_event(event)) is not None:
             if isinstance(event, TurnResumed):
                 self._resumed.add(event.turn_id)
@@ -116,6 +124,19 @@ class PlainRenderer:
         elif not self._quiet:
             self._show_work(event)
 
+    def _begin_turn(self) -> None:
+        if not self._quiet and self.prompt():
+            self._out.write("\n")  # it begins by itself, while the person is about to type
+        if self._resumed_outcome:
+            self._print_warning(self._resumed_outcome)
+            self._resumed_outcome = ""
+
+    def _print_refusal(self, event: Refused) -> None:
+        """Print that the person has refused a call: the question has told them why it was asked."""
+        subject = to_one_line(strip_control_characters(event.subject), _MAX_LINE_WIDTH)
+        said = tr("refused: {subject}", subject=subject)
+        self._print_warning(name_asker(event.asker, said) if event.asker else said)
+
     def _end_turn(self, event: TurnEnded) -> None:
         if not self._quiet:
             remark = describe_event(event)
@@ -123,6 +144,8 @@ class PlainRenderer:
                 self._print_warning(remark[1])
             else:
                 self._print_line("")
+            self._out.write(self.prompt())
+            self._out.flush()
         elif event.turn_id in self._resumed:
             # Told when another turn follows: else its answer is the one that is printed.
             said = to_one_line(strip_control_characters(event.text or event.error), _MAX_LINE_WIDTH)
@@ -139,6 +162,8 @@ class PlainRenderer:
             case Queued():
                 text = to_one_line(strip_control_characters(event.text), _MAX_LINE_WIDTH)
                 self._print_warning(tr("queued: {text}", text=text))
+            case SubAgentChanged():
+                self._show_sub_agent(event)
             case ToolStarted() | ToolEnded() if self._progress is ToolProgress.OFF:
                 pass
             case ToolStarted():
@@ -153,6 +178,13 @@ class PlainRenderer:
                 self._print_line(f"· {localize(event.doing)}")
             case _:
                 pass
+
+    def _show_sub_agent(self, event: SubAgentChanged) -> None:
+        """Print that a sub-agent begins, and how one ends; where calls are not shown only what is not done."""
+        line = self._sub_agents.describe_change(event)
+        hidden = self._progress is ToolProgress.OFF and event.state in (SubAgentState.RUNNING, SubAgentState.DONE)
+        if line and not hidden:
+            self._print_notice(line)
 
     def _was_said_elsewhere(self, text: str) -> bool:
         return self.own_words is not None and bool(text.strip()) and not self.own_words.take(text)

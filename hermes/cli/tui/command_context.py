@@ -192,6 +192,7 @@ class TuiCommandContext(TerminalCommandContext):
 
     async def _begin_session(self, *, greet: bool) -> None:
         self._screen.view.plan.clear()
+        show_sub_agents(self.app, self.port, self._screen)
         self.modes.close()
         await self._refresh_status(greet=greet)
         if self.port.unfinished and (ended := self.port.resume()) is not None:
@@ -304,6 +305,18 @@ class TuiCommandContext(TerminalCommandContext):
         if isinstance(event, TurnEnded):
             status = structs.replace(status, branch=read_branch(_find_folder(self.app)))
         screen.status = status
+
+
+def show_sub_agents(app: "App", port: "SessionPort", screen: Screen) -> None:
+    """Show the sub-agents of the session that is on the screen now; those of one elsewhere come as events."""
+    from hermes.sessions.app import find_sub_agents
+
+    screen.view.sub_agents.clear()
+    if (team := find_sub_agents(app, port.session_id)) is not None:
+        from hermes.sessions.sub_agents.team import describe_team
+
+        for event in describe_team(team):
+            screen.view(event)
 
 
 async def _find_title(app: "App", port: "SessionPort") -> tuple[str, str]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from hermes.cli.event_texts import RefusalFilter, describe_event
 from hermes.cli.tui.call_view import PLAN_TOOL, CallView
 from hermes.cli.tui.plan_view import PlanView
+from hermes.cli.tui.sub_agent_view import REDRAW_SECONDS as SUB_AGENT_SECONDS
+from hermes.cli.tui.sub_agent_view import SubAgentView
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import ToolProgress
 from hermes.core.events import (
@@ -23,6 +25,7 @@ from hermes.core.events import (
     RequestEnded,
     RequestStarted,
     Retrying,
+    SubAgentChanged,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -157,6 +160,7 @@ class EventView:
         self.answer = AnswerText(terminal_style)
         self.calls = CallView(terminal_style)
         self.plan = PlanView(terminal_style)
+        self.sub_agents = SubAgentView(terminal_style)
         self.forms = MessageForms()
         self._refusals = RefusalFilter()
         self._call_shown_last = False
@@ -182,10 +186,16 @@ class EventView:
     def __call__(self, event: Event) -> None:
         """Take an event; it is shown soon."""
         self._events.append(event)
+        loop = asyncio.get_running_loop()
+        pause = REDRAW_SECONDS if self._flowing else REDRAW_SECONDS / 5
+        if isinstance(event, SubAgentChanged):
+            pause = SUB_AGENT_SECONDS
+        at = max(loop.time(), self._drawn + pause)
+        if self._timer is not None and at < self._timer.when():
+            self._timer.cancel()
+            self._timer = None
         if self._timer is None:
-            loop = asyncio.get_running_loop()
-            pause = REDRAW_SECONDS if self._flowing else REDRAW_SECONDS / 5
-            self._timer = loop.call_at(max(loop.time(), self._drawn + pause), self._process_events)
+            self._timer = loop.call_at(at, self._process_events)
 
     def flush(self) -> None:
         """Show everything that waits, now."""
@@ -238,6 +248,7 @@ class EventView:
             self._render_activity(words, now - since, now, hint if at == len(shown) - 1 else "")
             for at, (words, since) in enumerate(shown)
         ]
+        below += self.sub_agents.render_live(min(room - len(below), max(room // 2, 1)))
         below += self._render_waiting()
         if self.busy and len(below) < room:
             below = [*self.plan.render_live(room // 2 if self.answer.speaking else room - len(below)), *below]
@@ -295,7 +306,11 @@ class EventView:
         self._refusals.note_event(event)
         if isinstance(event, MessageAppended):
             self.calls.keep_results(event.message)
-        self._show_event(event)
+        if isinstance(event, SubAgentChanged):
+            if ended := self.sub_agents.apply_change(event):
+                self._lines += [*self.answer.end_answer(), *self.calls.flush_folded(), *ended]
+        elif not self.sub_agents.is_own_question(event):
+            self._show_event(event)
         for hear in self.listeners:
             hear(event)
 
@@ -380,8 +395,8 @@ class EventView:
         self._began = asyncio.get_running_loop().time()
         self.turn_over = False
         _remove_waiting(event.text, self.queued, self._joining)
-        if isinstance(event, TurnStarted):
-            self._lines += self._format_message(event.text)
+        if isinstance(event, TurnStarted):  # without words nobody has said it: reports have come in
+            self._lines += self._format_message(event.text) if event.text.strip() else [""]
         else:
             self._show_remark(event)
         self._set_phase(N_("waiting for the model"))

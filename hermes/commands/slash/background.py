@@ -1,4 +1,4 @@
-"""`/background` and `/agents`: run sessions beside this one, and list what runs now.
+"""`/background`: run sessions beside this one.
 
 `/goal`: set and control the goal that this session pursues until it is reached.
 """
@@ -68,13 +68,13 @@ def _stop_session(context: CommandContext, number: int) -> None:
     team.stop(number)
 
 
-async def list_background_sessions(context: CommandContext, *, working: bool = False) -> list[str]:
-    """Return a line for each background session of the session, with `working` for those that have not ended."""
+async def list_background_sessions(context: CommandContext) -> list[str]:
+    """Return a line for each background session of the session."""
     session_id = context.actor.session_id
     rows = await context.app.services.store.sub_agents.list_for_person(session_id)
     team = context.app.sub_agents.open_team(session_id) if rows else None
     runs = {run.row.session_id: run for run in team.runs} if team is not None else {}
-    return [_format_row(row, runs.get(row.session_id)) for row in rows if not (working and row.ended_at is not None)]
+    return [_format_row(row, runs.get(row.session_id)) for row in rows]
 
 
 def _format_row(row: "SubAgentRow", run: "SubAgentRun | None") -> str:
@@ -89,25 +89,6 @@ def _format_row(row: "SubAgentRow", run: "SubAgentRun | None") -> str:
         case _:
             state = tr("failed")
     return f"  {row.number}  {state}  {row.session_id}  {about}".rstrip()
-
-
-@COMMANDS.command(
-    "agents", N_("what works now: the turn, the background, processes"), aliases=("tasks", "ps", "bashes")
-)
-async def list_agents(call: CommandCall) -> None:
-    """List what runs now: this session's turn, background sessions, processes, MCP servers."""
-    call.require_no_arguments()
-    context = call.context
-    lines = [tr("This session: a turn runs.") if context.actor.busy else tr("This session: nothing runs.")]
-    pursuit = context.app.background_work.find_pursuit(context.actor)
-    lines += [tr("Its goal: {word}", word=pursuit.word)] if pursuit is not None and pursuit.word else []
-    working = await list_background_sessions(context, working=True)
-    lines += [tr("In the background:"), *working] if working else []
-    processes = context.app.live_session(context.actor).tools.state.processes.list_running()
-    if processes:
-        lines += [tr("Processes of its tools:")]
-        lines += [f"  {one.process_id}  {to_one_line(strip_control_characters(one.command), 70)}" for one in processes]
-    context.tell("\n".join(lines))
 
 
 _SUBCOMMANDS = ("show", "status", "pause", "resume", "clear")

@@ -28,17 +28,17 @@ _PLAIN_WISH = re.compile(r"\s*(?!here\b|focus\b|-)\S+\s+\S.*", re.DOTALL)
 
 async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
     """Complete the only word."""
-    return [MenuOption("all", tr("the background processes, too"))]
+    return [MenuOption("all", tr("sub-agents and processes in the background, too"))]
 
 
 @COMMANDS.command(
     "stop",
-    N_("stop the turn; with `all`, or when none runs, the background processes too"),
+    N_("stop the turn; with `all`, or when none runs, what works in the background too"),
     usage=N_("[all]"),
     complete=complete_stop,
 )
 async def stop_turn(call: CommandCall) -> None:
-    """Stop the running turn; without one, or with `all`, stop the background processes too."""
+    """Stop the running turn; without one, or with `all`, stop sub-agents and processes in the background too."""
     if call.text not in ("", "all"):
         raise UsageError(N_("/stop takes nothing, or the word `all`."))
     actor = call.context.actor
@@ -56,6 +56,9 @@ async def stop_turn(call: CommandCall) -> None:
         call.context.tell(said)
     if stopped and not call.text:
         return
+    from hermes.commands.slash.agents import stop_sub_agents
+
+    stop_sub_agents(call, everything=False)
     for line in await call.context.app.live_session(call.context.actor).tools.stop_processes() or [
         tr("No background process runs.")
     ]:

@@ -2,21 +2,12 @@
 
 from collections.abc import Iterable
 
+from hermes.commands.sub_agent_texts import clean_name, name_state
 from hermes.core.events import SubAgentChanged
 from hermes.core.sub_agents import SubAgentState
-from hermes.i18n.messages import N_, tr, tr_plural
-from hermes.util.text import escape_unseen_characters, to_one_line
+from hermes.i18n.messages import tr, tr_plural
+from hermes.util.text import to_one_line
 
-_STATE_TEXTS = {
-    SubAgentState.QUEUED: N_("queued"),
-    SubAgentState.RUNNING: N_("works"),
-    SubAgentState.WAITING: N_("waits for an answer"),
-    SubAgentState.DONE: N_("done"),
-    SubAgentState.PARTIAL: N_("partly done"),
-    SubAgentState.FAILED: N_("failed"),
-    SubAgentState.STOPPED: N_("stopped"),
-    SubAgentState.BUDGET: N_("out of budget"),
-}
 _MAX_NAMED = 4
 """Sub-agents that are named; of more only those are that work."""
 _MAX_NAME, _MAX_LINE = 30, 200
@@ -28,11 +19,7 @@ def describe_sub_agents(agents: Iterable[SubAgentChanged]) -> str:
     """
     known = sorted(agents, key=lambda one: one.number)
     named = known if len(known) <= _MAX_NAMED else [one for one in known if one.state is SubAgentState.RUNNING]
-    which = tr(", ").join(f"{_clean_name(one.name)} ({tr(_STATE_TEXTS[one.state])})" for one in named[:_MAX_NAMED])
+    which = tr(", ").join(f"{clean_name(one.name, _MAX_NAME)} ({name_state(one.state)})" for one in named[:_MAX_NAMED])
     left = sum(not one.state.has_ended for one in known)
     count = tr_plural("{n} sub-agent, {left} at work", "{n} sub-agents, {left} at work", len(known), left=left)
     return to_one_line(f"⚙ {count}: {which}" if which else f"⚙ {count}", _MAX_LINE)
-
-
-def _clean_name(name: str) -> str:
-    return to_one_line(escape_unseen_characters(name), _MAX_NAME)

@@ -20,12 +20,12 @@ from typing import TypeVar
 from hermes.config.environment import copy_environment
 from hermes.core.encoding import Plain
 from hermes.core.errors import TurnError, UsageError
-from hermes.core.events import Level
+from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.app import App
+from hermes.sessions.app import App, find_sub_agents
 from hermes.sessions.formats.openai_format import history_for_prompt
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.python_library.argument_types import (
@@ -135,6 +135,10 @@ class AIAgent(Callbacks, UsualArguments):
     """Folders whose files count as the person's own, for this agent: True for the working folder, or folders by name.
     `hermes trust` says it for good.
     """
+    background_agents: bool = False
+    """Whether sub-agents may go on in the background when a turn has ended: their reports then begin a turn by
+    themselves, which the callbacks show. Without it every call of `delegate_task` is waited for.
+    """
     save_trajectories: bool = False
     """Whether every turn is also written as JSON to `trajectories/` in the home."""
     cwd: str | os.PathLike[str] = ""
@@ -156,6 +160,8 @@ class AIAgent(Callbacks, UsualArguments):
         self._unjoined: list[str] = []
         self._steering_task: asyncio.Task[bool] | None = None
         self._opening = asyncio.Lock()
+        self._turns = 0
+        """The turns that `run_conversation` waits for."""
 
     def chat(self, message: str) -> str:
         """Send a message and return the text of the final answer (empty when the turn was interrupted).
@@ -201,14 +207,15 @@ class AIAgent(Callbacks, UsualArguments):
         )
 
     def interrupt(self, message: str | None = None) -> None:
-        """Stop the running turn; may be called from any thread.
+        """Stop the running turn with the sub-agents for which it waits, or, when none runs, the sub-agents in the
+        background; may be called from any thread.
 
         `message` comes back as the result's `interrupt_message`, to be sent next.
         """
         self._interrupt_message = message
         self._interrupted.set()
         if self._loop is not None and self._actor is not None:
-            self._loop.call_soon_threadsafe(self._actor.stop)
+            self._loop.call_soon_threadsafe(self._stop_work)
 
     def steer(self, text: str) -> bool:
         """Add a message to the running turn, from any thread; it joins when the next tools are done.
@@ -231,9 +238,21 @@ class AIAgent(Callbacks, UsualArguments):
             return True
         return asyncio.run_coroutine_threadsafe(post_steering(), loop).result()
 
+    def _stop_work(self) -> None:
+        """Stop the running turn; without one the sub-agents in the background."""
+        if self._app is None or self._actor is None or self._actor.stop():
+            return
+        if (team := find_sub_agents(self._app, self._actor.session_id)) is not None:
+            team.stop_all()
+
     def clear_interrupt(self) -> None:
         """Clear the interrupt flag."""
         self._interrupted.clear()
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether `run_conversation` waits for a turn."""
+        return self._turns > 0
 
     @property
     def is_interrupted(self) -> bool:
@@ -293,12 +312,14 @@ class AIAgent(Callbacks, UsualArguments):
         assert actor is not None
         adapter = CallbackAdapter(self, actor, stream)
         unsubscribe = actor.subscribe(adapter)
+        self._turns += 1
         try:
             waiting = actor.post(InboundMessage(text=text, cwd=app.options.cwd))
             if self._interrupted.is_set():  # while the session was being opened
                 actor.stop()
             ended = await waiting
         finally:
+            self._turns -= 1
             unsubscribe()
         await asyncio.sleep(0)  # what could not join is given back in callbacks of the loop
         result = app.turn_result(actor, ended)
@@ -331,6 +352,8 @@ class AIAgent(Callbacks, UsualArguments):
             self._tell_notices(app)
         self.session_id = self._actor.session_id
         self._actor.approvals.can_ask = self.approval_callback is not None
+        if self.background_agents:
+            self._actor.subscribe(_BetweenTurns(self, app, self._actor))
 
     def _tell_notices(self, app: App) -> None:
         """Tell the program, once each, what was learned while sessions were opened."""
@@ -361,6 +384,7 @@ class AIAgent(Callbacks, UsualArguments):
             "reasoning_effort": effort,
             "reasoning_tokens": reasoning_tokens,
             "request_members": parse_request_members(self),
+            "goes_on": self.background_agents,
             "skip_identity": self.skip_context_files and not self.load_soul_identity,
             "remembers": not self.skip_memory,
             "trusted_folders": resolve_trust(self.trust, cwd),
@@ -407,6 +431,27 @@ class AIAgent(Callbacks, UsualArguments):
         if self._app is not None:
             await self._app.__aexit__(None, None, None)
         self._app = self._actor = None
+
+
+class _BetweenTurns:
+    """Calls an agent's callbacks for what happens while `run_conversation` waits for no turn: sub-agents in the
+    background work, and their reports begin a turn. It keeps no agent alive that its program has dropped.
+    """
+
+    def __init__(self, agent: AIAgent, app: App, actor: SessionActor) -> None:
+        self._agent = weakref.ref(agent)
+        self._app = app
+        self._actor = actor
+        self._adapter = CallbackAdapter(weakref.proxy(agent), actor)
+
+    def __call__(self, event: Event) -> None:
+        """Handle one event."""
+        agent = self._agent()
+        if agent is None or agent.has_turn:
+            return
+        self._adapter(event)
+        if isinstance(event, TurnEnded):
+            self._adapter.finish_turn(self._app.turn_result(self._actor, event))
 
 
 N = TypeVar("N", int, float)

@@ -19,6 +19,7 @@ from hermes.core.events import (
     Notice,
     RequestEnded,
     RequestStarted,
+    SubAgentChanged,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -26,6 +27,8 @@ from hermes.core.events import (
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import AnswerScope
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
+from hermes.core.sub_agents import SubAgentState
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.util.text import to_one_line
 
@@ -39,7 +42,9 @@ class Callbacks:
     """The callbacks that a program may set. All are optional."""
 
     tool_progress_callback: Callable[[str, str, str], None] | None = None
-    """`(event, tool name, preview)`; event is `tool.started` or `tool.completed`."""
+    """`(event, name, preview)`; event is `tool.started` or `tool.completed`, with the tool's name, or
+    `sub_agent.started`, `sub_agent.progress` or `sub_agent.completed`, with the sub-agent's.
+    """
     tool_start_callback: Callable[[str, str, Mapping[str, object]], None] | None = None
     """`(call id, tool name, arguments)`, when a call has passed the gate and runs."""
     tool_complete_callback: Callable[[str, str, Mapping[str, object], str], None] | None = None
@@ -59,13 +64,15 @@ class Callbacks:
     tool_gen_callback: Callable[[str], None] | None = None
     """Called with the name of a tool whose call has begun to arrive."""
     status_callback: Callable[[str, str], None] | None = None
-    """`(state, detail)`; state is `thinking`, `executing` or `idle`."""
+    """`(state, detail)`; state is `thinking`, `executing` (a tool, or a sub-agent and what it does) or `idle`."""
     notice_callback: Callable[[str, str], None] | None = None
     """`(level, text)` of what a person should know; level is `info`, `warning` or `error`. Without it notices are
     logged.
     """
     approval_callback: Callable[[str, str], bool | str] | None = None
-    """`(command, reason)` returns True or `once`, `session`, `always`; anything else denies."""
+    """`(command, reason)` returns True or `once`, `session`, `always`; anything else denies. Where a sub-agent asks,
+    the reason begins with its name.
+    """
 
     def tell_notice(self, level: Level, text: str) -> None:
         """Tell the program what a person should know: by its callback, else by the log."""
@@ -78,11 +85,13 @@ class Callbacks:
 class CallbackAdapter:
     """Calls a program's callbacks for events."""
 
-    def __init__(self, callbacks: Callbacks, actor: SessionActor, stream: Callable[[str], None] | None) -> None:
+    def __init__(self, callbacks: Callbacks, actor: SessionActor, stream: Callable[[str], None] | None = None) -> None:
         self._callbacks = callbacks
         self._actor = actor
         self._stream = stream
         self._arguments: dict[str, Mapping[str, object]] = {}
+        self._begun: set[str] = set()
+        """The sub-agents whose beginning was told."""
 
     def __call__(self, event: Event) -> None:
         """Handle one event. Never raises."""
@@ -117,14 +126,23 @@ class CallbackAdapter:
                 _call_if_set(callbacks.thinking_callback, "")
             case ToolStarted() | ToolEnded():
                 self._report_tool(event)
+            case TurnEnded():
+                self._report_status("idle", event.reason.value)
+            case _:
+                self._dispatch_other_event(event)
+
+    def _dispatch_other_event(self, event: Event) -> None:
+        match event:
             case MessageAppended():
                 self._report_interim(event.message)
             case Notice():
-                callbacks.tell_notice(event.level, event.text)
+                self._callbacks.tell_notice(event.level, event.text)
             case ApprovalAsked():
                 self._request_approval(event)
-            case TurnEnded():
-                self._report_status("idle", event.reason.value)
+            case SubAgentChanged():
+                self._report_sub_agent(event)
+            case _:
+                pass
 
     def _report_status(self, state: str, detail: str) -> None:
         if self._callbacks.status_callback is not None:
@@ -145,6 +163,21 @@ class CallbackAdapter:
             callbacks.tool_complete_callback(event.call_id, event.name, given, event.preview)
         self._report_progress("tool.completed", event.name, to_one_line(event.preview))
 
+    def _report_sub_agent(self, event: SubAgentChanged) -> None:
+        if event.state is SubAgentState.QUEUED:
+            return
+        if event.state.has_ended:
+            self._begun.discard(event.session_id)
+            said = f"{event.state.value}: {event.doing}" if event.doing else event.state.value
+            self._report_progress("sub_agent.completed", event.name, said)
+            return
+        if event.session_id not in self._begun:
+            self._begun.add(event.session_id)
+            self._report_progress("sub_agent.started", event.name, "")
+        if event.doing:
+            self._report_progress("sub_agent.progress", event.name, event.doing)
+            self._report_status("executing", f"{event.name}: {event.doing}")
+
     def _report_progress(self, what: str, name: str, preview: str) -> None:
         if self._callbacks.tool_progress_callback is not None:
             self._callbacks.tool_progress_callback(what, name, preview)
@@ -159,7 +192,10 @@ class CallbackAdapter:
         ask = self._callbacks.approval_callback
         if ask is None:
             return
-        asked = asyncio.get_running_loop().run_in_executor(None, ask, event.subject, event.reason)
+        reason = event.reason
+        if event.asker:
+            reason = N_("Sub-agent {name}: {said}", name=to_one_line(event.asker), said=reason)
+        asked = asyncio.get_running_loop().run_in_executor(None, ask, event.subject, reason)
 
         def deliver_answer(future: "asyncio.Future[bool | str]") -> None:
             error = None if future.cancelled() else future.exception()

@@ -9,7 +9,7 @@ from msgspec import structs
 from hermes.config.settings import ModelReference, Settings
 from hermes.core.errors import ToolError
 from hermes.core.messages import PROGRAM, TextPart
-from hermes.core.sub_agents import SubAgentTask
+from hermes.core.sub_agents import TASK_HEADING, SubAgentTask
 from hermes.providers.resolve import ModelChoice
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.model.model_route import choose_model, fallback_choices, make_model_choice
@@ -136,7 +136,7 @@ def build_task_message(task: SubAgentTask, folder: str, *, branch: str = "") -> 
         return InboundMessage(text=task.goal, cwd=folder)
     own = f" (a git worktree of your own, on the branch {branch}: commit your work there)" if branch else ""
     context = f"What you need to know:\n{task.context}\n\n" if task.context else ""
-    text = f"Workspace: {folder}{own}\n\n{context}Your task:\n{task.goal}"
+    text = f"Workspace: {folder}{own}\n\n{context}{TASK_HEADING}\n{task.goal}"
     origin = provenance_from_sources(task.sources) or PROGRAM
     return InboundMessage(text="", cwd=folder, quoted=(TextPart(text=text, provenance=origin),))
 

@@ -185,6 +185,7 @@ class SubAgentRun:
         try:
             await self._work_and_finish()
         finally:
+            self._withdraw_questions()
             if self.actor is not None and not self.state.has_ended:
                 self.actor.stays_open = True
             await self._close_session()
@@ -344,9 +345,10 @@ class SubAgentRun:
     async def _set_state(self, state: SubAgentState) -> None:
         self.state = state
         await self._host.services.store.sub_agents.set_state(self.row.session_id, state)
-        self._publish()
+        self.publish()
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """Show at its parent's how it stands."""
         self._parent.actor.recorder.publish(self.describe())
 
     def _on_event(self, event: Event) -> None:
@@ -383,13 +385,13 @@ class SubAgentRun:
             case Notice() if event.level is not Level.INFO:
                 show(Notice(event.level, N_("Sub-agent {name}: {said}", name=name, said=event.text)))
             case SubAgentChanged():
-                show(structs.replace(event, depth=event.depth + 1))
+                show(structs.replace(event, depth=event.depth + 1, parent=event.parent or self.row.number))
             case _:
                 pass
 
     def _show_doing(self, doing: str) -> None:
         self.doing = to_one_line(doing, _DOING_CHARACTERS)
-        self._publish()
+        self.publish()
 
     def _relay_question(self, event: ApprovalAsked | ApprovalAnswered) -> None:
         """Show a question, or its answer, where the person is."""
@@ -403,7 +405,7 @@ class SubAgentRun:
         state = SubAgentState.WAITING if self._asked else SubAgentState.RUNNING
         if state is not self.state:
             self.state = state
-            self._publish()
+            self.publish()
 
     def _withdraw_questions(self) -> None:
         """Close the questions of a turn that has ended where they are shown."""

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from hermes.agent.turn import TurnState
 from hermes.core.errors import NotFoundError, UsageError
-from hermes.core.events import Level, TurnEnded
+from hermes.core.events import Level, SubAgentChanged, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_session_id
 from hermes.core.sub_agents import SubAgentTask
 from hermes.i18n.messages import N_
@@ -209,15 +211,17 @@ class SubAgentTeam:
         self._queue.begin_next()
         return run
 
-    def stop_all(self, *, wakes: bool = True) -> int:
-        """Stop all of them; without `wakes` their reports wake nobody. Return how many there are."""
-        runs = self.runs
-        for batch in self._queue.batches:
+    def stop_all(self, *, wakes: bool = True, awaited: bool = True) -> int:
+        """Stop all of them, without `awaited` only those for which no call waits; without `wakes` their reports wake
+        nobody. Return how many there are.
+        """
+        batches = [batch for batch in self._queue.batches if awaited or not batch.is_awaited]
+        count = sum(not run.ended.is_set() for batch in batches for run in batch.runs)
+        for batch in batches:
             batch.wakes = batch.wakes and wakes
-        for run in runs:
-            run.stop()
+            batch.stop()
         self._queue.begin_next()
-        return len(runs)
+        return count
 
     async def close(self) -> None:
         """Stop those that a call waits for, with the parent's turn, unless that turn stays open; leave the others."""
@@ -231,7 +235,11 @@ class SubAgentTeam:
                 await batch.wait()
         self._is_left = True
         if left := len(self.runs):
-            said = N_("{n} sub-agents are left where they are; they go on when this session is opened again.", n=left)
+            said = (
+                N_("A sub-agent is left where it is; it goes on when this session is opened again.")
+                if left == 1
+                else N_("{n} sub-agents are left where they are; they go on when this session is opened again.", n=left)
+            )
             actor.notify(Level.INFO, said)
         await self._queue.close()
 
@@ -244,6 +252,9 @@ class SubAgentTeam:
             at_once = 1
         batch = SubAgentBatch(rows, runs, at_once)
         self._queue.add(batch)
+        for run in runs:
+            if not run.ended.is_set():
+                run.publish()
         return batch
 
     async def _on_end(self, run: SubAgentRun) -> None:
@@ -322,6 +333,17 @@ def _make_persons_call(parent: "LiveSession", delivery: ReportDelivery) -> SubAg
         depth=parent.options.depth + 1,
         delivery=delivery,
     )
+
+
+def describe_team(team: SubAgentTeam | None) -> list[SubAgentChanged]:
+    """Return how the sub-agents of a session that are queued or work stand, with those of theirs."""
+    runs = team.list_tree() if team is not None else []
+    numbers = {run.row.session_id: run.row.number for run in runs}
+    top = min((run.row.depth for run in runs), default=1)
+    return [
+        structs.replace(run.describe(), depth=run.row.depth - top + 1, parent=numbers.get(run.row.parent_id, 0))
+        for run in runs
+    ]
 
 
 def _describe_begun(rows: Sequence[SubAgentRow]) -> str:
