@@ -90,9 +90,11 @@ def is_expired(reset: ResetSettings, last_at: float, now: float) -> bool:
 
 
 def has_unfinished_sub_agents(app: App, session_id: str) -> bool:
-    """Return whether sub-agents of a live session work, or have reports that are still to be delivered."""
+    """Return whether sub-agents of a live session work, or have reports that are still to be delivered, or to begin a
+    turn.
+    """
     team = find_sub_agents(app, session_id)
-    return team is not None and team.has_unfinished
+    return team is not None and (team.has_unfinished or len(app.live_session(session_id).actor.mailbox) > 0)
 
 
 def has_live_state(app: App, live_session: "LiveSession") -> bool:
