@@ -115,7 +115,7 @@ class Worktrees:
                 folder=str(inside if inside.is_dir() else root),
                 branch=record.branch,
                 fresh=fresh,
-                root=str(root),
+                root=os.path.realpath(root),
                 is_trusted=self._is_trusted(self._find_origin(top)),
             )
 
@@ -138,7 +138,7 @@ class Worktrees:
             if self._read_record(name) is None:
                 return None
         work = _describe_work(row) or tr("no changes")
-        return KeptWorktree(str(self._root / name), record.branch, work, has_changes=bool(row["changes"]))
+        return KeptWorktree(os.path.realpath(self._root / name), record.branch, work, has_changes=bool(row["changes"]))
 
     def list_worktrees(self) -> list[Plain]:
         """List every worktree with what is in it, the newest first."""

@@ -424,3 +424,15 @@ async def test_an_account_alone_hands_nothing_over_to_a_group() -> None:
         await here.ask("/handoff telegram", "You have not written from telegram")
         group = here.chat.chat_id("group1")
         await here.ask(f"/handoff telegram:{group}", "Your next message in")
+
+
+async def test_a_mixture_answers_in_the_chat() -> None:
+    moa = {"moa": {"presets": {"default": {"reference_models": ["other"], "aggregator": "judge"}}}}
+    async with chat_stage(more=moa) as here:
+        await here.ask("/moa two moons", "heard two")
+        assert [one.model for one in here.server.requests] == ["other", "judge"]
+        assert "[other]\nheard two" in here.server.requests[-1].last_user_text
+        await here.ask("thanks", "heard thanks")
+        assert here.server.requests[-1].model not in ("other", "judge")
+        await here.ask("/moa two moons", "/moa is not for you here.", person=BEN)
+        assert len(here.server.requests) == 3

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
-from hermes.commands.context import MenuOption
+from hermes.commands.context import MenuOption, PostMode
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.i18n.messages import N_, localize, tr
@@ -43,4 +43,4 @@ async def ask_mixture(call: CommandCall) -> None:
         said = tr("{model} is left out: {why}", model=model, why=localize(why))
         context.tell(escape_unseen_characters(said), Level.WARNING)
     await mixture.use_aggregator(answers.message)
-    context.post_message(answers.message)
+    context.post_message(answers.message, PostMode.QUEUE)

@@ -114,14 +114,14 @@ class Mixture:
             nonlocal turn_begun
             if inbound.quoted == message.quoted:
                 turn_begun = True
-                await switch_model(model, "a mixture's aggregator answers")
+                await switch_model(model, N_("the aggregator of a mixture answers"))
             return ()
 
         async def give_back(_state: TurnState, _ended: TurnEnded) -> None:
             if turn_begun:
                 actor.attachments.providers.remove(take_over)
                 actor.on_turn_end.remove(give_back)
-                await switch_model(before, "back to the session's model")
+                await switch_model(before, N_("back to the model of the session"))
 
         actor.attachments.providers.append(take_over)
         actor.on_turn_end.append(give_back)
