@@ -30,6 +30,7 @@ from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 from hermes.tools.walker import SKIPPED
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS
 from hermes.util.globs import GlobError, PathGlobs
+from hermes.util.pipe_reader import PipeReader
 
 
 class SearchRow(Struct, frozen=True):
@@ -464,14 +465,9 @@ async def _run_engine(
 ) -> AsyncGenerator[list[bytes], None]:
     """Start an engine and read its records, as they come. Leaving early, or a cancellation, kills it."""
     started = await _start_engine(job, ctx, engine, options)
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
     with ExitStack() as undo:
         undo.callback(started.close)
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), cast("IO[bytes]", started.process.stdout)
-        )
-        undo.callback(transport.close)
+        reader = PipeReader(cast("IO[bytes]", started.process.stdout).fileno())
         end = b"\0" if job.mode == "list" else b"\n"
         held = b""
         while chunk := await reader.read(_CHUNK):
