@@ -56,7 +56,7 @@ async def test_a_command_whose_session_cannot_be_opened_is_answered() -> None:
 
 
 async def test_an_answer_that_could_not_be_owed_is_owed_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes.gateway.session_pool.RETRY_PAUSES", (0.1,) * 20)
+    monkeypatch.setattr("hermes.gateway.session_recovery.RETRY_PAUSES", (0.1,) * 20)
     full = "CREATE TRIGGER full BEFORE INSERT ON deliveries BEGIN SELECT RAISE(ABORT, 'full'); END"
     async with ScriptedServer([Say("the only answer")]) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person], streaming="off") as home:

@@ -117,7 +117,7 @@ async def test_a_home_of_another_program_is_left_alone_until_agreed() -> None:
 
 
 async def test_a_full_disk_ends_the_turn_by_name_and_loses_nothing() -> None:
-    replies: list[Reply] = [Say("one"), Say("x" * 400_000), Say("three"), Say("four")]
+    replies: list[Reply] = [Say("one"), Say("x" * 800_000), Say("three"), Say("four")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             assert (await hermes(home, "-z", "first")).code == 0
@@ -197,7 +197,7 @@ async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: 
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ("tts", "No tool of the set(s) tts exists in this version. Sets are: clarify, coding, cronjob, "),
+        ("tts", "No tool of the set(s) tts exists in this version. Sets are: clarify, code_execution, coding, "),
         ("browser", "No tool of the set(s) browser exists in this version. Sets are: "),
         ("", "There is no toolset ''. Sets are: "),
         ("fil", "There is no toolset 'fil'. Did you mean 'file'? Sets are: "),
@@ -225,4 +225,6 @@ async def test_a_refused_tool_set_is_told_in_whole_chinese_sentences() -> None:
         with TempHome.for_server(server.url) as home:
             home.more["HERMES_LANGUAGE"] = "zh"
             done = await run_hermes(home, "-z", "x", "-t", "browser")
-    assert done.stderr.startswith("hermes: 工具集 browser 在这个版本中没有工具。工具集有：clarify, coding, ")
+    assert done.stderr.startswith(
+        "hermes: 工具集 browser 在这个版本中没有工具。工具集有：clarify, code_execution, coding, "
+    )

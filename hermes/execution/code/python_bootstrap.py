@@ -6,15 +6,16 @@ nobody else knows. The code and all that it starts get other streams: what they 
 
 import sys
 
-sys.path[:1] = []  # what lies in the folder is the code's to import, not this program's
+if __name__ == "__main__":
+    sys.path[:1] = []  # what lies in the folder is the code's to import, not this program's
 
-import builtins  # noqa: E402
-import io  # noqa: E402
-import json  # noqa: E402
-import linecache  # noqa: E402
-import os  # noqa: E402
-import threading  # noqa: E402
-import traceback  # noqa: E402
+import builtins
+import io
+import json
+import linecache
+import os
+import threading
+import traceback
 
 
 class CallFailedError(OSError):
