@@ -17,6 +17,7 @@ from hermes.execution.process_tree import UnsupervisedProcess
 from hermes.execution.supervisor import LaunchRequest, Supervisors
 from hermes.i18n.messages import N_
 from hermes.mcp.rpc import MAX_MESSAGE_BYTES
+from hermes.util.pipes import PipeWriter
 
 _READ_SIZE = 65_536
 _MAX_UNREAD_BYTES = 4 * MAX_MESSAGE_BYTES
@@ -116,7 +117,7 @@ class McpStdioTransport:
         self._loop = asyncio.get_running_loop()
         self._lines = MessageLines()
         self._process_tree: ProcessTree | None = None
-        self._input: asyncio.WriteTransport | None = None
+        self._input: PipeWriter | None = None
         self._handles: list[int] = []
         """The handles that are read from: the program's output and its error stream."""
         self._log: McpServerLog | None = None
@@ -143,10 +144,8 @@ class McpStdioTransport:
                 theirs.callback(os.close, far)
                 os.set_blocking(near, False)
             self._process_tree = await self._spawn_program(pipes[0][0], pipes[1][1], pipes[2][1])
-            write_end = os.fdopen(os.dup(pipes[0][1]), "wb", 0)
-            self._input, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, write_end)
-            os.close(pipes[0][1])
             ours.pop_all()
+        self._input = PipeWriter(pipes[0][1])
         self._handles = [pipes[1][0], pipes[2][0]]
         self._loop.add_reader(pipes[1][0], self._read_output, pipes[1][0])
         self._loop.add_reader(pipes[2][0], self._read_errors, pipes[2][0])
@@ -170,18 +169,19 @@ class McpStdioTransport:
 
     async def send(self, message: bytes) -> None:
         """Send a line, without waiting until it is read. Raises `ToolError` when too much is unread."""
-        if self._input is None or self._input.is_closing():
+        if self._input is not None:
+            if self._input.waiting_bytes > _MAX_UNREAD_BYTES:
+                raise ToolError("it does not read what it is sent")
+            self._input.write(message + b"\n")
+        if self._input is None or self._input.is_closed:
             await asyncio.sleep(_EXIT_SECONDS)  # why it does not is learnt in a moment
             code = self._process_tree.code if self._process_tree is not None else None
             raise ToolError("it takes no messages any more" if code is None else self._describe_end(code))
-        if self._input.get_write_buffer_size() > _MAX_UNREAD_BYTES:
-            raise ToolError("it does not read what it is sent")
-        self._input.write(message + b"\n")
 
     async def close(self) -> None:
         """End its input, then the program, with all that it started; cancelling this kills at once."""
         if self._input is not None:
-            self._input.abort() if self._input.get_write_buffer_size() else self._input.close()
+            self._input.close()
         tree = self._process_tree
         try:
             gone = tree is None or await tree.wait_until_gone(_EXIT_SECONDS)

@@ -30,7 +30,7 @@ from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 from hermes.tools.walker import SKIPPED
 from hermes.util.file_handles import LISTED_FOLDER_FLAGS
 from hermes.util.globs import GlobError, PathGlobs
-from hermes.util.pipe_reader import PipeReader
+from hermes.util.pipes import PipeReader
 
 
 class SearchRow(Struct, frozen=True):

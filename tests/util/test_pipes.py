@@ -1,4 +1,4 @@
-"""A pipe is read as its bytes come, and nothing of it stays in the event loop."""
+"""Pipes are read and written as their bytes come and go, and closed once."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from hermes.util.pipe_reader import PipeReader
+from hermes.util.pipes import PipeReader, PipeWriter
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
 
@@ -51,3 +51,46 @@ def test_a_descriptor_may_be_closed_and_given_to_another_pipe_at_once(
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         runner.run(read_one_after_the_other())
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_what_a_full_pipe_does_not_take_is_written_in_order_once_it_is_read(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def write_and_read() -> None:
+        near, far = os.pipe()
+        writer, reader = PipeWriter(far), PipeReader(near)
+        pieces = [bytes([number]) * 100_000 for number in range(10)]
+        for piece in pieces:
+            writer.write(piece)
+        assert writer.waiting_bytes > 0
+        received = bytearray()
+        while len(received) < 1_000_000:
+            received += await reader.read(65_536)
+        assert received == b"".join(pieces)
+        assert writer.waiting_bytes == 0
+        writer.close()
+        writer.close()
+        assert await reader.read(1) == b""
+        os.close(near)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(write_and_read())
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_a_pipe_whose_reader_is_gone_is_closed_at_the_next_write(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def write_to_nobody() -> None:
+        near, far = os.pipe()
+        writer = PipeWriter(far)
+        os.close(near)
+        assert not writer.is_closed
+        writer.write(b"x")
+        assert writer.is_closed
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(far)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(write_to_nobody())
