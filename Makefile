@@ -39,7 +39,8 @@
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
 # make cron-year gateway-kills gateway-turns      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
 # make cron-fields    5,000 random schedules against cronsim and a walk over the days (COUNT=5000 SEED=1)
-# make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes)
+# make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes;
+#                     DELEGATE=1 has a sub-agent work on every third message)
 # make family         230 steps in the life of a family's bot on Telegram and Discord, each held to what a page of docs/ promises
 #                     (5 minutes; ONLY=pairing,groups MATCH=word)
 # make gateway-turns  20,000 turns of a gateway, and what is left of them in its memory (10 minutes)
@@ -128,7 +129,7 @@ fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.torture.fuzz redactor --minutes $(or $(MINUTES),30)
 
 gateway-kills: $(VENV)/dev.stamp
-	@$(BIN)/python -m tests.torture.gateway_kills --kills $(or $(COUNT),500) --seed $(or $(SEED),0)
+	@$(BIN)/python -m tests.torture.gateway_kills --kills $(or $(COUNT),500) --seed $(or $(SEED),0) $(if $(DELEGATE),--delegate)
 
 family: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.family.campaign --only "$(ONLY)" --match "$(MATCH)"
