@@ -20,6 +20,7 @@ from hermes.core.events import (
     Event,
     Queued,
     Refused,
+    RequestEnded,
     SubAgentChanged,
     ToolEnded,
     ToolStarted,
@@ -76,6 +77,9 @@ class PlainRenderer:
         """How a resumed turn ended; it is printed only when another turn follows."""
         self._refusals = RefusalFilter()
         self._sub_agents = SubAgentLines()
+        self._is_answering = False
+        self._after_answer: list[str] = []
+        """Lines about sub-agents that came while an answer did: they break no answer off."""
         self.output_error: OSError | None = None
         """The error after which nothing is shown any more: the output is closed or full."""
         self.prompt: Callable[[], str] = str
@@ -137,8 +141,15 @@ class PlainRenderer:
         said = tr("refused: {subject}", subject=subject)
         self._print_warning(name_asker(event.asker, said) if event.asker else said)
 
+    def _end_answer(self, show: Callable[[str], None]) -> None:
+        self._is_answering = False
+        lines, self._after_answer = self._after_answer, []
+        for line in lines:
+            show(line)
+
     def _end_turn(self, event: TurnEnded) -> None:
         if not self._quiet:
+            self._end_answer(lambda line: self._print_line(f"· {line}"))
             remark = describe_event(event)
             if remark is not None:
                 self._print_warning(remark[1])
@@ -152,8 +163,11 @@ class PlainRenderer:
             self._resumed_outcome = tr("That turn has ended: {said}", said=said)
 
     def _show_work(self, event: Event) -> None:
+        if isinstance(event, RequestEnded | ToolStarted):
+            self._end_answer(self._print_notice)
         match event:
             case TextDelta():
+                self._is_answering = True
                 text = strip_terminal_controls(event.text)
                 self._write_text(self._wrapper.feed_text(text) if self._wrapper is not None else text)
                 self._out.flush()
@@ -184,7 +198,9 @@ class PlainRenderer:
         line = self._sub_agents.describe_change(event)
         hidden = self._progress is ToolProgress.OFF and event.state in (SubAgentState.RUNNING, SubAgentState.DONE)
         if line and not hidden:
-            self._print_notice(line)
+            self._after_answer.append(line)
+            if not self._is_answering:
+                self._end_answer(self._print_notice)
 
     def _was_said_elsewhere(self, text: str) -> bool:
         return self.own_words is not None and bool(text.strip()) and not self.own_words.take(text)

@@ -161,6 +161,8 @@ class EventView:
         self.calls = CallView(terminal_style)
         self.plan = PlanView(terminal_style)
         self.sub_agents = SubAgentView(terminal_style)
+        self._ended_sub_agents: list[str] = []
+        """Lines about sub-agents that have ended while an answer came: they break no answer off."""
         self.forms = MessageForms()
         self._refusals = RefusalFilter()
         self._call_shown_last = False
@@ -307,10 +309,12 @@ class EventView:
         if isinstance(event, MessageAppended):
             self.calls.keep_results(event.message)
         if isinstance(event, SubAgentChanged):
-            if ended := self.sub_agents.apply_change(event):
-                self._lines += [*self.answer.end_answer(), *self.calls.flush_folded(), *ended]
+            self._ended_sub_agents += self.sub_agents.apply_change(event)
         elif not self.sub_agents.is_own_question(event):
             self._show_event(event)
+        if self._ended_sub_agents and not self.answer.speaking:
+            self._lines += [*self.calls.flush_folded(), *self._ended_sub_agents]
+            self._ended_sub_agents.clear()
         for hear in self.listeners:
             hear(event)
 

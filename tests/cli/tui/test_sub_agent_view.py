@@ -9,7 +9,8 @@ from hermes.cli.tui.event_view import EventView
 from hermes.cli.tui.sub_agent_view import MAX_SHOWN, SubAgentView
 from hermes.cli.tui.terminal_style import TerminalStyle, strip_styles
 from hermes.config.display import DisplaySettings
-from hermes.core.events import ApprovalAnswered, ApprovalAsked, SubAgentChanged, TextDelta, TurnStarted
+from hermes.core.events import ApprovalAnswered, ApprovalAsked, SubAgentChanged, TextDelta, TurnEnded, TurnStarted
+from hermes.core.outcomes import ExitReason
 from hermes.core.sub_agents import SubAgentState
 from hermes.core.usage import Cost
 from hermes.markup.cells import measure_width
@@ -102,3 +103,23 @@ def test_what_they_do_leaves_the_phase_of_the_turn_alone_and_is_drawn_rarely() -
 
     shown, idle, drawn = asyncio.run(run())
     assert idle and drawn <= 4 and "› hi" in [strip_styles(line) for line in shown]
+
+
+def test_one_that_ends_while_an_answer_comes_is_told_below_it() -> None:
+    async def run() -> list[str]:
+        shown: list[str] = []
+        view = EventView(TerminalStyle(DisplaySettings(), lambda: 80), shown.extend, lambda: None)
+        for event in (
+            change(1),
+            TurnStarted("t", "s", "hi"),
+            TextDelta("Red, "),
+            change(1, SubAgentState.DONE),
+            TextDelta("green and blue."),
+            TurnEnded(turn_id="t", reason=ExitReason.TEXT_RESPONSE, text="Red, green and blue."),
+        ):
+            view(event)
+        view.flush()
+        return [line.strip() for line in map(strip_styles, shown)]
+
+    shown = asyncio.run(run())
+    assert shown.index("Red, green and blue.") < shown.index("✓ Sub-agent 1 (task 1): done, 3 steps.")
