@@ -23,6 +23,8 @@ _NO_STEPS = SubAgentReport(
     error="No model calls are left for sub-agents of this turn (delegation.max_total_iterations)."
 )
 
+_LEFT = SubAgentReport(error="The one that asked for it has ended.")
+
 
 class ReportDelivery(StrEnum):
     """Where the report of a sub-agent goes."""
@@ -157,15 +159,17 @@ class SubAgentRepository(Repository):
     def finish(self, tx: Transaction, session_id: str, state: SubAgentState, report: SubAgentReport) -> bool:
         """Store a sub-agent's end, once, with the steps that it used; return whether it was stored now.
 
-        The words of its task go: they stand in its transcript.
+        The words of its task go: they stand in its transcript. One that made no call used one all the same, or a
+        session could go on for ever with sub-agents that cannot begin.
         """
         row = _select_one(tx, session_id)
         if row is None or row.ended_at is not None:
             return False
         name = structs.replace(row.task, goal="", context="", instructions="")
+        _end_below(tx, session_id)
         return tx.change_any(
             "UPDATE sub_agents SET state = ?, report = ?, steps = ?, spec = ?, ended_at = ? WHERE session_id = ?",
-            (state, to_json(report), report.steps, to_json(name), tx.now, session_id),
+            (state, to_json(report), max(report.steps, 1), to_json(name), tx.now, session_id),
         )
 
     @writes
@@ -257,8 +261,7 @@ class SubAgentRepository(Repository):
     def read_end(self, tx: Transaction, session_id: str) -> StoredEnd | None:
         """Return how a session's last turn ended and what it answered; None when it has none, or one runs."""
         turn = tx.execute(
-            "SELECT id, reason, error, ended_at FROM turns WHERE session_id = ? ORDER BY started_at DESC, rowid DESC"
-            " LIMIT 1",
+            "SELECT id, reason, error, ended_at FROM turns WHERE session_id = ? ORDER BY rowid DESC LIMIT 1",
             (session_id,),
         ).fetchone()
         if turn is None or turn[3] is None:
@@ -268,8 +271,13 @@ class SubAgentRepository(Repository):
             reason=ExitReason(str(turn[1])),
             error=str(turn[2]),
             text=_read_answer(tx, str(turn[0])),
-            steps=_get_number(tx, "SELECT coalesce(sum(calls), 0) FROM turns WHERE session_id = ?", session_id),
+            steps=_count_calls(tx, session_id),
         )
+
+    @reads
+    def count_calls(self, tx: Transaction, session_id: str) -> int:
+        """Return the model calls that the ended turns of a session have made."""
+        return _count_calls(tx, session_id)
 
     @reads
     def sum_cost(self, tx: Transaction, session_id: str) -> Cost:
@@ -297,6 +305,25 @@ def list_sessions_below(tx: Transaction, session_id: str) -> list[str]:
 
 
 _OPEN = "ended_at IS NULL OR delivery IN ('inbox', 'person')"
+
+
+def _count_calls(tx: Transaction, session_id: str) -> int:
+    return _get_number(tx, "SELECT coalesce(sum(calls), 0) FROM turns WHERE session_id = ?", session_id)
+
+
+def _end_below(tx: Transaction, session_id: str) -> None:
+    """End what is left of the sub-agents of one that has ended: nobody opens its session again to take them up."""
+    below = "SELECT session_id FROM sub_agents WHERE parent_id = ? AND ended_at IS NULL"
+    for (child,) in tx.execute(below, (session_id,)).fetchall():
+        _end_below(tx, str(child))
+        tx.execute(
+            "UPDATE sub_agents SET state = ?, report = ?, ended_at = ? WHERE session_id = ?",
+            (SubAgentState.STOPPED, to_json(_LEFT), tx.now, child),
+        )
+    tx.execute(
+        "UPDATE sub_agents SET delivery = 'delivered' WHERE parent_id = ? AND delivery IN ('inbox', 'person')",
+        (session_id,),
+    )
 
 
 def _mark_delivered(tx: Transaction, session_ids: Sequence[str]) -> bool:

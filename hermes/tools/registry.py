@@ -365,6 +365,13 @@ class Toolbox:
         """Return whether one of these tools was taken away."""
         return any(name in self._tools and self.is_withdrawn(self._tools[name]) for name in names)
 
+    def may_hold(self, tool: KnownTool) -> bool:
+        """Return whether a tool of another session is among these. Those of servers may be still to come here, and
+        those that find deferred ones give nothing by themselves.
+        """
+        is_served = tool.toolset.startswith("mcp-") and tool.toolset.removeprefix("mcp-") in self.servers
+        return tool.name in self._tools or tool.name in BRIDGE_TOOLS or is_served
+
     @property
     def size(self) -> int:
         """The number of tools, deferred ones included."""

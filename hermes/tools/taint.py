@@ -156,6 +156,10 @@ class Taint(Struct):
         """Return the sources that count, the oldest first."""
         return tuple(source for source in self._sources if source not in self._trusted)
 
+    def list_all_sources(self) -> tuple[str, ...]:
+        """Return the sources in the conversation, also those that the person trusts here."""
+        return tuple(self._sources)
+
     def trust_source(self, source: str) -> None:
         """Stop counting a source, because the person trusts it."""
         self._trusted.add(source)

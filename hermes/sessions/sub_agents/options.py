@@ -23,6 +23,7 @@ from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, is_mcp_toolset, res
 if TYPE_CHECKING:
     from hermes.config.home import HermesHome
     from hermes.sessions.session_builder import LiveSession
+    from hermes.tools.tool import Tool
 
 _TAKEN_AWAY = ("clarify", "memory", "messages", "code_execution", "cronjob")
 """Tool sets that no sub-agent has: what they do is the parent's or the person's."""
@@ -50,6 +51,7 @@ def build_child_options(parent: "LiveSession", row: SubAgentRow, settings: Setti
         enabled_toolsets=_list_toolsets(parent, task),
         tool_names=own.tool_names if task.tools is None else task.tools,
         disabled_toolsets=tuple(dict.fromkeys((*disabled, *taken_away))),
+        extra_tools=_list_own_tools(own),
         mode=parent.tools.state.mode,
         platform=SUB_AGENT_SOURCE,
         surroundings="\n\n".join(filter(None, ("" if task.tools == () else _INSTRUCTIONS, task.instructions))),
@@ -91,7 +93,8 @@ def build_person_options(parent: "LiveSession", row: SubAgentRow, folder: str) -
     options = structs.replace(
         own,
         max_turns=row.steps,
-        enabled_toolsets=overrides.enabled if overrides.enabled is not None else own.enabled_toolsets,
+        enabled_toolsets=_list_enabled(parent),
+        extra_tools=_list_own_tools(own),
         disabled_toolsets=overrides.disabled if overrides.disabled is not None else own.disabled_toolsets,
         mode=parent.tools.state.mode,
         cwd=folder,
@@ -143,12 +146,21 @@ def build_task_message(task: SubAgentTask, folder: str, *, branch: str = "") -> 
 
 def _list_toolsets(parent: "LiveSession", task: SubAgentTask) -> tuple[str, ...] | None:
     """Return the tool sets of a sub-agent: those that are asked for, as far as its parent has them, or its parent's."""
-    enabled = parent.overrides.enabled
-    own = enabled if enabled is not None else parent.options.enabled_toolsets
     if not task.toolsets:
-        return own
+        return _list_enabled(parent)
     has = {one.name for one in parent.tools.toolbox}
     return tuple(one for one in task.toolsets if _is_toolset_present(parent, one, has))
+
+
+def _list_enabled(parent: "LiveSession") -> tuple[str, ...] | None:
+    """Return the tool sets of a session; None for those of the settings, which is what no override of any means."""
+    enabled = parent.overrides.enabled
+    return parent.options.enabled_toolsets if enabled is None else enabled or None
+
+
+def _list_own_tools(options: SessionOptions) -> "tuple[Tool, ...]":
+    """Return the tools of a program without those that run at the program: it waits for the calls of one session."""
+    return tuple(one for one in options.extra_tools if not one.runs_at_caller)
 
 
 def _is_toolset_present(parent: "LiveSession", name: str, has: set[str]) -> bool:

@@ -151,4 +151,11 @@ class SubAgentQueue:
             _LOG.error("the end of sub-agent %s could not be stored", run.row.session_id, exc_info=error)
             run.ended.set()  # whoever waits goes on; its row stays open, and the next process settles it
             self._report_failure(error)
+        self._forget_undelivered()
         self.begin_next()
+
+    def _forget_undelivered(self) -> None:
+        """Forget calls whose reports could not be delivered, so that nobody waits for that; the next process can."""
+        for batch in [*self.batches]:
+            if (batch.is_orphaned or not batch.is_awaited) and batch.has_ended:
+                self.remove(batch)

@@ -35,7 +35,9 @@ from hermes.sessions.sub_agents.options import build_child_options, build_person
 from hermes.sessions.sub_agents.reports import PersonReports, choose_state, collect_report
 from hermes.store.sub_agents import ReportDelivery, SubAgentRow
 from hermes.tools.permissions.gate import WITHDRAWN
+from hermes.tools.registry import KnownTool
 from hermes.tools.session import Asker
+from hermes.tools.taint import Taint
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import to_one_line
 
@@ -60,8 +62,10 @@ class SubAgentTeamPort(Protocol):
         """Wait until none works any more and every report is delivered."""
         ...
 
-    def stop_all(self, *, wakes: bool = True) -> int:
-        """Stop all of them; without `wakes` their reports wake nobody. Return how many there are."""
+    def stop_all(self, *, wakes: bool = True, awaited: bool = True) -> int:
+        """Stop all of them, without `awaited` only those for which no call waits; without `wakes` their reports wake
+        nobody. Return how many there are.
+        """
         ...
 
 
@@ -170,9 +174,13 @@ class SubAgentRun:
         self.is_stopping = True
         if self.actor is None:
             return
-        if (team := self._find_team(self.row.session_id)) is not None and not self.actor.busy:
-            team.stop_all(wakes=False)
+        self._stop_team(self.actor)
         self.actor.stop()
+
+    def _stop_team(self, actor: SessionActor) -> None:
+        """Stop those that work for it. The ones for which a call of its turn waits are stopped with that turn."""
+        if (team := self._find_team(self.row.session_id)) is not None:
+            team.stop_all(wakes=False, awaited=not actor.busy)
 
     def note_activity(self) -> None:
         """Note a sign of life, of its own or of one of its sub-agents."""
@@ -242,20 +250,30 @@ class SubAgentRun:
         options = structs.replace(options, trusted_folders=trusted)
         actor = self.actor = await host.open_session(row.session_id, create=True, asker=asker, options=options)
         live = host.live_session(actor)
+        live.tools.state.mode = parent.tools.state.mode  # which may have changed while the session was opened
         live.tools.toolbox.check_limit = _make_limit_check(parent, live)
         grants = parent.tools.gate.session_grants
         live.tools.gate.session_grants = structs.replace(
             grants, grants=[*grants.grants], always=[*grants.always], refused_subjects={*grants.refused_subjects}
         )
         live.tools.state.taint.add_words(parent.tools.state.taint.describe_words())
+        actor.calls_left = max(0, row.steps - await host.services.store.sub_agents.count_calls(row.session_id))
+        actor.before_turn.append(self._stop_late_turn)
         actor.approvals.parent = parent.actor.approvals
         actor.subscribe(self._on_event)
         await self._set_state(SubAgentState.RUNNING)
         return actor
 
+    async def _stop_late_turn(self) -> None:
+        """Stop a turn that begins after the stop: by a report, or by what somebody has said to it before."""
+        if self.is_stopping and self.actor is not None:
+            self.actor.stop()
+
     async def _run_turns(self, actor: SessionActor) -> None:
         """Run its task, or go on with it, until nothing of it is left: its own sub-agents in the background, too."""
         conversation = actor.conversation
+        if self.is_stopping:
+            self._stop_team(actor)
         if self.is_stopping and conversation.lost_turn is not None:
             conversation.lost_turn = structs.replace(conversation.lost_turn, stopping=True)
         if actor.unfinished:
@@ -314,7 +332,7 @@ class SubAgentRun:
             open_items=tuple(filter(None, (live.tools.describe_running(),))) if live is not None else (),
             steps=end.steps if end is not None else self.step,
             seconds=self.seconds,
-            sources=tuple(dict.fromkeys((*row.task.sources, *_list_sources(live)))),
+            sources=tuple(dict.fromkeys((*row.task.sources, *await self._list_sources(live)))),
         )
         self.error = report.error
         await self._close_session()  # what it has left running ends, so that nothing changes any more
@@ -323,6 +341,17 @@ class SubAgentRun:
         self.state = state
         self._parent.meter.add_cost(report.cost)
         self._parent.actor.recorder.publish(structs.replace(self.describe(), cost=report.cost, step=report.steps))
+
+    async def _list_sources(self, live: "LiveSession | None") -> Sequence[str]:
+        """Return the untrusted sources of its conversation, also where its session could not be opened. One that the
+        person trusts there is named, too: that answer is not the parent's.
+        """
+        if live is not None:
+            return live.tools.state.taint.list_all_sources()
+        taint = Taint()
+        stored = await self._host.services.store.messages.read(self.row.session_id)
+        taint.restart_from(one.message for one in stored)
+        return taint.list_all_sources()
 
     async def _close_session(self) -> None:
         actor, self.actor = self.actor, None
@@ -414,18 +443,17 @@ class SubAgentRun:
 
 
 def _make_limit_check(parent: "LiveSession", live: "LiveSession") -> Callable[[], Awaitable[None]]:
-    """Return what takes from a sub-agent the tools that its parent's person has lost."""
+    """Return what takes from a sub-agent the tools that its parent has lost: by a role, or by a switch."""
     above, own = parent.tools.toolbox, live.tools.toolbox
+
+    def is_withdrawn(tool: KnownTool) -> bool:
+        return above.is_withdrawn(tool) or not above.may_hold(tool)
 
     async def check_limit() -> None:
         await above.refresh_limit()
-        own.is_withdrawn = above.is_withdrawn
+        own.is_withdrawn = is_withdrawn
 
     return check_limit
-
-
-def _list_sources(live: "LiveSession | None") -> Sequence[str]:
-    return live.tools.state.taint.list_sources() if live is not None else ()
 
 
 def order_by_number(runs: "Sequence[SubAgentRun]") -> "list[SubAgentRun]":

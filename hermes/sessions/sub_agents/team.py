@@ -24,6 +24,7 @@ from hermes.sessions.sub_agents.run import SubAgentHost, SubAgentRun, order_by_n
 from hermes.store.sub_agents import ReportDelivery, StepLimits, SubAgentCall, SubAgentRow
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import ToolOutput
+from hermes.util.cancellation import run_to_completion
 
 if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession
@@ -74,7 +75,9 @@ class SubAgentTeam:
             turn_id=parent.actor.recorder.turn_id,
             call_id=context.call_id,
         )
-        rows = await _create_rows(self._host, call, tasks)
+        if not stays and context.safeguard is not None:  # what they change is undone with the parent's turn
+            await context.safeguard.save_before((), anything=True)
+        rows = await self._store_call(call, tasks)
         if stays and not all(row.state.has_ended for row in rows):
             await self._begin_in_background(rows)
             return ToolOutput(text=_describe_begun(rows))
@@ -85,15 +88,32 @@ class SubAgentTeam:
 
     async def _wait_for_call(self, context: ToolContext, rows: Sequence[SubAgentRow]) -> ToolOutput:
         """Begin the sub-agents of a call, wait for them, and return their reports."""
-        batch = self._begin(rows)
-        if context.safeguard is not None:  # what they change is undone with the parent's turn
-            await context.safeguard.save_before((), anything=True)
-        await self._wait_or_stop(batch)
-        if context.safeguard is not None:
-            await context.safeguard.record_after((), ran=True)
+        try:
+            await self._wait_or_stop(self._begin(rows))
+        finally:
+            if context.safeguard is not None:
+                await context.safeguard.record_after((), ran=True)
         ended = await self._host.services.store.sub_agents.list_call(rows[0])
-        self._queue.remove(batch)
         return ToolOutput(text=await self._reports.format(ended), provenance=find_origin(ended))
+
+    async def _store_call(
+        self, call: SubAgentCall, tasks: Sequence[SubAgentTask], limits: StepLimits | None = None
+    ) -> list[SubAgentRow]:
+        """Store the sub-agents of a call. Where it is cancelled meanwhile, those that are stored are stopped."""
+        rows: list[SubAgentRow] = []
+
+        async def create_rows() -> None:
+            rows.extend(await _create_rows(self._host, call, tasks, limits))
+
+        try:
+            await run_to_completion(create_rows())
+        except asyncio.CancelledError:
+            known = {row.session_id for batch in self._queue.batches for row in batch.rows}
+            if rows and rows[0].session_id not in known and any(row.ended_at is None for row in rows):
+                batch = self._begin(rows, stopping=True)
+                batch.is_orphaned, batch.wakes = True, False
+            raise
+        return rows
 
     async def begin_for_person(self, task: SubAgentTask) -> SubAgentRow:
         """Begin a session for the person beside this one, with all its tools; its answer is shown to them and does not
@@ -101,7 +121,7 @@ class SubAgentTeam:
         """
         steps = self._parent.options.max_turns or self._host.services.settings.agent.max_turns
         call = _make_persons_call(self._parent, ReportDelivery.PERSON)
-        rows = await _create_rows(self._host, call, [task], StepLimits(steps, steps))
+        rows = await self._store_call(call, [task], StepLimits(steps, steps))
         self._begin(rows)
         return rows[0]
 
@@ -110,9 +130,8 @@ class SubAgentTeam:
         they are stopped first.
         """
         call = _make_persons_call(self._parent, ReportDelivery.AWAITED)
-        batch = self._begin(await _create_rows(self._host, call, tasks), at_once=at_once)
+        batch = self._begin(await self._store_call(call, tasks), at_once=at_once)
         await self._wait_or_stop(batch)
-        self._queue.remove(batch)
         store = self._host.services.store.sub_agents
         ended = [await store.get(row.session_id) or row for row in batch.rows]
         return [(row, await store.read_answer(row.report.turn_id)) for row in ended]
@@ -285,9 +304,10 @@ class SubAgentTeam:
                     await batch.wait()
                 except asyncio.CancelledError:
                     continue
-            if not self._is_left:
-                self._queue.remove(batch)
             raise
+        finally:
+            if batch.has_ended:
+                self._queue.remove(batch)
 
 
 async def _check_tasks(

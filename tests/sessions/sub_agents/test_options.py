@@ -1,14 +1,19 @@
 """What a sub-agent begins with: no more than its parent has, and what stood in its parent's conversation counts."""
 
+import asyncio
+import json
 from collections.abc import Iterable
 
 import pytest
 
+from hermes.admin.models.session_overrides import OverrideEditor
 from hermes.core.messages import Message
 from hermes.core.sub_agents import SubAgentState
+from hermes.sessions.caller_tools import make_caller_tool
+from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say
 from hermes.tools.taint import find_untrusted_provenances, sources_from_provenance
-from tests.sessions.sub_agents.rig import list_rows, rig
+from tests.sessions.sub_agents.rig import HANGING, list_rows, rig
 from tests.sessions.sub_agents.team_model import TeamModel, delegate, find_goal, read_results
 
 READ = Say(calls=(Call("read_file", {"path": "notes.txt"}),))
@@ -105,3 +110,51 @@ async def test_a_long_answer_is_shortened_and_all_of_it_is_in_a_file() -> None:
         assert len(report) < 24_700 and "characters left out" in report
         folder = app.live_session(actor).tools.context.spill_folder
         assert long.strip() in (folder / "sub-agent-1.txt").read_text()
+
+
+async def test_a_source_that_is_trusted_below_counts_in_the_report() -> None:
+    model = TeamModel([delegate("reader"), Say("ok")], {"reader": [READ, HANGING]})
+    async with rig(model) as here, here.process() as (app, actor):
+        (here.home.cwd / "notes.txt").write_text("hello")
+        turn = asyncio.ensure_future(here.say(actor))
+        await here.server.wait_for(3)
+        child = app.sub_agents.open_team(actor.session_id).list_live_sessions()[0]
+        taint = child.tools.state.taint
+        for source in taint.list_sources():
+            taint.trust_source(source)
+        child.actor.stop()
+        await turn
+        assert (await list_rows(app, actor))[0].report.sources
+        assert actor.conversation.messages and list_untrusted(actor.conversation.messages)
+
+
+async def test_tools_that_are_switched_off_are_off_below_and_others_stay() -> None:
+    wait = Say(calls=(Call("terminal", {"command": "while [ ! -e go ]; do sleep 0.02; done"}),))
+    write = Say(calls=(Call("terminal", {"command": "echo hello > made"}),))
+    model = TeamModel([delegate("a", background=True), Say("ok"), Say("ok")], {"a": [wait, write, Say("end")]})
+    async with rig(model) as here, here.process() as (app, actor):
+        await here.say(actor)
+        await here.server.wait_for(3)
+        choices = OverrideEditor(app.services, app.live_session(actor))
+        await choices.switch_toolsets(["terminal"], on=False)
+        (here.home.cwd / "go").write_text("")
+        await app.sub_agents.open_team(actor.session_id).wait_until_finished()
+        assert not (here.home.cwd / "made").exists()
+    model = TeamModel([Say("hi"), delegate("a"), Say("ok")])
+    async with rig(model) as here, here.process() as (app, actor):
+        await here.say(actor)
+        await OverrideEditor(app.services, app.live_session(actor)).switch_toolsets(["web"], on=False)
+        await here.say(actor)
+        assert "terminal" in list_tools(here.server.requests[2])
+
+
+async def test_tools_of_the_program_that_asks_are_not_handed_down() -> None:
+    model = TeamModel([delegate("a"), Say("ok")])
+    mine = make_caller_tool("mine", "Does something.", None)
+    async with rig(model) as here, here.process(extra_tools=(mine,)) as (_app, actor):
+        await here.say(actor)
+        assert ["mine" in list_tools(one) for one in here.server.requests] == [True, False, True]
+
+
+def list_tools(request: RecordedRequest) -> list[str]:
+    return [one["function"]["name"] for one in json.loads(request.body)["tools"]]

@@ -1,8 +1,11 @@
 """Sub-agents: they work beside each other, report to their parent, and end with it."""
 
 import asyncio
+import sqlite3
 
-from hermes.core.events import ApprovalAsked, Event, TurnEnded
+import pytest
+
+from hermes.core.events import ApprovalAsked, Event, SubAgentChanged, ToolStarted, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.sub_agents import SubAgentState
 from hermes.core.work_mode import WorkMode
@@ -218,3 +221,124 @@ async def test_what_the_person_restricts_holds_below_at_once() -> None:
         assert not child.tools.gate.session_grants.yolo
         actor.stop()
         await turn
+
+
+async def test_a_stop_reaches_those_in_the_background_of_a_sub_agent() -> None:
+    boss = [delegate("deep", background=True), HANGING, Say("woken")]
+    model = TeamModel([delegate("boss", role="orchestrator"), Say("ok")], {"boss": boss, "deep": [HANGING]})
+    async with rig(model) as here, here.process() as (app, actor):
+        turn = asyncio.ensure_future(here.say(actor))
+        await here.server.wait_for(4)
+        actor.stop()
+        async with asyncio.timeout(20):
+            await turn
+        assert [row.state for row in await list_rows(app, actor)] == [SubAgentState.STOPPED] * 2
+        assert app.live_count == 1 and len(here.server.requests) == 4
+
+
+@pytest.mark.parametrize("loop_steps", [*range(12), 14, 16, 20, 25, 30, 40, 60, 100])
+async def test_a_stop_while_a_call_begins_leaves_nothing(loop_steps: int) -> None:
+    model = TeamModel([delegate("a", "b"), Say("ok")], {"a": [HANGING], "b": [HANGING]})
+    async with rig(model) as here, here.process() as (app, actor):
+        turn = asyncio.ensure_future(here.say(actor))
+        await here.wait_for(lambda: any(isinstance(one, ToolStarted) for one in here.events))
+        for _ in range(loop_steps):
+            await asyncio.sleep(0)
+        actor.stop()
+        async with asyncio.timeout(20):
+            await turn
+            if (team := app.sub_agents.find_team(actor.session_id)) is not None:
+                await team.wait_until_finished()
+        assert all(row.state is SubAgentState.STOPPED for row in await list_rows(app, actor))
+        assert app.live_count == 1
+
+
+async def test_sub_agents_that_cannot_begin_wake_a_session_only_so_often() -> None:
+    def top(request: RecordedRequest) -> Reply:
+        is_result = request.conversation[-1].role is StepRole.TOOL
+        return Say("I wait.") if is_result else delegate("a", background=True)
+
+    delegation = {"model": "x", "provider": "nowhere", "max_total_iterations": 5, "max_iterations": 3}
+    async with rig(TeamModel(top), {"delegation": delegation}) as here, here.process() as (app, actor):
+        await here.say(actor)
+        async with asyncio.timeout(30):
+            while (rows := await list_rows(app, actor))[-1].state is not SubAgentState.BUDGET:  # noqa: ASYNC110 - only the store tells
+                await asyncio.sleep(0.01)
+        assert len(rows) <= 6
+
+
+async def test_the_steps_of_one_are_for_all_its_turns() -> None:
+    def boss(request: RecordedRequest) -> Reply:
+        is_result = request.conversation[-1].role is StepRole.TOOL
+        return Say("I wait.") if is_result else delegate("deep", background=True)
+
+    model = TeamModel([delegate("boss", role="orchestrator"), Say("ok")], {"boss": boss})
+    config: dict[str, object] = {"delegation": {"max_total_iterations": 100, "max_iterations": 4}}
+    async with rig(model, config) as here, here.process() as (app, actor):
+        await here.say(actor)
+        first, *others = await list_rows(app, actor)
+        assert first.state is SubAgentState.BUDGET
+        assert first.steps <= 4 + 2  # its last answer, asked for twice where it calls again
+        assert len(others) == 2
+
+
+@pytest.mark.parametrize("loop_steps", range(0, 60, 4))
+async def test_a_mode_that_changes_while_one_begins_is_its_mode(loop_steps: int) -> None:
+    model = TeamModel([delegate("a"), Say("ok")], {"a": [HANGING]})
+    async with rig(model) as here, here.process() as (app, actor):
+        turn = asyncio.ensure_future(here.say(actor))
+        await here.wait_for(lambda: any(isinstance(one, SubAgentChanged) for one in here.events))
+        for _ in range(loop_steps):
+            await asyncio.sleep(0)
+        set_mode(app, actor, WorkMode.PLAN)
+        await here.server.wait_for(2)
+        child = app.sub_agents.open_team(actor.session_id).list_live_sessions()[0]
+        assert child.tools.state.mode is WorkMode.PLAN
+        actor.stop()
+        await turn
+
+
+async def test_one_that_cannot_be_opened_again_ends_with_its_own_and_keeps_its_sources() -> None:
+    boss = [Say(calls=(Call("read_file", {"path": "notes.txt"}),)), delegate("deep"), Say("never")]
+    top = [delegate("boss", role="orchestrator", background=True), Say("ok"), Say("Heard.")]
+    model = TeamModel(top, {"boss": boss, "deep": [HANGING]})
+    async with rig(model) as here:
+        (here.home.cwd / "notes.txt").write_text("hello")
+        async with here.process() as (app, actor):
+            await here.say(actor)
+            await here.server.wait_for(5)
+            first = (await list_rows(app, actor))[0]
+        here.events.clear()
+        async with (
+            here.process(first.session_id),
+            here.process(actor.session_id) as (app, actor),
+        ):  # it is open elsewhere
+            await here.wait_for(lambda: any(isinstance(one, TurnEnded) for one in here.events))
+            one, deep = await list_rows(app, actor)
+            assert (one.state, deep.state) == (SubAgentState.FAILED, SubAgentState.STOPPED)
+            assert one.report.sources and deep.ended_at is not None
+
+
+async def test_a_report_that_cannot_be_stored_holds_nobody_up() -> None:
+    boss = [delegate("deep", background=True), Say("I wait."), Say("woken")]
+    model = TeamModel([delegate("boss", role="orchestrator"), Say("ok")], {"boss": boss, "deep": [HANGING]})
+    async with rig(model) as here:
+        async with here.process() as (app, actor):
+            turn = asyncio.ensure_future(here.say(actor))
+            await here.server.wait_for(4)
+            database = sqlite3.connect(app.services.home.root / "hermes.db")
+            database.execute(
+                "CREATE TRIGGER full BEFORE UPDATE OF delivery ON sub_agents WHEN NEW.delivery = 'delivered'"
+                " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+            )
+            database.commit()
+            app.sub_agents.open_team(actor.session_id).stop(2)
+            async with asyncio.timeout(20):
+                await turn
+            assert not app.sub_agents.open_team(actor.session_id).has_unfinished
+            database.execute("DROP TRIGGER full")
+            database.commit()
+            database.close()
+        async with here.process(actor.session_id) as (app, actor):
+            await app.sub_agents.open_team(actor.session_id).wait_until_finished()
+            assert all(row.ended_at is not None for row in await list_rows(app, actor))
