@@ -10,6 +10,8 @@ from hermes.core.usage import Cost
 Role = Literal["leaf", "orchestrator"]
 TASK_HEADING = "Your task:"
 """The line above the task in the first message of a sub-agent."""
+REPORTS_HEADING = "[Your sub-agents in the background have ended.]"
+"""The first line of a message that brings reports."""
 
 
 class SubAgentState(StrEnum):

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from hermes.core.messages import PROGRAM, Provenance, Source, TextPart
 from hermes.core.outcomes import ExitReason
-from hermes.core.sub_agents import BackgroundEnd, SubAgentReport, SubAgentState
+from hermes.core.sub_agents import REPORTS_HEADING, BackgroundEnd, SubAgentReport, SubAgentState
 from hermes.core.usage import format_amount
 from hermes.runtime.mailbox import InboundMessage
 from hermes.store.store import Store
@@ -79,7 +79,7 @@ def build_report_message(text: str, rows: Sequence[SubAgentRow]) -> InboundMessa
     origin = find_origin(rows) or PROGRAM
     return InboundMessage(
         text="",
-        quoted=(TextPart(text=f"[Your sub-agents in the background have ended.]\n\n{text}", provenance=origin),),
+        quoted=(TextPart(text=f"{REPORTS_HEADING}\n\n{text}", provenance=origin),),
     )
 
 
