@@ -524,11 +524,13 @@ def _make_user_message(
     if inbound.results and not inbound.text and not more:
         return Message(role=Role.USER, parts=())
     if conversation.frame.tools:
-        note = build_turn_note(now, cwd=inbound.cwd, last_told=conversation.last_told, last_cwd=conversation.last_cwd)
+        last_cwd = conversation.last_cwd
+        cwd = inbound.cwd or last_cwd or ""  # what sub-agents bring says nothing of a folder
+        note = build_turn_note(now, cwd=cwd, last_told=conversation.last_told, last_cwd=last_cwd)
         if note is not None:
             more.append(note)
             conversation.last_told = now
-            conversation.last_cwd = inbound.cwd
+            conversation.last_cwd = cwd
     return user_message(clean_surrogates(inbound.text), *more)
 
 

@@ -11,6 +11,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
@@ -399,6 +401,15 @@ def set_mode(app: App, actor: SessionActor, mode: WorkMode) -> None:
     check_mode(mode, app.live_session(actor).tools.context.backend_handle)
     for live in _list_tree(app, actor):
         live.tools.state.mode = mode
+
+
+def forget_allowed(app: App, actor: SessionActor, pattern: str) -> None:
+    """Have a session and its sub-agents ask about a pattern again, and those that are opened from now on."""
+    app.services.forget_allowed(pattern)
+    for live in _list_tree(app, actor):
+        gate = live.tools.gate
+        gate.policy = structs.replace(gate.policy, allow=tuple(one for one in gate.policy.allow if one != pattern))
+        gate.session_grants.always = [one for one in gate.session_grants.always if one != pattern]
 
 
 def _list_tree(app: App, actor: SessionActor) -> "list[LiveSession]":

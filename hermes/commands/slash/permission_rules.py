@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, tr
-from hermes.sessions.app import find_mode
+from hermes.sessions.app import find_mode, forget_allowed
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters
 
 if TYPE_CHECKING:
@@ -82,8 +80,6 @@ def _remove_pattern(call: CommandCall, gate: "PolicyGate") -> None:
     kept = load_settings(home).settings.command_allowlist
     if pattern in [one.strip() for one in kept]:
         change_settings(home, {("command_allowlist",): [one for one in kept if one.strip() != pattern]})
-    services.forget_allowed(pattern)
-    gate.policy = structs.replace(gate.policy, allow=tuple(one for one in gate.policy.allow if one != pattern))
-    gate.session_grants.always = [one for one in gate.session_grants.always if one != pattern]
+    forget_allowed(call.context.app, call.context.actor, pattern)
     shown = escape_confusable_characters(pattern)
     call.context.tell(tr("Removed: {pattern}. You are asked about it again.", pattern=shown))

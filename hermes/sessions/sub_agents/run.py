@@ -252,8 +252,10 @@ class SubAgentRun:
         live = host.live_session(actor)
         live.tools.state.mode = parent.tools.state.mode  # which may have changed while the session was opened
         live.tools.toolbox.check_limit = _make_limit_check(parent, live)
-        grants = parent.tools.gate.session_grants
-        live.tools.gate.session_grants = structs.replace(
+        above, gate = parent.tools.gate, live.tools.gate
+        gate.policy = structs.replace(gate.policy, allow=above.policy.allow)  # without what was taken back there
+        grants = above.session_grants
+        gate.session_grants = structs.replace(
             grants, grants=[*grants.grants], always=[*grants.always], refused_subjects={*grants.refused_subjects}
         )
         live.tools.state.taint.add_words(parent.tools.state.taint.describe_words())

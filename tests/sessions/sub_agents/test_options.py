@@ -9,6 +9,7 @@ import pytest
 from hermes.admin.models.session_overrides import OverrideEditor
 from hermes.core.messages import Message
 from hermes.core.sub_agents import SubAgentState
+from hermes.sessions.app import forget_allowed
 from hermes.sessions.caller_tools import make_caller_tool
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say
@@ -158,3 +159,20 @@ async def test_tools_of_the_program_that_asks_are_not_handed_down() -> None:
 
 def list_tools(request: RecordedRequest) -> list[str]:
     return [one["function"]["name"] for one in json.loads(request.body)["tools"]]
+
+
+async def test_what_is_asked_about_again_is_asked_about_below() -> None:
+    model = TeamModel([delegate("a"), delegate("b"), Say("ok")], {"a": [HANGING], "b": [HANGING]})
+    async with rig(model) as here, here.process(allow=("one", "two")) as (app, actor):
+        turn = asyncio.ensure_future(here.say(actor))
+        await here.server.wait_for(2)
+        team = app.sub_agents.open_team(actor.session_id)
+        first = team.list_live_sessions()[0].tools.gate
+        first.session_grants.always.append("one")
+        forget_allowed(app, actor, "one")
+        assert first.policy.allow == ("two",) and first.session_grants.always == []
+        team.stop(1)
+        await here.server.wait_for(4)
+        assert team.list_live_sessions()[0].tools.gate.policy.allow == ("two",)
+        actor.stop()
+        await turn
