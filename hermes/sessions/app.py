@@ -198,11 +198,22 @@ class App:
             )
             live = await SessionBuilder(self._services, plan, stack).build()
             self._live[session_id] = live, stack.pop_all()
-        if not fresh and await self._services.store.goals.get(session_id) is not None:
-            await self.background_work.open_pursuit(live.actor)
-        if not fresh and await self._services.store.sub_agents.list_open(session_id):
-            await self.sub_agents.open_team(session_id).adopt()
+        if not fresh:
+            await self._take_up_work(live.actor)
         return live.actor
+
+    async def _take_up_work(self, actor: SessionActor) -> None:
+        """Take up what a session did by itself: its goal, and its sub-agents. Where that fails, or is cancelled, nobody
+        has the session, so it is closed.
+        """
+        try:
+            if await self._services.store.goals.get(actor.session_id) is not None:
+                await self.background_work.open_pursuit(actor)
+            if await self._services.store.sub_agents.list_open(actor.session_id):
+                await self.sub_agents.open_team(actor.session_id).adopt()
+        except BaseException:
+            await self.close_session(actor)
+            raise
 
     async def close_session(self, actor: SessionActor) -> None:
         """Close a live session: its turn, its processes, its lock."""

@@ -342,3 +342,20 @@ async def test_a_report_that_cannot_be_stored_holds_nobody_up() -> None:
         async with here.process(actor.session_id) as (app, actor):
             await app.sub_agents.open_team(actor.session_id).wait_until_finished()
             assert all(row.ended_at is not None for row in await list_rows(app, actor))
+
+
+async def test_a_session_whose_opening_is_cancelled_is_not_left_open() -> None:
+    model = TeamModel([delegate("a", background=True), Say("ok")], {"a": [HANGING]})
+    async with rig(model) as here:
+        async with here.process() as (_app, actor):
+            await here.say(actor)
+        async with here.process() as (app, _):
+            for milliseconds in range(60):
+                opening = asyncio.create_task(app.open_session(actor.session_id))
+                await asyncio.wait({opening}, timeout=milliseconds / 2_000)
+                opening.cancel()
+                await asyncio.wait({opening})
+                if not opening.cancelled():
+                    await app.close_session(opening.result())
+                assert app.live_count == 1
+            await app.open_session(actor.session_id)
