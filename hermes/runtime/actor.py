@@ -355,7 +355,7 @@ class SessionActor:
         async def prepare_state() -> TurnState:
             self._recorder.set_owner(lost.turn_id, lost.fence)
             asked = next((one for one in lost.messages if one.role is Role.USER), lost.messages[0])
-            state = self._make_turn_state(lost.turn_id, asked, lost)
+            state = _make_turn_state(self._parts, self.conversation, lost.turn_id, asked, self.calls_left, lost)
             from hermes.agent.resume import restore_turn
 
             restore_turn(state, lost, self._parts.deps.toolbox)
@@ -384,7 +384,7 @@ class SessionActor:
             attached_parts = await self.attachments.collect_parts(queued.inbound)
             now = self._deps.clock.now()
             user = _make_user_message(self.conversation, queued.inbound, [*attached_parts, *self._deps.steering()], now)
-            state = self._make_turn_state(new_turn_id(), user)
+            state = _make_turn_state(self._parts, self.conversation, new_turn_id(), user, self.calls_left)
             if calls := self.conversation.open_calls:
                 kept = await self._recorder.read_kept_results()
                 known, sent = ({one.call_id: one for one in those} for those in (kept.results, queued.inbound.results))
@@ -440,25 +440,6 @@ class SessionActor:
         await _run_end_hooks(self, state, result, self._deps.context.redact)
         return result
 
-    def _make_turn_state(self, turn_id: str, user: Message, resumed: ResumedTurn | None = None) -> TurnState:
-        """Return the state that a turn begins with."""
-        parts, conversation = self._parts, self.conversation
-        steps = parts.max_turns if self.calls_left is None else min(parts.max_turns, self.calls_left)
-        return TurnState(
-            turn_id=turn_id,
-            session_id=conversation.session_id,
-            user=user,
-            lineage=conversation.lineage,
-            model=conversation.client,
-            budget=TurnBudget(steps),
-            loop_detector=LoopDetector(parts.loop_limits),
-            taint=parts.deps.context.state.taint,
-            redact_message=parts.recorder.redact_message,
-            started_at=parts.deps.clock.monotonic(),
-            resumed=resumed,
-            housekeeping=parts.deps.toolbox.housekeeping,
-        )
-
     def take_joining_parts(self) -> list[TextPart]:
         """Return the texts that join the running turn now; with the next message they leave the store's inbox."""
         queued_messages = [one for one in self._mailbox.take_steering() if not one.failed]
@@ -503,6 +484,31 @@ async def _run_end_hooks(actor: SessionActor, state: TurnState, result: TurnEnde
                 error=to_one_line(redact(str(error)), 300),
             )
             actor.notify(Level.WARNING, said)
+
+
+def _make_turn_state(
+    parts: ActorParts,
+    conversation: LiveConversation,
+    turn_id: str,
+    user: Message,
+    calls_left: int | None,
+    resumed: ResumedTurn | None = None,
+) -> TurnState:
+    """Return the state that a turn begins with."""
+    return TurnState(
+        turn_id=turn_id,
+        session_id=conversation.session_id,
+        user=user,
+        lineage=conversation.lineage,
+        model=conversation.client,
+        budget=TurnBudget(parts.max_turns if calls_left is None else min(parts.max_turns, calls_left)),
+        loop_detector=LoopDetector(parts.loop_limits),
+        taint=parts.deps.context.state.taint,
+        redact_message=parts.recorder.redact_message,
+        started_at=parts.deps.clock.monotonic(),
+        resumed=resumed,
+        housekeeping=parts.deps.toolbox.housekeeping,
+    )
 
 
 def _wrap_failure(error: Exception) -> HermesError:

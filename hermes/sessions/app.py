@@ -199,21 +199,8 @@ class App:
             live = await SessionBuilder(self._services, plan, stack).build()
             self._live[session_id] = live, stack.pop_all()
         if not fresh:
-            await self._take_up_work(live.actor)
+            await _take_up_work(self, live.actor)
         return live.actor
-
-    async def _take_up_work(self, actor: SessionActor) -> None:
-        """Take up what a session did by itself: its goal, and its sub-agents. Where that fails, or is cancelled, nobody
-        has the session, so it is closed.
-        """
-        try:
-            if await self._services.store.goals.get(actor.session_id) is not None:
-                await self.background_work.open_pursuit(actor)
-            if await self._services.store.sub_agents.list_open(actor.session_id):
-                await self.sub_agents.open_team(actor.session_id).adopt()
-        except BaseException:
-            await self.close_session(actor)
-            raise
 
     async def close_session(self, actor: SessionActor) -> None:
         """Close a live session: its turn, its processes, its lock."""
@@ -332,6 +319,21 @@ class App:
         """
         for live in _list_tree(self, actor):
             live.tools.gate.session_grants.yolo = on
+
+
+async def _take_up_work(app: App, actor: SessionActor) -> None:
+    """Take up what a session did by itself: its goal, and its sub-agents. Where that fails, or is cancelled, nobody has
+    the session, so it is closed.
+    """
+    store = app.services.store
+    try:
+        if await store.goals.get(actor.session_id) is not None:
+            await app.background_work.open_pursuit(actor)
+        if await store.sub_agents.list_open(actor.session_id):
+            await app.sub_agents.open_team(actor.session_id).adopt()
+    except BaseException:
+        await app.close_session(actor)
+        raise
 
 
 async def _resolve_session_id(

@@ -44,6 +44,7 @@ from hermes.util.text import to_one_line
 if TYPE_CHECKING:
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
+    from hermes.store.store import Store
 
 _LOG = logging.getLogger(__name__)
 _BEGUN_ANSWERING = (TextDelta, ReasoningDelta, CallStarted, RequestEnded, TurnEnded)
@@ -174,13 +175,8 @@ class SubAgentRun:
         self.is_stopping = True
         if self.actor is None:
             return
-        self._stop_team(self.actor)
+        _stop_team(self._find_team(self.row.session_id), self.actor)
         self.actor.stop()
-
-    def _stop_team(self, actor: SessionActor) -> None:
-        """Stop those that work for it. The ones for which a call of its turn waits are stopped with that turn."""
-        if (team := self._find_team(self.row.session_id)) is not None:
-            team.stop_all(wakes=False, awaited=not actor.busy)
 
     def note_activity(self) -> None:
         """Note a sign of life, of its own or of one of its sub-agents."""
@@ -260,22 +256,17 @@ class SubAgentRun:
         )
         live.tools.state.taint.add_words(parent.tools.state.taint.describe_words())
         actor.calls_left = max(0, row.steps - await host.services.store.sub_agents.count_calls(row.session_id))
-        actor.before_turn.append(self._stop_late_turn)
+        actor.before_turn.append(_make_stop_hook(self, actor))
         actor.approvals.parent = parent.actor.approvals
         actor.subscribe(self._on_event)
         await self._set_state(SubAgentState.RUNNING)
         return actor
 
-    async def _stop_late_turn(self) -> None:
-        """Stop a turn that begins after the stop: by a report, or by what somebody has said to it before."""
-        if self.is_stopping and self.actor is not None:
-            self.actor.stop()
-
     async def _run_turns(self, actor: SessionActor) -> None:
         """Run its task, or go on with it, until nothing of it is left: its own sub-agents in the background, too."""
         conversation = actor.conversation
         if self.is_stopping:
-            self._stop_team(actor)
+            _stop_team(self._find_team(self.row.session_id), actor)
         if self.is_stopping and conversation.lost_turn is not None:
             conversation.lost_turn = structs.replace(conversation.lost_turn, stopping=True)
         if actor.unfinished:
@@ -328,13 +319,14 @@ class SubAgentRun:
             said = end is not None and bool(end.text.strip())
             state = SubAgentState.PARTIAL if said else SubAgentState.FAILED
         live = self._host.live_session(self.actor) if self.actor is not None else None
+        sources = await _list_sources(services.store, row.session_id, live)
         report = SubAgentReport(
             turn_id=end.turn_id if end is not None else "",
             error=self.error or (end.error if end is not None else ""),
             open_items=tuple(filter(None, (live.tools.describe_running(),))) if live is not None else (),
             steps=end.steps if end is not None else self.step,
             seconds=self.seconds,
-            sources=tuple(dict.fromkeys((*row.task.sources, *await self._list_sources(live)))),
+            sources=tuple(dict.fromkeys((*row.task.sources, *sources))),
         )
         self.error = report.error
         await self._close_session()  # what it has left running ends, so that nothing changes any more
@@ -343,17 +335,6 @@ class SubAgentRun:
         self.state = state
         self._parent.meter.add_cost(report.cost)
         self._parent.actor.recorder.publish(structs.replace(self.describe(), cost=report.cost, step=report.steps))
-
-    async def _list_sources(self, live: "LiveSession | None") -> Sequence[str]:
-        """Return the untrusted sources of its conversation, also where its session could not be opened. One that the
-        person trusts there is named, too: that answer is not the parent's.
-        """
-        if live is not None:
-            return live.tools.state.taint.list_all_sources()
-        taint = Taint()
-        stored = await self._host.services.store.messages.read(self.row.session_id)
-        taint.restart_from(one.message for one in stored)
-        return taint.list_all_sources()
 
     async def _close_session(self) -> None:
         actor, self.actor = self.actor, None
@@ -442,6 +423,33 @@ class SubAgentRun:
         """Close the questions of a turn that has ended where they are shown."""
         for approval_id in sorted(self._asked):
             self._relay_question(ApprovalAnswered(approval_id, allowed=False, by=WITHDRAWN))
+
+
+def _stop_team(team: SubAgentTeamPort | None, actor: SessionActor) -> None:
+    """Stop those that work for a sub-agent. The ones for which a call of its turn waits are stopped with that turn."""
+    if team is not None:
+        team.stop_all(wakes=False, awaited=not actor.busy)
+
+
+def _make_stop_hook(run: SubAgentRun, actor: SessionActor) -> Callable[[], Awaitable[None]]:
+    """Return what stops a turn that begins after the stop: by a report, or by what somebody has said before."""
+
+    async def stop_late_turn() -> None:
+        if run.is_stopping:
+            actor.stop()
+
+    return stop_late_turn
+
+
+async def _list_sources(store: "Store", session_id: str, live: "LiveSession | None") -> Sequence[str]:
+    """Return the untrusted sources of a sub-agent's conversation, also where its session could not be opened. One that
+    the person trusts there is named, too: that answer is not the parent's.
+    """
+    if live is not None:
+        return live.tools.state.taint.list_all_sources()
+    taint = Taint()
+    taint.restart_from(one.message for one in await store.messages.read(session_id))
+    return taint.list_all_sources()
 
 
 def _make_limit_check(parent: "LiveSession", live: "LiveSession") -> Callable[[], Awaitable[None]]:
