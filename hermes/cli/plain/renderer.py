@@ -163,9 +163,9 @@ class PlainRenderer:
             self._resumed_outcome = tr("That turn has ended: {said}", said=said)
 
     def _show_work(self, event: Event) -> None:
-        if isinstance(event, RequestEnded | ToolStarted):
-            self._end_answer(self._print_notice)
         match event:
+            case RequestEnded():
+                self._end_answer(self._print_notice)
             case TextDelta():
                 self._is_answering = True
                 text = strip_terminal_controls(event.text)
@@ -181,11 +181,7 @@ class PlainRenderer:
             case ToolStarted() | ToolEnded() if self._progress is ToolProgress.OFF:
                 pass
             case ToolStarted():
-                from hermes.commands.event_descriptions import describe_call
-
-                indent = "  " if is_nested_call(event.call_id, tuple(self._started)) else ""
-                self._started.add(event.call_id)
-                self._print_line(f"{indent}· {describe_call(event, _MAX_CALL_WIDTH)}")
+                self._show_call(event)
             case ToolEnded():
                 self._show_call_result(event)
             case WorkStarted():
@@ -204,6 +200,13 @@ class PlainRenderer:
 
     def _was_said_elsewhere(self, text: str) -> bool:
         return self.own_words is not None and bool(text.strip()) and not self.own_words.take(text)
+
+    def _show_call(self, event: ToolStarted) -> None:
+        from hermes.commands.event_descriptions import describe_call
+
+        indent = "  " if is_nested_call(event.call_id, tuple(self._started)) else ""
+        self._started.add(event.call_id)
+        self._print_line(f"{indent}· {describe_call(event, _MAX_CALL_WIDTH)}")
 
     def _show_call_result(self, event: ToolEnded) -> None:
         if event.status is ToolStatus.REFUSED:  # told already, by a line of its own
