@@ -265,6 +265,7 @@ class LocalCommand:
         self._exit_future: asyncio.Future[CommandExit] = self._loop.create_future()
         self._is_reading = True
         self._is_finished = False
+        self._has_room = asyncio.Event()
         self._grace_timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(self._output, self._read_output)
         process_tree.set_change_callback(self._check_finished)
@@ -340,16 +341,23 @@ class LocalCommand:
             with contextlib.suppress(OSError):
                 os.write(self._input, b"\x04")
         elif self._input >= 0:
+            self._stop_writing()
             os.close(self._input)
             self._input = -1
 
     async def _wait_writable(self) -> None:
-        ready = asyncio.Event()
-        self._loop.add_writer(self._input, ready.set)
+        self._has_room.clear()
+        self._loop.add_writer(self._input, self._has_room.set)
         try:
-            await ready.wait()
+            await self._has_room.wait()
         finally:
+            self._stop_writing()
+
+    def _stop_writing(self) -> None:
+        """Let nobody wait for room in the input any more; before it is closed, above all."""
+        if self._input >= 0:
             self._loop.remove_writer(self._input)
+        self._has_room.set()
 
     def _check_finished(self) -> None:
         """Finish at once if the shell, its output and everything it started have ended;
@@ -389,6 +397,7 @@ class LocalCommand:
             self._grace_timer.cancel()
         self._loop.remove_reader(self._output)
         self._is_reading = False
+        self._stop_writing()
         for handle in {self._output, self._input} - {-1}:
             os.close(handle)
         self._input = self._output = -1

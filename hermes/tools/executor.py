@@ -509,13 +509,22 @@ class _BatchRun:
 
     def _build_call_context(self, item: _PreparedCall) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
-        permissions = RuntimePermissions(call_id, name, self._questions, self.context, self._emit)
+        permissions = RuntimePermissions(
+            call_id,
+            name,
+            self._questions,
+            self.context,
+            self._emit_question,
+            allowed=item.decision,
+            decide=partial(self._decide_call, item.tool, item.arguments),
+        )
         effects = item.decision.effects
         return structs.replace(
             self.context,
             call_id=call_id,
             offline=item.decision.offline,
             permissions=permissions,
+            confirm_call=permissions.confirm_call,
             opened=item.decision.opened,
             allowed_writes=tuple(
                 one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets

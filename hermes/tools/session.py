@@ -1,7 +1,7 @@
 """The context of tools: the session's state, the folders, the terminal, the web, the person."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -15,7 +15,7 @@ from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance, ToolCallPart, ToolResultPart
 from hermes.core.secret import KeyHolder
 from hermes.core.work_mode import WorkMode
-from hermes.execution.base import BackendHandle, CommandPermissions, DeniedPath, TerminalBackend
+from hermes.execution.base import BackendHandle, CommandPermissions, DeniedPath, Permit, TerminalBackend
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.taint import Taint, TrustedFolders
@@ -368,6 +368,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Whether the call's commands get no network."""
     permissions: CommandPermissions | None = None
     """The permissions that are asked when a command wants more than it has."""
+    confirm_call: "Callable[[], Awaitable[Permit]] | None" = None
+    """Returns whether the call may go on with what is in the conversation by now, as if it began only then."""
     opened: tuple[DeniedPath, ...] = ()
     """The files and folders that the call may read, or write, though commands do not, with every link followed."""
     allowed_writes: tuple[str, ...] = ()

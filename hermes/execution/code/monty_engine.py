@@ -21,14 +21,14 @@ from hermes.core.encoding import to_json
 from hermes.execution.code import monty_prelude
 from hermes.execution.code.steps import (
     MAX_ARGUMENTS,
-    MAX_AT_ONCE,
     CallAnswer,
-    CallRequest,
     CallsWanted,
     CodeEnded,
     CodeStep,
+    InvalidCallsError,
     PrintedText,
     UnsupportedCodeError,
+    build_calls,
     find_needs,
     show_last_value,
 )
@@ -229,11 +229,11 @@ class MontyRun:
             return {"exc_type": "ValueError", "message": f"The arguments have over {MAX_ARGUMENTS} characters."}
         try:
             asked = _CALLS.decode(given[0])
-        except (msgspec.DecodeError, UnicodeEncodeError):
+            calls = build_calls(asked)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return {"exc_type": "TypeError", "message": "A call is a name and a dict of arguments."}
-        if not 0 < len(asked) <= MAX_AT_ONCE:
-            return {"exc_type": "ValueError", "message": f"Between 1 and {MAX_AT_ONCE} calls can be made at once."}
-        calls = tuple(CallRequest(name, to_json(arguments).decode()) for name, arguments in asked)
+        except InvalidCallsError as error:
+            return {"exc_type": "ValueError", "message": str(error)}
         return CallsWanted(calls, snapshot.dump())
 
     def _explain_error(self, error: "pydantic_monty.MontyError") -> str:

@@ -43,7 +43,7 @@ class Channel:
 
     def send(self, message: dict[str, object]) -> None:
         """Send one message."""
-        line = b"\x1e" + self._mark.encode() + json.dumps(message).encode() + b"\n"
+        line = b"\x1e" + self._mark.encode() + json.dumps(message, ensure_ascii=False).encode() + b"\n"
         with self._sending:
             while line:
                 line = line[self._output.write(line) :]
@@ -155,7 +155,7 @@ def main() -> None:
     os.dup2(null, 1)
     os.dup2(null, 2)
     forwarding.join(0.5)
-    channel.send({"ended": said})
+    channel.send({"ended": said.encode("utf-8", "backslashreplace").decode()})
     os._exit(0)
 
 

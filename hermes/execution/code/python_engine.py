@@ -16,13 +16,13 @@ from hermes.execution.base import CommandExit, RunningCommand
 from hermes.execution.code.monty_prelude import SHOW_FUNCTION, list_functions
 from hermes.execution.code.steps import (
     MAX_ARGUMENTS,
-    MAX_AT_ONCE,
     CallAnswer,
-    CallRequest,
     CallsWanted,
     CodeEnded,
     CodeStep,
+    InvalidCallsError,
     PrintedText,
+    build_calls,
     show_last_value,
 )
 from hermes.util.cancellation import cancel_tasks
@@ -30,6 +30,8 @@ from hermes.util.cancellation import cancel_tasks
 NAME = "python"
 _SEPARATOR = b"\x1e"
 _MAX_LINE = 4 * MAX_ARGUMENTS
+_MAX_WAITING = 4
+"""The messages that wait: code has one call under way at most, and its end."""
 
 
 class _Message(Struct, frozen=True):
@@ -63,8 +65,9 @@ class PythonChannel:
         self._mark = secrets.token_hex(16)
         self._prefix = _SEPARATOR + self._mark.encode()
         self._rest = b""
-        self._messages: asyncio.Queue[_Message] = asyncio.Queue(maxsize=10_000)
-        self._flooded = asyncio.Event()
+        self._messages: asyncio.Queue[_Message] = asyncio.Queue(maxsize=_MAX_WAITING)
+        self._stopping = asyncio.Event()
+        self._stopped_by = ""
         self.has_ended = False
         """Whether the code has said how it ended, so that its program ends by itself."""
 
@@ -74,7 +77,8 @@ class PythonChannel:
         for line in lines:
             self._take_line(line)
         if self.printed.is_flooded:
-            self._flooded.set()
+            self._stopped_by = "it printed too much"
+            self._stopping.set()
         if len(self._rest) > _MAX_LINE:
             self._take_line(self._rest)
             self._rest = b""
@@ -87,12 +91,15 @@ class PythonChannel:
         self.printed.add(before.decode("utf-8", "replace"))
         try:
             message = _MESSAGE.decode(body)
-        except msgspec.DecodeError:
-            return
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            message = _Message(ended="What the code sent cannot be read.")
         if message.printed:
             self.printed.add(message.printed)
         elif not self._messages.full():
             self._messages.put_nowait(message)
+        else:
+            self._stopped_by = self._stopped_by or "it makes calls before it has the results of those before"
+            self._stopping.set()
 
     async def begin(self, running: RunningCommand) -> None:
         """Send the code. Raises ToolError where the command takes no input."""
@@ -111,15 +118,15 @@ class PythonChannel:
 
     async def next_step(self, running: RunningCommand, ending: "asyncio.Task[CommandExit]") -> CodeStep:
         """Wait until the code calls a tool or ends, or the program does."""
-        coming, flood = asyncio.ensure_future(self._messages.get()), asyncio.ensure_future(self._flooded.wait())
+        coming, stopping = asyncio.ensure_future(self._messages.get()), asyncio.ensure_future(self._stopping.wait())
         try:
-            await asyncio.wait((coming, flood, ending), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((coming, stopping, ending), return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                return CodeEnded(f"The code was stopped: {self._stopped_by}.")
             if coming.done():
                 return self._read_message(coming.result())
-            if flood.done():
-                return CodeEnded("The code was stopped: it printed too much.")
         finally:
-            await cancel_tasks((coming, flood))
+            await cancel_tasks((coming, stopping))
         while not self._messages.empty():
             step = self._read_message(self._messages.get_nowait())
             if isinstance(step, CodeEnded):
@@ -134,13 +141,10 @@ class PythonChannel:
         if message.ended is not None:
             self.has_ended = True
             return CodeEnded(message.ended)
-        asked = message.calls or []
-        if not 0 < len(asked) <= MAX_AT_ONCE:
-            return CodeEnded(f"Between 1 and {MAX_AT_ONCE} calls can be made at once.")
-        calls = tuple(CallRequest(name, to_json(arguments).decode()) for name, arguments in asked)
-        if sum(len(one.arguments) for one in calls) > MAX_ARGUMENTS:
-            return CodeEnded(f"The arguments have over {MAX_ARGUMENTS} characters.")
-        return CallsWanted(calls)
+        try:
+            return CallsWanted(build_calls(message.calls or []))
+        except InvalidCallsError as error:
+            return CodeEnded(str(error))
 
 
 async def start_code(channel: PythonChannel, running: RunningCommand) -> None:

@@ -1,10 +1,12 @@
 """What an engine for code that calls tools gives and takes: calls that the code waits for, their answers, its end."""
 
 import ast
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 
 MAX_CODE = 100_000
@@ -13,6 +15,10 @@ MAX_ARGUMENTS = 2_000_000
 """The characters of the arguments of the calls that code makes at once."""
 MAX_AT_ONCE = 50
 """The calls that code may make at once."""
+MAX_NAME = 200
+"""The characters of the name of a tool that code calls: it is kept with every call that is made."""
+MAX_ERROR = 20_000
+"""The characters that are kept of the error by which code has ended."""
 
 
 class CallRequest(Struct, frozen=True):
@@ -44,6 +50,25 @@ class CallsWanted(Struct, frozen=True):
 
     calls: tuple[CallRequest, ...]
     dump: bytes = b""
+
+
+class InvalidCallsError(ToolError):
+    """Code wants calls that cannot be made; the text says why, for the code."""
+
+
+def build_calls(asked: Sequence[tuple[str, Mapping[str, Raw]]]) -> tuple[CallRequest, ...]:
+    """Return the calls that code wants, names and arguments as they were read. Raises `InvalidCallsError`."""
+    if not 0 < len(asked) <= MAX_AT_ONCE:
+        raise InvalidCallsError(f"Between 1 and {MAX_AT_ONCE} calls can be made at once.")
+    if any(len(name) > MAX_NAME for name, _ in asked):
+        raise InvalidCallsError(f"The name of a tool has over {MAX_NAME} characters.")
+    try:
+        calls = tuple(CallRequest(name, to_json(arguments).decode()) for name, arguments in asked)
+    except UnicodeDecodeError:
+        raise InvalidCallsError("The arguments are no text.") from None
+    if sum(len(one.arguments) for one in calls) > MAX_ARGUMENTS:
+        raise InvalidCallsError(f"The arguments have over {MAX_ARGUMENTS} characters.")
+    return calls
 
 
 class CodeEnded(Struct, frozen=True):

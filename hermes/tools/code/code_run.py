@@ -14,6 +14,7 @@ from hermes.execution.code import monty_engine, python_engine
 from hermes.execution.code.monty_engine import MontyLimits, MontyRun
 from hermes.execution.code.steps import (
     MAX_CODE,
+    MAX_ERROR,
     AnswerKind,
     CallAnswer,
     CallsWanted,
@@ -255,6 +256,8 @@ class CodeRun:
 
     def _build_output(self, step: CodeStep) -> ToolOutput:
         error = step.error if isinstance(step, CodeEnded) else ""
+        if len(error) > MAX_ERROR:
+            error = f"{error[:MAX_ERROR]} [{len(error) - MAX_ERROR} more characters]"
         text = self.printed.to_text().rstrip("\n")
         notes = [f"{self.printed.left_out} more characters were printed and not kept"] if self.printed.left_out else []
         notes += [self._remark] if self._remark else []

@@ -1,21 +1,24 @@
 """The call by which code is run by Python itself: a command like any other, judged as a script that is run."""
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Protocol
 
 from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
+from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
-from hermes.execution.base import CommandExit, RunningCommand, ShellCommand
+from hermes.execution.base import CommandExit, Permit, RunningCommand, ShellCommand
 from hermes.execution.code.python_engine import PythonChannel, build_command, start_code
 from hermes.execution.code.steps import CallAnswer, CallsWanted, CodeEnded, CodeStep, PrintedText
 from hermes.tools.schema import Arguments, parameters_from_function
 from hermes.tools.session import ToolContext
 from hermes.tools.shell_commands import build_shell_command, get_folder, list_opened_places
 from hermes.tools.tool import Tool, ToolOutput
+from hermes.util.cancellation import cancel_tasks
 
 TOOL_NAME = "python_script"
 _END_SECONDS = 2.0
@@ -91,7 +94,6 @@ async def _run_command(
     running = await ctx.backend.start(structs.replace(command, text=build_command()), channel.take_output)
     ending = asyncio.ensure_future(running.wait())
     try:
-        await start_code(channel, running)
         step = await _drive(ctx, channel, run, running, ending)
         exited = await _finish(running, ending, seconds=_END_SECONDS if channel.has_ended else 0.0)
     finally:
@@ -118,11 +120,12 @@ async def _drive(
     ending: "asyncio.Task[CommandExit]",
 ) -> CodeStep:
     """Make the calls that the code asks for until it ends; only the time of the code itself counts."""
-    left = ctx.code.timeout
+    left, sending = ctx.code.timeout, start_code(channel, running)
     while True:
         started = ctx.clock.monotonic()
         try:
             async with asyncio.timeout(left):
+                await _wait_until_sent(sending, ending)
                 step = await channel.next_step(running, ending)
         except TimeoutError:
             return CodeEnded(f"The code was stopped: it took more than {ctx.code.timeout:g} s.")
@@ -133,7 +136,32 @@ async def _drive(
             return over
         if ending.done():
             return CodeEnded("Python has ended.")
-        await channel.send_answers(running, await run.make_calls(step))
+        known = ctx.state.taint.list_sources()
+        answers = await run.make_calls(step)
+        if ctx.state.taint.list_sources() != known and (why := await _explain_stop(ctx)):
+            return CodeEnded(why)
+        sending = channel.send_answers(running, answers)
+
+
+async def _wait_until_sent(sending: Coroutine[None, None, None], ending: "asyncio.Task[CommandExit]") -> None:
+    """Wait until the program has taken what is sent to it, has closed its input, or has ended."""
+    task = asyncio.ensure_future(sending)
+    try:
+        await asyncio.wait((task, ending), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            with contextlib.suppress(ToolError):  # one that takes no input has ended, or loses its own time
+                task.result()
+    finally:
+        await cancel_tasks((task,))
+
+
+async def _explain_stop(ctx: ToolContext) -> str:
+    """Return why the code may not go on with what its calls have brought; empty where it may.
+
+    What it does to files by itself was judged before that was known.
+    """
+    permit = await ctx.confirm_call() if ctx.confirm_call is not None else Permit(True)
+    return "" if permit.allowed else f"The code was stopped before it got the result of its last call: {permit.reason}."
 
 
 async def _finish(

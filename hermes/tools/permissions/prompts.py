@@ -128,9 +128,20 @@ class RuntimePermissions:
     One question is asked at a time, and one for all requests that want the same.
     """
 
-    def __init__(self, call_id: str, tool: str, questions: ApprovalPrompter, context: ToolContext, emit: Emit) -> None:
+    def __init__(
+        self,
+        call_id: str,
+        tool: str,
+        questions: ApprovalPrompter,
+        context: ToolContext,
+        emit: Emit,
+        *,
+        allowed: gate.PermissionDecision,
+        decide: Decide,
+    ) -> None:
         self._call_and_tool = (call_id, tool)
         self._questions = questions
+        self._allowed, self._decide = allowed, decide
         self._context = context
         self._emit = emit
         self._question_lock = asyncio.Lock()
@@ -148,6 +159,22 @@ class RuntimePermissions:
         """Return whether the command may read, or write, this path and what is below it."""
         setting = f"terminal.sandbox.writable: [{quote_setting(denied.path)}]" if denied.is_write else ""
         return await self._request_permit(partial(self._questions.gate.decide_opening, denied, self._context), setting)
+
+    async def confirm_call(self) -> Permit:
+        """Return whether the call may go on, decided as if it began now: a person is asked about what has changed."""
+        async with self._question_lock:
+            decision = self._decide()
+            if decision == self._allowed:
+                return Permit(True)
+            outcome = await self._questions.resolve_decision(*self._call_and_tool, decision, self._decide, self._emit)
+            decision = outcome.decision
+            if outcome.allowed:
+                self._allowed = decision
+                return Permit(True)
+            why = describe_refusal(outcome.answer) if outcome.answer is not None else ""
+            reason = join_localizable(", and ", [one for one in (decision.reason, why) if one])
+            self._emit(Refused(*self._call_and_tool, decision.subject, reason, decision.pattern if why else ""))
+            return Permit(False, reason)
 
     async def _request_permit(self, decide: Decide, setting: str) -> Permit:
         async with self._question_lock:
