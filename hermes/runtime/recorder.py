@@ -126,6 +126,8 @@ def _redact_provenance(origin: Provenance | None, redact: Redact) -> Provenance 
 
 TITLE_LIMIT = 60
 """Characters of a session's title, which is its first message until it is given another one."""
+_LARGE_CODE_STATE = 256_000
+"""The bytes from which on a stored state of code does not wait for the next write."""
 
 Subscriber = Callable[[Event], None]
 
@@ -289,11 +291,14 @@ class TurnRecorder:
             self._unwritten.append(self._store.turns.record_result(self._turn_id, result, fence=self._fence))
 
     async def record_code_state(self, call_id: str, state: "CodeRunState", *, durable: bool = False) -> None:
-        """Record the state of a run of code, with the intent that follows: `flush` waits for it."""
+        """Record the state of a run of code, with the intent that follows: `flush` waits for it.
+
+        A large one is written at once: code that makes many calls would fill the memory with what waits.
+        """
         if self._sealed:
             raise StoreError("The session is being closed.")
         runs = self._store.code_runs
-        if durable:
+        if durable or len(state.dump) > _LARGE_CODE_STATE:
             await runs.record_state(self._turn_id, call_id, state, fence=self._fence)
             return
         self._unwritten.append(runs.record_state_with_next(self._turn_id, call_id, state, fence=self._fence))

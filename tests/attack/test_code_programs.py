@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from hermes.core.events import ToolStarted
-from hermes.core.outcomes import ExitReason
+from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.work_mode import WorkMode
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import set_mode
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from tests.attack.code_programs import CHANNEL, PROGRAMS, Engine, Group, Program
-from tests.attack.obedient_scene import NO, Scene, says, scene
+from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
 
 KEY = "canary7f3a91c4e8d2b6"
 SECRET = "sk-canary0123456789abcdefghijklmnopqrstuvwxyzABCD"
@@ -218,3 +218,17 @@ async def test_code_changes_nothing_in_plan_mode(engine: str, backend: str, way:
         ):
             await found.one.call("execute_code", WAYS[way], code=code)
         assert found.list_effects() == []
+
+
+@pytest.mark.parametrize(("answer", "goes_on"), [(NO, False), (ONCE, True)])
+async def test_python_is_asked_about_again_before_it_gets_strangers_text(answer: AnswerScope, goes_on: bool) -> None:
+    async with target(Group.NOT_ALLOWED, "python", "local") as found:
+        code = "text = read_file(path='$STRANGER')\nopen('AGENTS.md', 'w').write(text)"
+        said = await found.one.call("execute_code", says(answer), code=found.fill(code))
+        (asked,) = found.one.asked
+        assert asked.tool == "python_script"
+        assert "untrusted content" in str(asked.reason)
+        written = found.one.home.cwd / "AGENTS.md"
+        assert written.exists() is goes_on
+        assert ("stopped before it got the result" in said) is not goes_on
+        assert bool(found.one.context.taint_marks.find_sources(str(written))) is goes_on

@@ -1,9 +1,19 @@
 """The text of code: its last value is shown, and what it needs is found."""
 
 import pytest
+from msgspec import Raw
 
 from hermes.execution.code.python_engine import build_command
-from hermes.execution.code.steps import PrintedText, find_needs, show_last_value
+from hermes.execution.code.steps import (
+    MAX_ARGUMENTS,
+    MAX_AT_ONCE,
+    MAX_NAME,
+    InvalidCallsError,
+    PrintedText,
+    build_calls,
+    find_needs,
+    show_last_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +72,23 @@ def test_the_program_is_one_word_of_the_command() -> None:
     words = shlex.split(build_command())
     assert words[:3] == ["exec", "python3", "-c"]
     assert len(words) == 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ([], "Between 1 and"),
+        ([("read_file", {})] * (MAX_AT_ONCE + 1), "Between 1 and"),
+        ([("n" * (MAX_NAME + 1), {})], "name of a tool"),
+        ([("read_file", {"path": Raw(b'"\xff"')})], "no text"),
+        ([("read_file", {"path": Raw(b'"' + b"x" * MAX_ARGUMENTS + b'"')})], "characters"),
+    ],
+)
+def test_calls_that_cannot_be_made_are_refused(asked: list[tuple[str, dict[str, Raw]]], why: str) -> None:
+    with pytest.raises(InvalidCallsError, match=why):
+        build_calls(asked)
+
+
+def test_calls_keep_their_arguments() -> None:
+    (call,) = build_calls([("read_file", {"path": Raw(b'"a"')})])
+    assert (call.name, call.arguments) == ("read_file", '{"path":"a"}')

@@ -138,3 +138,11 @@ def test_the_shown_command_holds_the_code_whatever_is_in_it() -> None:
     first, *_, last = shown.split("\n")
     assert last != "CODE"
     assert first == f"python3 - <<'{last}'"
+
+
+async def test_a_program_that_reads_no_results_loses_its_own_time(session: Session) -> None:
+    (session.cwd / "long").write_text("a line of a long file\n" * 5000)
+    code = "import gc\nch = [one for one in gc.get_objects() if type(one).__name__ == 'Channel'][0]\n"
+    code += "ch.send({'calls': [['read_file', {'path': 'long', 'limit': 5000}]] * 30})\nwhile True:\n    pass"
+    result = await run_code(session, code, timeout=1.0)
+    assert "more than 1 s" in result.text
