@@ -514,7 +514,7 @@ class _BatchRun:
             name,
             self._questions,
             self.context,
-            self._emit_question,
+            self._emit,
             allowed=item.decision,
             decide=partial(self._decide_call, item.tool, item.arguments),
         )
@@ -524,7 +524,7 @@ class _BatchRun:
             call_id=call_id,
             offline=item.decision.offline,
             permissions=permissions,
-            confirm_call=permissions.confirm_call,
+            confirm_call=partial(permissions.confirm_call, self._emit_question),
             opened=item.decision.opened,
             allowed_writes=tuple(
                 one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import hermes
+from hermes.config.trusted_folders import set_trust
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
@@ -35,6 +36,11 @@ def plant(folder: Path) -> None:
     (folder / "b").write_text("banana\n")
 
 
+def trust(home: TempHome) -> None:
+    """The person vouches for the folder: without a sandbox, Python does nothing with strangers' text unasked."""
+    set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
+
+
 def check_result(server: ScriptedServer) -> None:
     """The model was told what the code printed, and nothing that it read beside it."""
     told = server.requests[-1].conversation[-1].text
@@ -48,6 +54,7 @@ async def test_in_a_terminal_its_calls_stand_below_it(code: str) -> None:
     async with ScriptedServer(replies(code)) as server:
         with TempHome.for_server(server.url, more_config={"display": {"tool_progress": "all"}}) as home:
             plant(home.cwd)
+            trust(home)
             done = await run_hermes(home, "chat", "-q", "What are a and b?")
         check_result(server)
     assert "Both are fruit." in done.stdout
@@ -134,6 +141,7 @@ async def test_without_the_extra_python_runs_it_and_doctor_says_what_to_install(
     async with ScriptedServer(replies()) as server:
         with TempHome.for_server(server.url) as home:
             plant(home.cwd)
+            trust(home)
             done = await home.run(*start, "-z", "What are a and b?", "--stream-json")
             assert done.code == 0, done.stderr
             checked = await home.run(*start, "doctor", "--json")

@@ -173,7 +173,7 @@ class CodeRun:
         self._note_sources((result,))
         if not ended:
             return ToolOutput(text=result.text, status=result.status, provenance=self._build_provenance())
-        return self._build_output(ended[0])
+        return self._build_output(ended[0], result.text.strip())
 
     def explain_limit(self, wanted: CallsWanted) -> CodeEnded | None:
         """Return the end of a run that makes more calls than it may; None where it does not."""
@@ -254,14 +254,14 @@ class CodeRun:
         """Return where the output is from: from everything that any of its calls has returned."""
         return Provenance(Source.OTHER, "\n".join(self._state.sources)) if self._state.sources else None
 
-    def _build_output(self, step: CodeStep) -> ToolOutput:
+    def _build_output(self, step: CodeStep, said_of_effects: str = "") -> ToolOutput:
         error = step.error if isinstance(step, CodeEnded) else ""
         if len(error) > MAX_ERROR:
             error = f"{error[:MAX_ERROR]} [{len(error) - MAX_ERROR} more characters]"
         text = self.printed.to_text().rstrip("\n")
         notes = [f"{self.printed.left_out} more characters were printed and not kept"] if self.printed.left_out else []
         notes += [self._remark] if self._remark else []
-        pieces = [text, error, *([f"[{'; '.join(notes)}]"] if notes else [])]
+        pieces = [text, error, said_of_effects, *([f"[{'; '.join(notes)}]"] if notes else [])]
         said = "\n".join(one for one in pieces if one)
         return ToolOutput(
             text=said or "[It printed nothing.]",

@@ -104,7 +104,7 @@ async def _run_command(
     if exited is not None and exited.left_running:
         ctx.state.processes.adopt(command, running, exited, ctx.clock.now())
     return ToolOutput(
-        text=run.printed.to_text(),
+        text="",  # the run has it; what is added to this result is what the executor has to say of its effects
         status=ToolStatus.OK,
         failed=isinstance(step, CodeEnded) and bool(step.error),
         contacted_hosts=running.contacted_hosts,

@@ -160,20 +160,20 @@ class RuntimePermissions:
         setting = f"terminal.sandbox.writable: [{quote_setting(denied.path)}]" if denied.is_write else ""
         return await self._request_permit(partial(self._questions.gate.decide_opening, denied, self._context), setting)
 
-    async def confirm_call(self) -> Permit:
+    async def confirm_call(self, emit: Emit) -> Permit:
         """Return whether the call may go on, decided as if it began now: a person is asked about what has changed."""
         async with self._question_lock:
             decision = self._decide()
             if decision == self._allowed:
                 return Permit(True)
-            outcome = await self._questions.resolve_decision(*self._call_and_tool, decision, self._decide, self._emit)
+            outcome = await self._questions.resolve_decision(*self._call_and_tool, decision, self._decide, emit)
             decision = outcome.decision
             if outcome.allowed:
                 self._allowed = decision
                 return Permit(True)
             why = describe_refusal(outcome.answer) if outcome.answer is not None else ""
             reason = join_localizable(", and ", [one for one in (decision.reason, why) if one])
-            self._emit(Refused(*self._call_and_tool, decision.subject, reason, decision.pattern if why else ""))
+            emit(Refused(*self._call_and_tool, decision.subject, reason, decision.pattern if why else ""))
             return Permit(False, reason)
 
     async def _request_permit(self, decide: Decide, setting: str) -> Permit:
