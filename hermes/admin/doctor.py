@@ -23,6 +23,7 @@ from hermes.config import restore_journal
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
+from hermes.config.settings import CodeEngine
 from hermes.core.errors import HermesError
 from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.formats import format_number
@@ -67,7 +68,7 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
         home.check_usable(writes=False)
     except HermesError as error:
         return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
-    about = [*_check_model(environ, home), _check_programs(environ), await _check_code_engine(environ)]
+    about = [*_check_model(environ, home), _check_programs(environ), await _check_code_engine(environ, home)]
     if not home.root.is_dir():
         return [_check_missing_home(home, fix=fix), *about]
     can_fix = fix and home.is_writable
@@ -114,12 +115,15 @@ def _check_programs(environ: Mapping[str, str]) -> DoctorCheck:
     )
 
 
-async def _check_code_engine(environ: Mapping[str, str]) -> DoctorCheck:
+async def _check_code_engine(environ: Mapping[str, str], home: HermesHome) -> DoctorCheck:
     """Check in what code runs that calls tools, and what stands around it."""
     from hermes.admin.update import describe_extra_command
     from hermes.execution.code import monty_engine
     from hermes.execution.code.worker_wall import WorkerWall, choose_wall, find_worker_program
 
+    if _is_python_chosen(home):
+        said = N_("Code that calls tools runs in Python, as code_execution.engine says: it does not survive a restart.")
+        return DoctorCheck(name="code", state=OK, said=said)
     version, program = monty_engine.find_version(), find_worker_program()
     if not version or program is None:
         said = N_("Code that calls tools runs in Python, where commands run: it does not survive a restart.")
@@ -131,6 +135,14 @@ async def _check_code_engine(environ: Mapping[str, str]) -> DoctorCheck:
         return DoctorCheck(name="code", state=OK, said=said)
     said = N_("Code that calls tools runs in pydantic-monty {version}, behind {wall}.", version=version, wall=wall)
     return DoctorCheck(name="code", state=OK, said=said)
+
+
+def _is_python_chosen(home: HermesHome) -> bool:
+    """Return whether the settings name Python; those that cannot be read are told by their own check."""
+    try:
+        return load_settings(home).settings.code_execution.engine is CodeEngine.PYTHON
+    except (HermesError, OSError):
+        return False
 
 
 def _check_writable(home: HermesHome) -> list[DoctorCheck]:

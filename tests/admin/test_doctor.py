@@ -320,3 +320,10 @@ async def test_the_index_is_found_behind_and_brought_up() -> None:
         connection = apsw.Connection(str(home.hermes / "search.db"))
         assert connection.execute("SELECT value FROM state WHERE key = 'message'").get == 3
         connection.close()
+
+
+async def test_the_engine_of_code_is_the_one_that_the_settings_name() -> None:
+    with TempHome({"code_execution": {"engine": "python"}}) as home:
+        done = await hermes(home, "doctor")
+    (found,) = [one for one in done.stdout.splitlines() if one[3:].startswith("code ")]
+    assert "runs in Python, as code_execution.engine says" in found
