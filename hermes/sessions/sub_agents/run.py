@@ -23,6 +23,7 @@ from hermes.core.events import (
     TurnEnded,
     TurnResumed,
 )
+from hermes.core.outcomes import ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.core.sub_agents import SubAgentReport, SubAgentState
 from hermes.core.usage import Cost
@@ -33,7 +34,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.sessions.sub_agents.child_worktree import ChildWorktree
 from hermes.sessions.sub_agents.options import build_child_options, build_person_options, build_task_message
 from hermes.sessions.sub_agents.reports import PersonReports, choose_state, collect_report
-from hermes.store.sub_agents import ReportDelivery, SubAgentRow
+from hermes.store.sub_agents import ReportDelivery, StoredEnd, SubAgentRow
 from hermes.tools.permissions.gate import WITHDRAWN
 from hermes.tools.registry import KnownTool
 from hermes.tools.session import Asker
@@ -304,6 +305,14 @@ class SubAgentRun:
             return limit
         return max(0.0, self._active_at + limit - self._loop.time())
 
+    def _explain_end(self, end: StoredEnd | None) -> str:
+        """Return why its last turn did not complete, with the setting that limits sub-agents where one did."""
+        if end is None or end.reason is not ExitReason.BUDGET_EXHAUSTED or self.is_for_person:
+            return end.error if end is not None else ""
+        is_own = self.row.steps >= self._host.services.settings.delegation.max_iterations
+        setting = "delegation.max_iterations" if is_own else "delegation.max_total_iterations"
+        return N_("Its limit of {n} model calls was reached ({setting}).", n=self.row.steps, setting=setting)
+
     async def _finish(self) -> None:
         """Store how it ended."""
         services, row = self._host.services, self.row
@@ -322,7 +331,7 @@ class SubAgentRun:
         sources = await _list_sources(services.store, row.session_id, live)
         report = SubAgentReport(
             turn_id=end.turn_id if end is not None else "",
-            error=self.error or (end.error if end is not None else ""),
+            error=self.error or self._explain_end(end),
             open_items=tuple(filter(None, (live.tools.describe_running(),))) if live is not None else (),
             steps=end.steps if end is not None else self.step,
             seconds=self.seconds,

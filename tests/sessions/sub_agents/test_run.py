@@ -20,7 +20,7 @@ CASES: dict[str, tuple[list[Reply], set[SubAgentState], str]] = {
     "uses up its steps": (
         [Say(calls=(Call("todo", {"todos": [{"content": f"step {n}"}]}),)) for n in range(40)],
         {SubAgentState.BUDGET},
-        "limit of steps",
+        "delegation.max_iterations",
     ),
     "asks where nobody is": (
         [Say(calls=(Call("terminal", {"command": "sudo true"}),)), Say("I was not allowed.")],

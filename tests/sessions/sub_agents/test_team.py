@@ -115,6 +115,7 @@ async def test_its_steps_are_its_own_and_those_of_all_have_a_limit() -> None:
         assert (await here.say(actor)).text == "ok"
         rows = await list_rows(app, actor)
         assert [row.state for row in rows] == [SubAgentState.BUDGET, SubAgentState.BUDGET]
+        assert "delegation.max_iterations" in rows[0].report.error
         assert "max_total_iterations" in rows[1].report.error
 
 
