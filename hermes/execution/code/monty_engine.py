@@ -48,6 +48,7 @@ _SPARE_SUSPENSIONS = 200
 _CHECKOUT_SECONDS = 20.0
 _MAX_TRACE_LINES = 12
 _UNPARSED = "NotImplementedError: The monty syntax parser does not yet support "
+_OUT_OF_TIME = "TimeoutError: feed time limit exceeded"
 _CALLS = msgspec.json.Decoder(list[tuple[str, dict[str, msgspec.Raw]]])
 
 
@@ -246,6 +247,8 @@ class MontyRun:
         if not isinstance(error, monty.MontyRuntimeError | monty.MontySyntaxError):
             return str(error)
         said = error.display("type-msg")
+        if said.startswith(_OUT_OF_TIME):
+            return f"The code was stopped: it took more than {self._limits.seconds:g} s (`code_execution.timeout`)."
         if not self._has_called and said.startswith(_UNPARSED):
             raise UnsupportedCodeError(f"it has {said.removeprefix(_UNPARSED)}")
         kind, _, text = said.partition(": ")

@@ -89,7 +89,7 @@ async def test_an_error_names_its_lines_and_nothing_of_ours(make: Make) -> None:
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("while True: pass", "TimeoutError"),
+        ("while True: pass", "it took more than 1 s (`code_execution.timeout`)"),
         ("x = 'a' * 10**9", "MemoryError"),
         ("x = [0] * 10**8", "MemoryError"),
         ("def f(n): return f(n + 1)\nf(0)", "RecursionError"),
