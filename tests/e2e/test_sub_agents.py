@@ -74,8 +74,10 @@ async def test_each_has_a_line_and_asks_with_its_name(language: str, columns: in
 @NEEDED
 async def test_in_the_background_they_are_listed_steered_stopped_and_left_for_later() -> None:
     top = [delegate("count files", "ask later", "dig", background=True), Say("They work."), Say("I heard of all.")]
-    agents = {"count": [HELD, Say("steered report")], "dig": [HELD]} | ASKING
+    notes = Say(calls=(Call("read_file", {"path": "notes.txt"}),))
+    agents = {"count": [HELD, Say("steered report")], "dig": [notes, HELD]} | ASKING
     async with serve(TeamModel(top, agents)) as (server, home):
+        (home.cwd / "notes.txt").write_text("twelve ants")
         async with in_tmux(home) as screen:
             await screen.shows("mock-model")
             await screen.enter("go")
@@ -90,6 +92,8 @@ async def test_in_the_background_they_are_listed_steered_stopped_and_left_for_la
             await screen.shows("Told sub-agent 1 (count files)")
             await screen.enter("/agents stop 3")
             await screen.shows("Sub-agent 3 (dig) is being stopped.", "Sub-agent 3 (dig): stopped")
+            await screen.enter("/agents show 3")
+            assert "<untrusted" not in await screen.shows("Task: dig", "· read_file", "twelve ants")
             await screen.enter("/agents stop 9")
             await screen.shows("No sub-agent 9 works.", "A letter answers")
             await screen.press("n")

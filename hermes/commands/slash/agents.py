@@ -185,12 +185,14 @@ def _format_report(report: SubAgentReport) -> Iterator[str]:
 
 def _format_message(message: Message) -> Iterator[str]:
     """Yield what a message says and calls, in a line each."""
+    from hermes.sessions.shell_escape import format_result
+
     if message.role is not Role.TOOL and (text := _clean(message.text, _MAX_LINE)):
         yield f"› {text}" if message.role is Role.USER else text
     for call in message.tool_calls():
         yield _clean(f"· {call.name} {call.arguments}", _MAX_LINE)
     for result in message.tool_results():
-        yield f"  {_clean(result.text, _MAX_LINE)}"
+        yield f"  {_clean(format_result(result), _MAX_LINE)}"
 
 
 def _steer_agent(call: CommandCall, number: int, text: str) -> None:
