@@ -215,19 +215,26 @@ class StreamRenderer:
         with contextlib.suppress(PlatformError, StoreError, TimeoutError, OSError):
             while True:
                 await self._changed.wait()
+                async with self._showing:
+                    await self._enqueue_finished()
                 if self._segment.progress and not self._segment.text:
                     await asyncio.sleep(PROGRESS_AFTER)
                 self._changed.clear()
-                if not self._outbox.is_sending(self._place.lane):
+                if self._finished_segments:  # what ended meanwhile stands above what is shown next
+                    self._changed.set()
+                elif not self._outbox.is_sending(self._place.lane):
                     async with self._showing:
-                        await self._show_segments()
+                        await self._show_segment()
                 await asyncio.sleep(self._account.can.edit_seconds)
 
-    async def _show_segments(self) -> None:
+    async def _enqueue_finished(self) -> None:
+        """Have the segments sent that are complete, in front of everything that comes later."""
         while self._finished_segments:
             over = self._finished_segments[0]
             await self._outbox.enqueue(self._segment_items(over, self._take_files(over)))
             del self._finished_segments[0]
+
+    async def _show_segment(self) -> None:
         segment = self._segment
         texts = split_text(self._filter_text(segment.text), self._account.can)
         if not texts and segment.progress:

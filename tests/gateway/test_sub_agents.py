@@ -149,6 +149,18 @@ async def test_the_chat_shows_how_many_work_and_which() -> None:
         assert here.chat.shown()[-1].edits <= 8
 
 
+async def test_what_is_said_before_the_sub_agents_stands_above_them_and_the_answer() -> None:
+    held = Say("a report", delivery=ReplyDelivery(hold_at=2))
+    top = Say("I have it counted.", calls=delegate("count ants").calls)
+    async with chat_stage(TeamModel([top, Say("All told.")], {"count": [held]})) as here:
+        await here.chat.say("count")
+        await here.chat.until(lambda: "1 sub-agent, 1 at work" in here.chat.text())
+        assert [one.text for one in here.chat.shown()][0] == "I have it counted."
+        here.server.release()
+        await here.chat.until(lambda: "All told." in here.chat.text())
+        assert [one.text for one in here.chat.shown()] == ["I have it counted.", "All told."]
+
+
 async def test_a_session_whose_sub_agents_work_stays_in_memory() -> None:
     held = Say("a report", delivery=ReplyDelivery(hold_at=2))
     model = TeamModel([BEHIND, Say("It is looked up.")], {"look": [held]})
