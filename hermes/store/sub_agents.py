@@ -12,6 +12,7 @@ from hermes.core.messages import Message, TextPart
 from hermes.core.outcomes import ExitReason
 from hermes.core.sub_agents import REPORTS_HEADING, SubAgentReport, SubAgentState, SubAgentTask
 from hermes.core.usage import Certainty, Cost
+from hermes.i18n.messages import N_
 from hermes.store.repository import Repository, Transaction, reads, to_value, writes
 from hermes.store.turns import enqueue_message
 
@@ -19,9 +20,7 @@ Value = TypeVar("Value", SubAgentTask, SubAgentReport)
 _MESSAGE = msgspec.json.Decoder(Message)
 _FEWEST_STEPS = 2
 """A sub-agent for which fewer model calls are left is not begun."""
-_NO_STEPS = SubAgentReport(
-    error="No model calls are left for sub-agents of this turn (delegation.max_total_iterations)."
-)
+NO_STEPS = N_("No model calls are left for sub-agents of this turn (delegation.max_total_iterations).")
 
 _LEFT = SubAgentReport(error="The one that asked for it has ended.")
 
@@ -39,7 +38,11 @@ class ReportDelivery(StrEnum):
 
 
 class SubAgentRow(Struct, frozen=True, kw_only=True):
-    """A stored sub-agent. Times are seconds since the epoch; `steps` are reserved until it has ended, and then used."""
+    """A stored sub-agent. Times are seconds since the epoch.
+
+    `steps` is the most model calls that it may get while it is queued, what is reserved while it works, and then what
+    it used.
+    """
 
     session_id: str
     parent_id: str
@@ -117,8 +120,10 @@ class SubAgentRepository(Repository):
         tasks: Sequence[SubAgentTask],
         limits: StepLimits,
     ) -> list[SubAgentRow]:
-        """Store the sub-agents that a call asks for, and reserve their steps; a call that is made again after a crash
-        gets those that it has. One for which no steps are left is stored as ended at once.
+        """Store the sub-agents that a call asks for; a call that is made again after a crash gets those that it has.
+
+        Each gets its steps when it begins, from what those before it have left. It needs one at least, so one for which
+        none is left now is stored as ended at once.
         """
         message_id = None
         if call.call_id:
@@ -127,12 +132,11 @@ class SubAgentRepository(Repository):
             if there:
                 return there
         number = _get_number(tx, "SELECT coalesce(max(number), 0) + 1 FROM sub_agents WHERE root_id = ?", call.root_id)
-        used = "SELECT coalesce(sum(steps), 0) FROM sub_agents WHERE root_id = ? AND root_turn_id = ?"
-        left = limits.total - _get_number(tx, used, call.root_id, call.root_turn_id)
+        queued = "SELECT count(*) FROM sub_agents WHERE root_id = ? AND root_turn_id = ? AND started_at IS NULL"
+        left = limits.total - _count_steps(tx, call.root_id, call.root_turn_id)
+        left -= _get_number(tx, f"{queued} AND ended_at IS NULL", call.root_id, call.root_turn_id)
         for position, (session_id, task) in enumerate(zip(session_ids, tasks, strict=True)):
-            steps = min(limits.each, left)
-            begins = steps >= min(limits.each, _FEWEST_STEPS)
-            left -= steps if begins else 0
+            begins = left - position >= min(limits.each, _FEWEST_STEPS)
             tx.execute(
                 "INSERT INTO sub_agents (session_id, parent_id, root_id, root_turn_id, turn_id, message_id, call_id,"
                 " position, number, depth, delivery, spec, state, steps, report, created_at, ended_at)"
@@ -140,20 +144,34 @@ class SubAgentRepository(Repository):
                 (
                     *(session_id, call.parent_id, call.root_id, call.root_turn_id, call.turn_id, message_id),
                     *(call.call_id, position, number + position, call.depth, call.delivery, to_json(task)),
-                    *((SubAgentState.QUEUED, steps, None) if begins else (SubAgentState.BUDGET, 0, to_json(_NO_STEPS))),
+                    *(
+                        (SubAgentState.QUEUED, limits.each, None)
+                        if begins
+                        else (SubAgentState.BUDGET, 0, to_json(SubAgentReport(error=NO_STEPS)))
+                    ),
                     *(tx.now, None if begins else tx.now),
                 ),
             )
         return _select_rows(tx, f"session_id IN ({_list_marks(session_ids)}) ORDER BY position", tuple(session_ids))
 
     @writes
+    def begin(self, tx: Transaction, session_id: str, total: int) -> int:
+        """Reserve steps for a sub-agent, out of `total` for all below the same turn, and return how many it has; 0
+        where too few are left. One that has begun before keeps what it has.
+        """
+        row = _select_one(tx, session_id)
+        if row is None or row.started_at is not None:
+            return row.steps if row is not None else 0
+        steps = min(row.steps, total - _count_steps(tx, row.root_id, row.root_turn_id))
+        if steps < min(row.steps, _FEWEST_STEPS):
+            return 0
+        tx.execute("UPDATE sub_agents SET steps = ?, started_at = ? WHERE session_id = ?", (steps, tx.now, session_id))
+        return steps
+
+    @writes
     def set_state(self, tx: Transaction, session_id: str, state: SubAgentState) -> None:
         """Store that a sub-agent that has not ended is in this state."""
-        tx.execute(
-            "UPDATE sub_agents SET state = ?, started_at = coalesce(started_at, ?)"
-            " WHERE session_id = ? AND ended_at IS NULL",
-            (state, tx.now, session_id),
-        )
+        tx.execute("UPDATE sub_agents SET state = ? WHERE session_id = ? AND ended_at IS NULL", (state, session_id))
 
     @writes
     def finish(self, tx: Transaction, session_id: str, state: SubAgentState, report: SubAgentReport) -> bool:
@@ -317,13 +335,20 @@ def _count_calls(tx: Transaction, session_id: str) -> int:
     return _get_number(tx, "SELECT coalesce(sum(calls), 0) FROM turns WHERE session_id = ?", session_id)
 
 
+def _count_steps(tx: Transaction, root_id: str, root_turn_id: str) -> int:
+    """Return the steps that are used, or reserved, below one turn of the session at the top."""
+    query = "SELECT coalesce(sum(steps), 0) FROM sub_agents WHERE root_id = ? AND root_turn_id = ?"
+    return _get_number(tx, f"{query} AND (started_at IS NOT NULL OR ended_at IS NOT NULL)", root_id, root_turn_id)
+
+
 def _end_below(tx: Transaction, session_id: str) -> None:
     """End what is left of the sub-agents of one that has ended: nobody opens its session again to take them up."""
     below = "SELECT session_id FROM sub_agents WHERE parent_id = ? AND ended_at IS NULL"
     for (child,) in tx.execute(below, (session_id,)).fetchall():
         _end_below(tx, str(child))
         tx.execute(
-            "UPDATE sub_agents SET state = ?, report = ?, ended_at = ? WHERE session_id = ?",
+            "UPDATE sub_agents SET state = ?, report = ?, ended_at = ?,"
+            " steps = CASE WHEN started_at IS NULL THEN 1 ELSE steps END WHERE session_id = ?",
             (SubAgentState.STOPPED, to_json(_LEFT), tx.now, child),
         )
     tx.execute(

@@ -155,7 +155,7 @@ async def test_what_is_said_before_the_sub_agents_stands_above_them_and_the_answ
     async with chat_stage(TeamModel([top, Say("All told.")], {"count": [held]})) as here:
         await here.chat.say("count")
         await here.chat.until(lambda: "1 sub-agent, 1 at work" in here.chat.text())
-        assert [one.text for one in here.chat.shown()][0] == "I have it counted."
+        assert next(one.text for one in here.chat.shown()) == "I have it counted."
         here.server.release()
         await here.chat.until(lambda: "All told." in here.chat.text())
         assert [one.text for one in here.chat.shown()] == ["I have it counted.", "All told."]

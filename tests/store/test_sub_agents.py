@@ -45,15 +45,17 @@ async def test_a_call_that_is_made_again_gets_what_it_has(tmp_path: Path) -> Non
     await store.close()
 
 
-async def test_steps_are_reserved_until_the_end_and_what_is_left_counts_then(tmp_path: Path) -> None:
+async def test_steps_are_reserved_from_the_beginning_to_the_end_and_what_is_left_counts_then(tmp_path: Path) -> None:
     store = await open_store(tmp_path)
-    rows = await create(store, make_call(), "a", "b", "c")
-    assert [row.steps for row in rows] == [50, 50, 20]
+    await create(store, make_call(), "a", "b", "c")
+    assert [await store.sub_agents.begin(name, LIMITS.total) for name in "abc"] == [50, 50, 20]
+    assert await store.sub_agents.begin("a", LIMITS.total) == 50  # again, in another process
     late = await create(store, make_call("other"), "d")
     assert late[0].state is SubAgentState.BUDGET and late[0].ended_at is not None
     assert await store.sub_agents.finish("a", SubAgentState.DONE, SubAgentReport(steps=4))
     assert not await store.sub_agents.finish("a", SubAgentState.FAILED, SubAgentReport(steps=9))
-    assert [row.steps for row in await create(store, make_call("third"), "e")] == [46]
+    await create(store, make_call("third"), "e", "f")
+    assert [await store.sub_agents.begin(name, LIMITS.total) for name in "ef"] == [46, 0]
     found = await store.sub_agents.get("a")
     assert found is not None and found.state is SubAgentState.DONE
     assert (found.task.name, found.task.goal, found.task.context) == ("name 0", "", "")

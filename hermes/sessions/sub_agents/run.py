@@ -34,7 +34,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.sessions.sub_agents.child_worktree import ChildWorktree
 from hermes.sessions.sub_agents.options import build_child_options, build_person_options, build_task_message
 from hermes.sessions.sub_agents.reports import PersonReports, choose_state, collect_report
-from hermes.store.sub_agents import ReportDelivery, StoredEnd, SubAgentRow
+from hermes.store.sub_agents import NO_STEPS, ReportDelivery, StoredEnd, SubAgentRow
 from hermes.tools.permissions.gate import WITHDRAWN
 from hermes.tools.registry import KnownTool
 from hermes.tools.session import Asker
@@ -129,6 +129,7 @@ class SubAgentRun:
         self.ended = asyncio.Event()
         """Set when its end is stored."""
         self.is_stopping = False
+        self._has_no_steps = False
         self._host = host
         self._parent = parent
         self._find_team = find_team
@@ -216,6 +217,13 @@ class SubAgentRun:
         await self._finish()
 
     async def _open_and_work(self) -> None:
+        row, settings = self.row, self._host.services.settings.delegation
+        total = row.steps if self.is_for_person else settings.max_total_iterations
+        steps = await self._host.services.store.sub_agents.begin(row.session_id, total)
+        if not steps:
+            self.error, self._has_no_steps = NO_STEPS, True
+            return
+        self.row = structs.replace(row, steps=steps)
         actor = await self._open_session()
         task = asyncio.create_task(self._run_turns(actor), name=f"sub-agent {self.row.session_id}")
         try:
@@ -305,14 +313,6 @@ class SubAgentRun:
             return limit
         return max(0.0, self._active_at + limit - self._loop.time())
 
-    def _explain_end(self, end: StoredEnd | None) -> str:
-        """Return why its last turn did not complete, with the setting that limits sub-agents where one did."""
-        if end is None or end.reason is not ExitReason.BUDGET_EXHAUSTED or self.is_for_person:
-            return end.error if end is not None else ""
-        is_own = self.row.steps >= self._host.services.settings.delegation.max_iterations
-        setting = "delegation.max_iterations" if is_own else "delegation.max_total_iterations"
-        return N_("Its limit of {n} model calls was reached ({setting}).", n=self.row.steps, setting=setting)
-
     async def _finish(self) -> None:
         """Store how it ended."""
         services, row = self._host.services, self.row
@@ -324,14 +324,16 @@ class SubAgentRun:
             if self.is_stopping
             else SubAgentState.FAILED
         )
-        if self.error:
+        if self._has_no_steps:
+            state = SubAgentState.BUDGET
+        elif self.error:
             said = end is not None and bool(end.text.strip())
             state = SubAgentState.PARTIAL if said else SubAgentState.FAILED
         live = self._host.live_session(self.actor) if self.actor is not None else None
         sources = await _list_sources(services.store, row.session_id, live)
         report = SubAgentReport(
             turn_id=end.turn_id if end is not None else "",
-            error=self.error or self._explain_end(end),
+            error=self.error or _explain_end(row, end, services.settings.delegation.max_iterations),
             open_items=tuple(filter(None, (live.tools.describe_running(),))) if live is not None else (),
             steps=end.steps if end is not None else self.step,
             seconds=self.seconds,
@@ -432,6 +434,14 @@ class SubAgentRun:
         """Close the questions of a turn that has ended where they are shown."""
         for approval_id in sorted(self._asked):
             self._relay_question(ApprovalAnswered(approval_id, allowed=False, by=WITHDRAWN))
+
+
+def _explain_end(row: SubAgentRow, end: StoredEnd | None, max_steps: int) -> str:
+    """Return why its last turn did not complete, with the setting that limits sub-agents where one did."""
+    if end is None or end.reason is not ExitReason.BUDGET_EXHAUSTED or row.delivery is ReportDelivery.PERSON:
+        return end.error if end is not None else ""
+    setting = "delegation.max_iterations" if row.steps >= max_steps else "delegation.max_total_iterations"
+    return N_("Its limit of {n} model calls was reached ({setting}).", n=row.steps, setting=setting)
 
 
 def _stop_team(team: SubAgentTeamPort | None, actor: SessionActor) -> None:

@@ -128,7 +128,9 @@ async def _drive(
                 await _wait_until_sent(sending, ending)
                 step = await channel.next_step(running, ending)
         except TimeoutError:
-            return CodeEnded(f"The code was stopped: it took more than {ctx.code.timeout:g} s (`code_execution.timeout`).")
+            return CodeEnded(
+                f"The code was stopped: it took more than {ctx.code.timeout:g} s (`code_execution.timeout`)."
+            )
         left -= ctx.clock.monotonic() - started
         if not isinstance(step, CallsWanted):
             return step

@@ -360,3 +360,26 @@ async def test_a_session_whose_opening_is_cancelled_is_not_left_open() -> None:
                     await app.close_session(opening.result())
                 assert app.live_count == 1
             await app.open_session(actor.session_id)
+
+
+async def test_many_at_once_get_their_steps_when_they_begin_from_what_those_before_have_left() -> None:
+    names = [f"task {number}" for number in range(30)]
+    model = TeamModel([delegate(*names), Say("ok")], {name: [Say("Done.")] for name in names})
+    config: dict[str, object] = {"delegation": {"max_iterations": 10, "max_total_iterations": 60}}
+    async with rig(model, config) as here, here.process() as (app, actor):
+        assert (await here.say(actor)).text == "ok"
+        rows = await list_rows(app, actor)
+        assert [row.state for row in rows] == [SubAgentState.DONE] * 30
+        assert sum(row.steps for row in rows) == 30
+
+
+async def test_no_more_are_queued_than_there_are_steps() -> None:
+    names = [f"task {number}" for number in range(9)]
+    model = TeamModel([delegate(*names), Say("ok")], {name: [Say("Done.")] for name in names})
+    config: dict[str, object] = {"delegation": {"max_iterations": 2, "max_total_iterations": 6}}
+    async with rig(model, config) as here, here.process() as (app, actor):
+        assert (await here.say(actor)).text == "ok"
+        rows = await list_rows(app, actor)
+        assert [row.state for row in rows[5:]] == [SubAgentState.BUDGET] * 4
+        assert all("max_total_iterations" in row.report.error for row in rows[5:])
+        assert sum(row.steps for row in rows) <= 6
