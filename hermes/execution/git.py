@@ -113,6 +113,6 @@ def find_repository(folder: Path, environ: Mapping[str, str]) -> Path:
     code, top, _ = Git(folder, environ).try_git("rev-parse", "--show-toplevel")
     if code or not top:
         raise UsageError(
-            N_("{folder} is in no git repository.", folder=folder), N_("Go to one, or leave --worktree out.")
+            N_("{folder} is in no git repository.", folder=folder), N_("Go to one, or do without a worktree.")
         )
     return Path(top)

@@ -50,7 +50,8 @@ async def test_where_no_worktree_can_be_made_the_call_fails_and_says_why() -> No
     async with rig(model) as here:
         async with here.process() as (app, actor):
             await here.say(actor)
-            assert "is in no git repository" in read_results(here.server.requests[-1])[-1]
+            said = read_results(here.server.requests[-1])[-1]
+            assert "is in no git repository" in said and "--" not in said
             assert await list_rows(app, actor) == []
         top = repository(here.home)
         (top / ".git" / "hooks" / "post-checkout").write_text("#!/bin/sh\ntouch /tmp/never\n")
