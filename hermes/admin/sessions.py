@@ -11,7 +11,7 @@ from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
-from hermes.core.sub_agents import SubAgentState
+from hermes.core.sub_agents import SubAgentState, brings_reports
 from hermes.i18n.messages import N_
 from hermes.runtime.locks import find_lock_owner, session_lock
 from hermes.sessions.formats.openai_format import to_openai
@@ -136,7 +136,8 @@ class SessionAdmin:
         task = rows[0].id if rows and row.source == SUB_AGENT_SOURCE else None
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
-            shown = hidden or stored.id == task  # the task of a sub-agent, which no person has written
+            # The task of a sub-agent, and the reports that have woken a session, are written by no person.
+            shown = hidden or stored.id == task or brings_reports(stored.message)
             messages += [place | plain for plain in to_openai(stored.message, hidden=shown)]
         return {
             **row_to_dict(row),

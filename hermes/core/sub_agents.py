@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from hermes.core.messages import Message, TextPart
 from hermes.core.usage import Cost
 
 Role = Literal["leaf", "orchestrator"]
@@ -102,3 +103,9 @@ class BackgroundEnd(Struct, frozen=True, kw_only=True):
     state: SubAgentState
     answer: str
     report: SubAgentReport
+
+
+def brings_reports(message: Message) -> bool:
+    """Return whether nobody has said anything in a message that reports of sub-agents stand in."""
+    texts = (part.text for part in message.parts if isinstance(part, TextPart))
+    return not message.text.strip() and any(text.startswith(REPORTS_HEADING) for text in texts)

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
-from hermes.core.messages import Message, TextPart
+from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
-from hermes.core.sub_agents import REPORTS_HEADING, SubAgentReport, SubAgentState, SubAgentTask
+from hermes.core.sub_agents import SubAgentReport, SubAgentState, SubAgentTask, brings_reports
 from hermes.core.usage import Certainty, Cost
 from hermes.i18n.messages import N_
 from hermes.store.repository import Repository, Transaction, reads, to_value, writes
@@ -225,7 +225,7 @@ class SubAgentRepository(Repository):
         """
         query = "SELECT body FROM messages WHERE session_id = ? AND turn_id = ? AND role = 'user' ORDER BY id LIMIT 1"
         body = tx.execute(query, (session_id, turn_id)).get
-        if body is None or not _brings_reports(_MESSAGE.decode(bytes(body))):
+        if body is None or not brings_reports(_MESSAGE.decode(bytes(body))):
             return turn_id
         query = (
             "SELECT root_turn_id FROM sub_agents WHERE parent_id = ? AND call_id <> '' AND delivery = 'delivered'"
@@ -323,12 +323,6 @@ def list_sessions_below(tx: Transaction, session_id: str) -> list[str]:
 
 
 _OPEN = "ended_at IS NULL OR delivery IN ('inbox', 'person')"
-
-
-def _brings_reports(message: Message) -> bool:
-    """Return whether nobody has said anything, and sub-agents have ended."""
-    texts = (part.text for part in message.parts if isinstance(part, TextPart))
-    return not message.text.strip() and any(text.startswith(REPORTS_HEADING) for text in texts)
 
 
 def _count_calls(tx: Transaction, session_id: str) -> int:

@@ -23,6 +23,7 @@ from hermes.core.messages import (
     program_message,
     user_message,
 )
+from hermes.core.sub_agents import brings_reports
 from hermes.i18n.messages import N_
 from hermes.util.text import clean_surrogates
 
@@ -32,7 +33,7 @@ def to_openai(message: Message, *, hidden: bool = False) -> list[Plain]:
 
     Messages that Hermes itself wrote are left out unless `hidden`.
     """
-    if message.synthetic and not hidden:
+    if not hidden and (message.synthetic or brings_reports(message)):
         return []
     if hidden and not message.synthetic:
         message = msgspec.structs.replace(message, synthetic=True)  # then all of its text counts

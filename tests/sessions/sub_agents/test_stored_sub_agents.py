@@ -10,7 +10,9 @@ from hermes.admin.usage import build_usage_report
 from hermes.commands.sessions import format_branches
 from hermes.commands.usage import format_session_usage
 from hermes.core.errors import BusyError
+from hermes.core.events import TurnEnded
 from hermes.runtime.locks import session_lock
+from hermes.sessions.formats.openai_format import to_openai
 from hermes.testing.script import Say
 from tests.sessions.sub_agents.rig import Rig, rig
 from tests.sessions.sub_agents.team_model import TeamModel, delegate
@@ -53,6 +55,19 @@ async def test_they_are_shown_under_their_session_and_named_in_its_export() -> N
                 assert boss.id in exported and f"leaf {WORD}" in exported
             child = await admin.show_session(boss.id)
             assert child["outcome"] == "text_response" and "Your task:" in str(child["messages"])
+
+
+async def test_reports_that_have_woken_a_session_stand_in_what_is_shown_of_it() -> None:
+    model = TeamModel([delegate("a", background=True), Say("It works."), Say("Heard.")])
+    async with rig(model) as here, here.process() as (app, actor):
+        await here.say(actor)
+        await here.wait_for(lambda: sum(isinstance(one, TurnEnded) for one in here.events) == 2)
+        found = await SessionAdmin(app.services.store, app.services.home).show_session(actor.session_id)
+        messages = found["messages"]
+        assert isinstance(messages, list) and [one["role"] for one in messages][-2:] == ["user", "assistant"]
+        assert "report on a" in messages[-2]["content"]
+        said = [plain for one in actor.conversation.messages for plain in to_openai(one)]
+        assert [one["content"] for one in said if one["role"] == "user"] == ["go"]
 
 
 async def test_they_are_deleted_with_their_session_words_and_all() -> None:
