@@ -36,7 +36,7 @@ def assert_fits(screen: str, columns: int) -> None:
 
 
 @NEEDED
-@pytest.mark.parametrize(("language", "columns"), [("en", 60), ("zh", 60), ("en", 100)])
+@pytest.mark.parametrize(("language", "columns"), [("zh", 60), ("en", 100)])
 async def test_each_has_a_line_and_asks_with_its_name(language: str, columns: int) -> None:
     top = delegate_tasks(
         {"goal": "boss \x1b[2Jof leaves", "role": "orchestrator"},
