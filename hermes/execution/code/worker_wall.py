@@ -21,10 +21,9 @@ from pathlib import Path
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.landlock import LANDLOCK_SCOPES, build_confined_call
 from hermes.execution.sandbox.probe import find_bwrap
-from hermes.execution.sandbox.support import landlock_version
+from hermes.execution.sandbox.support import landlock_version, list_loaded_files
 
 _TRIAL_SECONDS = 10.0
-_LOADER_CACHE = "/etc/ld.so.cache"
 _EXECUTE, _READ_FILE = 1, 1 << 2
 _ALL_FILE_RIGHTS = (1 << 13) - 1
 _TCP_RIGHTS = 3
@@ -92,7 +91,7 @@ def _build_bubblewrap_line(program: str, path: str) -> str:
     bwrap = find_bwrap(path)
     if bwrap is None or sys.platform != "linux":
         raise OSError("there is no bubblewrap")
-    files = [word for one in _list_libraries(program) for word in ("--ro-bind", os.path.realpath(one), one)]
+    files = [word for one in list_loaded_files(program) for word in ("--ro-bind", os.path.realpath(one), one)]
     options = ("--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL")
     words = (bwrap, *files, "--ro-bind", program, "/worker", *options, "--chdir", "/", "--", "/worker")
     return f'exec {shlex.join(words)} "$@"'
@@ -103,7 +102,7 @@ def _build_landlock_line(program: str, folder: str) -> str:
     if not version:
         raise OSError("there is no Landlock")
     rights = [
-        (os.fsencode(os.path.realpath(one)), _EXECUTE | _READ_FILE) for one in (program, *_list_libraries(program))
+        (os.fsencode(os.path.realpath(one)), _EXECUTE | _READ_FILE) for one in (program, *list_loaded_files(program))
     ]
     request: dict[str, object] = {
         "fs": _ALL_FILE_RIGHTS,
@@ -126,18 +125,3 @@ def _build_landlock_line(program: str, folder: str) -> str:
         start = [_END_WITH_PARENT + word if word.startswith("import sys;") else word for word in words]
         lines.append(f'[ "$1" = {arguments[0]} ] && exec {shlex.join(start)} {_REQUEST_HANDLE}<{shlex.quote(stored)}')
     return "\n".join((*lines, "exit 125"))
-
-
-@functools.cache
-def _list_libraries(program: str) -> tuple[str, ...]:
-    """Return what the program's start reads beside itself: its loader and libraries, as ld.so(8) lists them."""
-    listed = subprocess.run(
-        (program, "--version"),
-        env={"LD_TRACE_LOADED_OBJECTS": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_TRIAL_SECONDS,
-        check=False,
-    ).stdout
-    found = [word for word in os.fsdecode(listed).split() if word.startswith("/") and Path(word).is_file()]
-    return tuple(dict.fromkeys((*found, *([_LOADER_CACHE] if os.path.exists(_LOADER_CACHE) else []))))

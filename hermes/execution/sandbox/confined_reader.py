@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from hermes.execution.sandbox.support import landlock_version
+from hermes.execution.sandbox.support import landlock_version, list_loaded_files
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _NO_NEW_PRIVILEGES = 38
@@ -29,7 +29,6 @@ _BENEATH = 1
 _EXECUTE, _READ_FILE, _READ_FOLDER = 1, 1 << 2, 1 << 3
 _HANDLED = 0b1111
 """To run, write, read and list. The later rights make each opening dearer, and the programs do not cut files short."""
-_LOADER_CACHE = "/etc/ld.so.cache"
 _TRIAL_SECONDS = 5.0
 _PROCESSORS = os.cpu_count() or 1
 """Counted once: it is read from files, which a confined thread cannot open."""
@@ -222,19 +221,10 @@ def _check(result: int) -> int:
 
 @functools.cache
 def _list_needed_files(program: str) -> tuple[str, ...]:
-    """Return what a program's start reads: itself, its loader and its libraries, as ld.so(8) lists them."""
-    found = [os.path.realpath(program), _LOADER_CACHE]
+    """Return what a program's start reads, links followed: itself, its loader and its libraries."""
+    found = [os.path.realpath(program)]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        listed = subprocess.run(
-            (program, "--version"),
-            env={"LD_TRACE_LOADED_OBJECTS": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TRIAL_SECONDS,
-            check=False,
-        ).stdout
-        words = os.fsdecode(listed).split()
-        found += [os.path.realpath(one) for one in words if one.startswith("/")]
+        found += map(os.path.realpath, list_loaded_files(program))
     return tuple(dict.fromkeys(found))
 
 
