@@ -1,0 +1,85 @@
+"""What a person has enabled of other people's code: a file of the home that only `hermes plugins` writes.
+
+Each entry holds the digest of all files that would run. Code whose digest is another one now is off until the person
+has enabled it again.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from hermes.core.encoding import to_json
+from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
+from hermes.util.atomic_write import write_atomic
+
+CONSENT_FILE = "plugins.json"
+_MAX_BYTES = 1 << 20
+
+
+class PluginConsent(Struct, frozen=True):
+    """That a person has enabled something: its version and the digest of its files at that time."""
+
+    version: str
+    digest: str
+
+
+class _ConsentDocument(Struct):
+    enabled: dict[str, PluginConsent] = {}
+
+
+class PluginConsents:
+    """The consents of a home. The file is read again when it has changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._file = root / CONSENT_FILE
+        self._stamp = (0, 0, 0)
+        self._enabled: Mapping[str, PluginConsent] = {}
+
+    def get(self, key: str) -> PluginConsent | None:
+        """Return the consent for a key such as `folder:notes`, or None. Raises ConfigError for a damaged file."""
+        return self._read().get(key)
+
+    def list_all(self) -> Mapping[str, PluginConsent]:
+        """Return all consents by key. Raises ConfigError for a damaged file."""
+        return dict(self._read())
+
+    def enable(self, key: str, consent: PluginConsent) -> None:
+        """Keep a consent. Raises ConfigError."""
+        self._write({**self._read(), key: consent})
+
+    def disable(self, key: str) -> bool:
+        """Take a consent back; return False where there was none. Raises ConfigError."""
+        before = self._read()
+        if key not in before:
+            return False
+        self._write({name: one for name, one in before.items() if name != key})
+        return True
+
+    def _read(self) -> Mapping[str, PluginConsent]:
+        try:
+            status = os.stat(self._file)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp == self._stamp:
+            return self._enabled
+        try:
+            raw = self._file.read_bytes()
+            self._enabled = msgspec.json.decode(raw[:_MAX_BYTES], type=_ConsentDocument).enabled
+        except (OSError, msgspec.MsgspecError) as error:
+            reason = getattr(error, "strerror", None) or N_("it is damaged")
+            raise ConfigError(
+                N_("{file} cannot be read: {reason}.", file=self._file, reason=reason),
+                N_("Remove it, and enable your plug-ins again."),
+            ) from None
+        self._stamp = stamp
+        return self._enabled
+
+    def _write(self, enabled: Mapping[str, PluginConsent]) -> None:
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomic(self._file, to_json(_ConsentDocument(dict(sorted(enabled.items())))), mode=0o600)
+        self._stamp = (0, 0, 0)
