@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from hermes.core.messages import Provenance
 from hermes.hooks.events import HookEvent
 
 
@@ -57,6 +58,8 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
     """A line for the person."""
     ends_turn: bool = False
     """Whether the turn is to end, with `reason`."""
+    provenance: Provenance | None = None
+    """Where its texts come from; None: from code that the person has enabled and that reaches no others."""
 
 
 NO_OUTCOME = HookOutcome()

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
@@ -25,6 +26,16 @@ from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.named_paths import FILE_CHANGES, MAX_PATH, list_targets, rename_paths
 from hermes.tools.open_folders import list_written_folders
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
+from hermes.tools.permissions.call_hooks import (
+    NO_REVIEW,
+    CallHooks,
+    CallReview,
+    add_review,
+    build_hooked_call,
+    join_reviews,
+    refuse_decision,
+    require_question,
+)
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
     NO_PERSON,
@@ -177,6 +188,8 @@ class _PreparedCall(Struct):
     shown_files: tuple[str, ...] = ()
     """The files (resolved) whose text stood in the question to which a person has said yes."""
     paths: tuple[PathUse, ...] = field(default=())
+    review: CallReview = NO_REVIEW
+    """What hooks have said of it."""
 
 
 class _WrittenFiles(Struct, frozen=True):
@@ -212,6 +225,8 @@ class Executor:
         code_journal: "CodeJournal | None" = None,
     ) -> None:
         self.marks = marks
+        self.hooks: CallHooks | None = None
+        """What other people's code says of calls; None: nothing does."""
         self.toolbox = toolbox
         self.questions = ApprovalPrompter(gate, approver)
         self.code_journal = code_journal
@@ -290,6 +305,7 @@ class _BatchRun:
         self._questions = executor.questions
         self._gate = executor.questions.gate
         self._marks = executor.marks
+        self._hooks = executor.hooks
         self.send_event = emit
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
         self._has_asked = False
@@ -302,7 +318,7 @@ class _BatchRun:
     async def prepare_call(self, index: int, call: ToolCallPart, reviewer: CallReviewer | None) -> _PreparedCall | None:
         """Resolve, validate and gate one call; return None when it already has its result, or runs elsewhere."""
         try:
-            tool, arguments, raw = await self._resolve_when_ready(call)
+            tool, arguments, raw, review = await self._resolve_reviewed(call)
         except _UnusableCallError as why:
             await self._close_call(index, call, call.name, str(why), ToolStatus.INVALID)
             return None
@@ -311,7 +327,7 @@ class _BatchRun:
             return None
 
         def decide() -> PermissionDecision:
-            return self._decide_call(tool, arguments)
+            return require_question(self._decide_call(tool, arguments), review, raw)
 
         decision = decide()
         if await _look_for_copies(decision, self.context):
@@ -319,6 +335,7 @@ class _BatchRun:
             self._tell_of_undo(losses, decision)
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
             decision = await reviewer.review(decision, tool, arguments)
+        decision = await self._review_question(call, tool, arguments, raw, decision)
         outcome = await self._questions.resolve_decision(call.call_id, tool.name, decision, decide, self._emit_question)
         self._has_asked = self._has_asked or outcome.asked
         if not outcome.allowed:
@@ -330,7 +347,29 @@ class _BatchRun:
             for use in tool.paths(arguments)
         )
         shown = list_shown_files(decision, tool, arguments, self.context) if outcome.asked else ()
-        return _PreparedCall(index, call, tool, arguments, raw, decision, shown, paths)
+        return _PreparedCall(index, call, tool, arguments, raw, decision, shown, paths, review)
+
+    async def _resolve_reviewed(self, call: ToolCallPart) -> tuple[Tool, Arguments, str, CallReview]:
+        """Return the tool and arguments of a call as hooks leave them, and what hooks say of it.
+
+        Raises `_UnusableCallError`.
+        """
+        tool, arguments, raw = await self._resolve_when_ready(call)
+        if self._hooks is None or tool.runs_at_caller:
+            return tool, arguments, raw, NO_REVIEW
+        review = await self._hooks.review_call(build_hooked_call(call, tool, arguments, raw, self.context))
+        if review.arguments is not None:
+            arguments, raw = _decode_changed(tool, review.arguments), review.arguments
+        return tool, arguments, raw, review
+
+    async def _review_question(
+        self, call: ToolCallPart, tool: Tool, arguments: Arguments, raw: str, decision: PermissionDecision
+    ) -> PermissionDecision:
+        """Return the decision; a question is a refusal where hooks want that."""
+        if self._hooks is None or decision.verdict is not Verdict.ASK:
+            return decision
+        hooked = build_hooked_call(call, tool, arguments, raw, self.context)
+        return refuse_decision(decision, await self._hooks.review_question(hooked, decision))
 
     def _decide_call(self, tool: Tool, arguments: Arguments) -> PermissionDecision:
         """Return what the gate decides, its reason with paths as commands and people name them."""
@@ -396,9 +435,11 @@ class _BatchRun:
             except asyncio.CancelledError:
                 self._emit_ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
                 raise
+            output, said = await self._finish_call(item, output, started)
             result = self._build_result(item, output, await self._locate_provenance(item, output, noted.earlier))
-            self._record_outcome(noted, result)
+            _record_outcome(noted, result, self.context.state.written_files)
             result = await self._mark_effects(item, noted, result, output.opened_paths)
+            result = add_review(result, said, is_nested=self._is_nested)
             ran = _changes_anything(item)
             if (written or ran) and self.context.safeguard is not None:
                 await self.context.safeguard.record_after(written, ran=ran)
@@ -409,6 +450,16 @@ class _BatchRun:
             self.batch.set_result(item.index, result)
             await self.journal.record_result(result)
             self._emit_ended(item, output, started)
+
+    async def _finish_call(
+        self, item: _PreparedCall, output: ToolOutput, started: float
+    ) -> tuple[ToolOutput, CallReview]:
+        """Return the output of a call as hooks leave it, and what they have said of it before and now."""
+        if self._hooks is None:
+            return output, item.review
+        hooked = build_hooked_call(item.call, item.tool, item.arguments, item.raw, self.context)
+        output, after = await self._hooks.finish_call(hooked, output, self.context.clock.monotonic() - started)
+        return output, join_reviews(item.review, after)
 
     async def _save_before_change(self, item: _PreparedCall) -> list[str]:
         """Have the files that the call may change saved first; return those that it writes itself."""
@@ -549,24 +600,6 @@ class _BatchRun:
             state.written_files |= dict.fromkeys(kept, "\n".join(dict.fromkeys((*sources, *earlier))))
         return _WrittenFiles(own, by_command, earlier)
 
-    def _record_outcome(self, written: "_WrittenFiles", result: ToolResultPart) -> None:
-        """Correct the record of writes after the call.
-
-        What a tool left as it was it has not written; what a command wrote also comes from what reached it.
-        """
-        wrote = self.context.state.written_files
-        for path, (stamp, before) in written.own.items():
-            if stamp == _stamp_file(path) and not os.path.isdir(path):
-                if before is None:
-                    wrote.pop(path, None)
-                else:
-                    wrote[path] = before
-        origin = result.provenance
-        if origin is not None and origin.is_untrusted:
-            for path in written.by_command:
-                known = filter(None, wrote.get(path, "").split("\n"))
-                wrote[path] = "\n".join(dict.fromkeys([*known, *sources_from_provenance(origin)]))
-
     async def _mark_effects(
         self, item: _PreparedCall, written: "_WrittenFiles", result: ToolResultPart, opened: Sequence[DeniedPath]
     ) -> ToolResultPart:
@@ -600,15 +633,10 @@ class _BatchRun:
         cwd = item.decision.cwd or str(self.context.state.cwd)
         paths += list_program_places(self.context, cwd, output.opened_paths) if runs else ()
         # What came to a process in the background may come out of any command, and out of its files.
-        seen_hosts = self._find_contacted_hosts(item, output)
+        seen_hosts = _find_contacted_hosts(item, output, self.context)
         effects = item.decision.effects
         found = find_provenance(effects, paths, self.context, seen_hosts, runs=runs, earlier=earlier)
         return found or (said and structs.replace(said, vouched=True))
-
-    def _find_contacted_hosts(self, item: _PreparedCall, output: ToolOutput) -> frozenset[str] | None:
-        """Return the hosts that something came from, or None for those that the call names."""
-        cut_off = item.decision.offline and self.context.backend.contained
-        return frozenset() if cut_off else output.contacted_hosts
 
     async def _locate_provenance(
         self, item: _PreparedCall, output: ToolOutput, earlier: Sequence[str]
@@ -624,7 +652,7 @@ class _BatchRun:
         limit = item.tool.cap or self.context.limits.result_characters
         # Code gets more than a model is shown, and the text itself: a fence would be in the way of its work.
         if crowded or len(text) > (RESULT_CAP if self._is_nested else min(limit, RESULT_CAP)):
-            text = self._spill_text(text, item.call.call_id)
+            text = _spill_text(text, self.context.spill_folder, item.call.call_id)
         if provenance is not None and provenance.is_untrusted and not self._is_nested:
             from hermes.safety.fencing import fence_untrusted_text
 
@@ -637,12 +665,6 @@ class _BatchRun:
             images=output.images,
             provenance=provenance,
         )
-
-    def _spill_text(self, text: str, call_id: str) -> str:
-        try:
-            return spill_result(text, self.context.spill_folder, call_id)
-        except OSError as error:
-            return f"{text[: RESULT_CAP // 4]}\n\n[The rest of {len(text)} characters is lost: {error}.]"
 
     def _emit_ended(self, item: _PreparedCall, output: ToolOutput, started: float) -> None:
         seconds = self.context.clock.monotonic() - started
@@ -671,6 +693,45 @@ async def _look_for_copies(decision: PermissionDecision, context: ToolContext) -
     found = await context.safeguard.find_uncovered([*asked, *map(_with_everything, losses)], folders)
     context.state.uncovered |= found
     return bool(losses) or any(found[one] for one in asked)
+
+
+def _decode_changed(tool: Tool, raw: str) -> Arguments:
+    """Return the arguments that hooks have put in the place of a call's. Raises `_UnusableCallError`."""
+    try:
+        return tool.parameters.decode(raw)
+    except ArgumentsError as error:
+        raise _UnusableCallError(f"{tool.name}: a hook changed the arguments, and they do not fit: {error}") from None
+
+
+def _record_outcome(written: _WrittenFiles, result: ToolResultPart, wrote: dict[str, str]) -> None:
+    """Correct the record of writes after the call.
+
+    What a tool left as it was it has not written; what a command wrote also comes from what reached it.
+    """
+    for path, (stamp, before) in written.own.items():
+        if stamp == _stamp_file(path) and not os.path.isdir(path):
+            if before is None:
+                wrote.pop(path, None)
+            else:
+                wrote[path] = before
+    origin = result.provenance
+    if origin is not None and origin.is_untrusted:
+        for path in written.by_command:
+            known = filter(None, wrote.get(path, "").split("\n"))
+            wrote[path] = "\n".join(dict.fromkeys([*known, *sources_from_provenance(origin)]))
+
+
+def _spill_text(text: str, folder: Path, call_id: str) -> str:
+    try:
+        return spill_result(text, folder, call_id)
+    except OSError as error:
+        return f"{text[: RESULT_CAP // 4]}\n\n[The rest of {len(text)} characters is lost: {error}.]"
+
+
+def _find_contacted_hosts(item: _PreparedCall, output: ToolOutput, context: ToolContext) -> frozenset[str] | None:
+    """Return the hosts that something came from, or None for those that the call names."""
+    cut_off = item.decision.offline and context.backend.contained
+    return frozenset() if cut_off else output.contacted_hosts
 
 
 def _with_everything(loss: FileLoss) -> FileLoss:

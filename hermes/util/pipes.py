@@ -42,6 +42,7 @@ class PipeWriter:
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
         self._waiting = bytearray()
+        self._closes_when_written = False
         self._loop = asyncio.get_running_loop()
         self.is_closed = False
         """True after `close`, and once nobody can read the other end."""
@@ -61,6 +62,12 @@ class PipeWriter:
             self._write_waiting()
             if self._waiting and not self.is_closed:
                 self._loop.add_writer(self._descriptor, self._write_waiting)
+
+    def close_when_written(self) -> None:
+        """Close the pipe as soon as it has taken all that waits, which may never be: `close` ends that."""
+        self._closes_when_written = True
+        if not self._waiting:
+            self.close()
 
     def close(self) -> None:
         """Close the pipe and drop what waits; a second call does nothing."""
@@ -82,3 +89,5 @@ class PipeWriter:
         del self._waiting[:written]
         if not self._waiting:
             self._loop.remove_writer(self._descriptor)
+            if self._closes_when_written:
+                self.close()

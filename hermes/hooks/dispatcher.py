@@ -1,0 +1,190 @@
+"""Calls the hooks of a moment side by side and makes one result of their answers: the strictest counts."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct, field, structs
+
+from hermes.core.messages import Provenance
+from hermes.hooks.events import EVENT_TRAITS, HookEvent, HookRole
+from hermes.hooks.hook import HookCall, HookDecision, HookError, HookOutcome, HookSource
+from hermes.i18n.messages import N_
+from hermes.util.text import strip_control_characters, to_one_line
+
+_LOG = logging.getLogger(__name__)
+_MAX_TIMES = 256
+_MAX_REASON = 2_000
+_MAX_TEXT = 1_000_000
+"""The most characters that a hook may put in the place of a text."""
+
+
+class HookContext(Struct, frozen=True):
+    """A text that a hook adds for the model."""
+
+    name: str
+    text: str
+    provenance: Provenance | None = None
+
+
+class HookResult(Struct, frozen=True, kw_only=True):
+    """The answers of all hooks of a moment as one."""
+
+    decision: HookDecision = HookDecision.NONE
+    reason: str = ""
+    """Why, with the name of the hook, for the model and the person."""
+    outcomes: tuple[tuple[str, HookOutcome], ...] = ()
+    """The answers by the names of their sources, in the order of these."""
+    contexts: tuple[HookContext, ...] = ()
+    ends_turn: bool = False
+    failed: bool = False
+    """Whether a hook could not answer."""
+
+
+NO_RESULT = HookResult()
+
+
+class HookStatistics(Struct):
+    """How often a source was called, how long it took, and how often it could not answer."""
+
+    calls: int = 0
+    failures: int = 0
+    last_failure: str = ""
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_TIMES))
+
+    @property
+    def slow_seconds(self) -> float:
+        """The seconds within which 95 of 100 of the last calls answered; 0 before the first."""
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)] if ordered else 0.0
+
+
+class HookDispatcher:
+    """The hooks of one session. `notify` shows a line to the person."""
+
+    def __init__(self, sources: Sequence[HookSource], notify: Callable[[str], None]) -> None:
+        self._sources = tuple(sources)
+        self._notify = notify
+        self._shown: set[str] = set()
+        self.statistics: dict[str, HookStatistics] = {}
+        """By the names of the sources."""
+
+    def has(self, call: HookCall) -> bool:
+        """Return whether any hook wants to be told of this moment."""
+        return any(source.handles(call) for source in self._sources)
+
+    async def run(self, call: HookCall) -> HookResult:
+        """Run all hooks of a moment and return their result. It raises nothing but CancelledError, which ends them.
+
+        A guard that cannot answer says no; so does more than one hook that changes the arguments, unless they agree.
+        """
+        chosen = [source for source in self._sources if source.handles(call)]
+        if not chosen:
+            return NO_RESULT
+        if len(chosen) == 1:
+            answers = [await self._run_source(chosen[0], call)]
+        else:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._run_source(one, call), name=f"hook {one.name}") for one in chosen]
+            answers = [task.result() for task in tasks]
+        for name, answer in answers:
+            if isinstance(answer, HookOutcome) and answer.notice:
+                self._notify(N_("{hook}: {text}", hook=name, text=strip_control_characters(answer.notice)))
+        return self._combine(call, answers)
+
+    async def _run_source(self, source: HookSource, call: HookCall) -> tuple[str, HookOutcome | HookError]:
+        numbers = self.statistics.setdefault(source.name, HookStatistics())
+        numbers.calls += 1
+        began = time.monotonic()
+        try:
+            return source.name, await source.run_hook(call)
+        except HookError as error:
+            numbers.failures += 1
+            numbers.last_failure = str(error)
+            _LOG.warning("hook %s at %s: %s", source.name, call.event, error)
+            return source.name, error
+        finally:
+            numbers.seconds.append(time.monotonic() - began)
+
+    def _combine(self, call: HookCall, answers: Sequence[tuple[str, HookOutcome | HookError]]) -> HookResult:
+        role = EVENT_TRAITS[call.event].role
+        failures = [(name, one) for name, one in answers if isinstance(one, HookError)]
+        outcomes = tuple((name, one) for name, one in answers if isinstance(one, HookOutcome))
+        for name, error in failures:
+            self._tell_failure(call.event, name, error, role)
+        if failures and role is HookRole.GUARD:
+            name, error = failures[0]
+            reason = N_("the hook {name} could not answer ({error})", name=name, error=to_one_line(str(error), 300))
+            return HookResult(decision=HookDecision.DENY, reason=reason, outcomes=outcomes, failed=True)
+        if _has_conflict(outcomes):
+            reason = N_("several hooks change the arguments of the call in different ways")
+            return HookResult(decision=HookDecision.DENY, reason=reason, outcomes=outcomes)
+        decision, reason = _find_strictest(outcomes)
+        return HookResult(
+            decision=decision,
+            reason=reason,
+            outcomes=outcomes,
+            contexts=tuple(HookContext(name, one.context, one.provenance) for name, one in outcomes if one.context),
+            ends_turn=any(one.ends_turn for _, one in outcomes),
+            failed=bool(failures),
+        )
+
+    def _tell_failure(self, event: HookEvent, name: str, error: HookError, role: HookRole) -> None:
+        """Show a line for a hook that could not answer, each reason once; a refusal of a guard is shown as such."""
+        line = N_(
+            "The hook {name} could not answer at {event}: {error}",
+            name=name,
+            event=event.value,
+            error=to_one_line(strip_control_characters(str(error)), 300),
+        )
+        if role is not HookRole.GUARD and line not in self._shown and len(self._shown) < _MAX_TIMES:
+            self._shown.add(line)
+            self._notify(line)
+
+    async def transform_text(self, call: HookCall) -> str:
+        """Return the text of a moment as the hooks leave it, each given what the one before has left.
+
+        Where one cannot answer, a note stands in the place of the text: what was to be taken out of it is not known.
+        """
+        text = call.text
+        for source in self._sources:
+            now = _with_text(call, text)
+            if not source.handles(now):
+                continue
+            name, answer = await self._run_source(source, now)
+            if isinstance(answer, HookError):
+                self._tell_failure(call.event, name, answer, HookRole.TRANSFORM)
+                return f"[Left out: the hook {name}, which changes such texts, could not answer.]"
+            if answer.text is not None:
+                text = answer.text[:_MAX_TEXT]
+        return text
+
+    async def close(self) -> None:
+        """Close all sources."""
+        for source in self._sources:
+            await source.close()
+
+
+def _has_conflict(outcomes: Sequence[tuple[str, HookOutcome]]) -> bool:
+    """Return whether hooks put different arguments in the place of a call's."""
+    changes = [one.arguments for _, one in outcomes if one.arguments is not None]
+    return any(one != changes[0] for one in changes)
+
+
+def _find_strictest(outcomes: Sequence[tuple[str, HookOutcome]]) -> tuple[HookDecision, str]:
+    """Return the strictest decision with its reason."""
+    for wanted in (HookDecision.DENY, HookDecision.ASK):
+        for name, one in outcomes:
+            if one.decision is wanted:
+                return wanted, N_("the hook {name} says: {reason}", name=name, reason=_clean_reason(one.reason))
+    return HookDecision.NONE, ""
+
+
+def _with_text(call: HookCall, text: str) -> HookCall:
+    return call if text is call.text else structs.replace(call, text=text)
+
+
+def _clean_reason(reason: str) -> str:
+    return strip_control_characters(reason).strip()[:_MAX_REASON] or N_("no reason given")

@@ -1,0 +1,125 @@
+"""What other people's code may say about a call, before the gate decides and after the call has run.
+
+It narrows only: it refuses, has a person asked, changes arguments (which the gate then decides about), and adds to or
+changes what the model is shown.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct, structs
+
+from hermes.core.messages import Provenance, ToolCallPart, ToolResultPart
+from hermes.safety.shell.findings import Verdict
+from hermes.tools.permissions.fingerprint import fingerprint_texts
+from hermes.tools.permissions.gate import PermissionDecision
+from hermes.tools.schema import Arguments
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import Tool, ToolOutput
+
+HOOK_RULE = "hook"
+"""The rule of a question that a hook wants to be asked."""
+
+
+class HookedCall(Struct, frozen=True, kw_only=True):
+    """A call as hooks are told of it: `arguments` are those that the model has given."""
+
+    call_id: str
+    tool: Tool
+    arguments: Mapping[str, object]
+    context: ToolContext
+
+
+class CallReview(Struct, frozen=True, kw_only=True):
+    """What hooks say of a call before it is decided about."""
+
+    denied: str = ""
+    """Why the call is refused; empty where it is not."""
+    asks: str = ""
+    """Why a person is to be asked; empty where the gate alone decides."""
+    arguments: str | None = None
+    """A JSON object in the place of the arguments."""
+    notes: tuple[str, ...] = ()
+    """Lines for the model beside the result."""
+    provenance: Provenance | None = None
+    """Where these lines come from, if not from code that the person has enabled."""
+
+
+NO_REVIEW = CallReview()
+
+
+class CallHooks(Protocol):
+    """Hooks of calls. No method raises anything but CancelledError: what cannot answer has said no."""
+
+    async def review_call(self, call: HookedCall) -> CallReview:
+        """Return what hooks say of a call."""
+        ...
+
+    async def review_question(self, call: HookedCall, decision: PermissionDecision) -> str:
+        """Return why a call that a person would be asked about is refused without a question; empty where it is not."""
+        ...
+
+    async def finish_call(self, call: HookedCall, output: ToolOutput, seconds: float) -> tuple[ToolOutput, CallReview]:
+        """Return the output as hooks leave it, and what they say beside it."""
+        ...
+
+
+def build_hooked_call(
+    call: ToolCallPart, tool: Tool, arguments: Arguments, raw: str, context: ToolContext
+) -> HookedCall:
+    """Return a call as hooks are told of it, without the defaults that the model did not give."""
+    return HookedCall(call_id=call.call_id, tool=tool, arguments=_read_given(raw, arguments), context=context)
+
+
+def _read_given(raw: str, arguments: Arguments) -> Mapping[str, object]:
+    """Return the arguments as the model gave them; where its text is no plain JSON, all."""
+    try:
+        given = msgspec.json.decode(raw) if raw.strip() else {}
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return dict(arguments)
+    return given if isinstance(given, dict) else dict(arguments)
+
+
+def require_question(decision: PermissionDecision, review: CallReview, raw: str) -> PermissionDecision:
+    """Return the decision as hooks narrow it: a refusal, or a question where the rules allow the call."""
+    if review.denied:
+        return refuse_decision(decision, review.denied)
+    if not review.asks or decision.verdict is not Verdict.ALLOW:
+        return decision
+    return structs.replace(
+        decision,
+        verdict=Verdict.ASK,
+        rule=HOOK_RULE,
+        reason=review.asks,
+        grants=(),
+        always=(),
+        pattern="",
+        fingerprint=decision.fingerprint or fingerprint_texts(decision.cwd, raw),
+    )
+
+
+def refuse_decision(decision: PermissionDecision, reason: str) -> PermissionDecision:
+    """Return the decision as a refusal by hooks for this reason; without one the decision as it is."""
+    return structs.replace(decision, verdict=Verdict.DENY, rule=HOOK_RULE, reason=reason) if reason else decision
+
+
+def join_reviews(first: CallReview, second: CallReview) -> CallReview:
+    """Return what hooks say of a call before and after it has run."""
+    if not second.notes:
+        return first
+    return CallReview(notes=(*first.notes, *second.notes), provenance=first.provenance or second.provenance)
+
+
+def add_review(result: ToolResultPart, review: CallReview, *, is_nested: bool) -> ToolResultPart:
+    """Return the result with the lines of hooks behind it. Code that made the call gets the result alone."""
+    if not review.notes or is_nested:
+        return result
+    text = "\n".join(review.notes)
+    origin = review.provenance
+    if origin is not None and origin.is_untrusted:
+        from hermes.safety.fencing import fence_untrusted_text
+
+        text = fence_untrusted_text(text, origin)
+    kept = result.provenance if result.provenance is not None and result.provenance.is_untrusted else origin
+    return structs.replace(result, text=f"{result.text}\n{text}", provenance=kept or result.provenance)
