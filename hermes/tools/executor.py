@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
@@ -25,7 +24,7 @@ from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.named_paths import FILE_CHANGES, MAX_PATH, list_targets, rename_paths
 from hermes.tools.open_folders import list_written_folders
-from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
+from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_or_cut
 from hermes.tools.permissions.call_hooks import (
     NO_REVIEW,
     CallHooks,
@@ -652,7 +651,7 @@ class _BatchRun:
         limit = item.tool.cap or self.context.limits.result_characters
         # Code gets more than a model is shown, and the text itself: a fence would be in the way of its work.
         if crowded or len(text) > (RESULT_CAP if self._is_nested else min(limit, RESULT_CAP)):
-            text = _spill_text(text, self.context.spill_folder, item.call.call_id)
+            text = spill_or_cut(text, self.context.spill_folder, item.call.call_id)
         if provenance is not None and provenance.is_untrusted and not self._is_nested:
             from hermes.safety.fencing import fence_untrusted_text
 
@@ -719,13 +718,6 @@ def _record_outcome(written: _WrittenFiles, result: ToolResultPart, wrote: dict[
         for path in written.by_command:
             known = filter(None, wrote.get(path, "").split("\n"))
             wrote[path] = "\n".join(dict.fromkeys([*known, *sources_from_provenance(origin)]))
-
-
-def _spill_text(text: str, folder: Path, call_id: str) -> str:
-    try:
-        return spill_result(text, folder, call_id)
-    except OSError as error:
-        return f"{text[: RESULT_CAP // 4]}\n\n[The rest of {len(text)} characters is lost: {error}.]"
 
 
 def _find_contacted_hosts(item: _PreparedCall, output: ToolOutput, context: ToolContext) -> frozenset[str] | None:

@@ -153,3 +153,11 @@ def spill_result(text: str, folder: Path, call_id: str) -> str:
         f"to show. "
         f"All of it is in {path}: use read_file with offset and limit, or search_files, on that path.]"
     )
+
+
+def spill_or_cut(text: str, folder: Path, call_id: str) -> str:
+    """Return what `spill_result` does; where the file cannot be written, the beginning and why the rest is lost."""
+    try:
+        return spill_result(text, folder, call_id)
+    except OSError as error:
+        return f"{text[: RESULT_CAP // 4]}\n\n[The rest of {len(text)} characters is lost: {error}.]"
