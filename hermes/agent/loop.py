@@ -12,10 +12,10 @@ from hermes.agent import prompts
 from hermes.agent.recovery import apply_recovery
 from hermes.agent.turn import Emit, TurnDeps, TurnState, build_closing_messages
 from hermes.core.errors import HermesError
-from hermes.core.events import RequestEnded, RequestStarted, TurnEnded
+from hermes.core.events import Event, RequestEnded, RequestStarted, TurnEnded
 from hermes.core.messages import PROGRAM, Message, Role, TextPart, program_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.stream import Answer
+from hermes.core.stream import Answer, TextDelta
 from hermes.i18n.messages import N_
 from hermes.util.cancellation import run_ignoring_cancellation
 from hermes.util.text import to_one_line
@@ -68,6 +68,9 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
         state.final = True
         await state.append_message(program_message(Role.USER, prompts.BUDGET_SPENT), emit)
     await deps.epochs.prepare_request(state, emit)
+    if deps.hooks is not None and (why := await deps.hooks.review_request(state.requests + 1)):
+        state.end_turn(ExitReason.HOOK_STOPPED, why)
+        return
     state.requests += 1
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()
@@ -75,7 +78,7 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     try:
         outcome = await state.model.request_answer(
             state.lineage,
-            emit,
+            _hold_text(emit) if deps.hooks is not None and deps.hooks.holds_answers else emit,
             final=state.final,
             tools=not state.without_tools,
             brief=brief,
@@ -92,6 +95,16 @@ async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
         seconds = deps.clock.monotonic() - started
         await emit(RequestEnded(number=state.requests, seconds=seconds, usage=outcome.usage))
     await apply_recovery(outcome, deps, state, emit)
+
+
+def _hold_text(emit: Emit) -> Emit:
+    """Return what emits all but the text of an answer, which is shown once hooks have had it."""
+
+    async def emit_others(event: Event) -> None:
+        if not isinstance(event, TextDelta):
+            await emit(event)
+
+    return emit_others
 
 
 def _build_stopped_answer(state: TurnState) -> Message | None:

@@ -28,6 +28,8 @@ LOOP_STOPPED = (
     "[System: {found} This turn ends here. Make no more tool calls: answer now from what you have, and say "
     "plainly what is done, what is not, and what stands in the way.]"
 )
+HOOK_WANTS_MORE = "[System: a hook of the person's checked your answer, and the work is not done yet: {left}]"
+HELD_BACK = "[The person's message was held back by a hook of theirs; you are not shown it.]"
 THOUGHT_ONLY = "[System: you have thought, but not answered. Give your answer now.]"
 ANSWERED_BEFORE = "(The answer stands above.)"
 CALL_NOTE = "(A call of {names} was cut off.)"

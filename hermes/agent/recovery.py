@@ -7,7 +7,7 @@ one turn; the last ones end the turn by a name, so that every outcome has one.
 import time
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.agent import prompts
 from hermes.agent.calls import list_incomplete_calls, run_calls
@@ -16,13 +16,15 @@ from hermes.core.events import Level, Notice
 from hermes.core.frame import Rewrite
 from hermes.core.messages import FinishReason, Message, Role, TextPart, ToolCallPart, program_message
 from hermes.core.outcomes import ExitReason, FailureKind
-from hermes.core.stream import Answer, Failure
+from hermes.core.stream import Answer, Failure, TextDelta
 from hermes.i18n.messages import N_
 from hermes.util.localizable import join_localizable
 from hermes.util.text import end_sentence
 
 ModelOutcome = Answer | Failure
 UNLIMITED = 1 << 30
+MAX_VERIFICATIONS = 8
+"""How often in a turn hooks may want the model to go on after an answer."""
 _TELL_AFTER_SECONDS = 10.0
 """Seconds that a provider wants us to wait, from which on the person is told until when."""
 
@@ -90,6 +92,11 @@ def _is_text_cut(outcome: ModelOutcome, state: TurnState) -> bool:
 
 def _has_text(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Answer) and bool(_get_text(outcome))
+
+
+def _may_verify(outcome: ModelOutcome, state: TurnState) -> bool:
+    """Return whether hooks may want more before an answer ends the turn."""
+    return _has_text(outcome, state) and not state.final and state.verifications < MAX_VERIFICATIONS
 
 
 def _is_final(outcome: ModelOutcome, state: TurnState) -> bool:
@@ -188,7 +195,7 @@ async def _run_answer_calls(outcome: ModelOutcome, deps: TurnDeps, state: TurnSt
 async def _ask_to_continue(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     message = _get_message(outcome)
     assert message is not None
-    text_message = _strip_calls(message)
+    text_message = await _transform_answer(_strip_calls(message), deps, emit)
     state.answer.append(text_message.text)
     await _append_answer(outcome, text_message, state, emit)
     is_cut = _is_stream_cut(outcome, state)
@@ -199,10 +206,37 @@ async def _ask_to_continue(outcome: ModelOutcome, deps: TurnDeps, state: TurnSta
     await state.append_message(program_message(Role.USER, ask), emit)
 
 
+async def _verify_answer(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool:
+    """Ask the model to go on where hooks say that something is left to do."""
+    message = _get_message(outcome)
+    assert message is not None
+    if deps.hooks is None:
+        return False
+    text_message = _strip_calls(message)
+    left = await deps.hooks.review_answer(text_message.text, asked_before=state.verifications > 0)
+    if not left:
+        return False
+    state.verifications += 1
+    state.answer.clear()
+    await _append_answer(outcome, await _transform_answer(text_message, deps, emit), state, emit)
+    await state.append_message(program_message(Role.USER, prompts.HOOK_WANTS_MORE.format(left=left)), emit)
+    return True
+
+
+async def _transform_answer(message: Message, deps: TurnDeps, emit: Emit) -> Message:
+    """Return an answer as hooks leave it; where it was held back for them, it is shown now."""
+    if deps.hooks is None or not deps.hooks.holds_answers:
+        return message
+    text = await deps.hooks.transform_answer(message.text)
+    await emit(TextDelta(text))
+    others = [part for part in message.parts if not isinstance(part, TextPart)]
+    return structs.replace(message, parts=(*others, TextPart(text=text)))
+
+
 async def _end_with_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     message = _get_message(outcome)
     assert message is not None
-    text_message = _strip_calls(message)
+    text_message = await _transform_answer(_strip_calls(message), deps, emit)
     state.answer.append(text_message.text)
     await _append_answer(outcome, text_message, state, emit)
     if _is_stream_cut(outcome, state):
@@ -360,6 +394,7 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     RecoveryRule("filtered", UNLIMITED, _is_filtered, _end_filtered),
     RecoveryRule("go_on_after_cut", 5, _is_stream_cut, _ask_to_continue),
     RecoveryRule("cut", UNLIMITED, _is_stream_cut, _end_with_text),
+    RecoveryRule("verify_answer", UNLIMITED, _may_verify, _verify_answer),
     RecoveryRule("answered", UNLIMITED, _has_text, _end_with_text),
     RecoveryRule("answer_in_words", 1, _is_final, _ask_in_words),
     RecoveryRule("final_without_text", UNLIMITED, _is_final, _end_without_text),

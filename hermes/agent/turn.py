@@ -103,6 +103,27 @@ class TurnJournal(EffectJournal, Protocol):
         ...
 
 
+class TurnHooks(Protocol):
+    """Other people's code at the steps of a turn. No method raises anything but CancelledError."""
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether answers are shown only once `transform_answer` has had them."""
+        ...
+
+    async def review_request(self, number: int) -> str:
+        """Return why the turn ends before its next request; empty where it goes on."""
+        ...
+
+    async def review_answer(self, text: str, *, asked_before: bool) -> str:
+        """Return what is left to do before an answer may end the turn; empty where nothing is."""
+        ...
+
+    async def transform_answer(self, text: str) -> str:
+        """Return an answer as hooks leave it."""
+        ...
+
+
 class TurnDeps(Struct, frozen=True):
     """The dependencies of a turn; the same for all turns of a session."""
 
@@ -120,6 +141,7 @@ class TurnDeps(Struct, frozen=True):
     """Takes the parts that join the conversation at the next boundary: reports of background processes, and
     what the person said meanwhile. Empty when there is nothing.
     """
+    hooks: TurnHooks | None = None
 
 
 class ResumedTurn(Struct, frozen=True, kw_only=True):
@@ -158,6 +180,8 @@ class TurnState(Struct):
     last_prompt_tokens: int = 0
     recovery_counts: Counter[str] = field(default_factory=Counter)
     """How often each recovery rule was used in this turn."""
+    verifications: int = 0
+    """How often hooks wanted the model to go on after an answer."""
     invalid_rounds: int = 0
     refused: int = 0
     housekeeping: frozenset[str] = frozenset()

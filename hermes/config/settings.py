@@ -668,6 +668,9 @@ class Settings(Struct, frozen=True):
     web: WebSettings = WebSettings()
     mcp_servers: Mapping[str, McpServerSettings] = {}
     """MCP servers by name; see `mcp.md`. Only those of the home's own file: nothing from a project's folder is read."""
+    hooks: Mapping[str, object] = {}
+    """Programs that run at named moments of a session, by event; see `hooks.md`. `hermes plugins enable hooks` enables
+    them, and asks again when one of them, or a file that it names, has changed."""
     mcp_discovery_timeout: float = 3.0
     """Seconds from their start for which a look for tools waits for MCP servers that are not ready yet."""
     spending: SpendingSettings = SpendingSettings()

@@ -21,6 +21,8 @@ class ExitReason(StrEnum):
     PROVIDER_ERROR = "provider_error"
     RETRIES_EXHAUSTED = "all_retries_exhausted_no_response"
     SPEND_LIMIT = "spend_limit_reached"
+    HOOK_STOPPED = "stopped_by_hook"
+    """A hook of the person's refused the message, or wanted the turn to end."""
     CALLER_TOOLS = "awaiting_caller_tools"
     """The program that asks runs the calls that are left; the next message brings their results."""
     LOCAL_ERROR = "local_processing_error"

@@ -80,9 +80,8 @@ def _get_variable(name: str, folder: str, environ: Mapping[str, str]) -> str:
 class HookFiles:
     """The files of a set of hooks as they were when it was read. Used in the caller's thread; reading is bounded."""
 
-    def __init__(self, hooks: Sequence[HookDefinition], definition: bytes, paths: Sequence[str]) -> None:
+    def __init__(self, definition: bytes, paths: Sequence[str]) -> None:
         self._definition = definition
-        self._hooks = hooks
         self.paths = tuple(paths)
         self._marks: dict[str, FileMark] = {}
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from hermes.agent import prompts
 from hermes.agent.calls import build_late_results
 from hermes.agent.loop import run_turn
 from hermes.agent.loop_detection import LoopDetector, LoopLimits
@@ -16,7 +17,7 @@ from hermes.context.engine import NO_WISH, CompactionWish
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded, WorkEnded, WorkStarted
 from hermes.core.ids import new_queued_message_id, new_turn_id
-from hermes.core.messages import PERSON, ImagePart, Message, Role, TextPart, user_message
+from hermes.core.messages import PERSON, ImagePart, Message, Role, TextPart, program_message, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.runtime.approvals import SessionApprovals
@@ -385,6 +386,7 @@ class SessionActor:
             now = self._deps.clock.now()
             user = _make_user_message(self.conversation, queued.inbound, [*attached_parts, *self._deps.steering()], now)
             state = _make_turn_state(self._parts, self.conversation, new_turn_id(), user, self.calls_left)
+            _refuse_message(state, self.attachments.refusal)
             if calls := self.conversation.open_calls:
                 kept = await self._recorder.read_kept_results()
                 known, sent = ({one.call_id: one for one in those} for those in (kept.results, queued.inbound.results))
@@ -509,6 +511,14 @@ def _make_turn_state(
         resumed=resumed,
         housekeeping=parts.deps.toolbox.housekeeping,
     )
+
+
+def _refuse_message(state: TurnState, reason: str) -> None:
+    """End a turn before its first request where its message is refused; the model is not shown that later either."""
+    if not reason:
+        return
+    state.user = program_message(Role.USER, prompts.HELD_BACK)
+    state.end_turn(ExitReason.HOOK_STOPPED, N_("Your message was not sent to the model: {reason}", reason=reason))
 
 
 def _wrap_failure(error: Exception) -> HermesError:

@@ -77,6 +77,27 @@ class EpochSwitcher(Protocol):
         ...
 
 
+class CompressionGuard(Protocol):
+    """Other people's code beside compression. No method raises anything but CancelledError."""
+
+    async def review_compression(self, trigger: str, wish: str) -> str:
+        """Return why nothing is made shorter now, empty where it may be; the trigger is `manual` or `auto`."""
+        ...
+
+    async def note_compression(self, trigger: str) -> None:
+        """Take note that the conversation was made shorter."""
+        ...
+
+
+def _count_covered(found: Compaction) -> str:
+    covered = sum(len(change.covered) for change in found.changes)
+    return "1 message was" if covered == 1 else N_("{covered} messages were", covered=covered)
+
+
+def _name_trigger(trigger: CompactionTrigger) -> str:
+    return "manual" if trigger is CompactionTrigger.ASKED else "auto"
+
+
 class ContextWindows:
     """The context windows of a process's models. A provider that does not tell is not asked again."""
 
@@ -137,6 +158,8 @@ class SessionCompression:
         """Estimated tokens below which nothing is tried again, since it did not help or was not wanted."""
         self.hooks: list[BeforeCompress] = []
         """Hooks that see what is about to be compressed and may name what must not be lost."""
+        self.guard: CompressionGuard | None = None
+        """Asked before anything is compressed."""
 
     async def compress_if_full(self, state: TurnState, emit: Emit) -> None:
         """Compress before a request that would pass the threshold, as often as it takes and helps."""
@@ -207,16 +230,14 @@ class SessionCompression:
         wish: CompactionWish = NO_WISH,
     ) -> bool:
         """Ask the engine and carry out its decision; return False, and say so, when nothing has changed."""
+        if await self._is_refused(trigger, wish, emit):
+            return False
         await self._recorder.flush()
         found = await self._engine.compress(await self._build_occasion(trigger, load, state, emit, wish), emit)
         if isinstance(found, NoCompaction):
+            text = _explain_small_window(load) or _explain_unchanged(trigger, found.reason)
             if not quietly:
-                await emit(
-                    Notice(
-                        level=Level.WARNING,
-                        text=_explain_small_window(load) or _explain_unchanged(trigger, found.reason),
-                    )
-                )
+                await emit(Notice(level=Level.WARNING, text=text))
             return False
         # Between two turns a stop that comes this late changes nothing: what is stored is told, and stays.
         finish = run_ignoring_cancellation if state is None else run_to_completion
@@ -224,8 +245,7 @@ class SessionCompression:
         now = await self._measure_load(
             self._conversation.lineage if state is None else state.lineage, self._get_client(state)
         )
-        covered = sum(len(change.covered) for change in found.changes)
-        what = "1 message was" if covered == 1 else N_("{covered} messages were", covered=covered)
+        what = _count_covered(found)
         said = [
             N_(
                 "{what} made shorter: about {estimated} tokens before, {estimated_2} now.",
@@ -248,7 +268,19 @@ class SessionCompression:
                 level=level, text=N_("{said} `/compress --undo` restores the original messages.", said=" ".join(said))
             )
         )
+        await self._tell_guard(trigger)
         return True
+
+    async def _is_refused(self, trigger: CompactionTrigger, wish: CompactionWish, emit: Emit) -> bool:
+        """Return whether the guard wants nothing to be made shorter now, and say so."""
+        why = await self.guard.review_compression(_name_trigger(trigger), wish.topic) if self.guard is not None else ""
+        if why:
+            await emit(Notice(level=Level.WARNING, text=N_("Nothing was made shorter: {reason}", reason=why)))
+        return bool(why)
+
+    async def _tell_guard(self, trigger: CompactionTrigger) -> None:
+        if self.guard is not None:
+            await self.guard.note_compression(_name_trigger(trigger))
 
     def _get_client(self, state: TurnState | None) -> ModelClient:
         return self._conversation.client if state is None else state.model

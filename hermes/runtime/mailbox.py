@@ -217,6 +217,8 @@ class AttachmentCollector:
 
     def __init__(self) -> None:
         self.providers: list[AttachmentProvider] = []
+        self.refusal = ""
+        """Why the message that was collected for last is refused, as a provider has set it; empty where it is not."""
         self._task: asyncio.Task[None] | None = None
 
     def stop_collecting(self) -> None:
@@ -227,10 +229,13 @@ class AttachmentCollector:
     async def collect_parts(self, inbound: InboundMessage) -> list[ImagePart | TextPart]:
         """Return the attached parts; after a stop, those that were collected by then."""
         parts: list[ImagePart | TextPart] = []
+        self.refusal = ""
 
         async def ask_providers() -> None:
             for provider in tuple(self.providers):  # one may be for this message only
                 parts.extend(await provider(inbound))
+                if self.refusal:
+                    return
 
         if self.providers:
             self._task = asyncio.create_task(ask_providers(), name="ask memory providers")

@@ -37,7 +37,7 @@ from hermes.runtime.mailbox import AttachmentProvider, InboundMessage, SessionMa
 from hermes.runtime.recorder import TurnRecorder
 from hermes.safety.paths import Places
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
-from hermes.sessions.features.features import Feature, build_features, make_trust_check
+from hermes.sessions.features.features import Feature, build_features, make_trust_check, may_have_hooks
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
 from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
@@ -55,6 +55,7 @@ from hermes.util.text import strip_control_characters, to_one_line
 if TYPE_CHECKING:
     from hermes.checkpoints.observer import WorkspaceObserver
     from hermes.checkpoints.recorder import CheckpointRecorder
+    from hermes.hooks.session_hooks import SessionHooks
     from hermes.tools.processes import BackgroundProcess
 
 
@@ -194,6 +195,7 @@ class SessionBuilder:
         self._route: SessionModelRoute | None = None
         self._checkpoints: SessionCheckpoints | None = None
         self._marks = EffectMarks()
+        self._features = Feature()
         self._settling: list[ToolContext] = []
 
     async def build(self) -> LiveSession:
@@ -202,7 +204,7 @@ class SessionBuilder:
         stack.callback(self._drop_references)
         engine, remark = self._open_engine()
         marked = await services.load_taint_marks()
-        features = build_features(plan, services.feature_deps_for(plan.options), marked)
+        features = self._features = build_features(plan, services.feature_deps_for(plan.options), marked)
         for ready in features.opening:
             await ready()
         more = (*features.tools, *engine.tools(), *plan.options.extra_tools)
@@ -315,13 +317,14 @@ class SessionBuilder:
             for actor in met:
                 actor.notify(Level.WARNING, line)
 
+        hooks = self._open_hooks(conversation, tools, warn)
         checkpoints = self._checkpoints = self._build_checkpoints(recorder, tools, warn)
         todo_list = StoredTodoList(lambda: services.store.todo_lists, self._plan.session_id)
         context = structs.replace(tools.context, safeguard=checkpoints, todo_list=todo_list)
         self._settling.append(context)
         deps = TurnDeps(
             toolbox=tools.toolbox,
-            executor=self._build_executor(tools, approvals, recorder),
+            executor=self._build_executor(tools, approvals, recorder, hooks),
             context=context,
             journal=recorder,
             clock=services.clock,
@@ -332,8 +335,9 @@ class SessionBuilder:
                 *(tools.take_process_notices() if tools.state.started_processes is not None else ()),
                 *(hints.collect_hints() if tools.state.seen_files and not plan.options.skip_context_files else ()),
                 *_checkpoint_news(checkpoints),
-                *_take_joining_parts(met),
+                *(_take_joining_parts(met) if hooks is None or not hooks.checks_messages else ()),
             ],
+            hooks=hooks,
         )
         parts = ActorParts(
             deps=deps,
@@ -348,11 +352,29 @@ class SessionBuilder:
         actor = SessionActor(conversation, parts, waiting=waiting)
         tools.state.tell_process_end = partial(_tell_process_end, weakref.ref(actor))
         met.append(actor)
+        if hooks is not None:
+            from hermes.sessions.plugins.hooks import attach_hooks
+
+            attach_hooks(hooks, actor)
         self._stack.push_async_callback(checkpoints.close)
         if conversation.lost_turn is not None and checkpoints.keeps_copies:
             await checkpoints.open().resume_turn(conversation.lost_turn.turn_id)
         actor.on_turn_end.append(_make_checkpoint_hook(checkpoints, services, self._marks, context))
         return actor
+
+    def _open_hooks(
+        self, conversation: LiveConversation, tools: SessionTools, warn: Callable[[str], None]
+    ) -> "SessionHooks | None":
+        """Return the hooks of the session, where anything of others may be enabled."""
+        services, more = self._services, self._features.hooks
+        if not more and (services.options.ignore_config or not may_have_hooks(services.home, services.settings)):
+            return None
+        from hermes.sessions.plugins.hooks import open_session_hooks
+
+        hooks = open_session_hooks(services, self._plan, tools, conversation, more=more, notify=warn)
+        if hooks is not None:
+            self._stack.push_async_callback(hooks.close)
+        return hooks
 
     def _build_checkpoints(
         self, recorder: TurnRecorder, tools: SessionTools, warn: Callable[[str], None]
@@ -472,8 +494,14 @@ class SessionBuilder:
             conversation.lineage.append_messages(plan.history)
         return conversation
 
-    def _build_executor(self, tools: SessionTools, approvals: SessionApprovals, recorder: TurnRecorder) -> Executor:
-        return Executor(
+    def _build_executor(
+        self,
+        tools: SessionTools,
+        approvals: SessionApprovals,
+        recorder: TurnRecorder,
+        hooks: "SessionHooks | None",
+    ) -> Executor:
+        executor = Executor(
             tools.toolbox,
             tools.gate,
             approver=approvals,
@@ -482,6 +510,8 @@ class SessionBuilder:
             marks=self._marks,
             code_journal=recorder,
         )
+        executor.hooks = hooks
+        return executor
 
     def _build_reviewer(self) -> CallReviewer | None:
         """Return the model that reviews what the rules allow, or None unless the approval mode is `smart`."""

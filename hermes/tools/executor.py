@@ -356,7 +356,7 @@ class _BatchRun:
         tool, arguments, raw = await self._resolve_when_ready(call)
         if self._hooks is None or tool.runs_at_caller:
             return tool, arguments, raw, NO_REVIEW
-        review = await self._hooks.review_call(build_hooked_call(call, tool, arguments, raw, self.context))
+        review = await self._hooks.review_call(build_hooked_call(call, tool, arguments, raw))
         if review.arguments is not None:
             arguments, raw = _decode_changed(tool, review.arguments), review.arguments
         return tool, arguments, raw, review
@@ -367,7 +367,7 @@ class _BatchRun:
         """Return the decision; a question is a refusal where hooks want that."""
         if self._hooks is None or decision.verdict is not Verdict.ASK:
             return decision
-        hooked = build_hooked_call(call, tool, arguments, raw, self.context)
+        hooked = build_hooked_call(call, tool, arguments, raw)
         return refuse_decision(decision, await self._hooks.review_question(hooked, decision))
 
     def _decide_call(self, tool: Tool, arguments: Arguments) -> PermissionDecision:
@@ -456,7 +456,7 @@ class _BatchRun:
         """Return the output of a call as hooks leave it, and what they have said of it before and now."""
         if self._hooks is None:
             return output, item.review
-        hooked = build_hooked_call(item.call, item.tool, item.arguments, item.raw, self.context)
+        hooked = build_hooked_call(item.call, item.tool, item.arguments, item.raw)
         output, after = await self._hooks.finish_call(hooked, output, self.context.clock.monotonic() - started)
         return output, join_reviews(item.review, after)
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from hermes.agent.turn import TurnState
 from hermes.config.home import HermesHome
+from hermes.config.plugin_consents import CONSENT_FILE
 from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
@@ -27,6 +28,7 @@ from hermes.tools.taint_marks import TaintMarks
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
+    from hermes.hooks.hook import HookSource
     from hermes.skills.skill_library import SkillLibrary
     from hermes.tools.tool import Tool
 
@@ -77,6 +79,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """Functions that are given the session's tools before its first prompt is built."""
     delegated: tuple[Callable[[str, str], Awaitable[None]], ...] = ()
     """Functions that are told the task of a sub-agent that has ended, and its answer."""
+    hooks: "tuple[HookSource, ...]" = ()
+    """Hooks of the session."""
 
     def __add__(self, other: "Feature") -> "Feature":
         return Feature(
@@ -88,6 +92,7 @@ class Feature(Struct, frozen=True, kw_only=True):
             attending=self.attending + other.attending,
             using=self.using + other.using,
             delegated=self.delegated + other.delegated,
+            hooks=self.hooks + other.hooks,
         )
 
 
@@ -101,6 +106,11 @@ def build_features(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> 
 def make_trust_check(home: HermesHome, more: Sequence[str] = ()) -> Callable[[str], bool]:
     """Return a check whether a resolved path lies in a trusted folder, or in one of `more`."""
     return TrustFile(home.trust_file, more).is_trusted_folder
+
+
+def may_have_hooks(home: HermesHome, settings: Settings) -> bool:
+    """Return whether a session may have hooks: nothing of others was ever enabled where there is no such file."""
+    return bool(settings.hooks) or os.path.lexists(home.root / CONSENT_FILE)
 
 
 def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:

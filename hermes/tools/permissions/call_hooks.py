@@ -15,7 +15,6 @@ from hermes.safety.shell.findings import Verdict
 from hermes.tools.permissions.fingerprint import fingerprint_texts
 from hermes.tools.permissions.gate import PermissionDecision
 from hermes.tools.schema import Arguments
-from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool, ToolOutput
 
 HOOK_RULE = "hook"
@@ -28,7 +27,8 @@ class HookedCall(Struct, frozen=True, kw_only=True):
     call_id: str
     tool: Tool
     arguments: Mapping[str, object]
-    context: ToolContext
+    command: str
+    """The shell text that it runs; empty where it runs none."""
 
 
 class CallReview(Struct, frozen=True, kw_only=True):
@@ -65,11 +65,10 @@ class CallHooks(Protocol):
         ...
 
 
-def build_hooked_call(
-    call: ToolCallPart, tool: Tool, arguments: Arguments, raw: str, context: ToolContext
-) -> HookedCall:
+def build_hooked_call(call: ToolCallPart, tool: Tool, arguments: Arguments, raw: str) -> HookedCall:
     """Return a call as hooks are told of it, without the defaults that the model did not give."""
-    return HookedCall(call_id=call.call_id, tool=tool, arguments=_read_given(raw, arguments), context=context)
+    given = _read_given(raw, arguments)
+    return HookedCall(call_id=call.call_id, tool=tool, arguments=given, command=tool.command(arguments))
 
 
 def _read_given(raw: str, arguments: Arguments) -> Mapping[str, object]:

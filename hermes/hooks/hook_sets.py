@@ -1,0 +1,93 @@
+"""Sets of hooks: those of one place, enabled as a whole by the digest of all that they would run."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from hermes.config.plugin_consents import PluginConsent, PluginConsents
+from hermes.core.encoding import to_json
+from hermes.core.errors import ConfigError
+from hermes.hooks.definitions import HookDefinitions, read_definitions
+from hermes.hooks.hook_files import HookFiles, HookFilesError, list_script_paths
+from hermes.safety.paths import is_or_below
+
+_VERSION = "1"
+"""The version under which consents to hooks are kept: they have none of their own."""
+
+
+class HookSetState(StrEnum):
+    """Whether the hooks of a place run."""
+
+    ENABLED = "enabled"
+    OFF = "off"
+    """The person has not enabled them: nothing of them runs."""
+    CHANGED = "changed"
+    """They, or a file that they name, were changed since: nothing of them runs, and guards say no."""
+
+
+class HookPlace(Struct, frozen=True, kw_only=True):
+    """A place that holds hooks: `section` is the value of `hooks` there."""
+
+    name: str
+    """The name by which the person enables it: `hooks`, `claude`."""
+    file: str
+    section: object
+    is_project: bool = False
+
+
+class HookSet(Struct, frozen=True, kw_only=True):
+    """The hooks of a place as they are now."""
+
+    place: HookPlace
+    key: str
+    """The key under which the consent is kept."""
+    definitions: HookDefinitions
+    files: HookFiles
+    digest: str
+    state: HookSetState
+    problem: str = ""
+    """Why the digest could not be computed; empty where it could."""
+
+    @property
+    def consent(self) -> PluginConsent:
+        """The consent that enables the hooks as they are now."""
+        return PluginConsent(_VERSION, self.digest)
+
+
+def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], consents: PluginConsents) -> HookSet:
+    """Read the hooks of a place for sessions in a folder. It reads the files that they name, in the caller's thread.
+
+    What lies in the session's folder is the project's: hooks of the home that name such files are enabled for that
+    folder alone.
+    """
+    definitions = read_definitions(place.section)
+    paths = list_script_paths(definitions.hooks, folder, environ)
+    is_bound = place.is_project or any(is_or_below(path, folder) for path in paths)
+    key = f"hooks:{place.file}" + (f"@{folder}" if is_bound else "")
+    files = HookFiles(to_json(place.section, is_sorted=True), paths)
+    digest = problem = ""
+    try:
+        digest = files.compute_digest()
+    except HookFilesError as error:
+        problem = str(error)
+    return HookSet(
+        place=place,
+        key=key,
+        definitions=definitions,
+        files=files,
+        digest=digest,
+        state=_find_state(key, digest, consents),
+        problem=problem,
+    )
+
+
+def _find_state(key: str, digest: str, consents: PluginConsents) -> HookSetState:
+    """Return the state by the consents; where their file is damaged nobody can tell, so guards say no."""
+    try:
+        consent = consents.get(key)
+    except ConfigError:
+        return HookSetState.CHANGED
+    if consent is None:
+        return HookSetState.OFF
+    return HookSetState.ENABLED if digest and consent == PluginConsent(_VERSION, digest) else HookSetState.CHANGED

@@ -1,0 +1,356 @@
+"""The hooks of one session: what the executor, the loop and the actor ask, put into calls of hooks and back."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from hermes.agent.turn import TurnState
+from hermes.context.pins import estimate_tokens
+from hermes.core.encoding import to_json
+from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    Refused,
+    RequestEnded,
+    Retrying,
+    SubAgentChanged,
+    TurnEnded,
+)
+from hermes.core.messages import PROGRAM, Provenance, TextPart, ToolStatus
+from hermes.core.outcomes import ExitReason
+from hermes.core.sub_agents import SubAgentState
+from hermes.hooks.dispatcher import HookContext, HookDispatcher, HookResult
+from hermes.hooks.events import HookEvent
+from hermes.hooks.hook import HookCall, HookDecision
+from hermes.i18n.messages import N_
+from hermes.safety.fencing import fence_untrusted_text
+from hermes.tools.output import write_spill
+from hermes.tools.permissions.call_hooks import CallReview, HookedCall
+from hermes.tools.permissions.gate import PermissionDecision
+from hermes.tools.tool import ToolOutput
+from hermes.util.text import strip_control_characters
+
+_LOG = logging.getLogger(__name__)
+TURN_TOKENS = 400
+"""The tokens that all hooks may add in one turn."""
+START_TOKENS = 2_500
+"""The tokens that all hooks may add once, with the first message of a session."""
+_BYTES_PER_TOKEN = 4
+_MAX_EVENTS = 256
+_END_SECONDS = 10.0
+"""Seconds that hooks have, all together, when a session is closed."""
+
+
+class SessionFacts(Struct, frozen=True, kw_only=True):
+    """What hooks are told of their session."""
+
+    session_id: str
+    folder: str
+    model: str
+    is_fresh: bool
+    is_sub_agent: bool
+    get_mode: Callable[[], str]
+    spill_folder: Path
+    """Where texts go that are too long to be added."""
+
+
+class _ContextBudget(Struct):
+    """What hooks may still add for the model, in tokens."""
+
+    left: int = TURN_TOKENS
+    files: int = 0
+
+
+class SessionHooks:
+    """Calls the hooks of a session. It is made only where there are any.
+
+    What happens beside the turn (questions, sub-agents, requests) waits in a queue of 256 and is told in order; what
+    does not fit in there is dropped with a line in the log.
+    """
+
+    def __init__(self, dispatcher: HookDispatcher, facts: SessionFacts) -> None:
+        self.dispatcher = dispatcher
+        self._facts = facts
+        self._budget = _ContextBudget()
+        self._turn_id = ""
+        self._start_source = "startup" if facts.is_fresh else "resume"
+        self._refused_by_hook: set[str] = set()
+        self._asked: dict[str, ApprovalAsked] = {}
+        self._queue: asyncio.Queue[HookCall] = asyncio.Queue(_MAX_EVENTS)
+        self._teller: asyncio.Task[None] | None = None
+        self.ends_turn = ""
+        """Why hooks want the running turn to end; empty while they do not."""
+
+    def build_call(self, event: HookEvent, text: str = "", source: str = "", **details: object) -> HookCall:
+        """Return a call of hooks at an event of this session."""
+        facts = self._facts
+        return HookCall(
+            event=event,
+            session_id=facts.session_id,
+            turn_id=self._turn_id,
+            folder=facts.folder,
+            mode=facts.get_mode(),
+            text=text,
+            source=source,
+            details={"is_sub_agent": facts.is_sub_agent, **details},
+        )
+
+    # Calls of tools.
+
+    async def review_call(self, call: HookedCall) -> CallReview:
+        """Return what hooks say of a call of a tool."""
+        told = self._build_tool_call(HookEvent.PRE_TOOL_CALL, call)
+        result = await self.dispatcher.run(told)
+        self._note_end(result)
+        if result.decision is HookDecision.DENY:
+            self._refused_by_hook.add(call.call_id)
+            return CallReview(denied=result.reason)
+        changes = [one.arguments for _, one in result.outcomes if one.arguments is not None]
+        arguments = to_json(changes[0]).decode() if changes else None
+        notes = self._take_contexts(result.contexts)
+        if changes:
+            notes = (*notes, "[A hook of the person's changed the arguments of this call before it ran.]")
+        return CallReview(
+            asks=result.reason if result.decision is HookDecision.ASK else "",
+            arguments=arguments,
+            notes=notes,
+            provenance=_find_provenance(result.contexts),
+        )
+
+    async def review_question(self, call: HookedCall, decision: PermissionDecision) -> str:
+        """Return why a call is refused that a person would be asked about; empty where it is not."""
+        told = self._build_tool_call(HookEvent.PRE_APPROVAL_REQUEST, call)
+        result = await self.dispatcher.run(structs.replace(told, text=decision.reason, source=decision.rule))
+        self._note_end(result)
+        if result.decision is not HookDecision.DENY:
+            return ""
+        self._refused_by_hook.add(call.call_id)
+        return result.reason
+
+    async def finish_call(self, call: HookedCall, output: ToolOutput, seconds: float) -> tuple[ToolOutput, CallReview]:
+        """Tell hooks of a call that has run; return its output as they leave it, and what they add."""
+        failed = output.status is not ToolStatus.OK
+        details = {
+            "failed": failed,
+            "status": output.status.value,
+            "exit_code": output.code,
+            "duration_ms": int(seconds * 1000),
+            "tool_response": _describe_response(call, output),
+        }
+        told = self._build_tool_call(HookEvent.POST_TOOL_CALL, call)
+        told = structs.replace(told, text=output.text, details={**told.details, **details})
+        result = await self.dispatcher.run(told)
+        self._note_end(result)
+        replaced = next((one.text for _, one in result.outcomes if one.text is not None), None)
+        text = output.text if replaced is None else replaced
+        for event in (HookEvent.TRANSFORM_TERMINAL_OUTPUT, HookEvent.TRANSFORM_TOOL_RESULT):
+            if event is HookEvent.TRANSFORM_TERMINAL_OUTPUT and not call.command:
+                continue
+            text = await self.dispatcher.transform_text(structs.replace(told, event=event, text=text))
+        if text is not output.text:
+            output = structs.replace(output, text=text)
+        notes = self._take_contexts(result.contexts)
+        return output, CallReview(notes=notes, provenance=_find_provenance(result.contexts))
+
+    def _build_tool_call(self, event: HookEvent, call: HookedCall) -> HookCall:
+        told = self.build_call(event)
+        return structs.replace(told, tool=call.tool.name, call_id=call.call_id, arguments=call.arguments)
+
+    # Messages, answers and requests of a turn.
+
+    async def review_message(self, text: str) -> tuple[str, Sequence[TextPart]]:
+        """Return why a person's message is refused, empty where it is not, and what hooks add to it."""
+        self._budget = _ContextBudget()
+        self.ends_turn = ""
+        parts: list[TextPart] = []
+        if self._start_source:
+            parts += await self._start_session()
+        result = await self.dispatcher.run(self.build_call(HookEvent.PRE_LLM_CALL, text))
+        if result.decision is HookDecision.DENY:
+            return result.reason, ()
+        return "", [*parts, *self._build_parts(result.contexts)]
+
+    @property
+    def checks_messages(self) -> bool:
+        """Whether hooks are asked about each message, so that none may join a turn unseen."""
+        return self.dispatcher.has(self.build_call(HookEvent.PRE_LLM_CALL))
+
+    async def _start_session(self) -> Sequence[TextPart]:
+        """Tell hooks that the session has begun, once; return what they add to its first message."""
+        source, self._start_source = self._start_source, ""
+        call = self.build_call(HookEvent.ON_SESSION_START, source=source, model=self._facts.model)
+        result = await self.dispatcher.run(call)
+        self._budget.left = START_TOKENS
+        parts = self._build_parts(result.contexts)
+        self._budget = _ContextBudget(files=self._budget.files)
+        return parts
+
+    async def review_answer(self, text: str, *, asked_before: bool) -> str:
+        """Return what is left to do before an answer may end the turn, by hooks; empty where nothing is."""
+        call = self.build_call(HookEvent.PRE_VERIFY, text, stop_hook_active=asked_before)
+        result = await self.dispatcher.run(call)
+        if result.ends_turn:
+            return ""
+        return (
+            result.reason if result.decision is HookDecision.DENY else "\n".join(self._take_contexts(result.contexts))
+        )
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether answers are shown only once hooks have had them."""
+        return self.dispatcher.has(self.build_call(HookEvent.TRANSFORM_LLM_OUTPUT))
+
+    async def transform_answer(self, text: str) -> str:
+        """Return an answer as hooks leave it."""
+        return await self.dispatcher.transform_text(self.build_call(HookEvent.TRANSFORM_LLM_OUTPUT, text))
+
+    async def review_request(self, number: int) -> str:
+        """Return why the next request to the model is not made; empty where it is."""
+        if self.ends_turn:
+            return self.ends_turn
+        result = await self.dispatcher.run(self.build_call(HookEvent.PRE_API_REQUEST, number=number))
+        return result.reason if result.decision is HookDecision.DENY else ""
+
+    async def review_compression(self, trigger: str, wish: str) -> str:
+        """Return why a conversation is not made shorter now; empty where it may be."""
+        result = await self.dispatcher.run(self.build_call(HookEvent.PRE_COMPRESS, wish, trigger))
+        return result.reason if result.decision is HookDecision.DENY else ""
+
+    async def end_turn(self, state: TurnState, ended: TurnEnded) -> None:
+        """Tell hooks that a turn has ended."""
+        self._turn_id = state.turn_id
+        failed = not ended.reason.is_completed and ended.reason is not ExitReason.INTERRUPTED
+        for event in (HookEvent.POST_LLM_CALL, HookEvent.ON_SESSION_END):
+            call = self.build_call(
+                event, ended.text, failed=failed, reason=ended.reason.value, error=ended.error, calls=ended.calls
+            )
+            await self.dispatcher.run(call)
+        self._asked.clear()
+        self._refused_by_hook.clear()
+
+    # What happens beside the turn.
+
+    def take_event(self, event: Event) -> None:
+        """Queue what hooks are told of an event of the session. It never blocks."""
+        call = self._describe_event(event)
+        if call is None or not self.dispatcher.has(call):
+            return
+        if self._teller is None:
+            self._teller = asyncio.create_task(self._tell_events(), name="tell hooks")
+        try:
+            self._queue.put_nowait(call)
+        except asyncio.QueueFull:
+            _LOG.warning("hooks are behind: %s was not told", call.event)
+
+    def _describe_event(self, event: Event) -> HookCall | None:
+        match event:
+            case ApprovalAsked():
+                self._asked[event.approval_id] = event
+                text = N_("Hermes needs your approval: {subject}", subject=strip_control_characters(event.subject))
+                return self.build_call(HookEvent.NOTIFICATION, text, "permission_prompt", tool=event.tool)
+            case ApprovalAnswered():
+                asked = self._asked.pop(event.approval_id, None)
+                name = asked.tool if asked is not None else ""
+                call = self.build_call(HookEvent.POST_APPROVAL_RESPONSE, failed=not event.allowed, by=event.by)
+                return structs.replace(call, tool=name, call_id=asked.call_id if asked is not None else "")
+            case Refused():
+                call = self.build_call(HookEvent.POST_APPROVAL_RESPONSE, event.reason, failed=True, by="rules")
+                return structs.replace(call, tool=event.tool, call_id=event.call_id)
+            case RequestEnded():
+                usage = structs.asdict(event.usage) if event.usage is not None else {}
+                return self.build_call(HookEvent.POST_API_REQUEST, number=event.number, usage=usage)
+            case Retrying():
+                return self.build_call(HookEvent.API_REQUEST_ERROR, event.message, reason=event.reason)
+            case SubAgentChanged():
+                return self._describe_sub_agent(event)
+            case _:
+                return None
+
+    def _describe_sub_agent(self, event: SubAgentChanged) -> HookCall | None:
+        begun = event.state is SubAgentState.RUNNING and event.step == 0
+        if not begun and not event.state.has_ended:
+            return None
+        kind = HookEvent.SUBAGENT_START if begun else HookEvent.SUBAGENT_STOP
+        return self.build_call(
+            kind, event.doing, agent_id=event.session_id, agent_type=event.name, state=event.state.value
+        )
+
+    async def _tell_events(self) -> None:
+        while True:
+            call = await self._queue.get()
+            try:
+                await self.dispatcher.run(call)
+            finally:
+                self._queue.task_done()
+
+    async def note_compression(self, trigger: str) -> None:
+        """Tell hooks that the conversation was made shorter, and with the next message that it begins anew."""
+        self._start_source = "compact"
+        await self.dispatcher.run(self.build_call(HookEvent.POST_COMPRESS, source=trigger))
+
+    async def close(self) -> None:
+        """Tell hooks that the session is closed, within ten seconds, and end what they keep running."""
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                if self._teller is not None:
+                    await self._queue.join()
+                await self.dispatcher.run(self.build_call(HookEvent.ON_SESSION_FINALIZE, source="other"))
+        except TimeoutError:
+            _LOG.warning("hooks took longer than %s s at the end of a session", _END_SECONDS)
+        finally:
+            if self._teller is not None:
+                self._teller.cancel()
+                await asyncio.wait({self._teller})
+            await self.dispatcher.close()
+
+    # Texts for the model.
+
+    def _note_end(self, result: HookResult) -> None:
+        if result.ends_turn:
+            self.ends_turn = result.reason
+
+    def _build_parts(self, contexts: Sequence[HookContext]) -> Sequence[TextPart]:
+        """Return contexts as parts of a message."""
+        parts = []
+        for one in contexts:
+            text = self._fit_context(one)
+            if one.provenance is not None and one.provenance.is_untrusted:
+                parts.append(TextPart(text=fence_untrusted_text(text, one.provenance), provenance=one.provenance))
+            else:
+                parts.append(TextPart(text=text, provenance=one.provenance or PROGRAM))
+        return parts
+
+    def _take_contexts(self, contexts: Sequence[HookContext]) -> tuple[str, ...]:
+        return tuple(self._fit_context(one) for one in contexts)
+
+    def _fit_context(self, context: HookContext) -> str:
+        """Return a context with the name of its hook, as far as there is room; what is longer goes to a file."""
+        text = strip_control_characters(context.text).strip()
+        size, left = estimate_tokens(text), self._budget.left
+        if size <= left:
+            self._budget.left -= size
+            return f"[Hook {context.name}: {text}]"
+        self._budget.left = 0
+        self._budget.files += 1
+        shown = text.encode()[: left * _BYTES_PER_TOKEN].decode("utf-8", "ignore")
+        try:
+            name = f"hook-{self._turn_id or 'start'}-{self._budget.files}"
+            file = write_spill(text, self._facts.spill_folder, name)
+        except OSError as error:
+            return f"[Hook {context.name}: {shown} (the rest is lost: {error.strerror})]"
+        return f"[Hook {context.name}: {shown} (all {size} tokens are in {file}: use read_file on it)]"
+
+
+def _find_provenance(contexts: Sequence[HookContext]) -> Provenance | None:
+    return next((one.provenance for one in contexts if one.provenance is not None), None)
+
+
+def _describe_response(call: HookedCall, output: ToolOutput) -> Mapping[str, object]:
+    """Return a result in the terms of the other agent."""
+    if call.command:
+        return {"stdout": output.text, "stderr": "", "interrupted": False, "exitCode": output.code}
+    return {"content": output.text, "success": output.status is ToolStatus.OK}

@@ -1,0 +1,1 @@
+"""Other people's code in sessions: hooks and plug-ins."""

@@ -1,0 +1,163 @@
+"""The hooks of a session: where they come from, and how they are tied to its actor."""
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from hermes.config.home import HermesHome
+from hermes.config.plugin_consents import PluginConsents
+from hermes.config.settings import Settings
+from hermes.config.trusted_folders import TrustFile
+from hermes.core.messages import ImagePart, TextPart
+from hermes.hooks.dispatcher import HookDispatcher
+from hermes.hooks.hook import HookSource
+from hermes.hooks.hook_sets import HookPlace, HookSet, HookSetState, read_hook_set
+from hermes.hooks.session_hooks import SessionFacts, SessionHooks
+from hermes.hooks.shell_hooks import ShellHookDeps, make_shell_sources
+from hermes.hooks.transcript_file import TranscriptFile
+from hermes.i18n.messages import N_
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.conversation import LiveConversation
+from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.services import Services
+from hermes.sessions.session_tools import SessionPlan, SessionTools
+from hermes.store.records import SUB_AGENT_SOURCE
+
+HOOKS_NAME = "hooks"
+"""The name of the set in `config.yaml`."""
+_CLAUDE_NAME = "claude"
+_CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
+_MAX_SETTINGS_BYTES = 1 << 20
+
+
+def list_hook_places(
+    home: HermesHome, settings: Settings, folder: str, environ: Mapping[str, str], trusted: Sequence[str] = ()
+) -> list[HookPlace]:
+    """Return the places that hold hooks: `config.yaml`, the settings of Claude Code in the home, and those in a folder
+    that is trusted.
+    """
+    places = [HookPlace(name=HOOKS_NAME, file=str(home.config_file), section=settings.hooks)] if settings.hooks else []
+    person = environ.get("HOME", "")
+    if person:
+        places += _read_foreign_place(os.path.join(person, _CLAUDE_FILES[0]), _CLAUDE_NAME, is_project=False)
+    if os.path.realpath(person or "/") != folder and TrustFile(home.trust_file, trusted).is_trusted_folder(folder):
+        for name in _CLAUDE_FILES:
+            label = f"{_CLAUDE_NAME}-project" if name == _CLAUDE_FILES[0] else f"{_CLAUDE_NAME}-local"
+            places += _read_foreign_place(os.path.join(folder, name), label, is_project=True)
+    return places
+
+
+def _read_foreign_place(file: str, name: str, *, is_project: bool) -> list[HookPlace]:
+    """Return the hooks of another agent's settings, where there are any; a file that cannot be read has none."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
+        with open(file, "rb") as opened:
+            document = msgspec.json.decode(opened.read(_MAX_SETTINGS_BYTES))
+        if isinstance(document, dict) and document.get("hooks") and document.get("disableAllHooks") is not True:
+            return [HookPlace(name=name, file=file, section=document["hooks"], is_project=is_project)]
+    return []
+
+
+def read_hook_sets(
+    home: HermesHome, settings: Settings, folder: str, environ: Mapping[str, str], trusted: Sequence[str] = ()
+) -> list[HookSet]:
+    """Return the hooks of all places for sessions in a folder, with their states."""
+    consents = PluginConsents(home.root)
+    places = list_hook_places(home, settings, folder, environ, trusted)
+    return [read_hook_set(place, folder, environ, consents) for place in places]
+
+
+def describe_states(sets: Sequence[HookSet]) -> list[str]:
+    """Return lines for the person about hooks that do not run as they stand."""
+    lines = []
+    for one in sets:
+        name, file = one.place.name, one.place.file
+        count = len(one.definitions.hooks)
+        if one.state is HookSetState.OFF and name == HOOKS_NAME:
+            lines.append(
+                N_(
+                    "{file} has {count} hooks that are not enabled, and none of them runs. `hermes plugins enable"
+                    " {name}` shows and enables them.",
+                    file=file,
+                    count=count,
+                    name=name,
+                )
+            )
+        if one.state is HookSetState.CHANGED:
+            lines.append(
+                N_(
+                    "The hooks of {file} have changed since they were enabled: none of them runs, and what they guard"
+                    " is refused. `hermes plugins enable {name}` shows and enables them again.",
+                    file=file,
+                    name=name,
+                )
+            )
+        if one.state is HookSetState.ENABLED:
+            lines += [
+                N_("{file}: the hook {name} does not run: {reason}.", file=file, name=bad.name, reason=bad.reason)
+                for bad in one.definitions.refused
+            ]
+    return lines
+
+
+def open_session_hooks(
+    services: Services,
+    plan: SessionPlan,
+    tools: SessionTools,
+    conversation: LiveConversation,
+    *,
+    more: Sequence[HookSource],
+    notify: Callable[[str], None],
+) -> SessionHooks | None:
+    """Return the hooks of a session, or None without any; `more` are those of plug-ins.
+
+    It reads the files that hooks name. A damaged file of consents counts as one in which all has changed. What does not
+    run as it stands is told with the session's notices.
+    """
+    folder = os.path.realpath(plan.cwd)
+    sets = read_hook_sets(
+        services.home, services.settings, folder, services.process_environ, plan.options.trusted_folders
+    )
+    services.add_notices(describe_states(sets))
+    transcript = TranscriptFile(
+        tools.context.spill_folder / "transcript.jsonl", plan.session_id, folder, lambda: conversation.messages
+    )
+    deps = ShellHookDeps(
+        folder=folder,
+        environ=services.process_environ,
+        find_supervisors=lambda: services.supervisors,
+        resolve_path=tools.context.resolve_path,
+        write_transcript=transcript.update,
+    )
+    sources = [*make_shell_sources(sets, deps), *more]
+    if not sources:
+        return None
+
+    def get_mode() -> str:
+        return "yolo" if tools.gate.session_grants.yolo else tools.state.mode.value
+
+    facts = SessionFacts(
+        session_id=plan.session_id,
+        folder=folder,
+        model=services.model.endpoint.model,
+        is_fresh=plan.fresh,
+        is_sub_agent=plan.options.platform == SUB_AGENT_SOURCE,
+        get_mode=get_mode,
+        spill_folder=tools.context.spill_folder,
+    )
+    return SessionHooks(HookDispatcher(sources, notify), facts)
+
+
+def attach_hooks(hooks: SessionHooks, actor: SessionActor) -> None:
+    """Tie hooks to an actor: to its messages, its events, the ends of its turns and its compressions."""
+
+    async def review_message(inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
+        said = "\n".join((inbound.text, *(one.text for one in inbound.quoted)))
+        actor.attachments.refusal, parts = await hooks.review_message(said)
+        return parts
+
+    actor.attachments.providers.insert(0, review_message)
+    actor.on_turn_end.append(hooks.end_turn)
+    actor.on_close.append(actor.subscribe(hooks.take_event))
+    actor.epochs.compression.guard = hooks
