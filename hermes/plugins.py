@@ -3,14 +3,98 @@
 Built-ins are found by scanning a folder's file names, so listing them imports nothing; a name's module is imported when
 it is used. Plug-ins register under the entry point group `hermes.<kind>`; those are read only when a name is not built
 in, since reading the installed packages' metadata costs tens of milliseconds.
+
+An installed package is trusted code that runs in this process, so nothing of it is imported before the person has
+enabled it: `PACKAGES` asks the home that the process has opened.
 """
 
 import importlib
 import os
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
+from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
+
+GROUP_PREFIX = "hermes."
+KINDS = ("tools", "platforms", "providers", "commands", "memory_providers", "context_engines", "hooks")
+"""The kinds of what a package may offer, each an entry point group of that name behind the prefix."""
+
+
+class InstalledPackage(NamedTuple):
+    """An installed distribution that offers something to Hermes: `offers` are pairs of kind and name.
+
+    `digest` is that of the list of its files with their hashes, where its installer has kept one.
+    """
+
+    name: str
+    version: str
+    digest: str
+    offers: tuple[tuple[str, str], ...]
+
+    @property
+    def key(self) -> str:
+        """The key under which the consent to it is kept."""
+        return f"package:{self.name}"
+
+
+class PackageGate:
+    """Tells which installed packages may be imported: none before a home is used."""
+
+    def __init__(self) -> None:
+        self._is_enabled: Callable[[InstalledPackage], bool] = lambda _package: False
+
+    def use(self, is_enabled: Callable[[InstalledPackage], bool]) -> None:
+        """Ask this function from now on; the process uses the consents of the home that it opened last."""
+        self._is_enabled = is_enabled
+
+    def is_enabled(self, package: InstalledPackage) -> bool:
+        """Return whether the person has enabled a package as it is installed now."""
+        return self._is_enabled(package)
+
+
+PACKAGES = PackageGate()
+
+
+def normalize_package_name(name: str) -> str:
+    """Return the name of a distribution in the one form that its spellings share."""
+    return "-".join(filter(None, name.lower().replace("_", "-").replace(".", "-").split("-")))
+
+
+def list_packages() -> list[InstalledPackage]:
+    """Return the installed packages that offer something to Hermes, by name. Imports nothing of them."""
+    from importlib.metadata import distributions
+
+    found: dict[str, InstalledPackage] = {}
+    for one in distributions():
+        package = describe_package(one)
+        if package is not None:
+            found.setdefault(package.name, package)
+    return [found[name] for name in sorted(found)]
+
+
+def describe_package(distribution: "Distribution") -> InstalledPackage | None:
+    """Return what a distribution offers to Hermes; None where that is nothing, or it is Hermes itself."""
+    offers = [
+        (one.group.removeprefix(GROUP_PREFIX), one.name)
+        for one in distribution.entry_points
+        if one.group.removeprefix(GROUP_PREFIX) in KINDS and one.group.startswith(GROUP_PREFIX)
+    ]
+    if not offers:
+        return None
+    import hashlib
+
+    record = distribution.read_text("RECORD") or distribution.read_text("entry_points.txt") or ""
+    return InstalledPackage(
+        name=normalize_package_name(distribution.metadata["Name"] or ""),
+        version=distribution.version,
+        digest=hashlib.sha256(record.encode()).hexdigest(),
+        offers=tuple(sorted(offers)),
+    )
 
 
 def list_builtin_names(package: types.ModuleType) -> tuple[str, ...]:
@@ -33,14 +117,42 @@ def load_builtin(package: types.ModuleType, name: str) -> types.ModuleType:
 
 def load_entry_point(kind: str, name: str) -> object | None:
     """Return the object that an installed distribution offers as `name` under the entry point group
-    `hermes.<kind>`, or None.
+    `hermes.<kind>`, or None. Raises ConfigError for one that the person has not enabled.
     """
     from importlib.metadata import entry_points
 
-    for entry in entry_points(group=f"hermes.{kind}", name=name):
-        loaded: object = entry.load()
-        return loaded
+    refused = None
+    for entry in entry_points(group=f"{GROUP_PREFIX}{kind}", name=name):
+        package = _find_package(entry)
+        if package is not None and PACKAGES.is_enabled(package):
+            loaded: object = entry.load()
+            return loaded
+        refused = refused or package
+    if refused is not None:
+        raise ConfigError(
+            N_(
+                "{name} is offered by the package {package} {version}, which is not enabled: nothing of it runs.",
+                name=name,
+                package=refused.name,
+                version=refused.version,
+            ),
+            N_("If you trust it, `hermes plugins enable {package}` enables it.", package=refused.name),
+        )
     return None
+
+
+def load_enabled(kind: str) -> Iterator[tuple[InstalledPackage, str, object]]:
+    """Load what the enabled packages offer of a kind, with package and name. What an import raises is raised."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=f"{GROUP_PREFIX}{kind}"):
+        package = _find_package(entry)
+        if package is not None and PACKAGES.is_enabled(package):
+            yield package, entry.name, entry.load()
+
+
+def _find_package(entry: "EntryPoint") -> InstalledPackage | None:
+    return describe_package(entry.dist) if entry.dist is not None else None
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:

@@ -55,7 +55,8 @@ SAME_HERE = {
         "--hostname"
     ),
     "hermes gateway stop": "gateway/down",
-    "hermes skills": "plugin,plugins,extension,extensions,bundles,--list-extensions,--plugin-dir",
+    "hermes plugins": "plugin,extension,extensions,hook,hooks,--hooks,--list-extensions,--plugin-dir",
+    "hermes skills": "bundles",
     "hermes skills install": "skills/add",
     "hermes skills list": "skills/search,skills/browse,skills/find",
     "hermes memory list": "memory/show,memory/search,memory/view",
@@ -141,9 +142,6 @@ ANSWERS = {
     N_("What is piped in is text: cat FILE | hermes -z TEXT."): "--input-format",
     N_("Keys and variables are in `.env` of the home; `hermes auth add` adds a key."): "--env-file,--set-env,env",
     N_("`hermes config set model.stream false` asks for answers as a whole."): "--stream,--no-stream",
-    N_("There are no hooks; `hermes webhook` lets other programs report, and `command_allowlist` says what may run."): (
-        "hooks,--hooks"
-    ),
     N_("Programs call Hermes by `hermes -z` or over HTTP (`hermes gateway run`); it is no server of MCP."): (
         "acp,mcp-server,mcp/serve,--acp,--ide"
     ),

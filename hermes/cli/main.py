@@ -76,6 +76,7 @@ def _dispatch_command(args: list[str]) -> int:
     if first in ("-V", "--version"):
         first = "version"
     _import_msgspec()
+    _use_consents()
     if first in VERBS or first in HIDDEN_VERBS:
         asks_help = args[1:] == ["help"] and first not in _FREE_TEXT_VERBS
         return load_verb(first)(["--help"] if asks_help else args[1:])
@@ -85,6 +86,20 @@ def _dispatch_command(args: list[str]) -> int:
     from hermes.cli.chat import run_bare
 
     return run_bare(args)
+
+
+def _use_consents() -> None:
+    """Have installed packages imported only where the person's home has enabled them."""
+    from hermes.plugins import PACKAGES, InstalledPackage
+
+    def is_enabled(package: InstalledPackage) -> bool:
+        from hermes.config.environment import copy_environment
+        from hermes.config.home import locate_home
+        from hermes.config.plugin_consents import PluginConsents
+
+        return PluginConsents(locate_home(copy_environment()).consent_file).is_enabled_package(package)
+
+    PACKAGES.use(is_enabled)
 
 
 def _show_help(words: list[str]) -> int:

@@ -142,6 +142,7 @@ class HermesHome:
         self.env_file = root / ".env"
         self.auth_file = root / "auth.json"
         self.trust_file = root / "trust.json"
+        self.consent_file = root / "plugins.json"
         self.models_file = root / "models.json"
         self.favourites_file = root / "favourite_models.json"
         """Windows and prices that were taken over from a list."""

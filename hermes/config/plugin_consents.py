@@ -14,9 +14,9 @@ from msgspec import Struct
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
+from hermes.plugins import InstalledPackage
 from hermes.util.atomic_write import write_atomic
 
-CONSENT_FILE = "plugins.json"
 _MAX_BYTES = 1 << 20
 
 
@@ -34,14 +34,21 @@ class _ConsentDocument(Struct):
 class PluginConsents:
     """The consents of a home. The file is read again when it has changed."""
 
-    def __init__(self, root: Path) -> None:
-        self._file = root / CONSENT_FILE
+    def __init__(self, file: Path) -> None:
+        self._file = file
         self._stamp = (0, 0, 0)
         self._enabled: Mapping[str, PluginConsent] = {}
 
     def get(self, key: str) -> PluginConsent | None:
         """Return the consent for a key such as `folder:notes`, or None. Raises ConfigError for a damaged file."""
         return self._read().get(key)
+
+    def is_enabled_package(self, package: InstalledPackage) -> bool:
+        """Return whether a package is enabled in this version; a damaged file enables none."""
+        try:
+            return self.get(package.key) == PluginConsent(package.version, package.digest)
+        except ConfigError:
+            return False
 
     def list_all(self) -> Mapping[str, PluginConsent]:
         """Return all consents by key. Raises ConfigError for a damaged file."""

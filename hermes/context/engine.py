@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from hermes.config.settings import CompressionSettings
+from hermes.core.errors import ConfigError
 from hermes.core.messages import Message
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Emit
@@ -21,6 +22,7 @@ from hermes.store.records import StoredMessage
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
+from hermes.util.localizable import join_localizable
 from hermes.util.renamed import renamed_names
 
 DEFAULT_ENGINE = "compressor"
@@ -200,7 +202,11 @@ def open_engine(name: str, setup: EngineSetup) -> tuple[ContextEngine, str]:
     remark = (
         f"There is no context engine {wanted!r}; the built-in one is used. {suggest_name(wanted, list_engine_names())}"
     )
-    found = load_entry_point("context_engines", wanted)
+    found: object | None = None
+    try:
+        found = load_entry_point("context_engines", wanted)
+    except ConfigError as error:
+        remark = join_localizable(" ", (error.message, error.hint))
     if found is not None and callable(found):
         made = found(setup)
         if isinstance(made, ContextEngine):

@@ -12,8 +12,8 @@ from hermes.hooks.definitions import HookDefinitions, read_definitions
 from hermes.hooks.hook_files import HookFiles, HookFilesError, list_script_paths
 from hermes.safety.paths import is_or_below
 
-_VERSION = "1"
-"""The version under which consents to hooks are kept: they have none of their own."""
+_VERSION = ""
+"""Hooks have no version of their own."""
 
 
 class HookSetState(StrEnum):
@@ -48,11 +48,6 @@ class HookSet(Struct, frozen=True, kw_only=True):
     state: HookSetState
     problem: str = ""
     """Why the digest could not be computed; empty where it could."""
-
-    @property
-    def consent(self) -> PluginConsent:
-        """The consent that enables the hooks as they are now."""
-        return PluginConsent(_VERSION, self.digest)
 
 
 def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], consents: PluginConsents) -> HookSet:

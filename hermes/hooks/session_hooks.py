@@ -14,6 +14,7 @@ from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
+    MessageAppended,
     Refused,
     RequestEnded,
     Retrying,
@@ -26,6 +27,7 @@ from hermes.core.sub_agents import SubAgentState
 from hermes.hooks.dispatcher import HookContext, HookDispatcher, HookResult
 from hermes.hooks.events import HookEvent
 from hermes.hooks.hook import HookCall, HookDecision
+from hermes.hooks.transcript_file import TranscriptFile
 from hermes.i18n.messages import N_
 from hermes.safety.fencing import fence_untrusted_text
 from hermes.tools.output import write_spill
@@ -72,9 +74,10 @@ class SessionHooks:
     does not fit in there is dropped with a line in the log.
     """
 
-    def __init__(self, dispatcher: HookDispatcher, facts: SessionFacts) -> None:
+    def __init__(self, dispatcher: HookDispatcher, facts: SessionFacts, transcript: TranscriptFile) -> None:
         self.dispatcher = dispatcher
         self._facts = facts
+        self._transcript = transcript
         self._budget = _ContextBudget()
         self._turn_id = ""
         self._start_source = "startup" if facts.is_fresh else "resume"
@@ -236,6 +239,8 @@ class SessionHooks:
 
     def take_event(self, event: Event) -> None:
         """Queue what hooks are told of an event of the session. It never blocks."""
+        if isinstance(event, MessageAppended):
+            self._transcript.add(event.message)
         call = self._describe_event(event)
         if call is None or not self.dispatcher.has(call):
             return

@@ -26,7 +26,7 @@ from hermes.util.text import to_one_line
 
 _LOG = logging.getLogger(__name__)
 _MAX_BACKGROUND = 16
-_MAX_NAME = 60
+_MAX_NAME = 40
 _STRICTNESS = (HookDecision.NONE, HookDecision.ASK, HookDecision.DENY)
 _ENABLE_AGAIN = "it or a file that it names has changed since it was enabled: `hermes plugins enable {name}` shows it"
 
@@ -55,11 +55,12 @@ class ShellHookSource:
         self._set = hook_set
         self._deps = deps
         self._is_changed = hook_set.state is HookSetState.CHANGED
+        self._program = _name_program(hook.command)
 
     @property
     def name(self) -> str:
-        """The place that it stands in, its event and the beginning of its command."""
-        return f"{self._set.place.name} {self._hook.name} ({to_one_line(self._hook.command, _MAX_NAME)})"
+        """The place that it stands in, and the file or the program that it runs first."""
+        return f"{self._set.place.name}:{self._program}"
 
     def handles(self, call: HookCall) -> bool:
         """Return whether its event and its matcher fit. Of a set that was changed only guards answer, with no."""
@@ -120,6 +121,13 @@ class ShellHookSource:
         deps.background.add(task)
         task.add_done_callback(deps.background.discard)
         return NO_OUTCOME
+
+
+def _name_program(command: str) -> str:
+    """Return a short name for a command: the base name of its script, or its first word."""
+    words = to_one_line(command, 500).replace('"', " ").replace("'", " ").split()
+    script = next((word for word in words if "/" in word and not word.startswith(("/bin/", "/usr/", "-"))), "")
+    return (script.rpartition("/")[2] or words[0] if words else command)[:_MAX_NAME]
 
 
 async def _run_in_background(name: str, program: HookProgram, find_supervisors: Callable[[], Supervisors]) -> None:

@@ -1,7 +1,8 @@
 """The transcript of a session as a file of JSON lines, in the shape that hooks for Claude Code read."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,29 +20,31 @@ from hermes.core.messages import (
 )
 
 _MAX_MESSAGES = 2_000
-"""The most messages of an earlier time that are written when the file is made."""
+"""The most messages that wait to be written; of more the oldest are left out."""
 
 
 class TranscriptFile:
-    """Appends what is new of a session's messages to a private file, once each, when a hook wants to read it."""
+    """Appends what is new of a session's messages to a private file, once each, when a hook wants to read it.
 
-    def __init__(
-        self, file: Path, session_id: str, folder: str, list_messages: Callable[[], Sequence[Message]]
-    ) -> None:
+    Messages that are taken back or summarised later stay in it: it says what was said.
+    """
+
+    def __init__(self, file: Path, session_id: str, folder: str, earlier: Sequence[Message]) -> None:
         self._file = file
         self._session_id = session_id
         self._folder = folder
-        self._list_messages = list_messages
-        self._last: Message | None = None
+        self._waiting = deque(earlier, maxlen=_MAX_MESSAGES)
         self._is_begun = False
+
+    def add(self, message: Message) -> None:
+        """Take a message that was appended; it is written when somebody wants to read the file."""
+        self._waiting.append(message)
 
     def update(self) -> str:
         """Write what is new, and return the file's path; an empty one where it cannot be written."""
-        messages = self._list_messages()
-        fresh = self._find_fresh(messages)
-        if not fresh and self._is_begun:
+        if self._is_begun and not self._waiting:
             return str(self._file)
-        lines = b"".join(self._format(one) + b"\n" for one in fresh)
+        lines = b"".join(self._format(one) + b"\n" for one in self._waiting)
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -51,17 +54,8 @@ class TranscriptFile:
         except OSError:
             return ""
         self._is_begun = True
-        self._last = messages[-1] if messages else None
+        self._waiting.clear()
         return str(self._file)
-
-    def _find_fresh(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages behind the last one that was written; where that is gone all, in a file begun anew."""
-        if self._last is not None:
-            for back, message in enumerate(reversed(messages)):
-                if message is self._last:
-                    return messages[len(messages) - back :]
-            self._is_begun = False
-        return messages[-_MAX_MESSAGES:]
 
     def _format(self, message: Message) -> bytes:
         role = "assistant" if message.role is Role.ASSISTANT else "user"

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from hermes.core.errors import ConfigError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Message
 from hermes.i18n.messages import N_
@@ -134,6 +135,8 @@ def open_memory_provider(named: str, setup: MemoryProviderSetup) -> tuple[Memory
         try:
             found = load_entry_point("memory_providers", name)
             made = found(setup) if callable(found) else found
+        except ConfigError as error:
+            return None, join_localizable(" ", (error.message, error.hint))
         except Exception as error:  # noqa: BLE001 - somebody else's code: said, and gone on without
             return None, N_(
                 "The memory provider {name} cannot be used: {name_2}: {error}.",

@@ -24,6 +24,7 @@ from hermes.core.usage import NANO_PER_USD
 from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_
 from hermes.llm.context_length import find_context_length
+from hermes.plugins import PACKAGES, InstalledPackage
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
@@ -118,6 +119,7 @@ class App:
         home = locate_home(self._process_environ)
         home.check_usable()
         _check_foreign_home(home, agreed=self.options.share_home)
+        PACKAGES.use(partial(_is_enabled_package, home))
         async with AsyncExitStack() as stack:
             self._services = Services(home, self._process_environ, self.options, self._clock)
             stack.push_async_callback(self._services.close)
@@ -319,6 +321,12 @@ class App:
         """
         for live in _list_tree(self, actor):
             live.tools.gate.session_grants.yolo = on
+
+
+def _is_enabled_package(home: HermesHome, package: InstalledPackage) -> bool:
+    from hermes.config.plugin_consents import PluginConsents
+
+    return PluginConsents(home.consent_file).is_enabled_package(package)
 
 
 async def _take_up_work(app: App, actor: SessionActor) -> None:

@@ -25,16 +25,6 @@ from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.named_paths import FILE_CHANGES, MAX_PATH, list_targets, rename_paths
 from hermes.tools.open_folders import list_written_folders
 from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_or_cut
-from hermes.tools.permissions.call_hooks import (
-    NO_REVIEW,
-    CallHooks,
-    CallReview,
-    add_review,
-    build_hooked_call,
-    join_reviews,
-    refuse_decision,
-    require_question,
-)
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
     NO_PERSON,
@@ -57,6 +47,7 @@ from hermes.util.text import clean_surrogates
 
 if TYPE_CHECKING:
     from hermes.core.code_runs import CodeJournal
+    from hermes.tools.permissions.call_hooks import CallHooks, CallReview
 
 
 class PlannedCall(Struct, frozen=True):
@@ -187,8 +178,8 @@ class _PreparedCall(Struct):
     shown_files: tuple[str, ...] = ()
     """The files (resolved) whose text stood in the question to which a person has said yes."""
     paths: tuple[PathUse, ...] = field(default=())
-    review: CallReview = NO_REVIEW
-    """What hooks have said of it."""
+    review: "CallReview | None" = None
+    """What hooks have said of it, where there are any."""
 
 
 class _WrittenFiles(Struct, frozen=True):
@@ -326,7 +317,8 @@ class _BatchRun:
             return None
 
         def decide() -> PermissionDecision:
-            return require_question(self._decide_call(tool, arguments), review, raw)
+            decided = self._decide_call(tool, arguments)
+            return review.narrow(decided, raw) if review is not None else decided
 
         decision = decide()
         if await _look_for_copies(decision, self.context):
@@ -348,14 +340,16 @@ class _BatchRun:
         shown = list_shown_files(decision, tool, arguments, self.context) if outcome.asked else ()
         return _PreparedCall(index, call, tool, arguments, raw, decision, shown, paths, review)
 
-    async def _resolve_reviewed(self, call: ToolCallPart) -> tuple[Tool, Arguments, str, CallReview]:
+    async def _resolve_reviewed(self, call: ToolCallPart) -> "tuple[Tool, Arguments, str, CallReview | None]":
         """Return the tool and arguments of a call as hooks leave them, and what hooks say of it.
 
         Raises `_UnusableCallError`.
         """
         tool, arguments, raw = await self._resolve_when_ready(call)
         if self._hooks is None or tool.runs_at_caller:
-            return tool, arguments, raw, NO_REVIEW
+            return tool, arguments, raw, None
+        from hermes.tools.permissions.call_hooks import build_hooked_call
+
         review = await self._hooks.review_call(build_hooked_call(call, tool, arguments, raw))
         if review.arguments is not None:
             arguments, raw = _decode_changed(tool, review.arguments), review.arguments
@@ -367,6 +361,8 @@ class _BatchRun:
         """Return the decision; a question is a refusal where hooks want that."""
         if self._hooks is None or decision.verdict is not Verdict.ASK:
             return decision
+        from hermes.tools.permissions.call_hooks import build_hooked_call, refuse_decision
+
         hooked = build_hooked_call(call, tool, arguments, raw)
         return refuse_decision(decision, await self._hooks.review_question(hooked, decision))
 
@@ -438,7 +434,8 @@ class _BatchRun:
             result = self._build_result(item, output, await self._locate_provenance(item, output, noted.earlier))
             _record_outcome(noted, result, self.context.state.written_files)
             result = await self._mark_effects(item, noted, result, output.opened_paths)
-            result = add_review(result, said, is_nested=self._is_nested)
+            if said is not None and not self._is_nested:  # code that made the call gets the result alone
+                result = said.add_to(result)
             ran = _changes_anything(item)
             if (written or ran) and self.context.safeguard is not None:
                 await self.context.safeguard.record_after(written, ran=ran)
@@ -452,13 +449,15 @@ class _BatchRun:
 
     async def _finish_call(
         self, item: _PreparedCall, output: ToolOutput, started: float
-    ) -> tuple[ToolOutput, CallReview]:
+    ) -> "tuple[ToolOutput, CallReview | None]":
         """Return the output of a call as hooks leave it, and what they have said of it before and now."""
-        if self._hooks is None:
-            return output, item.review
+        if self._hooks is None or item.review is None:
+            return output, None
+        from hermes.tools.permissions.call_hooks import build_hooked_call
+
         hooked = build_hooked_call(item.call, item.tool, item.arguments, item.raw)
         output, after = await self._hooks.finish_call(hooked, output, self.context.clock.monotonic() - started)
-        return output, join_reviews(item.review, after)
+        return output, item.review.join(after)
 
     async def _save_before_change(self, item: _PreparedCall) -> list[str]:
         """Have the files that the call may change saved first; return those that it writes itself."""

@@ -1,5 +1,6 @@
 """What holds for every context engine, built in or not."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ from hermes.context.pins import estimate_message_tokens
 from hermes.core.events import Event
 from hermes.core.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, program_message, user_message
 from hermes.llm.client import SideTask
+from hermes.plugins import PACKAGES
 from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.session import ToolContext
@@ -199,6 +201,10 @@ async def test_a_packages_engine_is_used_only_when_it_is_named(
         "def odd(setup):\n    return object()\n"
     )
     monkeypatch.syspath_prepend(str(package))
+    PACKAGES.use(lambda _package: False)
+    engine, remark = open_engine("lcm", setup)
+    assert engine.name == "compressor" and "lcm 1.0, which is not enabled" in remark and "lcm_engine" not in sys.modules
+    PACKAGES.use(lambda package: (package.name, package.version) == ("lcm", "1.0"))
     assert open_engine("compressor", setup)[0].name == "compressor"
     engine, remark = open_engine("lcm", setup)
     assert (engine.name, remark) == ("lcm", "")

@@ -21,12 +21,14 @@ from hermes.memory.provider import (
     list_memory_providers,
     open_memory_provider,
 )
+from hermes.plugins import PACKAGES
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.sub_agents.mixture import Mixture
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
+from hermes.testing.plugins import enable_plugin
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -106,9 +108,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     lines = f"recorder = {__name__}:Recorder\nbroken = no_such_module:x\nodd = {__name__}:SCHEMA\n"
     (info / "entry_points.txt").write_text(f"[hermes.memory_providers]\n{lines}")
     monkeypatch.syspath_prepend(str(tmp_path))
+    PACKAGES.use(lambda package: package.name == "recorder")
     CALLS.clear()
     yield
     CALLS.clear()
+    PACKAGES.use(lambda _package: False)
 
 
 def setup(store: Store, root: Path) -> MemoryProviderSetup:
@@ -159,6 +163,8 @@ async def test_there_is_at_most_one_and_what_cannot_be_used_is_said(tmp_path: Pa
 async def live(replies: "list[Reply] | ScriptedModel", memory: dict[str, object], **more: object):  # type: ignore[no-untyped-def]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config={"memory": memory, **more}) as home:
+            if memory.get("provider") == "recorder":
+                enable_plugin(home.environ, "recorder")
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 yield server, home, app
 
@@ -278,6 +284,7 @@ async def test_a_provider_is_told_of_sub_agents_and_they_have_none(installed: No
         "moa": {"presets": {"default": {"reference_models": ["other"]}}},
     }
     async with rig(TeamModel([delegate("count", "sum"), Say("Both are done.")]), config) as here:
+        enable_plugin(here.home.environ, "recorder")
         async with here.process() as (app, actor):
             await here.say(actor, "work")
             told = [one for one in CALLS if one.startswith("delegated")]

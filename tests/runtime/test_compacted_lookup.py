@@ -14,6 +14,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
+from hermes.testing.plugins import enable_plugin
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -198,6 +199,7 @@ async def test_an_engines_own_tool_is_found_and_called(tmp_path: Path, monkeypat
     called = Say(calls=(Call("tool_call", {"name": "looker_recall", "arguments": {"number": 7}}),))
     async with ScriptedServer([called, Say("seen")]) as server:
         with TempHome.for_server(server.url, more_config={"context": {"engine": "looker"}}) as home:
+            enable_plugin(home.environ, "looker")
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 assert (await actor.post(InboundMessage(text="look"))).text == "seen"

@@ -202,7 +202,6 @@ _REPLACEMENTS = (
         N_("Keys and settings are read when Hermes starts: leave, and `hermes --continue` goes on here."),
     ),
     ("debug", (), N_("/doctor and `hermes logs` tell what there is to know; nothing is uploaded anywhere.")),
-    ("plugins", (), N_("Plug-ins are Python packages; `hermes doctor` and `hermes tools` show what they add.")),
     ("learn", (), N_("Say it in a message: “Make a skill of …”. /skills pending shows what came of it.")),
     ("curator", (), N_("/skills shows how skills are used, and /skills rollback NAME takes a change back.")),
     ("bundles", (), N_("There are no bundles of skills; a skill can name others. /skills lists them.")),

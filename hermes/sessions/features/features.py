@@ -10,7 +10,6 @@ from msgspec import Struct, field
 
 from hermes.agent.turn import TurnState
 from hermes.config.home import HermesHome
-from hermes.config.plugin_consents import CONSENT_FILE
 from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
@@ -110,7 +109,7 @@ def make_trust_check(home: HermesHome, more: Sequence[str] = ()) -> Callable[[st
 
 def may_have_hooks(home: HermesHome, settings: Settings) -> bool:
     """Return whether a session may have hooks: nothing of others was ever enabled where there is no such file."""
-    return bool(settings.hooks) or os.path.lexists(home.root / CONSENT_FILE)
+    return bool(settings.hooks) or os.path.lexists(home.consent_file)
 
 
 def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:

@@ -63,7 +63,7 @@ def read_hook_sets(
     home: HermesHome, settings: Settings, folder: str, environ: Mapping[str, str], trusted: Sequence[str] = ()
 ) -> list[HookSet]:
     """Return the hooks of all places for sessions in a folder, with their states."""
-    consents = PluginConsents(home.root)
+    consents = PluginConsents(home.consent_file)
     places = list_hook_places(home, settings, folder, environ, trusted)
     return [read_hook_set(place, folder, environ, consents) for place in places]
 
@@ -121,7 +121,7 @@ def open_session_hooks(
     )
     services.add_notices(describe_states(sets))
     transcript = TranscriptFile(
-        tools.context.spill_folder / "transcript.jsonl", plan.session_id, folder, lambda: conversation.messages
+        tools.context.spill_folder / "transcript.jsonl", plan.session_id, folder, conversation.messages
     )
     deps = ShellHookDeps(
         folder=folder,
@@ -146,7 +146,7 @@ def open_session_hooks(
         get_mode=get_mode,
         spill_folder=tools.context.spill_folder,
     )
-    return SessionHooks(HookDispatcher(sources, notify), facts)
+    return SessionHooks(HookDispatcher(sources, notify), facts, transcript)
 
 
 def attach_hooks(hooks: SessionHooks, actor: SessionActor) -> None:

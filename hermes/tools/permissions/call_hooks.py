@@ -32,7 +32,7 @@ class HookedCall(Struct, frozen=True, kw_only=True):
 
 
 class CallReview(Struct, frozen=True, kw_only=True):
-    """What hooks say of a call before it is decided about."""
+    """What hooks say of a call."""
 
     denied: str = ""
     """Why the call is refused; empty where it is not."""
@@ -45,8 +45,38 @@ class CallReview(Struct, frozen=True, kw_only=True):
     provenance: Provenance | None = None
     """Where these lines come from, if not from code that the person has enabled."""
 
+    def narrow(self, decision: PermissionDecision, raw: str) -> PermissionDecision:
+        """Return the decision as hooks narrow it: a refusal, or a question where the rules allow the call."""
+        if self.denied:
+            return refuse_decision(decision, self.denied)
+        if not self.asks or decision.verdict is not Verdict.ALLOW:
+            return decision
+        return structs.replace(
+            decision,
+            verdict=Verdict.ASK,
+            rule=HOOK_RULE,
+            reason=self.asks,
+            grants=(),
+            always=(),
+            pattern="",
+            fingerprint=decision.fingerprint or fingerprint_texts(decision.cwd, raw),
+        )
 
-NO_REVIEW = CallReview()
+    def join(self, after: "CallReview") -> "CallReview":
+        """Return what is said before a call and after it as one."""
+        return structs.replace(self, notes=(*self.notes, *after.notes), provenance=self.provenance or after.provenance)
+
+    def add_to(self, result: ToolResultPart) -> ToolResultPart:
+        """Return the result with these lines behind it."""
+        if not self.notes:
+            return result
+        text, origin = "\n".join(self.notes), self.provenance
+        if origin is not None and origin.is_untrusted:
+            from hermes.safety.fencing import fence_untrusted_text
+
+            text = fence_untrusted_text(text, origin)
+        kept = result.provenance if result.provenance is not None and result.provenance.is_untrusted else origin
+        return structs.replace(result, text=f"{result.text}\n{text}", provenance=kept or result.provenance)
 
 
 class CallHooks(Protocol):
@@ -80,45 +110,6 @@ def _read_given(raw: str, arguments: Arguments) -> Mapping[str, object]:
     return given if isinstance(given, dict) else dict(arguments)
 
 
-def require_question(decision: PermissionDecision, review: CallReview, raw: str) -> PermissionDecision:
-    """Return the decision as hooks narrow it: a refusal, or a question where the rules allow the call."""
-    if review.denied:
-        return refuse_decision(decision, review.denied)
-    if not review.asks or decision.verdict is not Verdict.ALLOW:
-        return decision
-    return structs.replace(
-        decision,
-        verdict=Verdict.ASK,
-        rule=HOOK_RULE,
-        reason=review.asks,
-        grants=(),
-        always=(),
-        pattern="",
-        fingerprint=decision.fingerprint or fingerprint_texts(decision.cwd, raw),
-    )
-
-
 def refuse_decision(decision: PermissionDecision, reason: str) -> PermissionDecision:
     """Return the decision as a refusal by hooks for this reason; without one the decision as it is."""
     return structs.replace(decision, verdict=Verdict.DENY, rule=HOOK_RULE, reason=reason) if reason else decision
-
-
-def join_reviews(first: CallReview, second: CallReview) -> CallReview:
-    """Return what hooks say of a call before and after it has run."""
-    if not second.notes:
-        return first
-    return CallReview(notes=(*first.notes, *second.notes), provenance=first.provenance or second.provenance)
-
-
-def add_review(result: ToolResultPart, review: CallReview, *, is_nested: bool) -> ToolResultPart:
-    """Return the result with the lines of hooks behind it. Code that made the call gets the result alone."""
-    if not review.notes or is_nested:
-        return result
-    text = "\n".join(review.notes)
-    origin = review.provenance
-    if origin is not None and origin.is_untrusted:
-        from hermes.safety.fencing import fence_untrusted_text
-
-        text = fence_untrusted_text(text, origin)
-    kept = result.provenance if result.provenance is not None and result.provenance.is_untrusted else origin
-    return structs.replace(result, text=f"{result.text}\n{text}", provenance=kept or result.provenance)

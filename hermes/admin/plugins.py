@@ -1,0 +1,159 @@
+"""Other people's code in a home: hooks, installed packages and folder plug-ins; what they would run, and whether they
+may.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from hermes.config.home import HermesHome, locate_home
+from hermes.config.load import load_settings
+from hermes.config.plugin_consents import PluginConsent, PluginConsents
+from hermes.core.errors import ConfigError, NotFoundError
+from hermes.hooks.hook_sets import HookSet, HookSetState
+from hermes.i18n.messages import N_
+from hermes.plugins import InstalledPackage, list_packages, normalize_package_name, suggest_name
+from hermes.sessions.plugins.hooks import read_hook_sets
+
+
+class PluginKind(StrEnum):
+    """What kind of other people's code something is."""
+
+    HOOKS = "hooks"
+    PACKAGE = "package"
+    FOLDER = "folder"
+
+
+class PluginState(StrEnum):
+    """Whether it runs."""
+
+    ENABLED = "enabled"
+    OFF = "off"
+    CHANGED = "changed"
+    """It was enabled, and is another one now: nothing of it runs."""
+    INVALID = "invalid"
+    """It cannot be used as it stands."""
+    UNTRUSTED = "untrusted"
+    """It lies in a folder that the person does not trust."""
+
+
+class PluginRow(Struct, frozen=True, kw_only=True):
+    """A piece of other people's code as a list shows it."""
+
+    name: str
+    kind: PluginKind
+    version: str
+    state: PluginState
+    place: str
+    """The file, the folder or the package that it is."""
+    offers: tuple[str, ...] = ()
+    """What it runs or adds, a line each."""
+    problems: tuple[str, ...] = ()
+    """What of it does not run, and why."""
+    key: str = ""
+    digest: str = ""
+    is_confined: bool = False
+    """Whether it runs in the sandbox: all else has every right of the person."""
+
+    @property
+    def consent(self) -> PluginConsent:
+        """The consent to it as it is now."""
+        return PluginConsent(self.version, self.digest)
+
+
+class PluginAdmin:
+    """Lists, enables and disables other people's code, as a session in a folder would use it.
+
+    Methods raise ConfigError for a damaged file of consents and NotFoundError for an unknown name. They read the disk
+    in the caller's thread.
+    """
+
+    def __init__(self, environ: Mapping[str, str], folder: str = "") -> None:
+        self._environ = environ
+        self._home: HermesHome = locate_home(environ)
+        self._folder = os.path.realpath(folder or os.getcwd())
+        self._consents = PluginConsents(self._home.consent_file)
+
+    def list_rows(self) -> list[PluginRow]:
+        """Return everything that is there, enabled or not. Nothing of it is imported or started."""
+        self._consents.list_all()
+        settings = load_settings(self._home).settings
+        sets = read_hook_sets(self._home, settings, self._folder, self._environ)
+        return [*map(_describe_hook_set, sets), *map(self._describe_package, list_packages())]
+
+    def find(self, name: str) -> PluginRow:
+        """Return what is meant by a name. Raises NotFoundError."""
+        rows = self.list_rows()
+        wanted = normalize_package_name(name)
+        for row in rows:
+            if row.name == name or (row.kind is PluginKind.PACKAGE and row.name == wanted):
+                return row
+        hint = suggest_name(name, [row.name for row in rows]) or N_("`hermes plugins list` shows what there is.")
+        raise NotFoundError(N_("There is no plug-in {name!r}.", name=name[:80]), hint)
+
+    def enable(self, row: PluginRow) -> None:
+        """Enable something as it was shown. Raises ConfigError where it cannot be used, or has changed since."""
+        if row.state in (PluginState.INVALID, PluginState.UNTRUSTED) or not row.digest:
+            reason = row.problems[0] if row.problems else N_("it cannot be read")
+            raise ConfigError(N_("{name} cannot be enabled: {reason}.", name=row.name, reason=reason))
+        now = self.find(row.name)
+        if now.digest != row.digest:
+            raise ConfigError(N_("{name} has just changed, so it was not enabled.", name=row.name))
+        self._consents.enable(row.key, row.consent)
+
+    def disable(self, name: str) -> bool:
+        """Disable something, also what is not there any more; return False where it was not enabled."""
+        try:
+            key = self.find(name).key
+        except NotFoundError:
+            keys = [one for one in self._consents.list_all() if one.partition(":")[2] in (name, name.lower())]
+            if not keys:
+                raise
+            key = keys[0]
+        return self._consents.disable(key)
+
+    def _describe_package(self, package: InstalledPackage) -> PluginRow:
+        consent = self._consents.get(package.key)
+        is_same = consent == PluginConsent(package.version, package.digest)
+        state = PluginState.ENABLED if is_same else PluginState.CHANGED if consent else PluginState.OFF
+        return PluginRow(
+            name=package.name,
+            kind=PluginKind.PACKAGE,
+            version=package.version,
+            state=state,
+            place=package.name,
+            offers=tuple(f"{kind}: {name}" for kind, name in package.offers),
+            key=package.key,
+            digest=package.digest,
+        )
+
+
+_HOOK_STATES = {
+    HookSetState.ENABLED: PluginState.ENABLED,
+    HookSetState.OFF: PluginState.OFF,
+    HookSetState.CHANGED: PluginState.CHANGED,
+}
+
+
+def _describe_hook_set(one: HookSet) -> PluginRow:
+    refused = [N_("{name}: {reason}", name=bad.name, reason=bad.reason) for bad in one.definitions.refused]
+    return PluginRow(
+        name=one.place.name,
+        kind=PluginKind.HOOKS,
+        version="",
+        state=PluginState.INVALID if one.problem else _HOOK_STATES[one.state],
+        place=one.place.file,
+        offers=(*_list_commands(one), *(f"file: {path}" for path in one.files.paths)),
+        problems=(*((one.problem,) if one.problem else ()), *refused),
+        key=one.key,
+        digest=one.digest,
+    )
+
+
+def _list_commands(one: HookSet) -> Sequence[str]:
+    return [
+        f"{hook.name}{f' [{hook.matcher.text}]' if hook.matcher.text else ''}: {hook.command}"
+        for hook in one.definitions.hooks
+    ]

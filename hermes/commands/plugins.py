@@ -1,0 +1,117 @@
+"""`hermes plugins`, `/plugins`: list, enable and disable other people's code: hooks, packages and folder plug-ins."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from hermes.commands.command import CommandGroup, CommandList
+from hermes.commands.verb import (
+    JSON_OPTION,
+    YES_OPTION,
+    AdminVerb,
+    VerbCall,
+    VerbResult,
+    argument,
+    rows_result,
+    slash_command,
+)
+from hermes.i18n.messages import N_, tr
+from hermes.markup.cells import pad_text
+from hermes.util.text import escape_confusable_characters, to_one_line
+
+if TYPE_CHECKING:
+    from hermes.admin.plugins import PluginAdmin, PluginRow
+
+_MAX_OFFER = 200
+_STATES = {
+    "enabled": N_("enabled"),
+    "off": N_("off"),
+    "changed": N_("changed since it was enabled; off"),
+    "invalid": N_("cannot be used"),
+    "untrusted": N_("its folder is not trusted; off"),
+}
+
+
+@contextlib.asynccontextmanager
+async def _open_admin(call: VerbCall) -> "AsyncIterator[PluginAdmin]":
+    from hermes.admin.plugins import PluginAdmin
+
+    folder = call.context.app.options.cwd if call.context is not None else ""
+    yield PluginAdmin(call.environ, folder)
+
+
+PLUGINS = AdminVerb(
+    "plugins",
+    _open_admin,
+    description="Other people's code: the hooks of config.yaml and of Claude Code's settings, installed packages, and"
+    " plug-ins in folders. Nothing of it runs before you enable it, and what has changed since asks again.",
+    example="hermes plugins enable hooks",
+)
+_NAME = argument("name", help="what `hermes plugins list` calls it")
+
+
+@PLUGINS.admin_action("list", "what there is, and whether it runs (also without a verb)", JSON_OPTION, in_chats=True)
+async def list_plugins(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
+    """List other people's code."""
+    rows = await asyncio.to_thread(admin.list_rows)
+    return rows_result(rows, _format_row, tr("There are no plug-ins. `hermes plugins new NAME` begins one."))
+
+
+@PLUGINS.admin_action("info", "what one would run, and with which rights", _NAME, JSON_OPTION, in_chats=True)
+async def show_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
+    """Show one."""
+    row = await asyncio.to_thread(admin.find, call.args.name)
+    return VerbResult(row, _format_details(row))
+
+
+@PLUGINS.admin_action("enable", "let one run, as it is now", _NAME, YES_OPTION, JSON_OPTION)
+async def enable_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
+    """Enable one, after showing what it would run."""
+    row = await asyncio.to_thread(admin.find, call.args.name)
+    call.show(_format_details(row))
+    if not call.args.yes:
+        what = tr("{name} was not enabled", name=row.name)
+        await call.require_yes(tr("Enable it?"), what=what)
+    await asyncio.to_thread(admin.enable, row)
+    line = tr("{name} is enabled, from the next session on.", name=row.name)
+    return VerbResult({"name": row.name, "enabled": True}, [line])
+
+
+@PLUGINS.admin_action("disable", "let one run no more, from the next session on", _NAME, JSON_OPTION)
+async def disable_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
+    """Disable one."""
+    changed = await asyncio.to_thread(admin.disable, call.args.name)
+    said = tr("{name} is off, from the next session on.") if changed else tr("{name} was not enabled.")
+    return VerbResult({"name": call.args.name, "enabled": False}, [said.format(name=call.args.name)])
+
+
+def _format_row(row: "PluginRow") -> str:
+    state = tr(_STATES[row.state.value])
+    place = to_one_line(escape_confusable_characters(row.place), 100)
+    return f"{pad_text(row.name, 24)} {pad_text(row.kind.value, 8)} {pad_text(row.version, 10)} {state}  {place}"
+
+
+def _format_details(row: "PluginRow") -> list[str]:
+    """Return what a person reads before they enable something."""
+    rights = (
+        tr("It runs in the sandbox, with no more rights than stand here.")
+        if row.is_confined
+        else tr("It runs with all of your rights, outside of the sandbox.")
+    )
+    offers = [f"  {to_one_line(escape_confusable_characters(one), _MAX_OFFER)}" for one in row.offers]
+    problems = [tr("does not run: {reason}", reason=escape_confusable_characters(one)) for one in row.problems]
+    return [_format_row(row), rights, *offers, *(f"  {one}" for one in problems)]
+
+
+COMMANDS = CommandList(CommandGroup.MODEL)
+COMMANDS.append(
+    slash_command(
+        PLUGINS,
+        about=N_("other people's code: what runs here, and what it may do"),
+        usage="[list | info NAME]",
+        group=CommandGroup.MODEL,
+        takes=N_("/plugins takes list, or info and a name."),
+        outside=N_("That is done in a terminal."),
+    )
+)
