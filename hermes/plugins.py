@@ -141,14 +141,16 @@ def load_entry_point(kind: str, name: str) -> object | None:
     return None
 
 
-def load_enabled(kind: str) -> Iterator[tuple[InstalledPackage, str, object]]:
-    """Load what the enabled packages offer of a kind, with package and name. What an import raises is raised."""
+def load_enabled(kind: str) -> Iterator[tuple[InstalledPackage, str, Callable[[], object]]]:
+    """Return what the enabled packages offer of a kind: the package, the name, and what imports it, which may raise
+    anything.
+    """
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=f"{GROUP_PREFIX}{kind}"):
         package = _find_package(entry)
         if package is not None and PACKAGES.is_enabled(package):
-            yield package, entry.name, entry.load()
+            yield package, entry.name, entry.load
 
 
 def _find_package(entry: "EntryPoint") -> InstalledPackage | None:

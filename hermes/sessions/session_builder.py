@@ -221,7 +221,7 @@ class SessionBuilder:
         # What processes have changed is known when they have ended.
         stack.push_async_callback(_settle_marks, self._marks, self._settling)
         stack.push_async_callback(tools.close)
-        services.add_notices([*tools.remarks, *([remark] if remark else [])])
+        services.add_notices([*tools.remarks, *features.remarks, *([remark] if remark else [])])
         if plan.fresh:
             await self._create_session()
         route = self._route = SessionModelRoute(

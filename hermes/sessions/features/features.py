@@ -80,6 +80,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """Functions that are told the task of a sub-agent that has ended, and its answer."""
     hooks: "tuple[HookSource, ...]" = ()
     """Hooks of the session."""
+    remarks: tuple[str, ...] = ()
+    """Lines for the person about what could not be added."""
 
     def __add__(self, other: "Feature") -> "Feature":
         return Feature(
@@ -92,6 +94,7 @@ class Feature(Struct, frozen=True, kw_only=True):
             using=self.using + other.using,
             delegated=self.delegated + other.delegated,
             hooks=self.hooks + other.hooks,
+            remarks=self.remarks + other.remarks,
         )
 
 
@@ -136,6 +139,20 @@ def _agents_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) ->
 
     section = AgentsSection(AgentFiles(deps.home, plan.cwd, plan.options.trusted_folders, marked))
     return Feature(sections=(section,), using=(section.use_tools,))
+
+
+def _packages_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
+    """Build what enabled packages add; nothing is imported where nothing was ever enabled."""
+    del plan
+    if not os.path.lexists(deps.home.consent_file):
+        return Feature()
+    from hermes.sessions.features.packages import load_package_offers
+    from hermes.tools.registry import ToolRegistry
+
+    taken = {name for names in OWNED_TOOLS.values() for name in names}
+    registry = ToolRegistry()
+    found = load_package_offers(lambda name: name in taken or registry.find_known(name) is not None)
+    return Feature(tools=found.tools, hooks=found.hooks, remarks=found.problems)
 
 
 def _cron_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
@@ -292,5 +309,6 @@ FEATURE_BUILDERS: Sequence[Callable[[SessionPlan, FeatureDeps], Feature]] = (
     _memory_feature,
     _cron_feature,
     _delegation_feature,
+    _packages_feature,
 )
 """The builders of features, in the order of their prompt sections."""

@@ -1,0 +1,79 @@
+"""What enabled packages add to a session: tools and hooks. Their code is trusted, and runs in this process."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from hermes.hooks.hook import HookSource
+from hermes.i18n.messages import N_
+from hermes.plugins import InstalledPackage, load_enabled
+from hermes.tools.tool import Tool
+from hermes.util.text import to_one_line
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class PackageOffers(Struct, frozen=True):
+    """The tools and hooks of enabled packages, and lines for the person about what could not be used."""
+
+    tools: tuple[Tool, ...] = ()
+    hooks: tuple[HookSource, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def load_package_offers(taken: Callable[[str], bool]) -> PackageOffers:
+    """Load the tools and hooks of the packages that the person has enabled.
+
+    A tool whose name is `taken` is left out, and so is what cannot be imported or is of another kind: that is said.
+    """
+    problems: list[str] = []
+    tools: dict[str, Tool] = {}
+    for one in _load_kind("tools", Tool, problems):
+        if one.name in tools or taken(one.name):
+            said = N_("The tool {name} of a package is left out: there is one of that name.", name=one.name)
+            problems.append(said)
+        else:
+            tools[one.name] = one
+    hooks = tuple(_load_hooks(problems))
+    return PackageOffers(tuple(tools.values()), hooks, tuple(problems))
+
+
+def _load_kind(kind: str, wanted: type[T], problems: list[str]) -> Iterable[T]:
+    """Load the objects of a kind, single ones and lists of them."""
+    for package, name, load in load_enabled(kind):
+        loaded = _load(package, name, load, problems)
+        found: Sequence[object] = loaded if isinstance(loaded, list | tuple) else () if loaded is None else (loaded,)
+        for one in found:
+            if isinstance(one, wanted):
+                yield one
+            else:
+                problems.append(_describe_problem(package, name, N_("it is no {kind}", kind=wanted.__name__)))
+
+
+def _load_hooks(problems: list[str]) -> Iterable[HookSource]:
+    """Load hooks: each entry point is a function without arguments that returns a source."""
+    for package, name, load in load_enabled("hooks"):
+        make = _load(package, name, load, problems)
+        made = _load(package, name, make, problems) if callable(make) else None
+        if made is not None and callable(getattr(made, "run_hook", None)) and callable(getattr(made, "handles", None)):
+            yield made  # type: ignore[misc]  # its form was just looked at
+        elif make is not None:
+            problems.append(_describe_problem(package, name, N_("it makes no source of hooks")))
+
+
+def _load(package: InstalledPackage, name: str, load: Callable[[], object], problems: list[str]) -> object | None:
+    try:
+        return load()
+    except Exception as error:  # noqa: BLE001 - somebody else's code: said, and gone on without
+        _LOG.warning("%s of the package %s cannot be loaded", name, package.name, exc_info=True)
+        problems.append(_describe_problem(package, name, f"{type(error).__name__}: {to_one_line(str(error), 200)}"))
+        return None
+
+
+def _describe_problem(package: InstalledPackage, name: str, reason: str) -> str:
+    return N_(
+        "{name} of the package {package} cannot be used: {reason}.", name=name, package=package.name, reason=reason
+    )
