@@ -525,6 +525,9 @@ async def show_history(call: CommandCall) -> None:
 )
 async def start_session(call: CommandCall) -> None:
     """Start a fresh session, with a title if one is given."""
+    before = call.context.app.find_live_session(call.context.actor.session_id)
+    if before is not None and before.hooks is not None:
+        await before.hooks.tell_reset()
     actor = await call.context.open_session(None)
     if call.text:
         await call.context.app.services.store.sessions.rename(actor.session_id, call.text)

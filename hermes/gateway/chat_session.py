@@ -59,6 +59,7 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage, OwnWords
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter, build_egress_filter, build_remote_egress_filter
+from hermes.sessions.plugins.gateway_hooks import GatewayHooks
 from hermes.sessions.port import SessionPort
 from hermes.sessions.untrusted_text import AttachedFiles, open_attached_files, program_note, untrusted_part
 from hermes.util.cancellation import cancel_tasks
@@ -101,6 +102,7 @@ class GatewayDeps(Struct, frozen=True, kw_only=True):
     telemetry: Telemetry
     media: Path
     """The folder of files that come in."""
+    hooks: GatewayHooks
 
 
 class ChatSession:

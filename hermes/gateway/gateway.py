@@ -45,6 +45,7 @@ from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps
 from hermes.sessions.features.send_tool import SendTool
 from hermes.sessions.http_client import create_client_session, create_tls_context
+from hermes.sessions.plugins.gateway_hooks import GatewayHooks
 from hermes.util.cancellation import cancel_tasks
 
 JOURNAL_SECONDS = 7 * 24 * 3600.0
@@ -72,7 +73,15 @@ class Gateway:
         self.outbox = Outbox(app, self._accounts, self.telemetry)
         self.people = PersonResolver(app)
         self._media = app.services.home.root / "media"
-        deps = GatewayDeps(app=app, outbox=self.outbox, people=self.people, telemetry=self.telemetry, media=self._media)
+        self._hooks = GatewayHooks(app.services, self._cwd)
+        deps = GatewayDeps(
+            app=app,
+            outbox=self.outbox,
+            people=self.people,
+            telemetry=self.telemetry,
+            media=self._media,
+            hooks=self._hooks,
+        )
         self.pool = SessionPool(deps, self._accounts)
         app.person_reports = ChatReports(deps, self._accounts)
         self.router = Router(deps, self.pool, self._accounts)
@@ -144,6 +153,7 @@ class Gateway:
                 self.metrics_port = meters.port
         except HermesError as error:
             self.report(str(error))
+        self._start_task("startup hooks", self._hooks.tell_started(list(self._accounts)))
 
     def offer_restart(self, begin: Callable[[], None]) -> None:
         """Let the owner restart the gateway from a chat: `begin` ends this process and starts the next one, which says
@@ -199,6 +209,7 @@ class Gateway:
         for account in self._accounts.values():
             await account.pause()
         await self.router.close()
+        await self._hooks.close()
         await self.pool.close()
         await self.outbox.close()
         for name in list(self._accounts):

@@ -28,7 +28,7 @@ from hermes.core.chats import (
     Place,
     StoredInboundEvent,
 )
-from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError
+from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.ids import new_queued_message_id
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import PlatformAccount, channel_settings
@@ -301,7 +301,21 @@ class Router:
         if taken := await _take_answer(self._pool.find_chat(address.key), address.person, event):
             await self._store.chats.dismiss_events([first.id], taken)
             return 1
+        if why := await self._review_message(event, person):
+            await self._store.chats.dismiss_events([first.id], why)
+            return 1
         return await self._route_message(lane, address, rows)
+
+    async def _review_message(self, event: InboundEvent, person: PersonIdentity) -> str:
+        """Return why hooks want a message not to be handled, and tell the person; empty where it is handled."""
+        place = event.place
+        why = await self._deps.hooks.review_message(
+            event.text, platform=place.platform, chat=place.chat, person=person.id
+        )
+        if why:
+            said = UsageError(N_("your message was not handled: {reason}", reason=why))
+            await self._send_failure(place, said, key=f"note:{new_queued_message_id()}")
+        return why
 
     async def _note_heard(self, person: PersonIdentity, place: Place) -> None:
         """Note the first thing that this process hears of somebody in a direct chat: from then on they can be reached

@@ -297,6 +297,10 @@ class SessionHooks:
         self._start_source = "compact"
         await self.dispatcher.run(self.build_call(HookEvent.POST_COMPRESS, source=trigger))
 
+    async def tell_reset(self) -> None:
+        """Tell hooks that a chat leaves this session for a new one."""
+        await self.dispatcher.run(self.build_call(HookEvent.ON_SESSION_RESET))
+
     async def close(self) -> None:
         """Tell hooks that the session is closed, within ten seconds, and end what they keep running."""
         try:

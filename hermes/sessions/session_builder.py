@@ -97,6 +97,8 @@ class LiveSession(Struct, frozen=True):
     meter: SpendMeter
     checkpoints: "SessionCheckpoints | None" = None
     """Records the state of files before they are changed; None when checkpoints are off."""
+    hooks: "SessionHooks | None" = None
+    """Other people's code at moments of the session; None where there is none."""
 
 
 class SessionCheckpoints:
@@ -196,6 +198,7 @@ class SessionBuilder:
         self._checkpoints: SessionCheckpoints | None = None
         self._marks = EffectMarks()
         self._features = Feature()
+        self._hooks: SessionHooks | None = None
         self._settling: list[ToolContext] = []
 
     async def build(self) -> LiveSession:
@@ -266,11 +269,12 @@ class SessionBuilder:
             renew_epoch,
             self._meter,
             self._checkpoints if self._checkpoints is not None and self._checkpoints.keeps_copies else None,
+            self._hooks,
         )
 
     def _drop_references(self) -> None:
         """Drop references to the ended session, which would keep it alive until the collector runs."""
-        self._route = self._checkpoints = None
+        self._route = self._checkpoints = self._hooks = None
 
     async def _create_session(self) -> None:
         services, plan = self._services, self._plan
@@ -371,7 +375,7 @@ class SessionBuilder:
             return None
         from hermes.sessions.plugins.hooks import open_session_hooks
 
-        hooks = open_session_hooks(services, self._plan, tools, conversation, more=more, notify=warn)
+        hooks = self._hooks = open_session_hooks(services, self._plan, tools, conversation, more=more, notify=warn)
         if hooks is not None:
             self._stack.push_async_callback(hooks.close)
         return hooks
