@@ -261,11 +261,7 @@ class Router:
         await self._store.chats.dismiss_events([row.id], str(error))
         if str(error) != lane.last_error:
             lane.last_error = str(error)
-            await self._send_failure(row.arrival.place, error, key=f"note:{new_queued_message_id()}")
-
-    async def _send_failure(self, place: Place, error: HermesError, *, key: str) -> None:
-        text = tr("(I cannot answer now: {why})", why=localize(str(error)))
-        await self._deps.outbox.enqueue([OutboxItem(key=key, message=Outgoing(place=place, text=text, key=key))])
+            await _send_failure(self._deps, row.arrival.place, error, key=f"note:{new_queued_message_id()}")
 
     async def _read_rows(self, lane: ChatLane) -> Sequence[StoredInboundEvent]:
         """Return what waits in a lane; the journal is asked only when something came in since it was read."""
@@ -301,21 +297,10 @@ class Router:
         if taken := await _take_answer(self._pool.find_chat(address.key), address.person, event):
             await self._store.chats.dismiss_events([first.id], taken)
             return 1
-        if why := await self._review_message(event, person):
+        if why := await _review_message(self._deps, event, person):
             await self._store.chats.dismiss_events([first.id], why)
             return 1
         return await self._route_message(lane, address, rows)
-
-    async def _review_message(self, event: InboundEvent, person: PersonIdentity) -> str:
-        """Return why hooks want a message not to be handled, and tell the person; empty where it is handled."""
-        place = event.place
-        why = await self._deps.hooks.review_message(
-            event.text, platform=place.platform, chat=place.chat, person=person.id
-        )
-        if why:
-            said = UsageError(N_("your message was not handled: {reason}", reason=why))
-            await self._send_failure(place, said, key=f"note:{new_queued_message_id()}")
-        return why
 
     async def _note_heard(self, person: PersonIdentity, place: Place) -> None:
         """Note the first thing that this process hears of somebody in a direct chat: from then on they can be reached
@@ -348,10 +333,10 @@ class Router:
                     done_hooks = await self._run_command(chat_session, person, event)
         except HermesError as error:
             self._report(f"{event.place.lane}: {error}")
-            await self._send_failure(event.place, error, key=f"note:{row.id}")
+            await _send_failure(self._deps, event.place, error, key=f"note:{row.id}")
         except Exception as error:  # noqa: BLE001 - a command's mistake must not leave its row open
             _LOG.error("a command failed", exc_info=error)
-            await self._send_failure(event.place, GatewayError(type(error).__name__), key=f"note:{row.id}")
+            await _send_failure(self._deps, event.place, GatewayError(type(error).__name__), key=f"note:{row.id}")
         await self._store.chats.dismiss_events([row.id], "pressed" if event.press else "command")
         for hook in done_hooks:
             hook()
@@ -528,6 +513,21 @@ class Router:
         said = asking.questions.answer_approval(person, scope)
         await self._write_audit(event, person, "refused" if said else "answered", asking.binding.session_id)
         return said
+
+
+async def _send_failure(deps: GatewayDeps, place: Place, error: HermesError, *, key: str) -> None:
+    text = tr("(I cannot answer now: {why})", why=localize(str(error)))
+    await deps.outbox.enqueue([OutboxItem(key=key, message=Outgoing(place=place, text=text, key=key))])
+
+
+async def _review_message(deps: GatewayDeps, event: InboundEvent, person: PersonIdentity) -> str:
+    """Return why hooks want a message not to be handled, and tell the person; empty where it is handled."""
+    place = event.place
+    why = await deps.hooks.review_message(event.text, platform=place.platform, chat=place.chat, person=person.id)
+    if why:
+        said = UsageError(N_("your message was not handled: {reason}", reason=why))
+        await _send_failure(deps, place, said, key=f"note:{new_queued_message_id()}")
+    return why
 
 
 def _redact_event(event: InboundEvent, redact: Callable[[str], str]) -> InboundEvent:

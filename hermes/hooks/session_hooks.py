@@ -11,24 +11,15 @@ from hermes.agent.turn import TurnState
 from hermes.context.pins import estimate_tokens
 from hermes.core.encoding import to_json
 from hermes.core.events import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    Event,
-    MessageAppended,
-    Refused,
-    RequestEnded,
-    Retrying,
-    SubAgentChanged,
     TurnEnded,
 )
 from hermes.core.messages import PROGRAM, Provenance, TextPart, ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.sub_agents import SubAgentState
 from hermes.hooks.dispatcher import HookContext, HookDispatcher, HookResult
+from hermes.hooks.event_teller import EventTeller
 from hermes.hooks.events import HookEvent
 from hermes.hooks.hook import HookCall, HookDecision
 from hermes.hooks.transcript_file import TranscriptFile
-from hermes.i18n.messages import N_
 from hermes.safety.fencing import fence_untrusted_text
 from hermes.tools.output import write_spill
 from hermes.tools.permissions.call_hooks import CallReview, HookedCall
@@ -42,7 +33,6 @@ TURN_TOKENS = 400
 START_TOKENS = 2_500
 """The tokens that all hooks may add once, with the first message of a session."""
 _BYTES_PER_TOKEN = 4
-_MAX_EVENTS = 256
 _END_SECONDS = 10.0
 """Seconds that hooks have, all together, when a session is closed."""
 
@@ -68,23 +58,17 @@ class _ContextBudget(Struct):
 
 
 class SessionHooks:
-    """Calls the hooks of a session. It is made only where there are any.
-
-    What happens beside the turn (questions, sub-agents, requests) waits in a queue of 256 and is told in order; what
-    does not fit in there is dropped with a line in the log.
-    """
+    """Calls the hooks of a session. It is made only where there are any."""
 
     def __init__(self, dispatcher: HookDispatcher, facts: SessionFacts, transcript: TranscriptFile) -> None:
         self.dispatcher = dispatcher
+        self.transcript = transcript
         self._facts = facts
-        self._transcript = transcript
         self._budget = _ContextBudget()
         self._turn_id = ""
         self._start_source = "startup" if facts.is_fresh else "resume"
-        self._refused_by_hook: set[str] = set()
-        self._asked: dict[str, ApprovalAsked] = {}
-        self._queue: asyncio.Queue[HookCall] = asyncio.Queue(_MAX_EVENTS)
-        self._teller: asyncio.Task[None] | None = None
+        self.events = EventTeller(dispatcher, self.build_call)
+        """Tells hooks of what happens beside the turn."""
         self.ends_turn = ""
         """Why hooks want the running turn to end; empty while they do not."""
 
@@ -110,7 +94,6 @@ class SessionHooks:
         result = await self.dispatcher.run(told)
         self._note_end(result)
         if result.decision is HookDecision.DENY:
-            self._refused_by_hook.add(call.call_id)
             return CallReview(denied=result.reason)
         changes = [one.arguments for _, one in result.outcomes if one.arguments is not None]
         arguments = to_json(changes[0]).decode() if changes else None
@@ -129,10 +112,7 @@ class SessionHooks:
         told = self._build_tool_call(HookEvent.PRE_APPROVAL_REQUEST, call)
         result = await self.dispatcher.run(structs.replace(told, text=decision.reason, source=decision.rule))
         self._note_end(result)
-        if result.decision is not HookDecision.DENY:
-            return ""
-        self._refused_by_hook.add(call.call_id)
-        return result.reason
+        return result.reason if result.decision is HookDecision.DENY else ""
 
     async def finish_call(self, call: HookedCall, output: ToolOutput, seconds: float) -> tuple[ToolOutput, CallReview]:
         """Tell hooks of a call that has run; return its output as they leave it, and what they add."""
@@ -232,65 +212,7 @@ class SessionHooks:
                 event, ended.text, failed=failed, reason=ended.reason.value, error=ended.error, calls=ended.calls
             )
             await self.dispatcher.run(call)
-        self._asked.clear()
-        self._refused_by_hook.clear()
-
-    # What happens beside the turn.
-
-    def take_event(self, event: Event) -> None:
-        """Queue what hooks are told of an event of the session. It never blocks."""
-        if isinstance(event, MessageAppended):
-            self._transcript.add(event.message)
-        call = self._describe_event(event)
-        if call is None or not self.dispatcher.has(call):
-            return
-        if self._teller is None:
-            self._teller = asyncio.create_task(self._tell_events(), name="tell hooks")
-        try:
-            self._queue.put_nowait(call)
-        except asyncio.QueueFull:
-            _LOG.warning("hooks are behind: %s was not told", call.event)
-
-    def _describe_event(self, event: Event) -> HookCall | None:
-        match event:
-            case ApprovalAsked():
-                self._asked[event.approval_id] = event
-                text = N_("Hermes needs your approval: {subject}", subject=strip_control_characters(event.subject))
-                return self.build_call(HookEvent.NOTIFICATION, text, "permission_prompt", tool=event.tool)
-            case ApprovalAnswered():
-                asked = self._asked.pop(event.approval_id, None)
-                name = asked.tool if asked is not None else ""
-                call = self.build_call(HookEvent.POST_APPROVAL_RESPONSE, failed=not event.allowed, by=event.by)
-                return structs.replace(call, tool=name, call_id=asked.call_id if asked is not None else "")
-            case Refused():
-                call = self.build_call(HookEvent.POST_APPROVAL_RESPONSE, event.reason, failed=True, by="rules")
-                return structs.replace(call, tool=event.tool, call_id=event.call_id)
-            case RequestEnded():
-                usage = structs.asdict(event.usage) if event.usage is not None else {}
-                return self.build_call(HookEvent.POST_API_REQUEST, number=event.number, usage=usage)
-            case Retrying():
-                return self.build_call(HookEvent.API_REQUEST_ERROR, event.message, reason=event.reason)
-            case SubAgentChanged():
-                return self._describe_sub_agent(event)
-            case _:
-                return None
-
-    def _describe_sub_agent(self, event: SubAgentChanged) -> HookCall | None:
-        begun = event.state is SubAgentState.RUNNING and event.step == 0
-        if not begun and not event.state.has_ended:
-            return None
-        kind = HookEvent.SUBAGENT_START if begun else HookEvent.SUBAGENT_STOP
-        return self.build_call(
-            kind, event.doing, agent_id=event.session_id, agent_type=event.name, state=event.state.value
-        )
-
-    async def _tell_events(self) -> None:
-        while True:
-            call = await self._queue.get()
-            try:
-                await self.dispatcher.run(call)
-            finally:
-                self._queue.task_done()
+        self.events.forget_questions()
 
     async def note_compression(self, trigger: str) -> None:
         """Tell hooks that the conversation was made shorter, and with the next message that it begins anew."""
@@ -305,15 +227,12 @@ class SessionHooks:
         """Tell hooks that the session is closed, within ten seconds, and end what they keep running."""
         try:
             async with asyncio.timeout(_END_SECONDS):
-                if self._teller is not None:
-                    await self._queue.join()
+                await self.events.finish()
                 await self.dispatcher.run(self.build_call(HookEvent.ON_SESSION_FINALIZE, source="other"))
         except TimeoutError:
             _LOG.warning("hooks took longer than %s s at the end of a session", _END_SECONDS)
         finally:
-            if self._teller is not None:
-                self._teller.cancel()
-                await asyncio.wait({self._teller})
+            await self.events.close()
             await self.dispatcher.close()
 
     # Texts for the model.

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.encoding import to_json
+from hermes.core.events import Event, MessageAppended
 from hermes.core.messages import (
     ImagePart,
     Message,
@@ -36,9 +37,10 @@ class TranscriptFile:
         self._waiting = deque(earlier, maxlen=_MAX_MESSAGES)
         self._is_begun = False
 
-    def add(self, message: Message) -> None:
-        """Take a message that was appended; it is written when somebody wants to read the file."""
-        self._waiting.append(message)
+    def take_event(self, event: Event) -> None:
+        """Take what was appended to the session; it is written when somebody wants to read the file."""
+        if isinstance(event, MessageAppended):
+            self._waiting.append(event.message)
 
     def update(self) -> str:
         """Write what is new, and return the file's path; an empty one where it cannot be written."""
