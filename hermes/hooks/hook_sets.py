@@ -49,6 +49,10 @@ class HookSet(Struct, frozen=True, kw_only=True):
     problem: str = ""
     """Why the digest could not be computed; empty where it could."""
 
+    def list_kept_files(self) -> tuple[str, ...]:
+        """Return the files that no session writes: those of a set that the person has enabled."""
+        return self.files.paths if self.state is not HookSetState.OFF else ()
+
 
 def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], consents: PluginConsents) -> HookSet:
     """Read the hooks of a place for sessions in a folder. It reads the files that they name, in the caller's thread.

@@ -45,6 +45,8 @@ class Places(Struct, frozen=True, kw_only=True):
     """All homes of Hermes that are known, wherever they lie."""
     programs: tuple[str, ...] = ()
     """The folders of PATH that lie in the person's home."""
+    hook_files: tuple[str, ...] = ()
+    """The files that the person's hooks run, which no session writes."""
     foreign: bool = False
     confined: bool = False
 
@@ -203,6 +205,8 @@ def _owner_refusal(path: str, places: Places) -> str:
     """Return why this session does not write a path: it is Hermes' own, or not the person's."""
     if places.confined and not _is_inside(path, (places.workspace,)):
         return CONFINED_REASON
+    if path in places.hook_files:
+        return "a hook of the person's runs it"
     if _is_inside(path, (places.hermes,)) and not is_in_own_workspace(path, places):
         return "it belongs to Hermes' own settings and state"
     if any(_is_inside(path, (one,)) and not _is_in_workspace(path, one, places) for one in places.hermes_homes):

@@ -55,6 +55,7 @@ from hermes.util.text import strip_control_characters, to_one_line
 if TYPE_CHECKING:
     from hermes.checkpoints.observer import WorkspaceObserver
     from hermes.checkpoints.recorder import CheckpointRecorder
+    from hermes.hooks.hook_sets import HookSet
     from hermes.hooks.session_hooks import SessionHooks
     from hermes.tools.processes import BackgroundProcess
 
@@ -199,6 +200,7 @@ class SessionBuilder:
         self._marks = EffectMarks()
         self._features = Feature()
         self._hooks: SessionHooks | None = None
+        self._hook_sets: Sequence[HookSet] = ()
         self._settling: list[ToolContext] = []
 
     async def build(self) -> LiveSession:
@@ -211,6 +213,7 @@ class SessionBuilder:
         for ready in features.opening:
             await ready()
         more = (*features.tools, *engine.tools(), *plan.options.extra_tools)
+        self._hook_sets = self._read_hook_sets()
         tools = build_session_tools(
             plan,
             home=services.home,
@@ -218,6 +221,7 @@ class SessionBuilder:
             process_deps=services.process_deps,
             extra_tools=more,
             marked_files=marked,
+            hook_files=_list_hook_files(self._hook_sets),
         )
         for use in features.using:
             use(tools.toolbox)
@@ -369,16 +373,28 @@ class SessionBuilder:
     def _open_hooks(
         self, conversation: LiveConversation, tools: SessionTools, warn: Callable[[str], None]
     ) -> "SessionHooks | None":
-        """Return the hooks of the session, where anything of others may be enabled."""
-        services, more = self._services, self._features.hooks
-        if not more and (services.options.ignore_config or not may_have_hooks(services.home, services.settings)):
+        """Return the hooks of the session, where there may be any."""
+        more = self._features.hooks
+        if not more and not self._hook_sets:
             return None
         from hermes.sessions.plugins.hooks import open_session_hooks
 
-        hooks = self._hooks = open_session_hooks(services, self._plan, tools, conversation, more=more, notify=warn)
+        hooks = self._hooks = open_session_hooks(
+            self._services, self._plan, tools, conversation, sources=(self._hook_sets, more), notify=warn
+        )
         if hooks is not None:
             self._stack.push_async_callback(hooks.close)
         return hooks
+
+    def _read_hook_sets(self) -> "Sequence[HookSet]":
+        """Return the hooks of all places for the session's folder; none where nothing was ever enabled."""
+        services, plan = self._services, self._plan
+        if services.options.ignore_config or not may_have_hooks(services.home, services.settings):
+            return ()
+        from hermes.sessions.plugins.hooks import read_hook_sets
+
+        folder, trusted = os.path.realpath(plan.cwd), plan.options.trusted_folders
+        return read_hook_sets(services.home, services.settings, folder, services.process_environ, trusted)
 
     def _build_checkpoints(
         self, recorder: TurnRecorder, tools: SessionTools, warn: Callable[[str], None]
@@ -540,6 +556,10 @@ class SessionBuilder:
             return made
 
         return build_frame
+
+
+def _list_hook_files(sets: "Sequence[HookSet]") -> list[str]:
+    return [path for one in sets for path in one.list_kept_files()]
 
 
 def _make_trajectory_hook(folder: Path, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

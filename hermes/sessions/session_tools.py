@@ -223,12 +223,13 @@ def build_session_tools(
     process_deps: ProcessDeps,
     extra_tools: Sequence[KnownTool] = (),
     marked_files: TaintMarks | None = None,
+    hook_files: Sequence[str] = (),
 ) -> SessionTools:
     """Select and prepare the tools of a session.
 
-    `more` are tools that are bound to it, such as that of its memory; `marked` are files with untrusted
-    content that other sessions wrote. Raises ConfigError for an unknown tool set or back end, and when the
-    requested sets hold no tool.
+    `extra_tools` are tools that are bound to it, such as that of its memory; `marked_files` are files with untrusted
+    content that other sessions wrote, `hook_files` those that hooks run. Raises ConfigError for an unknown tool set or
+    back end, and when the requested sets hold no tool.
     """
     options = plan.options
     toolbox, remarks, servers = _select_tools(settings, options, extra_tools)
@@ -242,6 +243,7 @@ def build_session_tools(
         own=(str(spill.resolve()),),
         foreign=bool(options.person),
         confined=options.confined,
+        hook_files=tuple(hook_files),
     )
     backend, remark = process_deps.backend_factory.create_backend(places, plan.lock_handle)
     if options.mode is not WorkMode.ASK:

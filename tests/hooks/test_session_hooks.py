@@ -1,12 +1,20 @@
 """Hooks in sessions: programs that run for real, beside a scripted model."""
 
 import json
+import shutil
 from pathlib import Path
+
+import pytest
 
 from hermes.core.events import Notice, Refused
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.app import App
+from hermes.sessions.options import SessionOptions
+from hermes.testing.home import TempHome
+from hermes.testing.plugins import enable_plugin
 from hermes.testing.script import Call, Say
+from hermes.testing.server import ScriptedServer
 from tests.hooks.hooked_home import open_hooked
 
 SHELL_CALL = Say(calls=(Call("terminal", {"command": "echo hello > out.txt"}),))
@@ -177,3 +185,31 @@ async def test_a_guard_that_takes_too_long_refuses() -> None:
     hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "sleep 60", "timeout": 0.2}]}]}
     async with open_hooked([SHELL_CALL, Say("done")], hooks) as hooked:
         assert (await hooked.actor.post(InboundMessage(text="go"))).refused == 1
+
+
+@pytest.mark.parametrize("backend", ["local", "sandbox"])
+async def test_no_tool_writes_what_a_hook_runs(backend: str) -> None:
+    if backend == "sandbox" and not shutil.which("bwrap"):
+        pytest.skip("bubblewrap is not there")
+    hooks = {"PostToolUse": [{"hooks": [{"type": "command", "command": "<root>/work/check.sh"}]}]}
+    ways = [
+        Call("write_file", {"path": "check.sh", "content": "#!/bin/sh\ntouch owned\n"}),
+        Call("terminal", {"command": "echo 'touch owned' >> check.sh"}),
+        Call("terminal", {"command": "mv check.sh other.sh; echo 'touch owned' > check.sh; chmod +x check.sh"}),
+    ]
+    answers = [*(Say(calls=(way,)) for way in ways), Say("done")]
+    async with ScriptedServer(answers) as server:
+        settings = {"terminal": {"backend": backend}}
+        with TempHome.for_server(server.url, more_config=settings) as home:
+            script = home.cwd / "check.sh"
+            script.write_text("#!/bin/sh\ncat > /dev/null\n")
+            script.chmod(0o755)
+            text = json.dumps(hooks).replace("<root>", str(home.root))
+            home.write_config({**(home.config or {}), "hooks": json.loads(text)})
+            enable_plugin(home.environ, "hooks", str(home.cwd))
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                assert (await actor.post(InboundMessage(text="go"))).text == "done"
+            assert not (home.cwd / "owned").exists()
+            if backend == "sandbox":
+                assert script.read_text() == "#!/bin/sh\ncat > /dev/null\n"

@@ -172,11 +172,17 @@ def layout_rows(policy: SandboxPolicy, opened: OpenedPlaces = _NOTHING_OPENED) -
     for root in filter(_is_real, roots):
         reason = N_("the workspace") if root == places.workspace else N_("opened, or the workspace's own git folder")
         rows += [LayoutRow(one, PathAccess.WRITE, reason) for one in _writable_parts(root, places)]
+    rows += _rows_of(_list_hook_files(places, roots), PathAccess.READ, N_("a hook runs it"))
     read = [one for one in opened.read if _is_real(one) and not _is_below_any(one, opened.written)]
     rows += [LayoutRow(one, PathAccess.READ, N_("opened to read")) for one in read]
     inside = [one for one in hidden if _is_below_any(one, opened.read)]
     rows += _rows_of((*inside, *opened.keys), PathAccess.HIDDEN, N_("a key inside of what is shown"))
     return rows
+
+
+def _list_hook_files(places: Places, roots: Iterable[str]) -> list[str]:
+    """Return the files in what is writable that the person's hooks run."""
+    return [one for one in places.hook_files if _is_below_any(one, roots)]
 
 
 def _readable_rows(policy: SandboxPolicy, homes: Sequence[str], hidden: Sequence[str]) -> Iterator[LayoutRow]:

@@ -107,18 +107,15 @@ def open_session_hooks(
     tools: SessionTools,
     conversation: LiveConversation,
     *,
-    more: Sequence[HookSource],
+    sources: tuple[Sequence[HookSet], Sequence[HookSource]],
     notify: Callable[[str], None],
 ) -> SessionHooks | None:
-    """Return the hooks of a session, or None without any; `more` are those of plug-ins.
+    """Return the hooks of a session, or None without any; `sources` are sets of programs, and hooks of plug-ins.
 
-    It reads the files that hooks name. A damaged file of consents counts as one in which all has changed. What does not
-    run as it stands is told with the session's notices.
+    What does not run as it stands is told with the session's notices.
     """
     folder = os.path.realpath(plan.cwd)
-    sets = read_hook_sets(
-        services.home, services.settings, folder, services.process_environ, plan.options.trusted_folders
-    )
+    sets, more = sources
     services.add_notices(describe_states(sets))
     transcript = TranscriptFile(
         tools.context.spill_folder / "transcript.jsonl", plan.session_id, folder, conversation.messages
@@ -130,8 +127,8 @@ def open_session_hooks(
         resolve_path=tools.context.resolve_path,
         write_transcript=transcript.update,
     )
-    sources = [*make_shell_sources(sets, deps), *more]
-    if not sources:
+    found = [*make_shell_sources(sets, deps), *more]
+    if not found:
         return None
 
     def get_mode() -> str:
@@ -146,7 +143,7 @@ def open_session_hooks(
         get_mode=get_mode,
         spill_folder=tools.context.spill_folder,
     )
-    return SessionHooks(HookDispatcher(sources, notify), facts, transcript)
+    return SessionHooks(HookDispatcher(found, notify), facts, transcript)
 
 
 def attach_hooks(hooks: SessionHooks, actor: SessionActor) -> None:
