@@ -49,7 +49,7 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why, for the model and the person."""
     arguments: Mapping[str, object] | None = None
-    """Arguments in the place of the call's; they are decided about anew."""
+    """Arguments in the place of the call's; the gate decides about them."""
     context: str = ""
     """A text for the model."""
     text: str | None = None

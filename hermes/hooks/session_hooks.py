@@ -215,7 +215,7 @@ class SessionHooks:
         self.events.forget_questions()
 
     async def note_compression(self, trigger: str) -> None:
-        """Tell hooks that the conversation was made shorter, and with the next message that it begins anew."""
+        """Tell hooks that the conversation was made shorter, and with the next message of its new start."""
         self._start_source = "compact"
         await self.dispatcher.run(self.build_call(HookEvent.POST_COMPRESS, source=trigger))
 

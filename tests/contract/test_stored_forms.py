@@ -35,6 +35,7 @@ import hermes.gateway.platforms.matrix
 import hermes.gateway.platforms.ntfy
 import hermes.gateway.platforms.slack
 import hermes.gateway.platforms.telegram
+import hermes.hooks.shell_answers
 import hermes.mcp.definitions
 import hermes.mcp.rpc
 import hermes.mcp.server
@@ -189,6 +190,7 @@ FOREIGN = (
     hermes.gateway.platforms.ntfy,
     hermes.gateway.platforms.slack,
     hermes.gateway.platforms.telegram,
+    hermes.hooks.shell_answers,
     hermes.mcp.definitions,
     hermes.mcp.tools,
     hermes.mcp.rpc,

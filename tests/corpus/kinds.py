@@ -19,6 +19,7 @@ from hermes.config.auth_file import AuthEntry
 from hermes.config.display import BusyMode, EditingMode, NotifyMode, ToolProgress
 from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Streaming
 from hermes.config.load import _CachedDocument as ConfigCache
+from hermes.config.plugin_consents import _ConsentDocument as PluginConsentDocument
 from hermes.config.settings import CodeEngine, Evolution, McpTrust, Settings, Strategy
 from hermes.config.trusted_folders import _TrustDocument as Trust
 from hermes.context.compaction import CompactionMemo
@@ -91,6 +92,7 @@ UNIONS: dict[str, object] = {
 }
 """Tagged unions: each member is a kind of its own, named by its tag."""
 KINDS: dict[str, type] = {
+    "plugin_consents": PluginConsentDocument,
     "message": Message,
     "epoch_frame": EpochFrame,
     "aside": TransientContext,

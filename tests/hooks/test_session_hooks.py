@@ -1,7 +1,6 @@
 """Hooks in sessions: programs that run for real, beside a scripted model."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -187,10 +186,8 @@ async def test_a_guard_that_takes_too_long_refuses() -> None:
         assert (await hooked.actor.post(InboundMessage(text="go"))).refused == 1
 
 
-@pytest.mark.parametrize("backend", ["local", "sandbox"])
+@pytest.mark.parametrize("backend", ["local", pytest.param("sandbox", marks=pytest.mark.needs("bubblewrap"))])
 async def test_no_tool_writes_what_a_hook_runs(backend: str) -> None:
-    if backend == "sandbox" and not shutil.which("bwrap"):
-        pytest.skip("bubblewrap is not there")
     hooks = {"PostToolUse": [{"hooks": [{"type": "command", "command": "<root>/work/check.sh"}]}]}
     ways = [
         Call("write_file", {"path": "check.sh", "content": "#!/bin/sh\ntouch owned\n"}),
