@@ -20,9 +20,9 @@ from hermes.i18n.messages import N_
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
 
-GROUP_PREFIX = "hermes."
 KINDS = ("tools", "platforms", "providers", "commands", "memory_providers", "context_engines", "hooks")
-"""The kinds of what a package may offer, each an entry point group of that name behind the prefix."""
+"""The kinds of what a package may offer, each under an entry point group `hermes.<kind>`."""
+GROUPS = {f"hermes.{kind}": kind for kind in KINDS}
 
 
 class InstalledPackage(NamedTuple):
@@ -79,11 +79,7 @@ def list_packages() -> list[InstalledPackage]:
 
 def describe_package(distribution: "Distribution") -> InstalledPackage | None:
     """Return what a distribution offers to Hermes; None where that is nothing, or it is Hermes itself."""
-    offers = [
-        (one.group.removeprefix(GROUP_PREFIX), one.name)
-        for one in distribution.entry_points
-        if one.group.removeprefix(GROUP_PREFIX) in KINDS and one.group.startswith(GROUP_PREFIX)
-    ]
+    offers = [(GROUPS[one.group], one.name) for one in distribution.entry_points if one.group in GROUPS]
     if not offers:
         return None
     import hashlib
@@ -122,7 +118,7 @@ def load_entry_point(kind: str, name: str) -> object | None:
     from importlib.metadata import entry_points
 
     refused = None
-    for entry in entry_points(group=f"{GROUP_PREFIX}{kind}", name=name):
+    for entry in entry_points(group=f"hermes.{kind}", name=name):
         package = _find_package(entry)
         if package is not None and PACKAGES.is_enabled(package):
             loaded: object = entry.load()
@@ -147,7 +143,7 @@ def load_enabled(kind: str) -> Iterator[tuple[InstalledPackage, str, Callable[[]
     """
     from importlib.metadata import entry_points
 
-    for entry in entry_points(group=f"{GROUP_PREFIX}{kind}"):
+    for entry in entry_points(group=f"hermes.{kind}"):
         package = _find_package(entry)
         if package is not None and PACKAGES.is_enabled(package):
             yield package, entry.name, entry.load
