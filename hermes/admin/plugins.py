@@ -13,6 +13,7 @@ from hermes.config.load import load_settings
 from hermes.config.plugin_consents import PluginConsent, PluginConsents
 from hermes.core.errors import ConfigError, NotFoundError
 from hermes.hooks.hook_sets import HookSet, HookSetState
+from hermes.hooks.statistics_file import HookRecord, read_records
 from hermes.i18n.messages import N_
 from hermes.plugins import InstalledPackage, list_packages, normalize_package_name, suggest_name
 from hermes.sessions.plugins.hooks import read_hook_sets
@@ -92,6 +93,10 @@ class PluginAdmin:
                 return row
         hint = suggest_name(name, [row.name for row in rows]) or N_("`hermes plugins list` shows what there is.")
         raise NotFoundError(N_("There is no plug-in {name!r}.", name=name[:80]), hint)
+
+    def list_hook_records(self) -> list[HookRecord]:
+        """Return how often hooks were called lately, how long they took and how often they could not answer."""
+        return read_records(self._home.hook_log)
 
     def enable(self, row: PluginRow) -> None:
         """Enable something as it was shown. Raises ConfigError where it cannot be used, or has changed since."""

@@ -22,6 +22,7 @@ from hermes.util.text import escape_confusable_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.admin.plugins import PluginAdmin, PluginRow
+    from hermes.hooks.statistics_file import HookRecord
 
 _MAX_OFFER = 200
 _STATES = {
@@ -86,6 +87,30 @@ async def disable_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     return VerbResult({"name": call.args.name, "enabled": False}, [said.format(name=call.args.name)])
 
 
+@PLUGINS.admin_action("doctor", "what is wrong, and what hooks have cost lately", JSON_OPTION, in_chats=True)
+async def examine_plugins(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
+    """Show what does not run and why, and the numbers of hooks."""
+    del call
+    rows = await asyncio.to_thread(admin.list_rows)
+    records = await asyncio.to_thread(admin.list_hook_records)
+    bad = [row for row in rows if row.problems or row.state.value not in ("enabled", "off")]
+    lines = [line for row in bad for line in (_format_row(row), *_format_problems(row))]
+    lines += [_format_record(one) for one in records]
+    value = {"problems": bad, "hooks": records}
+    return VerbResult(value, lines or [tr("Nothing is wrong, and no hook has been called.")], exit_code=1 if bad else 0)
+
+
+def _format_record(one: "HookRecord") -> str:
+    said = tr(
+        "{name} calls: {calls}, failed: {failures}, 95 of 100 within {ms} ms",
+        name=pad_text(escape_confusable_characters(one.name), 32),
+        calls=one.calls,
+        failures=one.failures,
+        ms=one.slow_ms,
+    )
+    return f"{said}  {escape_confusable_characters(one.last_failure)}".rstrip()
+
+
 def _format_row(row: "PluginRow") -> str:
     state = tr(_STATES[row.state.value])
     place = to_one_line(escape_confusable_characters(row.place), 100)
@@ -100,8 +125,11 @@ def _format_details(row: "PluginRow") -> list[str]:
         else tr("It runs with all of your rights, outside of the sandbox.")
     )
     offers = [f"  {to_one_line(escape_confusable_characters(one), _MAX_OFFER)}" for one in row.offers]
-    problems = [tr("does not run: {reason}", reason=escape_confusable_characters(one)) for one in row.problems]
-    return [_format_row(row), rights, *offers, *(f"  {one}" for one in problems)]
+    return [_format_row(row), rights, *offers, *_format_problems(row)]
+
+
+def _format_problems(row: "PluginRow") -> list[str]:
+    return ["  " + tr("does not run: {reason}", reason=escape_confusable_characters(one)) for one in row.problems]
 
 
 COMMANDS = CommandList(CommandGroup.MODEL)

@@ -143,6 +143,7 @@ class HermesHome:
         self.auth_file = root / "auth.json"
         self.trust_file = root / "trust.json"
         self.consent_file = root / "plugins.json"
+        self.hook_log = root / "logs" / "hooks.jsonl"
         self.models_file = root / "models.json"
         self.favourites_file = root / "favourite_models.json"
         """Windows and prices that were taken over from a list."""

@@ -383,6 +383,9 @@ class SessionBuilder:
             self._services, self._plan, tools, conversation, sources=(self._hook_sets, more), notify=warn
         )
         if hooks is not None:
+            from hermes.hooks.statistics_file import add_records
+
+            self._stack.callback(add_records, self._services.home.hook_log, hooks.dispatcher.statistics)
             self._stack.push_async_callback(hooks.close)
         return hooks
 

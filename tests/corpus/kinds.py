@@ -67,6 +67,7 @@ from hermes.gateway.platforms.slack.adapter import PLATFORM as SLACK
 from hermes.gateway.platforms.telegram.adapter import PLATFORM as TELEGRAM
 from hermes.gateway.platforms.webhook.adapter import PLATFORM as WEBHOOK
 from hermes.gateway.platforms.webhook.server import StoredWebhookRun as ReportWish
+from hermes.hooks.statistics_file import HookRecord
 from hermes.ipc.frames import RequestFrame, ResponseFrame
 from hermes.mcp.tools import RememberedTool
 from hermes.memory.files import MemoryTarget
@@ -93,6 +94,7 @@ UNIONS: dict[str, object] = {
 """Tagged unions: each member is a kind of its own, named by its tag."""
 KINDS: dict[str, type] = {
     "plugin_consents": PluginConsentDocument,
+    "hook_record": HookRecord,
     "message": Message,
     "epoch_frame": EpochFrame,
     "aside": TransientContext,

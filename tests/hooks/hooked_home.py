@@ -1,5 +1,6 @@
 """A home with hooks whose programs are enabled, and sessions in it, on a scripted model."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,6 +28,12 @@ class HookedHome:
     @property
     def record(self) -> Path:
         return self.home.root / "record.jsonl"
+
+    async def wait_for(self, file: Path) -> None:
+        """Wait until a file is there."""
+        async with asyncio.timeout(20):
+            while not file.exists():  # noqa: ASYNC110 - a program makes it
+                await asyncio.sleep(0.01)
 
     def read_record(self) -> list[dict[str, object]]:
         """Return what the hooks were told so far."""
