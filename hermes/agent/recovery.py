@@ -227,10 +227,10 @@ async def _transform_answer(message: Message, deps: TurnDeps, emit: Emit) -> Mes
     """Return an answer as hooks leave it; where it was held back for them, it is shown now."""
     if deps.hooks is None or not deps.hooks.holds_answers:
         return message
-    text = await deps.hooks.transform_answer(message.text)
-    await emit(TextDelta(text))
-    others = [part for part in message.parts if not isinstance(part, TextPart)]
-    return structs.replace(message, parts=(*others, TextPart(text=text)))
+    part = await deps.hooks.transform_answer(message.text)
+    await emit(TextDelta(part.text))
+    others = [one for one in message.parts if not isinstance(one, TextPart)]
+    return structs.replace(message, parts=(*others, part))
 
 
 async def _end_with_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:

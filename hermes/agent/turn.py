@@ -119,7 +119,7 @@ class TurnHooks(Protocol):
         """Return what is left to do before an answer may end the turn; empty where nothing is."""
         ...
 
-    async def transform_answer(self, text: str) -> str:
+    async def transform_answer(self, text: str) -> TextPart:
         """Return an answer as hooks leave it."""
         ...
 

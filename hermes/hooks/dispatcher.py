@@ -39,8 +39,6 @@ class HookResult(Struct, frozen=True, kw_only=True):
     """The answers by the names of their sources, in the order of these."""
     contexts: tuple[HookContext, ...] = ()
     ends_turn: bool = False
-    failed: bool = False
-    """Whether a hook could not answer."""
 
 
 NO_RESULT = HookResult()
@@ -83,16 +81,24 @@ class HookDispatcher:
         chosen = [source for source in self._sources if source.handles(call)]
         if not chosen:
             return NO_RESULT
-        if len(chosen) == 1:
-            answers = [await self._run_source(chosen[0], call)]
-        else:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._run_source(one, call), name=f"hook {one.name}") for one in chosen]
-            answers = [task.result() for task in tasks]
-        for name, answer in answers:
-            if isinstance(answer, HookOutcome) and answer.notice:
-                self._notify(N_("{hook}: {text}", hook=name, text=strip_control_characters(answer.notice)))
-        return self._combine(call, answers)
+        answers = await self._ask_all(chosen, call)
+        failures = [(name, one) for name, one in answers if isinstance(one, HookError)]
+        outcomes = [(name, one) for name, one in answers if isinstance(one, HookOutcome)]
+        for name, error in failures:
+            self._tell_failure(call.event, name, error)
+        for name, outcome in outcomes:
+            self._tell_notices(name, outcome)
+        return _combine_answers(EVENT_TRAITS[call.event].role, failures, outcomes)
+
+    async def _ask_all(
+        self, sources: Sequence[HookSource], call: HookCall
+    ) -> Sequence[tuple[str, HookOutcome | HookError]]:
+        """Return the answers of hooks that run side by side, in the order of their sources."""
+        if len(sources) == 1:
+            return [await self._run_source(sources[0], call)]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._run_source(one, call), name=f"hook {one.name}") for one in sources]
+        return [task.result() for task in tasks]
 
     async def _run_source(self, source: HookSource, call: HookCall) -> tuple[str, HookOutcome | HookError]:
         numbers = self.statistics.setdefault(source.name, HookStatistics())
@@ -108,30 +114,15 @@ class HookDispatcher:
         finally:
             numbers.seconds.append(time.monotonic() - began)
 
-    def _combine(self, call: HookCall, answers: Sequence[tuple[str, HookOutcome | HookError]]) -> HookResult:
-        role = EVENT_TRAITS[call.event].role
-        failures = [(name, one) for name, one in answers if isinstance(one, HookError)]
-        outcomes = tuple((name, one) for name, one in answers if isinstance(one, HookOutcome))
-        for name, error in failures:
-            self._tell_failure(call.event, name, error, role)
-        if failures and role is HookRole.GUARD:
-            name, error = failures[0]
-            reason = N_("the hook {name} could not answer ({error})", name=name, error=to_one_line(str(error), 300))
-            return HookResult(decision=HookDecision.DENY, reason=reason, outcomes=outcomes, failed=True)
-        if _has_conflict(outcomes):
-            reason = N_("several hooks change the arguments of the call in different ways")
-            return HookResult(decision=HookDecision.DENY, reason=reason, outcomes=outcomes)
-        decision, reason = _find_strictest(outcomes)
-        return HookResult(
-            decision=decision,
-            reason=reason,
-            outcomes=outcomes,
-            contexts=tuple(HookContext(name, one.context, one.provenance) for name, one in outcomes if one.context),
-            ends_turn=any(one.ends_turn for _, one in outcomes),
-            failed=bool(failures),
-        )
+    def _tell_notices(self, name: str, outcome: HookOutcome) -> None:
+        """Show the lines of a hook for the person; of one that reaches other machines also its reasons, which the model
+        is not shown.
+        """
+        lines = (outcome.notice, outcome.reason if _is_foreign(outcome) else "")
+        for line in filter(None, lines):
+            self._notify(N_("{hook}: {text}", hook=name, text=_clean_reason(line)))
 
-    def _tell_failure(self, event: HookEvent, name: str, error: HookError, role: HookRole) -> None:
+    def _tell_failure(self, event: HookEvent, name: str, error: HookError) -> None:
         """Show a line for a hook that could not answer, each reason once; a refusal of a guard is shown as such."""
         line = N_(
             "The hook {name} could not answer at {event}: {error}",
@@ -139,27 +130,29 @@ class HookDispatcher:
             event=event.value,
             error=to_one_line(strip_control_characters(str(error)), 300),
         )
-        if role is not HookRole.GUARD and line not in self._shown and len(self._shown) < _MAX_TIMES:
+        is_guard = EVENT_TRAITS[event].role is HookRole.GUARD
+        if not is_guard and line not in self._shown and len(self._shown) < _MAX_TIMES:
             self._shown.add(line)
             self._notify(line)
 
-    async def transform_text(self, call: HookCall) -> str:
-        """Return the text of a moment as the hooks leave it, each given what the one before has left.
+    async def transform_text(self, call: HookCall) -> tuple[str, Provenance | None]:
+        """Return the text of a moment as the hooks leave it, each given what the one before has left, and where that
+        comes from, if from others than the person's own code.
 
         Where one cannot answer, a note stands in the place of the text: what was to be taken out of it is not known.
         """
-        text = call.text
+        text, origin = call.text, None
         for source in self._sources:
             now = _with_text(call, text)
             if not source.handles(now):
                 continue
             name, answer = await self._run_source(source, now)
             if isinstance(answer, HookError):
-                self._tell_failure(call.event, name, answer, HookRole.TRANSFORM)
-                return f"[Left out: the hook {name}, which changes such texts, could not answer.]"
+                self._tell_failure(call.event, name, answer)
+                return f"[Left out: the hook {name}, which changes such texts, could not answer.]", None
             if answer.text is not None:
-                text = answer.text[:_MAX_TEXT]
-        return text
+                text, origin = answer.text[:_MAX_TEXT], answer.provenance or origin
+        return text, origin
 
     async def close(self) -> None:
         """Close all sources."""
@@ -167,16 +160,50 @@ class HookDispatcher:
             await source.close()
 
 
-def _has_conflict(outcomes: Sequence[tuple[str, HookOutcome]]) -> bool:
-    """Return whether hooks put different arguments in the place of a call's."""
-    changes = [one.arguments for _, one in outcomes if one.arguments is not None]
-    return any(one != changes[0] for one in changes)
+def _is_foreign(outcome: HookOutcome) -> bool:
+    """Return whether an answer may be made of what other machines say, so that no word of it instructs the model."""
+    return outcome.provenance is not None and outcome.provenance.is_untrusted
+
+
+def _combine_answers(
+    role: HookRole, failures: Sequence[tuple[str, HookError]], outcomes: Sequence[tuple[str, HookOutcome]]
+) -> HookResult:
+    """Return the answers of all hooks of a moment as one."""
+    is_failed_guard = bool(failures) and role is HookRole.GUARD
+    refused = _explain_failed_guard(failures[0]) if is_failed_guard else _find_conflict(outcomes)
+    if refused:
+        return HookResult(decision=HookDecision.DENY, reason=refused)
+    decision, reason = _find_strictest(outcomes)
+    return HookResult(
+        decision=decision,
+        reason=reason,
+        outcomes=tuple(outcomes),
+        contexts=tuple(HookContext(name, one.context, one.provenance) for name, one in outcomes if one.context),
+        ends_turn=any(one.ends_turn for _, one in outcomes),
+    )
+
+
+def _explain_failed_guard(failure: tuple[str, HookError]) -> str:
+    name, error = failure
+    return N_("the hook {name} could not answer ({error})", name=name, error=to_one_line(str(error), 300))
+
+
+def _find_conflict(outcomes: Sequence[tuple[str, HookOutcome]]) -> str:
+    """Return why changed arguments are not used; empty where they are, or there are none."""
+    changed = [one for _, one in outcomes if one.arguments is not None]
+    if any(map(_is_foreign, changed)):
+        return N_("a hook that reaches other machines changes the arguments of the call")
+    if any(one.arguments != changed[0].arguments for one in changed):
+        return N_("several hooks change the arguments of the call in different ways")
+    return ""
 
 
 def _find_strictest(outcomes: Sequence[tuple[str, HookOutcome]]) -> tuple[HookDecision, str]:
     """Return the strictest decision with its reason."""
     for wanted in (HookDecision.DENY, HookDecision.ASK):
         for name, one in outcomes:
+            if one.decision is wanted and _is_foreign(one):
+                return wanted, N_("the hook {name} wants that, for a reason that only the person is shown", name=name)
             if one.decision is wanted:
                 return wanted, N_("the hook {name} says: {reason}", name=name, reason=_clean_reason(one.reason))
     return HookDecision.NONE, ""

@@ -89,7 +89,7 @@ EVENT_TRAITS = {
     HookEvent.POST_APPROVAL_RESPONSE: EventTraits(_OBSERVER, has_tool=True),
     HookEvent.PRE_LLM_CALL: EventTraits(_GUARD, takes_context=True),
     HookEvent.POST_LLM_CALL: EventTraits(_OBSERVER),
-    HookEvent.PRE_VERIFY: EventTraits(_OBSERVER, takes_context=True),
+    HookEvent.PRE_VERIFY: EventTraits(_OBSERVER),
     HookEvent.TRANSFORM_LLM_OUTPUT: EventTraits(_TRANSFORM),
     HookEvent.PRE_API_REQUEST: EventTraits(_GUARD),
     HookEvent.POST_API_REQUEST: EventTraits(_OBSERVER),

@@ -128,14 +128,16 @@ class SessionHooks:
         told = structs.replace(told, text=output.text, details={**told.details, **details})
         result = await self.dispatcher.run(told)
         self._note_end(result)
-        replaced = next((one.text for _, one in result.outcomes if one.text is not None), None)
-        text = output.text if replaced is None else replaced
+        replaced = next((one for _, one in result.outcomes if one.text is not None), None)
+        text = output.text if replaced is None or replaced.text is None else replaced.text
+        origin = replaced.provenance if replaced is not None else None
         for event in (HookEvent.TRANSFORM_TERMINAL_OUTPUT, HookEvent.TRANSFORM_TOOL_RESULT):
             if event is HookEvent.TRANSFORM_TERMINAL_OUTPUT and not call.command:
                 continue
-            text = await self.dispatcher.transform_text(structs.replace(told, event=event, text=text))
+            text, found = await self.dispatcher.transform_text(structs.replace(told, event=event, text=text))
+            origin = found or origin
         if text is not output.text:
-            output = structs.replace(output, text=text)
+            output = structs.replace(output, text=text, provenance=origin or output.provenance)
         notes = self._take_contexts(result.contexts)
         return output, CallReview(notes=notes, provenance=_find_provenance(result.contexts))
 
@@ -176,20 +178,17 @@ class SessionHooks:
         """Return what is left to do before an answer may end the turn, by hooks; empty where nothing is."""
         call = self.build_call(HookEvent.PRE_VERIFY, text, stop_hook_active=asked_before)
         result = await self.dispatcher.run(call)
-        if result.ends_turn:
-            return ""
-        return (
-            result.reason if result.decision is HookDecision.DENY else "\n".join(self._take_contexts(result.contexts))
-        )
+        return result.reason if result.decision is HookDecision.DENY and not result.ends_turn else ""
 
     @property
     def holds_answers(self) -> bool:
         """Whether answers are shown only once hooks have had them."""
         return self.dispatcher.has(self.build_call(HookEvent.TRANSFORM_LLM_OUTPUT))
 
-    async def transform_answer(self, text: str) -> str:
+    async def transform_answer(self, text: str) -> TextPart:
         """Return an answer as hooks leave it."""
-        return await self.dispatcher.transform_text(self.build_call(HookEvent.TRANSFORM_LLM_OUTPUT, text))
+        text, origin = await self.dispatcher.transform_text(self.build_call(HookEvent.TRANSFORM_LLM_OUTPUT, text))
+        return TextPart(text=text, provenance=origin)
 
     async def review_request(self, number: int) -> str:
         """Return why the next request to the model is not made; empty where it is."""

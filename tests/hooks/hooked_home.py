@@ -44,7 +44,7 @@ class HookedHome:
 
 def recorder(home: TempHome) -> str:
     """Return a command that appends what it is told to the record."""
-    return f"cat >> {home.root}/record.jsonl; echo >> {home.root}/record.jsonl"
+    return f"printf '%s\\n' \"$(cat)\" >> {home.root}/record.jsonl"  # one write, so that no two mix
 
 
 def write_script(home: TempHome, name: str, text: str) -> str:
@@ -74,7 +74,7 @@ async def open_hooked(
             paths = {name: write_script(home, name, text) for name, text in scripts.items()}
             text = json.dumps(make_hooks or {})
             for name, path in {**paths, "record": recorder(home), "root": str(home.root)}.items():
-                text = text.replace(f"<{name}>", path)
+                text = text.replace(f"<{name}>", json.dumps(path)[1:-1])
             home.write_config({**(home.config or {}), "hooks": json.loads(text)})
             if enable and make_hooks:
                 enable_plugin(home.environ, "hooks", str(home.cwd))

@@ -58,13 +58,13 @@ class GatewayHooks:
             return None
         from hermes.hooks.dispatcher import HookDispatcher
         from hermes.hooks.shell_hooks import ShellHookDeps, make_shell_sources
-        from hermes.sessions.plugins.hooks import describe_states, read_hook_sets
+        from hermes.sessions.plugins.hooks import describe_states, make_hook_environ, read_hook_sets
 
         sets = read_hook_sets(services.home, services.settings, self._folder, services.process_environ)
         services.add_notices(describe_states(sets))
         deps = ShellHookDeps(
             folder=self._folder,
-            environ=services.process_environ,
+            environ=make_hook_environ(services.process_environ, self._folder),
             find_supervisors=lambda: services.supervisors,
             resolve_path=lambda path: path,
             write_transcript=lambda: "",

@@ -21,6 +21,7 @@ from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.backend_factory import filter_trusted_path
 from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools
 from hermes.store.records import SUB_AGENT_SOURCE
@@ -122,7 +123,7 @@ def open_session_hooks(
     )
     deps = ShellHookDeps(
         folder=folder,
-        environ=services.process_environ,
+        environ=make_hook_environ(services.process_environ, folder),
         find_supervisors=lambda: services.supervisors,
         resolve_path=tools.context.resolve_path,
         write_transcript=transcript.update,
@@ -146,10 +147,20 @@ def open_session_hooks(
     return SessionHooks(HookDispatcher(found, notify), facts, transcript)
 
 
+def make_hook_environ(environ: Mapping[str, str], folder: str) -> Mapping[str, str]:
+    """Return the variables that programs of hooks get: the person's, but no program and no module is looked for in the
+    folder that a session works in, where the agent may have put one.
+    """
+    path = filter_trusted_path(environ.get("PATH", ""), folder)
+    return {**environ, "PATH": path, "PYTHONSAFEPATH": "1"}
+
+
 def attach_hooks(hooks: SessionHooks, actor: SessionActor) -> None:
     """Tie hooks to an actor: to its messages, its events, the ends of its turns and its compressions."""
 
     async def review_message(inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
+        if inbound.has_only_results:
+            return ()
         said = "\n".join((inbound.text, *(one.text for one in inbound.quoted)))
         actor.attachments.refusal, parts = await hooks.review_message(said)
         return parts
