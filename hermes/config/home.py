@@ -142,6 +142,8 @@ class HermesHome:
         self.env_file = root / ".env"
         self.auth_file = root / "auth.json"
         self.trust_file = root / "trust.json"
+        self.plugins_file = root / "plugins.json"
+        """What the person has enabled of other people's code (`PluginConsents`)."""
         self.models_file = root / "models.json"
         self.favourites_file = root / "favourite_models.json"
         """Windows and prices that were taken over from a list."""

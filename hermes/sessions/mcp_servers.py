@@ -1,10 +1,12 @@
-"""Open, list and test the MCP servers of the user's settings."""
+"""Open, list and test the MCP servers of the user's settings, and those of other agents that the user has agreed to."""
 
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from hermes.config.home import HermesHome
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
@@ -15,6 +17,7 @@ from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.backend_factory import filter_trusted_path
 from hermes.sessions.secrets import secrets_in_url
 from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, is_mcp_toolset
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
@@ -46,6 +49,40 @@ def _check_mcp_toolsets(toolset_names: Sequence[str], names: Sequence[str]) -> N
                 N_("There is no toolset {one}.", one=repr(one)),
                 N_("MCP servers are: {names} (`mcp_servers`).", names=", ".join(names) or "none"),
             )
+
+
+def add_agent_servers(
+    settings: Settings, home: HermesHome, environ: Mapping[str, str], folder: str, trusted_folders: Sequence[str] = ()
+) -> tuple[Settings, list[str]]:
+    """Return the settings with the MCP servers of other agents' files that the person has agreed to, and lines about
+    those that wait for that or are called like another one. A name counts for the settings, then for the person's
+    home, then for the project in `folder`; an empty folder is none. Raises ConfigError for a damaged file.
+    """
+    from hermes.config.agent_servers import list_usable_servers
+    from hermes.mcp.definitions import to_server_name
+
+    agreed, waiting = list_usable_servers(home, environ, folder, trusted_folders)
+    if not agreed and not waiting:
+        return settings, []
+    taken = set(map_server_names(settings))
+    found, lines = dict(settings.mcp_servers), []
+    for server in agreed:
+        name = to_server_name(server.name)
+        if not name or name in taken:
+            continue
+        taken.add(name)
+        found[name] = server.settings
+    for agent in sorted({server.agent for server in waiting}):
+        names = ", ".join(server.name for server in waiting if server.agent == agent)
+        lines.append(
+            N_(
+                "MCP servers are not started, since they are new or have changed: {names}. "
+                "`hermes import {agent} --read-in-place` asks about them.",
+                names=escape_unseen_characters(to_one_line(names, 200)),
+                agent=agent,
+            )
+        )
+    return structs.replace(settings, mcp_servers=found), lines
 
 
 def open_servers(
