@@ -34,6 +34,9 @@ class NewServer(Struct, frozen=True, kw_only=True):
     headers: Sequence[str] = ()
     """`NAME: VALUE`."""
     cwd: str = ""
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    """The only tools that are offered, and those that are not, by the server's names."""
 
 
 class _DescribedServer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,6 +108,8 @@ def _build_entry(
         )
     secrets |= _ask_unset_variables(environ, home, env, ask_secret)
     env = {name: value or f"${{{name}}}" for name, value in env.items()}
+    tools = {key: list(names) for key, names in (("include", new.include), ("exclude", new.exclude)) if names}
+    entry |= {"tools": tools} if tools else {}
     if env or headers:
         entry |= {"env": env} if env else {"headers": headers}  # a program takes the first, an address the second
     return entry, secrets

@@ -77,6 +77,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.cli.commands.completion",
         N_("what a shell needs to complete commands, options and names"),
     ),
+    "import": (
+        "hermes.commands.other_agents:IMPORT",
+        N_("use what Claude Code, codex or opencode left here: commands, agents, skills, MCP servers"),
+    ),
     "mcp": ("hermes.commands.mcp:MCP", N_("MCP servers: list, add, try, remove")),
     "trust": ("hermes.commands.permissions:TRUST", N_("trust a project's folder, or list the trusted ones")),
     "home": (
@@ -96,7 +100,9 @@ command does.
 
 VERB_GROUPS: dict[str, tuple[str, ...]] = {
     N_("chat:"): ("chat", "resume", "sessions", "memory", "skills", "usage", "insights"),
-    N_("set up:"): ("setup", "model", "moa", "auth", "config", "tools", "mcp", "trust", "profile", "completion"),
+    N_("set up:"): (
+        "setup", "model", "moa", "auth", "config", "tools", "mcp", "import", "trust", "profile", "completion",
+    ),
     N_("gateway, chats and jobs:"): ("gateway", "send", "people", "pairing", "approvals", "audit", "cron", "webhook"),
     N_("look after:"): (
         "status", "doctor", "logs", "backup", "restore", "update", "home", "worktree", "guard", "prompt-size",

@@ -10,7 +10,6 @@ taken.
 import asyncio
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from msgspec import Struct
 from hermes.commands.context import PromptScope
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.described_files import is_usable_name, read_described_files
+from hermes.context.foreign_prompts import format_foreign_prompt, split_words
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.skills.catalog import normalize_skill_name
@@ -33,10 +33,6 @@ PROJECT_FOLDER = ".hermes/commands"
 CODEX_PREFIX = "prompts:"
 """What stands before the name of a command in codex."""
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
-_FOREIGN_PLACE = re.compile(r"\$(?:ARGUMENTS\[(\d)\]|(ARGUMENTS)(?!\w)|(\d)(?!\w)|([A-Z][A-Z0-9_]*)(?!\w))")
-_COUNTS_FROM_ZERO = re.compile(r"\$(?:ARGUMENTS\[\d\]|0(?!\w))")
-_COMMAND_LINE = re.compile(r"!`([^`\n]+)`")
-_NAMED_WORD = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 
 
 class NamedPrompt(Struct, frozen=True, kw_only=True):
@@ -57,8 +53,8 @@ class NamedPrompt(Struct, frozen=True, kw_only=True):
         if not self.body:
             return f"/{self.name} {arguments}".rstrip()
         if self.agent:
-            return _format_foreign_prompt(self.body, arguments)
-        words = _split_words(arguments)
+            return format_foreign_prompt(self.body, arguments)
+        words = split_words(arguments)
 
         def fill(match: re.Match[str]) -> str:
             if match[1] == "ARGUMENTS":
@@ -100,43 +96,6 @@ async def find_named_prompt(app: "App", name: str, scope: PromptScope) -> NamedP
     if found is None and scope.own:
         await asyncio.to_thread(_refuse_unused_file, low, scope.folder)
     return found
-
-
-def _format_foreign_prompt(body: str, arguments: str) -> str:
-    """Return the text of another agent's command with what is typed filled in: words by their number, from 0 where the
-    text has a `$0` or `$ARGUMENTS[0]`, and `NAME=VALUE` as `$NAME`. A command line that the other agent would run is a
-    request to the model, which runs it by its tools and under their rules.
-    """
-    words = _split_words(arguments)
-    named = {match[1]: match[2] for word in words if (match := _NAMED_WORD.fullmatch(word))}
-    first = 0 if _COUNTS_FROM_ZERO.search(body) else 1
-    is_used = False
-
-    def fill(match: re.Match[str]) -> str:
-        nonlocal is_used
-        number, whole, short, name = match.groups()
-        if name is not None and name not in named:
-            return match[0]
-        is_used = True
-        if whole:
-            return arguments
-        if name is not None:
-            return named[name]
-        at = int(number) if number is not None else int(short) - first
-        return words[at] if 0 <= at < len(words) else ""
-
-    def ask(match: re.Match[str]) -> str:
-        return f"(run `{match[1]}` and use its output)"
-
-    text = _FOREIGN_PLACE.sub(fill, _COMMAND_LINE.sub(ask, body))
-    return text if is_used or not arguments else f"{text}\n\n{arguments}"
-
-
-def _split_words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
 
 
 def _read_own_commands(app: "App", scope: PromptScope, marked: Sequence[str]) -> Iterator[NamedPrompt]:

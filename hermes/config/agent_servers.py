@@ -371,7 +371,7 @@ def _convert_opencode(table: Table) -> _Definition:
         cwd=_get_text(table, "cwd"),
         enabled=table.get("enabled") is not False and table.get("disabled") is not True,
         connect_timeout=timeout,
-        problem=N_("it takes a value from a file ({file:...})") if has_file else "",
+        problem=N_("it takes a value from a file, by `file:`") if has_file else "",
         left=_list_left(table, ("oauth",)),
     )
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from hermes.config.home import HermesHome
 from hermes.config.plugin_consents import PluginConsent, PluginConsents
 from hermes.config.trusted_folders import TrustFile
+from hermes.i18n.messages import N_
 from hermes.util.file_handles import RefusedPathError, open_read
 
 _MAX_HOOK_FILE = 1 << 20
@@ -47,6 +48,8 @@ class OtherAgent(Struct, frozen=True, kw_only=True):
     """Its folder below the base; empty where that is its folder."""
     in_home: Mapping[FileKind, tuple[str, ...]]
     in_project: Mapping[FileKind, tuple[str, ...]]
+    unread: Mapping[str, str] = {}
+    """Names in its folder of what is not read, each with the reason."""
 
     @property
     def consent_key(self) -> str:
@@ -61,6 +64,10 @@ class OtherAgent(Struct, frozen=True, kw_only=True):
         return os.path.join(base, self.folder).rstrip("/") if base else ""
 
 
+_CODE = N_("code that runs in that program only")
+_INSTRUCTIONS = N_("what holds for you everywhere goes into SOUL.md of the home")
+_RIGHTS = N_("permissions are not taken over: Hermes asks by its own rules")
+_LOOK = N_("how that program looks and speaks")
 _SHARED_SKILLS = ".agents/skills"
 """Where several agents look for skills."""
 OTHER_AGENTS = (
@@ -83,6 +90,14 @@ OTHER_AGENTS = (
             FileKind.SERVERS: (".mcp.json",),
             FileKind.HOOKS: (".claude/settings.json", ".claude/settings.local.json"),
         },
+        unread={
+            "CLAUDE.md": _INSTRUCTIONS,
+            "rules": _INSTRUCTIONS,
+            "plugins": _CODE,
+            "output-styles": _LOOK,
+            "keybindings.json": _LOOK,
+            "settings.json": _RIGHTS,
+        },
     ),
     OtherAgent(
         name="codex",
@@ -101,6 +116,12 @@ OTHER_AGENTS = (
             FileKind.SKILLS: (_SHARED_SKILLS,),
             FileKind.SERVERS: (".codex/config.toml",),
             FileKind.HOOKS: (".codex/hooks.json",),
+        },
+        unread={
+            "AGENTS.md": _INSTRUCTIONS,
+            "rules": _RIGHTS,
+            "plugins": _CODE,
+            "auth.json": N_("it is that program's"),
         },
     ),
     OtherAgent(
@@ -126,6 +147,15 @@ OTHER_AGENTS = (
                 ".opencode/opencode.jsonc",
             ),
         },
+        unread={
+            "AGENTS.md": _INSTRUCTIONS,
+            "plugin": _CODE,
+            "plugins": _CODE,
+            "tool": _CODE,
+            "tools": _CODE,
+            "themes": _LOOK,
+            "modes": N_("describe them as agents"),
+        },
     ),
 )
 """The agents that are known, in the order in which their names count."""
@@ -144,6 +174,12 @@ class AgentPlace(Struct, frozen=True):
 def find_agent(name: str) -> OtherAgent | None:
     """Return the agent of that name, or None."""
     return next((one for one in OTHER_AGENTS if one.name == name), None)
+
+
+def list_present_agents(environ: Mapping[str, str]) -> list[OtherAgent]:
+    """Return the agents that have a folder in the person's home."""
+    found = ((one, one.locate_root(environ)) for one in OTHER_AGENTS)
+    return [one for one, root in found if root and os.path.isdir(root)]
 
 
 def list_home_places(agent: OtherAgent, kind: FileKind, environ: Mapping[str, str]) -> list[AgentPlace]:

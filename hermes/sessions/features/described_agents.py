@@ -210,26 +210,22 @@ def read_foreign_agent(file: DescribedFile, *, is_project: bool) -> tuple[Descri
     """Return the agent of a file of another program with its limits, and why it cannot be used, as the end of a
     sentence; empty where it can. What a limit means that is not known here keeps an agent from being used.
     """
-    agent, limits = _read_agent(file, is_project=is_project), read_foreign_limits(file.fields)
-    named = file.fields.get("name", "").lower()
-    agent = structs.replace(
-        agent,
-        name=named if is_usable_name(named) else agent.name,
-        tools=limits.tools if limits.tools is not None else agent.tools,
-        without=limits.without,
-        is_foreign=True,
-    )
-    return agent, limits.problem
+    agent, named = _read_agent(file, is_project=is_project), file.fields.get("name", "").lower()
+    agent = structs.replace(agent, name=named if is_usable_name(named) else agent.name, is_foreign=True)
+    return agent, read_foreign_limits(file.fields).problem
 
 
 def _read_agent(file: DescribedFile, *, is_project: bool) -> DescribedAgent:
     about = file.fields.get("description") or file.body.lstrip("# ").partition("\n")[0]
     tools, model = file.fields.get("tools"), file.fields.get("model", "")
+    limits = read_foreign_limits(file.fields)
+    named = split_tool_names(tools) if tools and tools not in ALL_TOOLSETS else None
     return DescribedAgent(
         name=file.name,
         about=to_one_line(strip_control_characters(about), _ABOUT_CHARACTERS),
         instructions=file.body,
-        tools=split_tool_names(tools) if tools and tools not in ALL_TOOLSETS else None,
+        tools=limits.tools if limits.tools is not None else named,
+        without=limits.without,
         model="" if model in _FOREIGN_MODELS else model[:200],
         is_project=is_project,
     )
