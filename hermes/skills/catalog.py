@@ -67,8 +67,6 @@ class SkillHead(Struct, frozen=True, kw_only=True):
     platforms: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    asked_only: bool = False
-    """Whether a model may not use it unasked, as another agent's file says (`disable-model-invocation`)."""
     wrong: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
 
@@ -121,7 +119,8 @@ def read_head(text: str, folder: str, *, is_foreign: bool = False) -> SkillHead:
     except SkillHeadError as error:
         return SkillHead(name=folder, wrong=(str(error),))
     fields = {**fields, "name": folder} if is_foreign else fields
-    wrong = [*_iter_problems(fields, folder), *_iter_body_problems(body)]
+    foreign = _iter_foreign_problems(fields) if is_foreign else ()
+    wrong = [*_iter_problems(fields, folder), *_iter_body_problems(body), *foreign]
     more = fields.get("metadata")
     meta = more if isinstance(more, dict) else {}
     theirs = meta.get("hermes")
@@ -146,7 +145,6 @@ def read_head(text: str, folder: str, *, is_foreign: bool = False) -> SkillHead:
             older.get("env_vars"),
             fields.get("required_environment_variables"),
         ),
-        asked_only=fields.get("disable-model-invocation") == "true",
         wrong=tuple(wrong),
         odd=(*odd, *(N_("the specification has no field {name}", name=repr(name)) for name in unknown)),
     )
@@ -208,6 +206,12 @@ def _iter_body_problems(body: str) -> Iterable[str]:
         )
     if not body:
         yield "it has no instructions"
+
+
+def _iter_foreign_problems(fields: Mapping[str, Value]) -> Iterable[str]:
+    """Yield what keeps another agent's skill from being used as it is meant."""
+    if fields.get("disable-model-invocation") == "true":
+        yield "its `disable-model-invocation` is not known here"
 
 
 @functools.lru_cache(maxsize=128)  # the same skills are built into every home that a process opens
@@ -306,7 +310,7 @@ def _collect_names(*values: Value | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, map(keep_plain_name, found))))
 
 
-_CACHE_VERSION = 4
+_CACHE_VERSION = 3
 _CACHE_LIMIT = 8 << 20
 _MAX_SKILLS = 2_000
 """Skills of one folder."""
@@ -449,8 +453,6 @@ class SkillCatalog:
         head = self._load_head(folder, name, is_foreign=tier is SkillTier.FOREIGN)
         above = os.path.relpath(os.path.dirname(folder), root)
         hidden = "it is optional; `hermes skills install` it" if tier is SkillTier.OPTIONAL else ""
-        if tier is SkillTier.FOREIGN and head.asked_only:
-            hidden = "its `disable-model-invocation` is not known here"
         return Skill(
             name=name,
             tier=tier,

@@ -9,7 +9,7 @@ import yaml
 
 from hermes.testing.home import ProgramResult, TempHome
 from tests.command_line import run_command_line
-from tests.sessions.other_agents_files import MARK, fill_home, fill_project, write
+from tests.e2e.other_agents_files import MARK, fill_home, fill_project, write
 
 pytestmark = pytest.mark.slow
 

@@ -229,8 +229,6 @@ def _list_skills(place: AgentPlace, _taken: frozenset[str]) -> Iterator[AgentIte
     for folder in find_skill_folders(root):
         head = read_head(read_small_text(folder / "SKILL.md"), folder.name, is_foreign=True)
         problem = _IS_LINK if is_link(root, folder) else next(iter(head.wrong), "")
-        if head.asked_only and not problem:
-            problem = N_("`disable-model-invocation` is not known here")
         yield AgentItem(
             kind=FileKind.SKILLS,
             name=folder.name,

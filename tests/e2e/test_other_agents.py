@@ -21,7 +21,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
-from tests.sessions.other_agents_files import MARK, fill_home, fill_project, write
+from tests.e2e.other_agents_files import MARK, fill_home, fill_project, write
 from tests.sessions.sub_agents.rig import rig
 from tests.sessions.sub_agents.team_model import TeamModel, delegate, find_goal, read_results
 
