@@ -122,6 +122,11 @@ def _format_survey(survey: "AgentSurvey") -> Iterator[str]:
         yield "  " + tr("MCP servers:")
     for server in survey.servers:
         yield _clean(f"    {_describe_server(survey, server)}")
+    yield from _format_unused(survey)
+
+
+def _format_unused(survey: "AgentSurvey") -> Iterator[str]:
+    """Yield the lines about hooks, about what is not read, and about a project that is not trusted."""
     for hook in survey.hooks:
         yield _clean(
             "  " + tr("hooks: {n} in {file}; `hermes plugins list` shows them", n=hook.count, file=str(hook.path))
@@ -245,10 +250,20 @@ async def _take_over(call: VerbCall, survey: "AgentSurvey") -> VerbResult:
 
 
 def _format_taken_over(done: "TakenOver") -> Iterator[str]:
+    if not (done.commands or done.agents or done.skills or done.waiting or done.servers):
+        yield tr("Nothing new was taken over.")
     if done.commands:
         yield tr("Commands: {names}.", names=", ".join(f"/{name}" for name in done.commands))
     if done.agents:
         yield tr("Agents: {names}.", names=", ".join(done.agents))
+    if done.servers:
+        yield tr("MCP servers: {names}; `hermes mcp list` tries them.", names=", ".join(done.servers))
+    yield from _format_skills(done)
+    for row in done.skipped:
+        yield _clean(tr("not taken over: {what}: {why}", what=row.what, why=row.why))
+
+
+def _format_skills(done: "TakenOver") -> Iterator[str]:
     if done.skills:
         yield tr_plural("{n} skill.", "{n} skills.", done.skills)
     if done.waiting:
@@ -257,12 +272,6 @@ def _format_taken_over(done: "TakenOver") -> Iterator[str]:
             "{n} skills wait for your approval: `hermes skills pending`.",
             done.waiting,
         )
-    if done.servers:
-        yield tr("MCP servers: {names}; `hermes mcp list` tries them.", names=", ".join(done.servers))
-    for row in done.skipped:
-        yield _clean(tr("not taken over: {what}: {why}", what=row.what, why=row.why))
-    if not (done.commands or done.agents or done.skills or done.waiting or done.servers):
-        yield tr("Nothing new was taken over.")
 
 
 def _join_names(servers: Sequence["AgentServer"]) -> str:

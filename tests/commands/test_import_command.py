@@ -31,6 +31,8 @@ def fill_claude(home: TempHome) -> None:
     write(root / "agents/rev.md", "---\nname: rev\ntools: Read\nmodel: sonnet\nmemory: user\n---\nReview.")
     write(root / "agents/main.md", "---\nname: main\nmode: primary\n---\nx")
     write(root / "skills/good/SKILL.md", "---\nname: good\ndescription: Is good.\n---\nBe good.")
+    write(root / "skills/tooled/SKILL.md", "---\nname: tooled\ndescription: Runs.\n---\nRun scripts/run.py.")
+    write(root / "skills/tooled/scripts/run.py", "print(1)")
     write(root / "skills/nameless/SKILL.md", "---\ndescription: Has no name.\n---\nText.")
     hook = {"hooks": [{"type": "command", "command": "x"}]}
     write(root / "settings.json", {"hooks": {"Stop": [hook], "PreToolUse": [hook]}, "permissions": {"allow": ["*"]}})
@@ -56,6 +58,7 @@ def test_a_dry_run_says_what_carries_over_and_changes_nothing() -> None:
             "/frontend:component",
             "main  not used: it is a main agent",
             "without memory: there is nothing like it here",
+            "without scripts: where it lies they can be read and not run",
             "gh: node x.js  asks for a yes",
             "old: https://h  not used: it speaks the older SSE",
             "hooks: 2 in ",
@@ -66,7 +69,7 @@ def test_a_dry_run_says_what_carries_over_and_changes_nothing() -> None:
         value = json.loads(call(home, "claude", "--dry-run", "--json").stdout)
         assert value["hooks"] == 2 and not value["read_in_place"]
         assert {one["name"] for one in value["items"] if not one["problem"]} == {
-            *("fix", "frontend:component", "rev", "good", "nameless", "gh")
+            *("fix", "frontend:component", "rev", "good", "nameless", "tooled", "gh")
         }
         assert list(home.hermes.iterdir()) == []
 
@@ -94,6 +97,7 @@ def test_taking_over_copies_what_carries_over_once() -> None:
         agent = home.hermes.joinpath("agents/rev.md").read_text()
         assert "tools: Read" in agent and "model" not in agent
         assert (home.hermes / "skills/good/SKILL.md").exists() and "nameless" in done.stdout
+        assert "1 skill waits for your approval" in done.stdout and not (home.hermes / "skills/tooled").exists()
         config = yaml.safe_load(home.hermes.joinpath("config.yaml").read_text())
         env = {"GH_TOKEN": "${MCP_GH_GH_TOKEN}", "MODE": "fast"}
         assert config["mcp_servers"] == {"gh": {"command": "node", "args": ["x.js"], "env": env}}

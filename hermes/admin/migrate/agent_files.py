@@ -52,6 +52,8 @@ _LEFT_OF_AGENTS = (
 )  # fmt: skip
 _NO_COUNTERPART = N_("there is nothing like it here")
 _NOT_TEXT = N_("it is empty, or it cannot be read")
+_SHARED = ".agents"
+"""A folder of the person's home that is not hidden from tools, as those of other programs are."""
 _IS_LINK = N_("links are not followed")
 
 
@@ -207,21 +209,27 @@ def _list_agents(place: AgentPlace, _taken: frozenset[str]) -> Iterator[AgentIte
     paths |= {path.stem: path for path in sorted(Path(place.path).glob("*.toml"))}
     for name, path in paths.items():
         file = read.get(name)
-        agent, problem = read_foreign_agent(file, is_project=place.is_project) if file is not None else (None, "")
-        fields = file.fields if file is not None else {}
-        left = [SkippedItem(key, _NO_COUNTERPART) for key in _LEFT_OF_AGENTS if key in fields]
-        if fields.get("permissionMode", "plan") != "plan":
-            left.append(SkippedItem("permissionMode", N_("it works in the mode of the session that delegates")))
-        if agent is not None and agent.model:
-            left.append(SkippedItem(f"model: {agent.model}", N_("it counts where that model is set up here")))
+        if file is None:
+            why = _explain_unread(path)
+            yield AgentItem(kind=FileKind.AGENTS, name=name, path=str(path), is_project=place.is_project, problem=why)
+            continue
+        agent, problem = read_foreign_agent(file, is_project=place.is_project)
         yield AgentItem(
             kind=FileKind.AGENTS,
-            name=agent.name if agent is not None else name,
+            name=agent.name,
             path=str(path),
             is_project=place.is_project,
-            problem=problem if file is not None else _explain_unread(path),
-            left=tuple(left),
+            problem=problem,
+            left=tuple(_list_left_of_agent(file, agent.model)),
         )
+
+
+def _list_left_of_agent(file: DescribedFile, model: str) -> Iterator[SkippedItem]:
+    yield from (SkippedItem(key, _NO_COUNTERPART) for key in _LEFT_OF_AGENTS if key in file.fields)
+    if file.fields.get("permissionMode", "plan") != "plan":
+        yield SkippedItem("permissionMode", N_("it works in the mode of the session that delegates"))
+    if model:
+        yield SkippedItem(f"model: {model}", N_("it counts where that model is set up here"))
 
 
 def _list_skills(place: AgentPlace, _taken: frozenset[str]) -> Iterator[AgentItem]:
@@ -229,13 +237,16 @@ def _list_skills(place: AgentPlace, _taken: frozenset[str]) -> Iterator[AgentIte
     for folder in find_skill_folders(root):
         head = read_head(read_small_text(folder / "SKILL.md"), folder.name, is_foreign=True)
         problem = _IS_LINK if is_link(root, folder) else next(iter(head.wrong), "")
+        left = [SkippedItem("SKILL.md", one) for one in head.odd]
+        if not place.is_project and _SHARED not in folder.parts and any(one.is_dir() for one in folder.iterdir()):
+            left.append(SkippedItem("scripts", N_("where it lies they can be read and not run; copied they can")))
         yield AgentItem(
             kind=FileKind.SKILLS,
             name=folder.name,
             path=str(folder),
             is_project=place.is_project,
             problem=problem,
-            left=tuple(SkippedItem("SKILL.md", one) for one in head.odd),
+            left=tuple(left),
         )
 
 
