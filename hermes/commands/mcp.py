@@ -173,7 +173,7 @@ def _load_settings(environ: Mapping[str, str]) -> Settings:
     from hermes.sessions.mcp_servers import add_agent_servers
 
     whole = merge_dotenv(environ, home.env_file)
-    return add_agent_servers(settings, home, whole, os.path.realpath(os.getcwd()))[0]
+    return add_agent_servers(settings, home, whole, os.path.realpath(os.getcwd())).settings
 
 
 def list_servers(environ: Mapping[str, str]) -> list[Plain]:

@@ -19,6 +19,7 @@ from hermes.config.other_agents import (
     AgentPlace,
     FileKind,
     OtherAgent,
+    find_agent,
     list_agreed_places,
     list_home_places,
     list_project_places,
@@ -126,9 +127,21 @@ def is_agreed_server(home: HermesHome, server: AgentServer) -> bool:
     return consent is not None and consent.digest == server.digest
 
 
+def has_server_changed(server: AgentServer, environ: Mapping[str, str], folder: str) -> bool:
+    """Return whether a server is another one now than the person has said yes to: its definition, or a file of the
+    project that it names. It reads these files.
+    """
+    agent = find_agent(server.agent)
+    if agent is None:
+        return True
+    place = AgentPlace(agent, FileKind.SERVERS, server.file, server.is_project)
+    now = next((one for one in _read_servers(place, environ, folder) if one.name == server.name), None)
+    return now is None or now.digest != server.digest
+
+
 def _read_servers(place: AgentPlace, environ: Mapping[str, str], folder: str) -> Iterator[AgentServer]:
     """Yield the servers of a file by name."""
-    document = _read_document(place.path)
+    document = _read_document(place.path, folder)
     convert, tables = _FORMATS[place.agent.name]
     given = {name: table for one in tables(document, folder) for name, table in one.items()}
     for name in sorted(given)[:_MAX_SERVERS]:
@@ -137,8 +150,8 @@ def _read_servers(place: AgentPlace, environ: Mapping[str, str], folder: str) ->
             yield _build_server(place, name, table, convert(table), environ, folder)
 
 
-def _read_document(path: str) -> Table:
-    """Return the document of a JSON or TOML file; empty where it cannot be read."""
+def _read_document(path: str, folder: str) -> Table:
+    """Return what can name servers in a JSON or TOML file; empty where it cannot be read."""
     try:
         with open(open_read(path), "rb") as file:
             raw = file.read(_MAX_BYTES + 1)
@@ -148,17 +161,25 @@ def _read_document(path: str) -> Table:
             import tomllib
 
             return tomllib.loads(raw.decode())
-        found = _decode_json(raw)
+        return _decode_json(raw, folder)
     except (OSError, RefusedPathError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
-def _decode_json(raw: bytes) -> object:
+def _decode_json(raw: bytes, folder: str) -> Table:
+    """Return the keys of a document that can name servers; of what it has by project only what is for `folder`: Claude
+    Code keeps its history in that file, too.
+    """
     try:
-        return msgspec.json.decode(raw)
+        parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.MsgspecError:
-        return msgspec.json.decode(to_strict_json(raw.decode("utf-8-sig")).encode())
+        strict = to_strict_json(raw.decode("utf-8-sig")).encode()
+        parts = msgspec.json.decode(strict, type=dict[str, msgspec.Raw])
+    found: dict[str, object] = {key: msgspec.json.decode(parts[key]) for key in ("mcpServers", "mcp") if key in parts}
+    if folder and "projects" in parts:
+        projects = msgspec.json.decode(parts["projects"], type=dict[str, msgspec.Raw])
+        found["projects"] = {folder: msgspec.json.decode(projects[folder])} if folder in projects else {}
+    return found
 
 
 def _build_server(
@@ -182,7 +203,7 @@ def _build_server(
         enabled=made.enabled,
         tools=McpToolSettings(include=tuple(made.include), exclude=tuple(made.exclude)),
     )
-    digest, unread = _digest_server(table, words, cwd if project else "")
+    digest, unread = _digest_server(table, words, cwd, project)
     return AgentServer(
         agent=place.agent.name,
         file=place.path,
@@ -244,14 +265,14 @@ def _settle_defaults(text: str, environ: Mapping[str, str]) -> str:
     return _REFERENCE.sub(settle, text)
 
 
-def _digest_server(table: Table, words: Sequence[str], folder: str) -> tuple[str, str]:
-    """Return the digest of a definition and of the regular files below `folder` that its words name, and a file that is
-    too large for one.
+def _digest_server(table: Table, words: Sequence[str], cwd: str, project: str) -> tuple[str, str]:
+    """Return the digest of a definition and of the regular files of the project that its words name, and a file that
+    is too large for one.
     """
-    digest = hashlib.sha256(to_json({"definition": table, "folder": folder}, is_sorted=True))
-    real = os.path.realpath(folder) if folder else ""
+    digest = hashlib.sha256(to_json({"definition": table, "folder": project}, is_sorted=True))
+    real = os.path.realpath(project) if project else ""
     for word in words if real else ():
-        path = os.path.realpath(os.path.join(folder, os.path.expanduser(word)))
+        path = os.path.realpath(os.path.join(cwd, os.path.expanduser(word)))
         if not path.startswith(real.rstrip("/") + "/"):
             continue
         try:

@@ -44,6 +44,7 @@ from hermes.util.clock import Clock
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
     from hermes.mcp.servers import McpServers
+    from hermes.sessions.mcp_servers import AgreedServers
 
 
 _PROJECT_PLATFORMS = ("cli", "api")
@@ -66,6 +67,7 @@ class Services:
         self.environ = merge_dotenv(process_environ, home.env_file)
         self.notices: list[str] = []
         """Lines for the user that were learned while opening, and while opening sessions."""
+        self._agreed_servers: AgreedServers | None = None
         self.settings = self._add_agent_servers(loaded.settings, self.environ)
         self._unused_keys = loaded.unused
         named = loaded.settings.model.default or loaded.settings.model.provider or loaded.settings.model.base_url
@@ -126,15 +128,15 @@ class Services:
         """Return the settings with the MCP servers of other agents' files that the person has agreed to. A project's
         are those of the folder in which a person works, and not of the gateway's. Raises ConfigError.
         """
-        options = self.options
+        options, self._agreed_servers = self.options, None
         if options.ignore_config or not os.path.lexists(self.home.plugins_file):
             return settings
         from hermes.sessions.mcp_servers import add_agent_servers
 
         folder = os.path.realpath(options.cwd or os.getcwd()) if options.platform in _PROJECT_PLATFORMS else ""
-        settings, lines = add_agent_servers(settings, self.home, environ, folder, options.trusted_folders)
-        self.add_notices(lines)
-        return settings
+        self._agreed_servers = add_agent_servers(settings, self.home, environ, folder, options.trusted_folders)
+        self.add_notices(self._agreed_servers.notices)
+        return self._agreed_servers.settings
 
     def _build_parts(self) -> None:
         """Build what sessions are built with and depends on the settings and variables alone."""
@@ -175,6 +177,7 @@ class Services:
             clock=self.clock,
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
+            taint_marks=self._taint_marks,
         )
 
     async def reload(self) -> tuple[LoadedSettings, bool]:
@@ -339,6 +342,8 @@ class Services:
                 self.redactor,
                 workspace=self.options.cwd or os.getcwd(),
             )
+            if self._agreed_servers is not None:
+                self._agreed_servers.watch_changes(self._mcp_servers, self.environ)
             self._mcp_servers.start()
         return self._mcp_servers
 

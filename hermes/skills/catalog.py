@@ -14,7 +14,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -386,8 +386,15 @@ class _Cache(Struct):
 class SkillCatalog:
     """The skills of a home, looked up afresh at each call; that costs a look at each file's stamp."""
 
-    def __init__(self, roots: SkillRoots, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        roots: SkillRoots,
+        environ: Mapping[str, str],
+        find_sources: Callable[[str], Sequence[str]] = lambda _path: (),
+    ) -> None:
+        """`find_sources` returns the untrusted sources beside which files of a folder were written."""
         self._roots = roots
+        self._find_sources = find_sources
         self._environ = environ
         self._entries: dict[str, _CacheEntry] | None = None
         self._changed = False
@@ -453,6 +460,8 @@ class SkillCatalog:
         head = self._load_head(folder, name, is_foreign=tier is SkillTier.FOREIGN)
         above = os.path.relpath(os.path.dirname(folder), root)
         hidden = "it is optional; `hermes skills install` it" if tier is SkillTier.OPTIONAL else ""
+        if tier is SkillTier.FOREIGN and self._find_sources(folder):
+            hidden = "it was written beside untrusted content"
         return Skill(
             name=name,
             tier=tier,

@@ -9,6 +9,7 @@ import pytest
 from hermes.config.agent_servers import (
     AgentServer,
     agree_to_server,
+    has_server_changed,
     is_agreed_server,
     list_agent_servers,
     list_usable_servers,
@@ -162,6 +163,21 @@ def test_a_server_is_used_after_its_yes_and_asks_again_when_it_has_changed(tmp_p
     write(command="python", args=["serve.py"])
     set_trust(home.trust_file, str(work), trusted=False)
     assert look() == ([], [])
+
+
+def test_a_program_above_the_servers_folder_is_compared_too(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "serve.js").write_text("1")
+    definition = {"command": "node", "args": ["../serve.js"], "cwd": "sub"}
+    first = read(tmp_path, ".mcp.json", {"mcpServers": {"s": definition}})["s"]
+    environ = {"HOME": "/nowhere"}
+    assert not has_server_changed(first, environ, str(tmp_path))
+    (tmp_path / "serve.js").write_text("2")
+    assert has_server_changed(first, environ, str(tmp_path))
+    (tmp_path / "serve.js").write_text("1")
+    assert not has_server_changed(first, environ, str(tmp_path))
+    (tmp_path / ".mcp.json").unlink()
+    assert has_server_changed(first, environ, str(tmp_path))
 
 
 def test_the_yes_is_for_one_folder(tmp_path: Path) -> None:

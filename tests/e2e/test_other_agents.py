@@ -147,10 +147,15 @@ async def test_skills_of_the_home_and_the_project_come_behind_our_own() -> None:
             write(home.cwd / ".agents/skills/one/SKILL.md", head.format("of the project"))
             write(home.cwd / ".agents/skills/two/SKILL.md", head.format("of the project"))
             write(home.home / ".claude/skills/csv-analysis/SKILL.md", head.format("not this one"))
+            write(home.cwd / ".claude/skills/marked/SKILL.md", head.format("beside a page"))
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                folder = str((home.cwd / ".claude/skills/marked").resolve())
+                await app.services.store.tainted_files.mark_all([(folder, b"folder", ("a page",))], [])
             asked = "---\ndescription: asked only\ndisable-model-invocation: true\n---\nText."
             write(home.home / ".claude/skills/three/SKILL.md", asked)
             first, _ = await ask(home, server)
             assert "- one: of the home" in first.system and "- two: of the project" in first.system
+            assert "beside a page" not in first.system
             assert "not this one" not in first.system and "asked only" not in first.system
 
 
@@ -194,6 +199,11 @@ async def test_a_server_works_after_its_own_yes_and_not_when_its_definition_has_
                 await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
                 (running,) = app.services.mcp_servers().servers
                 assert running.spec.asks_approval and running.spec.folder == folder and running.tools
+                assert running.find_change is not None and not running.find_change()
+                write(file, {"mcpServers": {"srv": definition | {"env": {"A": "b"}}}})
+                assert "has changed since the person agreed to it" in running.find_change()
+                await running.close()
+                write(file, {"mcpServers": {"srv": definition}})
             assert "mcp__srv__echo" in read_results(server.requests[1])[-1]
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), platform="gateway")) as app:
                 assert not app.services.settings.mcp_servers, "a gateway works in no project"

@@ -50,6 +50,7 @@ _LEFT_OF_AGENTS = (
     "skills", "mcpServers", "hooks", "memory", "background", "isolation", "maxTurns", "effort",
     "temperature", "top_p", "steps", "maxSteps", "model_reasoning_effort", "web_search", "initialPrompt",
 )  # fmt: skip
+_NAMED_NOTE = "For a name that begins with $, the value is given below as NAME=VALUE."
 _NO_COUNTERPART = N_("there is nothing like it here")
 _NOT_TEXT = N_("it is empty, or it cannot be read")
 _SHARED = ".agents"
@@ -344,7 +345,7 @@ def _translate_command(item: AgentItem) -> str:
     if file is None:
         return ""
     kept = {key: file.fields[key] for key in ("description", "argument-hint") if file.fields.get(key)}
-    note = f"{tr('Fill in by NAME=VALUE.')}\n\n" if has_named_places(file.body) else ""
+    note = f"{_NAMED_NOTE}\n\n" if has_named_places(file.body) else ""
     return _format_head(kept) + note + translate_foreign_prompt(file.body) + "\n"
 
 

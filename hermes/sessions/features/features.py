@@ -48,6 +48,7 @@ class FeatureDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     platform: str
     window: int | None
+    taint_marks: TaintMarks = field(default_factory=TaintMarks)
     catalogues: dict[SkillRoots, SkillCatalog] = field(default_factory=dict)
     """The catalogues of skills, by where skills are."""
 
@@ -62,7 +63,7 @@ class FeatureDeps(Struct, frozen=True, kw_only=True):
         if found is None:
             if len(self.catalogues) >= _MAX_CATALOGUES:
                 self.catalogues.clear()
-            found = self.catalogues[roots] = SkillCatalog(roots, self.environ)
+            found = self.catalogues[roots] = SkillCatalog(roots, self.environ, self.taint_marks.find_sources)
         return skills_from_catalogue(found, self.home, self.store)
 
 
