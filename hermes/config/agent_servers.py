@@ -116,6 +116,15 @@ def list_usable_servers(
     return agreed, waiting
 
 
+def list_unread_keys(agent: OtherAgent, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return what an agent's files in the person's home hold beside servers and is not read, with the reasons."""
+    found: dict[str, str] = {}
+    for place in list_home_places(agent, FileKind.SERVERS, environ) if agent.unread_keys else ():
+        keys = _read_document(place.path, "", wanted=tuple(agent.unread_keys))
+        found |= {f"{os.path.basename(place.path)}: {key}": agent.unread_keys[key] for key in keys}
+    return list(found.items())
+
+
 def agree_to_server(home: HermesHome, server: AgentServer) -> None:
     """Keep the person's yes to a server as it is now. Raises ConfigError."""
     PluginConsents(home.root).enable(server.consent_key, PluginConsent("", server.digest))
@@ -150,7 +159,7 @@ def _read_servers(place: AgentPlace, environ: Mapping[str, str], folder: str) ->
             yield _build_server(place, name, table, convert(table), environ, folder)
 
 
-def _read_document(path: str, folder: str) -> Table:
+def _read_document(path: str, folder: str, wanted: Sequence[str] = ("mcpServers", "mcp")) -> Table:
     """Return what can name servers in a JSON or TOML file; empty where it cannot be read."""
     try:
         with open(open_read(path), "rb") as file:
@@ -161,21 +170,21 @@ def _read_document(path: str, folder: str) -> Table:
             import tomllib
 
             return tomllib.loads(raw.decode())
-        return _decode_json(raw, folder)
+        return _decode_json(raw, folder, wanted)
     except (OSError, RefusedPathError, ValueError, RecursionError):
         return {}
 
 
-def _decode_json(raw: bytes, folder: str) -> Table:
-    """Return the keys of a document that can name servers; of what it has by project only what is for `folder`: Claude
-    Code keeps its history in that file, too.
+def _decode_json(raw: bytes, folder: str, wanted: Sequence[str]) -> Table:
+    """Return the wanted keys of a document; of what it has by project only what is for `folder`: Claude Code keeps its
+    history in that file, too.
     """
     try:
         parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.MsgspecError:
         strict = to_strict_json(raw.decode("utf-8-sig")).encode()
         parts = msgspec.json.decode(strict, type=dict[str, msgspec.Raw])
-    found: dict[str, object] = {key: msgspec.json.decode(parts[key]) for key in ("mcpServers", "mcp") if key in parts}
+    found: dict[str, object] = {key: msgspec.json.decode(parts[key]) for key in wanted if key in parts}
     if folder and "projects" in parts:
         projects = msgspec.json.decode(parts["projects"], type=dict[str, msgspec.Raw])
         found["projects"] = {folder: msgspec.json.decode(projects[folder])} if folder in projects else {}

@@ -50,6 +50,8 @@ class OtherAgent(Struct, frozen=True, kw_only=True):
     in_project: Mapping[FileKind, tuple[str, ...]]
     unread: Mapping[str, str] = {}
     """Names in its folder of what is not read, each with the reason."""
+    unread_keys: Mapping[str, str] = {}
+    """Keys of the files that name its servers which are not read, each with the reason."""
 
     @property
     def consent_key(self) -> str:
@@ -155,6 +157,14 @@ OTHER_AGENTS = (
             "tools": _CODE,
             "themes": _LOOK,
             "modes": N_("describe them as agents"),
+        },
+        unread_keys={
+            **dict.fromkeys(
+                ("agent", "agents", "command", "commands"), N_("only those in files of their own are read")
+            ),
+            **dict.fromkeys(("plugin", "plugins"), _CODE),
+            **dict.fromkeys(("permission", "permissions"), _RIGHTS),
+            "instructions": _INSTRUCTIONS,
         },
     ),
 )

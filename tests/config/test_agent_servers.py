@@ -12,6 +12,7 @@ from hermes.config.agent_servers import (
     has_server_changed,
     is_agreed_server,
     list_agent_servers,
+    list_unread_keys,
     list_usable_servers,
 )
 from hermes.config.home import HermesHome
@@ -108,6 +109,16 @@ def test_opencode(tmp_path: Path, nested: bool) -> None:
     assert (one.command, one.args, dict(one.env)) == ("npx", ("-y", "p"), {"K": "${KEY}"})
     assert not found["two"].settings.enabled and dict(found["two"].settings.headers) == {"A": "Bearer ${KEY}"}
     assert "file" in found["file"].problem
+
+
+def test_what_opencodes_file_holds_beside_servers_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "opencode" / "opencode.jsonc"
+    file.parent.mkdir()
+    file.write_text('{"agent": {"a": {}}, "plugin": ["x"], "theme": "t", // c\n "mcp": {}}')
+    environ = {"HOME": "/nowhere", "XDG_CONFIG_HOME": str(tmp_path)}
+    found = [name for name, _ in list_unread_keys(OPENCODE, environ)]
+    assert found == ["opencode.jsonc: agent", "opencode.jsonc: plugin"]
+    assert list_unread_keys(CLAUDE, environ) == []
 
 
 def test_a_file_that_cannot_be_read_names_no_server(tmp_path: Path) -> None:

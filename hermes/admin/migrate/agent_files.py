@@ -14,7 +14,13 @@ from hermes.admin.home_services import open_home_services
 from hermes.admin.mcp import NewServer, add_server
 from hermes.admin.migrate.foreign_home import HomeContents, SkippedItem, find_skill_folders, is_link, read_small_text
 from hermes.admin.migrate.importer import import_skills
-from hermes.config.agent_servers import AgentServer, agree_to_server, is_agreed_server, list_agent_servers
+from hermes.config.agent_servers import (
+    AgentServer,
+    agree_to_server,
+    is_agreed_server,
+    list_agent_servers,
+    list_unread_keys,
+)
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.other_agents import (
@@ -153,6 +159,7 @@ def survey_agent(
     servers = list_agent_servers(agent, whole, folder, has_project=is_trusted)
     hooks = [one for one in list_hook_files(whole, folder if is_trusted else "") if one.agent == agent.name]
     root = agent.locate_root(whole)
+    unread = [(name, why) for name, why in agent.unread.items() if os.path.exists(f"{root}/{name}")]
     return AgentSurvey(
         agent=agent,
         root=root,
@@ -161,7 +168,7 @@ def survey_agent(
         servers=tuple(servers),
         agreed_servers=frozenset(one.consent_key for one in servers if is_agreed_server(home, one)),
         hooks=tuple(hooks),
-        left=tuple(SkippedItem(name, why) for name, why in agent.unread.items() if os.path.exists(f"{root}/{name}")),
+        left=tuple(SkippedItem(name, why) for name, why in (*unread, *list_unread_keys(agent, whole))),
         untrusted=tuple(untrusted),
     )
 
