@@ -69,6 +69,7 @@ class OtherAgent(Struct, frozen=True, kw_only=True):
 _CODE = N_("code that runs in that program only")
 _INSTRUCTIONS = N_("what holds for you everywhere goes into SOUL.md of the home")
 _RIGHTS = N_("permissions are not taken over: Hermes asks by its own rules")
+_OWN_FILES = N_("only those in files of their own are read")
 _LOOK = N_("how that program looks and speaks")
 _SHARED_SKILLS = ".agents/skills"
 """Where several agents look for skills."""
@@ -159,9 +160,7 @@ OTHER_AGENTS = (
             "modes": N_("describe them as agents"),
         },
         unread_keys={
-            **dict.fromkeys(
-                ("agent", "agents", "command", "commands"), N_("only those in files of their own are read")
-            ),
+            **dict.fromkeys(("agent", "agents", "command", "commands"), _OWN_FILES),
             **dict.fromkeys(("plugin", "plugins"), _CODE),
             **dict.fromkeys(("permission", "permissions"), _RIGHTS),
             "instructions": _INSTRUCTIONS,
