@@ -198,25 +198,27 @@ def _agree(call: VerbCall, survey: "AgentSurvey") -> VerbResult:
             ),
             what=tr("Reading another agent's files"),
         )
-    servers = _choose_servers(call, survey)
-    read_in_place(call.environ, survey.agent, servers)
+    servers, refused = _choose_servers(call, survey)
+    read_in_place(call.environ, survey.agent, servers, refused)
     lines = [tr("The files of {title} are read where they lie, from the next session on.", title=title)]
     lines += [tr("Servers that start: {names}.", names=_join_names(servers))] if servers else []
     value = {"read_in_place": survey.agent.name, "servers": [one.name for one in servers]}
     return VerbResult(value, lines)
 
 
-def _choose_servers(call: VerbCall, survey: "AgentSurvey", *, is_copied: bool = False) -> list["AgentServer"]:
-    """Return the servers that the person says yes to, each by itself."""
-    chosen = []
+def _choose_servers(
+    call: VerbCall, survey: "AgentSurvey", *, is_copied: bool = False
+) -> tuple[list["AgentServer"], list["AgentServer"]]:
+    """Return the servers that the person says yes to, and those that they say no to, each by itself."""
+    chosen, refused = list["AgentServer"](), list["AgentServer"]()
     for server in survey.servers:
         is_known = server.consent_key in survey.agreed_servers and not is_copied
         if server.problem or not server.settings.enabled or is_known or (is_copied and server.is_project):
             continue
         call.show([_clean(line) for line in _explain_server(server)])
-        if call.args.yes or call.ask_yes_or_no(tr("Start it as an MCP server?")):
-            chosen.append(server)
-    return chosen
+        is_wanted = call.args.yes or call.ask_yes_or_no(tr("Start it as an MCP server?"))
+        (chosen if is_wanted else refused).append(server)
+    return chosen, refused
 
 
 def _explain_server(server: "AgentServer") -> Iterator[str]:
@@ -244,7 +246,7 @@ async def _take_over(call: VerbCall, survey: "AgentSurvey") -> VerbResult:
     from hermes.admin.migrate.agent_files import take_over
 
     await call.require_yes(tr("Copy what carries over of your home into Hermes?"), what=tr("Copying it"))
-    servers = _choose_servers(call, survey, is_copied=True)
+    servers, _ = _choose_servers(call, survey, is_copied=True)
     done = await take_over(call.environ, survey, servers, lambda name: call.ask_secret(f"{name}: "))
     return VerbResult(to_plain(done), list(_format_taken_over(done)))
 

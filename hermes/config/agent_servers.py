@@ -65,6 +65,11 @@ class AgentServer(KeyHolder, frozen=True, kw_only=True):
         """The key under which the person's yes is kept."""
         return f"mcp:{self.file}:{self.name}"
 
+    @property
+    def refusal_key(self) -> str:
+        """The key under which the person's no is kept, so that they are not told of it in each session."""
+        return f"mcp-refused:{self.file}:{self.name}"
+
 
 class _Definition(Struct, kw_only=True):
     """A definition on its way to settings."""
@@ -97,7 +102,7 @@ def list_agent_servers(
 def list_usable_servers(
     home: HermesHome, environ: Mapping[str, str], folder: str, trusted_folders: Sequence[str] = ()
 ) -> tuple[list[AgentServer], list[AgentServer]]:
-    """Return the servers that the person has agreed to as they are now, and those that wait for a yes. Those of the
+    """Return the servers that the person has agreed to as they are now, and those that wait for an answer. Those of the
     project in `folder` count where it is trusted; an empty one is none. Raises ConfigError for a damaged file.
     """
     places = list_agreed_places(FileKind.SERVERS, home, environ, folder, trusted_folders)
@@ -106,12 +111,11 @@ def list_usable_servers(
     consents = PluginConsents(home.root).list_all()
     agreed, waiting = [], []
     for server in (server for place in places for server in _read_servers(place, environ, folder)):
-        consent = consents.get(server.consent_key)
         if server.problem or not server.settings.enabled:
             continue
-        if consent is not None and consent.digest == server.digest:
+        if _has_digest(consents, server.consent_key, server):
             agreed.append(server)
-        else:
+        elif not _has_digest(consents, server.refusal_key, server):
             waiting.append(server)
     return agreed, waiting
 
@@ -127,13 +131,32 @@ def list_unread_keys(agent: OtherAgent, environ: Mapping[str, str]) -> list[tupl
 
 def agree_to_server(home: HermesHome, server: AgentServer) -> None:
     """Keep the person's yes to a server as it is now. Raises ConfigError."""
-    PluginConsents(home.root).enable(server.consent_key, PluginConsent("", server.digest))
+    consents = PluginConsents(home.root)
+    consents.enable(server.consent_key, PluginConsent("", server.digest))
+    consents.disable(server.refusal_key)
+
+
+def refuse_server(home: HermesHome, server: AgentServer) -> None:
+    """Keep the person's no to a server as it is now. Raises ConfigError."""
+    consents = PluginConsents(home.root)
+    consents.enable(server.refusal_key, PluginConsent("", server.digest))
+    consents.disable(server.consent_key)
+
+
+def forget_server(home: HermesHome, server: AgentServer) -> None:
+    """Forget the person's answer about a server. Raises ConfigError."""
+    consents = PluginConsents(home.root)
+    consents.disable(server.consent_key)
+    consents.disable(server.refusal_key)
 
 
 def is_agreed_server(home: HermesHome, server: AgentServer) -> bool:
     """Return whether the person has said yes to a server as it is now. Raises ConfigError."""
-    consent = PluginConsents(home.root).get(server.consent_key)
-    return consent is not None and consent.digest == server.digest
+    return _has_digest(PluginConsents(home.root).list_all(), server.consent_key, server)
+
+
+def _has_digest(consents: Mapping[str, PluginConsent], key: str, server: AgentServer) -> bool:
+    return key in consents and consents[key].digest == server.digest
 
 
 def has_server_changed(server: AgentServer, environ: Mapping[str, str], folder: str) -> bool:

@@ -9,11 +9,13 @@ import pytest
 from hermes.config.agent_servers import (
     AgentServer,
     agree_to_server,
+    forget_server,
     has_server_changed,
     is_agreed_server,
     list_agent_servers,
     list_unread_keys,
     list_usable_servers,
+    refuse_server,
 )
 from hermes.config.home import HermesHome
 from hermes.config.other_agents import OTHER_AGENTS, agree_to_agent
@@ -161,6 +163,11 @@ def test_a_server_is_used_after_its_yes_and_asks_again_when_it_has_changed(tmp_p
     set_trust(home.trust_file, str(work), trusted=True)
     assert look() == ([], ["one"])
     _, (server,) = list_usable_servers(home, environ, str(work))
+    refuse_server(home, server)
+    assert look() == ([], []), "a no is not told again"
+    forget_server(home, server)
+    assert look() == ([], ["one"])
+    refuse_server(home, server)
     agree_to_server(home, server)
     assert look() == (["one"], []) and is_agreed_server(home, server)
     (work / "other.py").write_text("2")

@@ -17,9 +17,11 @@ from hermes.admin.migrate.importer import import_skills
 from hermes.config.agent_servers import (
     AgentServer,
     agree_to_server,
+    forget_server,
     is_agreed_server,
     list_agent_servers,
     list_unread_keys,
+    refuse_server,
 )
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
@@ -35,7 +37,6 @@ from hermes.config.other_agents import (
     list_project_places,
     withdraw_agent,
 )
-from hermes.config.plugin_consents import PluginConsents
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.described_files import DescribedFile, list_described_paths, read_described_files
 from hermes.context.foreign_prompts import has_command_lines, has_named_places, translate_foreign_prompt
@@ -273,15 +274,19 @@ _READERS: Mapping[FileKind, Callable[[AgentPlace, frozenset[str]], Iterable[Agen
 """How what lies in a folder of each kind is listed."""
 
 
-def read_in_place(environ: Mapping[str, str], agent: OtherAgent, servers: Sequence[AgentServer]) -> None:
-    """Have an agent's files read where they lie, and these servers started: the person has said yes to each. Raises
-    ConfigError.
+def read_in_place(
+    environ: Mapping[str, str], agent: OtherAgent, servers: Sequence[AgentServer], refused: Sequence[AgentServer]
+) -> None:
+    """Have an agent's files read where they lie, and these servers started, the others not: the person was asked about
+    each. Raises ConfigError.
     """
     home = locate_home(environ)
     home.ensure_exists()
     agree_to_agent(home, agent)
     for server in servers:
         agree_to_server(home, server)
+    for server in refused:
+        refuse_server(home, server)
 
 
 def stop_reading(environ: Mapping[str, str], survey: AgentSurvey) -> bool:
@@ -289,9 +294,8 @@ def stop_reading(environ: Mapping[str, str], survey: AgentSurvey) -> bool:
     Raises ConfigError.
     """
     home = locate_home(environ)
-    consents = PluginConsents(home.root)
     for server in survey.servers:
-        consents.disable(server.consent_key)
+        forget_server(home, server)
     return withdraw_agent(home, survey.agent)
 
 
