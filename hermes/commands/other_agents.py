@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, Verb, VerbCall, VerbResult, argument
+from hermes.config.load import has_literal_key
 from hermes.config.other_agents import OTHER_AGENTS, FileKind, OtherAgent, find_agent
 from hermes.core.encoding import Plain, to_plain
 from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.safety.environment import is_secret_variable
 from hermes.util.text import escape_confusable_characters, shorten_command, to_one_line
 
 if TYPE_CHECKING:
@@ -230,11 +232,17 @@ def _explain_server(server: "AgentServer") -> Iterator[str]:
         yield "  " + tr("in the folder {folder}", folder=given.cwd or "~")
     else:
         yield "  " + tr("is sent what the model asks of it: {url}", url=given.url)
-    names = [*given.env, *given.headers]
-    if names:
-        yield "  " + tr("gets: {names}", names=", ".join(names))
+    values = [_show_value(name, value) for name, value in (*given.env.items(), *given.headers.items())]
+    if values:
+        yield "  " + tr("gets: {names}", names=", ".join(values))
     if server.variables:
         yield "  " + tr("gets the values of your variables: {names}", names=", ".join(server.variables))
+
+
+def _show_value(name: str, value: str) -> str:
+    """Return a variable with its value, which may lead elsewhere (`PATH`); of a key only the name."""
+    is_key = is_secret_variable(name) or has_literal_key({name: value})
+    return name if is_key else f"{name}={to_one_line(value, 100)}"
 
 
 def _join_command(server: "AgentServer") -> str:

@@ -34,6 +34,8 @@ from hermes.util.loose_json import to_strict_json
 
 _MAX_BYTES = 64 << 20
 """Claude Code keeps its servers in one file with its history."""
+_MAX_WRITTEN_BYTES = 1 << 20
+"""Of a file that people write by hand."""
 _MAX_SERVERS = 100
 _MAX_NAMED_BYTES = 20 << 20
 _REFERENCE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -192,7 +194,7 @@ def _read_document(path: str, folder: str, wanted: Sequence[str] = ("mcpServers"
         if path.endswith(".toml"):
             import tomllib
 
-            return tomllib.loads(raw.decode())
+            return tomllib.loads(raw.decode()) if len(raw) <= _MAX_WRITTEN_BYTES else {}
         return _decode_json(raw, folder, wanted)
     except (OSError, RefusedPathError, ValueError, RecursionError):
         return {}
@@ -205,6 +207,8 @@ def _decode_json(raw: bytes, folder: str, wanted: Sequence[str]) -> Table:
     try:
         parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.MsgspecError:
+        if len(raw) > _MAX_WRITTEN_BYTES:
+            raise
         strict = to_strict_json(raw.decode("utf-8-sig")).encode()
         parts = msgspec.json.decode(strict, type=dict[str, msgspec.Raw])
     found: dict[str, object] = {key: msgspec.json.decode(parts[key]) for key in wanted if key in parts}

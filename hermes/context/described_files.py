@@ -1,5 +1,6 @@
 """Markdown files by which people describe prompts and agents: `NAME.md`, with a head between two lines of `---`."""
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ MAX_FILES = 200
 """Files that are looked at in one folder."""
 MAX_CHARACTERS = 20_000
 """Characters of one file."""
+_MAX_FOLDERS = 200
 _MAX_DEPTH = 3
 """Folders that may stand above a file where those below count, too."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
@@ -62,7 +64,7 @@ def list_described_paths(folder: Path, *, nested: bool = False) -> list[tuple[st
     followed.
     """
     found: list[tuple[str, Path]] = []
-    for place, folders, files in os.walk(folder):
+    for place, folders, files in itertools.islice(os.walk(folder), _MAX_FOLDERS):
         above = Path(place).relative_to(folder).parts
         folders[:] = sorted(folders) if nested and len(above) < _MAX_DEPTH else []
         names = (name for name in sorted(files) if name.endswith(".md"))

@@ -112,7 +112,7 @@ def test_reading_in_place_is_agreed_to_and_taken_back() -> None:
         fill_claude(home)
         done = call(home, "claude", "--read-in-place", "--yes")
         assert done.code == 0 and "Servers that start: gh." in done.stdout and TOKEN not in done.stdout
-        assert "gets: GH_TOKEN, MODE" in done.stdout and "outside of the sandbox: node x.js" in done.stdout
+        assert "gets: GH_TOKEN, MODE=fast" in done.stdout and "outside of the sandbox: node x.js" in done.stdout
         kept = json.loads(home.hermes.joinpath("plugins.json").read_text())["enabled"]
         assert sorted(kept) == ["agent:claude", f"mcp:{home.home}/.claude.json:gh"]
         assert (
