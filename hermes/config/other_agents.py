@@ -251,8 +251,13 @@ def list_agreed_places(
         trust = TrustFile(home.trust_file, trusted_folders)
         places = (place for agent in agents for place in list_project_places(agent, kind, folder))
         found += [place for place in places if trust.is_trusted_folder(place.path)]
+    return drop_repeated(found)
+
+
+def drop_repeated(places: Sequence[AgentPlace]) -> list[AgentPlace]:
+    """Return the places, each one once: a person may work in the very folder that is their home."""
     seen: dict[str, AgentPlace] = {}
-    for place in found:
+    for place in places:
         seen.setdefault(os.path.realpath(place.path), place)
     return list(seen.values())
 
@@ -281,7 +286,7 @@ def list_hook_files(environ: Mapping[str, str], folder: str = "") -> list[HookFi
     places = [place for agent in OTHER_AGENTS for place in list_home_places(agent, FileKind.HOOKS, environ)]
     if folder:
         places += [place for agent in OTHER_AGENTS for place in list_project_places(agent, FileKind.HOOKS, folder)]
-    return list(_iter_hook_files(places))
+    return list(_iter_hook_files(drop_repeated(places)))
 
 
 def _iter_hook_files(places: Sequence[AgentPlace]) -> Iterator[HookFile]:

@@ -102,6 +102,8 @@ def test_hook_files_are_named_by_agent_and_scope(tmp_path: Path) -> None:
         ("claude", True, 2),
     ]
     assert found[-1].path == theirs
+    at_home = list_hook_files(environ, str(tmp_path / "home"))
+    assert [(one.agent, one.is_project) for one in at_home] == [("claude", False), ("codex", False)]
     theirs.unlink()
     os.mkfifo(theirs)
     assert len(list_hook_files(environ, str(tmp_path / "work"))) == 2

@@ -31,6 +31,7 @@ from hermes.config.other_agents import (
     HookFile,
     OtherAgent,
     agree_to_agent,
+    drop_repeated,
     list_agreed_agents,
     list_home_places,
     list_hook_files,
@@ -181,10 +182,12 @@ def _list_places(
     trust = TrustFile(home.trust_file)
     places, untrusted = [], []
     for kind in FileKind:
-        mine = [place for place in list_project_places(agent, kind, folder) if folder]
+        at_home = list_home_places(agent, kind, environ)
+        every = drop_repeated([*at_home, *(list_project_places(agent, kind, folder) if folder else ())])
+        mine = [place for place in every if place.is_project]
         untrusted += [place.path for place in mine if not trust.is_trusted_folder(place.path)]
         if kind in _READERS:
-            places += list_home_places(agent, kind, environ)
+            places += at_home
             places += [place for place in mine if trust.is_trusted_folder(place.path)]
     return places, untrusted
 
