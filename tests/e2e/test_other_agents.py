@@ -71,6 +71,16 @@ async def test_of_an_untrusted_project_nothing_starts_and_nothing_is_read(is_agr
                 assert not app.services.settings.mcp_servers
 
 
+async def test_one_prompt_imports_nothing_of_this_where_nothing_is_agreed_to() -> None:
+    async with ScriptedServer([Say("ok")]) as server:
+        with TempHome.for_server(server.url) as home:
+            fill_project(home.cwd, home.root / "ran")
+            done = await home.run(sys.executable, "-X", "importtime", "-m", "hermes", "-z", "go")
+            assert done.code == 0 and "hermes.sessions.services" in done.stderr
+            for name in ("config.other_agents", "config.agent_servers", "foreign_limits", "foreign_prompts"):
+                assert name not in done.stderr
+
+
 async def test_before_the_yes_nothing_is_read_of_the_home_and_of_trusted_projects() -> None:
     async with ScriptedServer([Say("ok")]) as server:
         with TempHome.for_server(server.url) as home:
