@@ -34,6 +34,9 @@ class NewServer(Struct, frozen=True, kw_only=True):
     headers: Sequence[str] = ()
     """`NAME: VALUE`."""
     cwd: str = ""
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    """The only tools that are offered, and those that are not, by the server's names."""
 
 
 class _DescribedServer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,9 +108,16 @@ def _build_entry(
         )
     secrets |= _ask_unset_variables(environ, home, env, ask_secret)
     env = {name: value or f"${{{name}}}" for name, value in env.items()}
+    entry |= _describe_tools(new)
     if env or headers:
         entry |= {"env": env} if env else {"headers": headers}  # a program takes the first, an address the second
     return entry, secrets
+
+
+def _describe_tools(new: NewServer) -> dict[str, object]:
+    """Return the part of the entry that says which tools are offered."""
+    tools = {key: list(names) for key, names in (("include", new.include), ("exclude", new.exclude)) if names}
+    return {"tools": tools} if tools else {}
 
 
 def _ask_unset_variables(

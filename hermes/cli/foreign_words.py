@@ -36,7 +36,7 @@ SAME_HERE = {
         "login,init,onboard,configure,setup-token,model/setup,auth/setup,gateway/setup,gateway/init,"
         "gateway/configure,channels/add,telegram,discord,slack,matrix,--login,--setup"
     ),
-    "hermes setup --import": "import,migrate,claw,claw/migrate",
+    "hermes setup --import": "migrate,claw,claw/migrate",
     "hermes auth add": "auth/login,auth/set,key,keys,apikey,api-key,--api-key,--openai-api-key,--anthropic-api-key",
     "hermes auth remove": "logout,auth/logout,--logout",
     "hermes auth list": "auth/status,auth/whoami",

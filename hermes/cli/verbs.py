@@ -81,6 +81,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.commands.plugins:PLUGINS",
         N_("other people's code: hooks, packages, plug-ins; enable, disable"),
     ),
+    "import": (
+        "hermes.commands.other_agents:IMPORT",
+        N_("use what Claude Code, codex or opencode left here: commands, agents, skills, MCP servers"),
+    ),
     "mcp": ("hermes.commands.mcp:MCP", N_("MCP servers: list, add, try, remove")),
     "trust": ("hermes.commands.permissions:TRUST", N_("trust a project's folder, or list the trusted ones")),
     "home": (
@@ -101,7 +105,8 @@ command does.
 VERB_GROUPS: dict[str, tuple[str, ...]] = {
     N_("chat:"): ("chat", "resume", "sessions", "memory", "skills", "usage", "insights"),
     N_("set up:"): (
-        "setup", "model", "moa", "auth", "config", "tools", "mcp", "plugins", "trust", "profile", "completion",
+        "setup", "model", "moa", "auth", "config", "tools", "mcp", "plugins", "import", "trust", "profile",
+        "completion",
     ),
     N_("gateway, chats and jobs:"): ("gateway", "send", "people", "pairing", "approvals", "audit", "cron", "webhook"),
     N_("look after:"): (

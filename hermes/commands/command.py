@@ -229,6 +229,6 @@ def parse_command_line(line: str) -> tuple[str, str] | None:
     A path has a second slash, and a line that begins with a space is always a message.
     """
     parts = line[1:].split(None, 1) if line.startswith("/") and not line[1:2].isspace() else []
-    if not parts or not parts[0].replace("-", "").replace("_", "").isalnum():
+    if not parts or not all(one.replace("-", "").replace("_", "").isalnum() for one in parts[0].split(":")):
         return None
     return parts[0], parts[1].strip() if len(parts) > 1 else ""

@@ -12,6 +12,7 @@ from hermes.commands.verb import JsonLayout, Verb, VerbCall, VerbResult, argumen
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
+from hermes.config.settings import Settings
 from hermes.core.encoding import Plain
 from hermes.core.errors import NotFoundError, ToolError
 from hermes.i18n.messages import N_, tr, tr_plural
@@ -163,11 +164,23 @@ def _ask_secret(call: VerbCall, name: str) -> str:
     return call.ask_secret(tr("{name} (not shown; it goes into .env):", name=name) + " ") if os.isatty(0) else ""
 
 
+def _load_settings(environ: Mapping[str, str]) -> Settings:
+    """Return the settings, with the servers of other agents' files that are read where they lie."""
+    home = locate_home(environ)
+    settings = load_settings(home).settings
+    if not os.path.lexists(home.consent_file):
+        return settings
+    from hermes.sessions.mcp_servers import add_agent_servers
+
+    whole = merge_dotenv(environ, home.env_file)
+    return add_agent_servers(settings, home, whole, os.path.realpath(os.getcwd())).settings
+
+
 def list_servers(environ: Mapping[str, str]) -> list[Plain]:
     """List the servers of the settings: name, whether it is enabled, how it is reached, whether its tools ask."""
     from hermes.sessions.mcp_servers import map_server_names
 
-    settings = load_settings(locate_home(environ)).settings
+    settings = _load_settings(environ)
     return [
         {
             "name": name,
@@ -187,7 +200,7 @@ def find_server(environ: Mapping[str, str], name: str) -> Plain:
     """Return a server of the settings with its folder and the names of its variables and header fields, whose values
     may be keys. Raises NotFoundError.
     """
-    settings = load_settings(locate_home(environ)).settings
+    settings = _load_settings(environ)
     row = next((row for row in list_servers(environ) if name in (row["name"], row["given"])), None)
     if row is None:
         raise _no_server_error(name)
@@ -231,8 +244,7 @@ async def _open_servers(environ: Mapping[str, str], *, only: str = "") -> "Async
     from hermes.sessions.mcp_servers import open_servers
     from hermes.sessions.secrets import build_redactor
 
-    home = locate_home(environ)
-    settings = load_settings(home).settings
+    home, settings = locate_home(environ), _load_settings(environ)
     environ = merge_dotenv(environ, home.env_file)
     wardens = Supervisors(environ)
     found = open_servers(

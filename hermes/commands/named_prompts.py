@@ -1,5 +1,6 @@
 """Prompts that a person calls by `/NAME`: skills, and commands of their own, which are Markdown files in `commands/` of
-the home and in `.hermes/commands/` of a trusted project.
+the home and in `.hermes/commands/` of a trusted project, and those of other agents that the person has agreed to
+(`docs/other-agents.md`).
 
 A file may begin with a head between two lines of `---` with `description` and `argument-hint`; other keys permit and
 change nothing. `$ARGUMENTS` and `$1` to `$9` stand for what is typed behind the name. A name of Hermes' own is never
@@ -9,7 +10,6 @@ taken.
 import asyncio
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from msgspec import Struct
 from hermes.commands.context import PromptScope
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.described_files import is_usable_name, read_described_files
+from hermes.context.foreign_prompts import format_foreign_prompt, split_words
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.skills.catalog import normalize_skill_name
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 COMMANDS_FOLDER = "commands"
 PROJECT_FOLDER = ".hermes/commands"
-FOREIGN_FOLDERS = (".claude/commands", ".opencode/command", ".opencode/commands")
-"""Where other agents keep such files."""
+CODEX_PREFIX = "prompts:"
+"""What stands before the name of a command in codex."""
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
 
 
@@ -44,12 +45,16 @@ class NamedPrompt(Struct, frozen=True, kw_only=True):
     """The text of an own command; empty for a skill, whose instructions its session attaches."""
     project: bool = False
     """Whether it belongs to the project."""
+    agent: str = ""
+    """The other agent whose file it is, by the name that people know it by."""
 
     def format_prompt(self, arguments: str) -> str:
         """Return the message that it stands for."""
         if not self.body:
             return f"/{self.name} {arguments}".rstrip()
-        words = _split_words(arguments)
+        if self.agent:
+            return format_foreign_prompt(self.body, arguments)
+        words = split_words(arguments)
 
         def fill(match: re.Match[str]) -> str:
             if match[1] == "ARGUMENTS":
@@ -71,10 +76,11 @@ async def list_named_prompts(app: "App", scope: PromptScope) -> list[NamedPrompt
     if scope.skills:
         from hermes.sessions.features.skills import build_catalogue
 
-        services = app.services
-        for skill in await asyncio.to_thread(
-            build_catalogue(services.home, services.settings, services.environ).list_all
-        ):
+        services, folder = app.services, scope.folder if scope.own else ""
+        catalogue = build_catalogue(
+            services.home, services.settings, services.environ, folder, app.options.trusted_folders
+        )
+        for skill in await asyncio.to_thread(catalogue.list_all):
             if skill.is_usable and skill.name not in scope.taken:
                 found.setdefault(skill.name, NamedPrompt(name=skill.name, about=skill.head.description))
     return list(found.values())
@@ -85,18 +91,11 @@ async def find_named_prompt(app: "App", name: str, scope: PromptScope) -> NamedP
     for a file that is there and not to be used.
     """
     prompts = {one.name: one for one in await list_named_prompts(app, scope)}
-    low = name.lower()
+    low = name.lower().removeprefix(CODEX_PREFIX)
     found = prompts.get(low) or prompts.get(low.replace("_", "-")) or prompts.get(normalize_skill_name(name))
     if found is None and scope.own:
         await asyncio.to_thread(_refuse_unused_file, low, scope.folder)
     return found
-
-
-def _split_words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
 
 
 def _read_own_commands(app: "App", scope: PromptScope, marked: Sequence[str]) -> Iterator[NamedPrompt]:
@@ -109,13 +108,31 @@ def _read_own_commands(app: "App", scope: PromptScope, marked: Sequence[str]) ->
     place = os.path.realpath(os.path.join(scope.folder, PROJECT_FOLDER))
     if trust.is_trusted_folder(place):
         found += _read_folder(Path(place), taken, project=True, marked=marked)
+    if os.path.lexists(home.consent_file):
+        found += _read_foreign_commands(app, scope, marked)
     return iter(found)
 
 
+def _read_foreign_commands(app: "App", scope: PromptScope, marked: Sequence[str]) -> Iterator[NamedPrompt]:
+    """Yield the commands of other agents that the person has agreed to, the home's before the project's."""
+    from hermes.config.other_agents import FileKind, list_agreed_places
+
+    services, trusted = app.services, app.options.trusted_folders
+    for place in list_agreed_places(FileKind.COMMANDS, services.home, services.environ, scope.folder, trusted):
+        yield from _read_folder(
+            Path(place.path), scope.taken, project=place.is_project, marked=marked, agent=place.agent.title
+        )
+
+
 def _read_folder(
-    folder: Path, taken: frozenset[str], *, project: bool = False, marked: Sequence[str] = ()
+    folder: Path,
+    taken: frozenset[str],
+    *,
+    project: bool = False,
+    marked: Sequence[str] = (),
+    agent: str = "",
 ) -> Iterator[NamedPrompt]:
-    for one in read_described_files(folder, lambda path: _is_marked(path, marked)):
+    for one in read_described_files(folder, lambda path: _is_marked(path, marked), nested=bool(agent)):
         if one.name in taken:
             continue
         about = one.fields.get("description") or one.body.lstrip("# ").partition("\n")[0]
@@ -125,6 +142,7 @@ def _read_folder(
             usage=to_one_line(strip_control_characters(one.fields.get("argument-hint", "")), 40),
             body=one.body,
             project=project,
+            agent=agent,
         )
 
 
@@ -144,15 +162,24 @@ def _refuse_unused_file(name: str, folder: str) -> None:
             ),
             N_("If its content is yours, run `hermes trust {folder}`.", folder=folder),
         )
-    for place in FOREIGN_FOLDERS:
-        if os.path.lexists(os.path.join(folder, place, f"{name}.md")):
-            raise UsageError(
-                N_("{file} belongs to another program.", file=f"{place}/{name}.md"),
-                N_("Move it to {place}/, and /{name} works in a trusted folder.", place=PROJECT_FOLDER, name=name),
-            )
+    from hermes.config.other_agents import FileKind, find_project_file
+
+    if (found := find_project_file(FileKind.COMMANDS, folder, f"{name}.md")) is not None:
+        agent, file = found
+        raise UsageError(
+            N_("{file} belongs to another program.", file=file),
+            N_(
+                "`hermes import {agent} --read-in-place` has it read, in a trusted folder; moved to {place}/ it works"
+                " without.",
+                agent=agent.name,
+                place=PROJECT_FOLDER,
+            ),
+        )
 
 
 def describe_prompt(prompt: NamedPrompt) -> str:
     """Return what a list says of a named prompt."""
+    if prompt.agent:
+        return f"{prompt.about} ({tr('a command of {agent}', agent=prompt.agent)})"
     kind = tr("a skill") if not prompt.body else tr("the project's command") if prompt.project else tr("your command")
     return f"{prompt.about} ({kind})" if prompt.body and prompt.about else kind

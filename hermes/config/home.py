@@ -143,6 +143,7 @@ class HermesHome:
         self.auth_file = root / "auth.json"
         self.trust_file = root / "trust.json"
         self.consent_file = root / "plugins.json"
+        """What the person has enabled of other people's code (`PluginConsents`)."""
         self.hook_log = root / "logs" / "hooks.jsonl"
         self.models_file = root / "models.json"
         self.favourites_file = root / "favourite_models.json"

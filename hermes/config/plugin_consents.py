@@ -1,4 +1,5 @@
-"""What a person has enabled of other people's code: a file of the home that only `hermes plugins` writes.
+"""What a person has enabled of other people's code: a file of the home that only `hermes plugins` and `hermes import`
+write.
 
 Each entry holds the digest of all files that would run. Code whose digest is another one now is off until the person
 has enabled it again.

@@ -88,7 +88,8 @@ class PlatformMenus:
             folder=folder, taken=builtin_command_names(), skills=allows_skills(limit), own=person.can_administer
         )
         entries = [MenuEntry(one.name, tr(one.about)) for one in commands_for(role).ranked]
-        entries += [MenuEntry(one.name, one.about) for one in await list_named_prompts(self._app, scope)]
+        prompts = await list_named_prompts(self._app, scope)
+        entries += [MenuEntry(one.name, one.about) for one in prompts if ":" not in one.name]
         return tuple(MenuEntry(one.name, _shorten(one.about or one.name)) for one in entries[:MAX_ENTRIES])
 
 

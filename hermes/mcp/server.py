@@ -65,6 +65,10 @@ class McpServer:
         self.tools: tuple[McpToolDefinition, ...] = ()
         self.problem = spec.settings_problem
         """Why it is unavailable, as the end of a sentence; empty while it is available, and before it was tried."""
+        self.find_change: Callable[[], str] | None = None
+        """Returns why it may not be started, as the end of a sentence, since it is another one than was agreed to;
+        called in a thread before each start.
+        """
         self.first_attempt = asyncio.Event()
         """Set when the first connection has succeeded or failed."""
         self._make_transport = make_transport
@@ -151,6 +155,8 @@ class McpServer:
 
     async def _connect_once(self) -> McpConnection:
         """Return a new connection, its tools read."""
+        if self.find_change is not None and (reason := await asyncio.to_thread(self.find_change)):
+            raise ToolError(reason)
         connection = McpConnection(self._make_transport(), self._on_notification)
         try:
             async with asyncio.timeout(self.spec.connect_timeout):

@@ -1,11 +1,15 @@
-"""Open, list and test the MCP servers of the user's settings."""
+"""Open, list and test the MCP servers of the user's settings, and those of other agents that the user has agreed to."""
 
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, structs
+
+from hermes.config.agent_servers import AgentServer, has_server_changed, list_usable_servers
 from hermes.config.home import HermesHome
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError
@@ -15,6 +19,7 @@ from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.backend_factory import filter_trusted_path
 from hermes.sessions.secrets import secrets_in_url
 from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, is_mcp_toolset
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
@@ -46,6 +51,70 @@ def _check_mcp_toolsets(toolset_names: Sequence[str], names: Sequence[str]) -> N
                 N_("There is no toolset {one}.", one=repr(one)),
                 N_("MCP servers are: {names} (`mcp_servers`).", names=", ".join(names) or "none"),
             )
+
+
+class AgreedServers(Struct, frozen=True, kw_only=True):
+    """The settings with the MCP servers of other agents' files that the person has agreed to."""
+
+    settings: Settings
+    servers: Mapping[str, AgentServer] = {}
+    """These servers, by their names in the settings."""
+    folder: str = ""
+    notices: tuple[str, ...] = ()
+    """Lines about servers that wait for a yes."""
+
+    def watch_changes(self, opened: "McpServers", environ: Mapping[str, str]) -> None:
+        """Have each of these servers compared with what was agreed to before each of its starts: what a session writes
+        may change the program that it would start again.
+        """
+        for server in opened.servers:
+            agreed = self.servers.get(server.spec.name)
+            if agreed is not None:
+                server.find_change = partial(_describe_change, agreed, environ, self.folder)
+
+
+def _describe_change(server: AgentServer, environ: Mapping[str, str], folder: str) -> str:
+    if not has_server_changed(server, environ, folder):
+        return ""
+    return N_(
+        "it has changed since the person agreed to it: `hermes import {agent} --read-in-place` asks again",
+        agent=server.agent,
+    )
+
+
+def add_agent_servers(
+    settings: Settings, home: HermesHome, environ: Mapping[str, str], folder: str, trusted_folders: Sequence[str] = ()
+) -> AgreedServers:
+    """Return the settings with the MCP servers of other agents' files that the person has agreed to. A name counts for
+    the settings, then for the person's home, then for the project in `folder`; an empty folder is none. Raises
+    ConfigError for a damaged file.
+    """
+    from hermes.mcp.definitions import to_server_name
+
+    agreed, waiting = list_usable_servers(home, environ, folder, trusted_folders)
+    taken, servers = set(map_server_names(settings)), dict[str, AgentServer]()
+    for server in agreed:
+        name = to_server_name(server.name)
+        if name and name not in taken:
+            servers.setdefault(name, server)
+    lines = []
+    for agent in sorted({server.agent for server in waiting}):
+        names = ", ".join(server.name for server in waiting if server.agent == agent)
+        lines.append(
+            N_(
+                "MCP servers are not started, since they are new or have changed: {names}. "
+                "`hermes import {agent} --read-in-place` asks about them.",
+                names=escape_unseen_characters(to_one_line(names, 200)),
+                agent=agent,
+            )
+        )
+    found = {**settings.mcp_servers, **{name: server.settings for name, server in servers.items()}}
+    return AgreedServers(
+        settings=structs.replace(settings, mcp_servers=found) if servers else settings,
+        servers=servers,
+        folder=folder,
+        notices=tuple(lines),
+    )
 
 
 def open_servers(

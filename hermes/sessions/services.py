@@ -11,7 +11,7 @@ from msgspec import structs
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
-from hermes.config.settings import LoadedSettings, SideTaskSettings
+from hermes.config.settings import LoadedSettings, Settings, SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
 from hermes.i18n.messages import N_
@@ -44,8 +44,11 @@ from hermes.util.clock import Clock
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
     from hermes.mcp.servers import McpServers
+    from hermes.sessions.mcp_servers import AgreedServers
 
 
+_PROJECT_PLATFORMS = ("cli", "api")
+"""Where a process works in one project."""
 _IGNORED = N_("config.yaml is not read, so the rules and caps in it do not hold.")
 _MODEL_ALONE = N_("Of config.yaml only the model is used: the rules and caps in it do not hold.")
 
@@ -61,13 +64,15 @@ class Services:
         self.home = home
         self.options = options
         self.clock = clock
-        self.settings = loaded.settings
+        self.environ = merge_dotenv(process_environ, home.env_file)
+        self.notices: list[str] = []
+        """Lines for the user that were learned while opening, and while opening sessions."""
+        self._agreed_servers: AgreedServers | None = None
+        self.settings = self._add_agent_servers(loaded.settings, self.environ)
         self._unused_keys = loaded.unused
         named = loaded.settings.model.default or loaded.settings.model.provider or loaded.settings.model.base_url
         ignored = (_MODEL_ALONE if named else _IGNORED,) if options.ignore_config else ()
-        self.notices: list[str] = [*loaded.warnings, *ignored]
-        """Lines for the user that were learned while opening, and while opening sessions."""
-        self.environ = merge_dotenv(process_environ, home.env_file)
+        self.notices[:0] = [*loaded.warnings, *ignored]
         self.redactor = (
             build_lenient_redactor(self.environ, home)
             if options.ignore_config
@@ -119,6 +124,20 @@ class Services:
         self.budget = ProcessBudget(self.settings, self.options, self.store.spending, self.clock)
         self._build_store_parts()
 
+    def _add_agent_servers(self, settings: Settings, environ: Mapping[str, str]) -> Settings:
+        """Return the settings with the MCP servers of other agents' files that the person has agreed to. A project's
+        are those of the folder in which a person works, and not of the gateway's. Raises ConfigError.
+        """
+        options, self._agreed_servers = self.options, None
+        if options.ignore_config or not os.path.lexists(self.home.consent_file):
+            return settings
+        from hermes.sessions.mcp_servers import add_agent_servers
+
+        folder = os.path.realpath(options.cwd or os.getcwd()) if options.platform in _PROJECT_PLATFORMS else ""
+        self._agreed_servers = add_agent_servers(settings, self.home, environ, folder, options.trusted_folders)
+        self.add_notices(self._agreed_servers.notices)
+        return self._agreed_servers.settings
+
     def _build_parts(self) -> None:
         """Build what sessions are built with and depends on the settings and variables alone."""
         self.process_deps = ProcessDeps(
@@ -158,6 +177,7 @@ class Services:
             clock=self.clock,
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
+            taint_marks=self._taint_marks,
         )
 
     async def reload(self) -> tuple[LoadedSettings, bool]:
@@ -170,8 +190,9 @@ class Services:
         loaded = load_settings(self.home, ignored=self.options.ignore_config)
         environ = merge_dotenv(self.process_environ, self.home.env_file)
         before = self.settings, self.environ, self._model_stack
-        same = structs.replace(loaded.settings, platforms=self.settings.platforms) == self.settings
-        self.settings, self.environ = loaded.settings, environ
+        settings = self._add_agent_servers(loaded.settings, environ)
+        same = structs.replace(settings, platforms=self.settings.platforms) == self.settings
+        self.settings, self.environ = settings, environ
         if same and environ == before[1]:
             return loaded, False
         self._model_stack = AsyncExitStack()
@@ -321,6 +342,8 @@ class Services:
                 self.redactor,
                 workspace=self.options.cwd or os.getcwd(),
             )
+            if self._agreed_servers is not None:
+                self._agreed_servers.watch_changes(self._mcp_servers, self.environ)
             self._mcp_servers.start()
         return self._mcp_servers
 

@@ -1,4 +1,5 @@
-"""The catalog of skills: built in, the user's own, and in folders that the settings name.
+"""The catalog of skills: built in, the user's own, in folders that the settings name, and those of other agents that
+the user has agreed to.
 
 The head of a SKILL.md is read as agentskills.io specifies it, which runs nothing. What was read is cached under the
 file's stamp, so that a start reads no file that has not changed.
@@ -13,7 +14,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,25 +107,20 @@ def split_head(text: str) -> tuple[str, str]:
     return found[1], text[found.end() :].strip()
 
 
-def read_head(text: str, folder: str) -> SkillHead:
-    """Read the head of a SKILL.md that lies in a folder of this name, with all that is wrong with it. Never raises."""
+def read_head(text: str, folder: str, *, is_foreign: bool = False) -> SkillHead:
+    """Read the head of a SKILL.md that lies in a folder of this name, with all that is wrong with it. Never raises.
+
+    Other agents know a skill by its folder: with `is_foreign` its head need not name it.
+    """
     folder = normalize_skill_name(folder)
     try:
         head, body = split_head(text)
         fields, odd = _parse_fields(head)
     except SkillHeadError as error:
         return SkillHead(name=folder, wrong=(str(error),))
-    wrong = list(_iter_problems(fields, folder))
-    if len(body) > BODY_LIMIT:
-        wrong.append(
-            N_(
-                "its instructions have {body} characters; {BODY_LIMIT} are the most",
-                body=format(len(body), ","),
-                BODY_LIMIT=format(BODY_LIMIT, ","),
-            )
-        )
-    if not body:
-        wrong.append("it has no instructions")
+    fields = {**fields, "name": folder} if is_foreign else fields
+    foreign = _iter_foreign_problems(fields) if is_foreign else ()
+    wrong = [*_iter_problems(fields, folder), *_iter_body_problems(body), *foreign]
     more = fields.get("metadata")
     meta = more if isinstance(more, dict) else {}
     theirs = meta.get("hermes")
@@ -199,6 +195,23 @@ def _iter_problems(fields: Mapping[str, Value], folder: str) -> Iterable[str]:
             "its `compatibility` is not a text of {COMPATIBILITY_LIMIT} characters at the most",
             COMPATIBILITY_LIMIT=COMPATIBILITY_LIMIT,
         )
+
+
+def _iter_body_problems(body: str) -> Iterable[str]:
+    if len(body) > BODY_LIMIT:
+        yield N_(
+            "its instructions have {body} characters; {BODY_LIMIT} are the most",
+            body=format(len(body), ","),
+            BODY_LIMIT=format(BODY_LIMIT, ","),
+        )
+    if not body:
+        yield "it has no instructions"
+
+
+def _iter_foreign_problems(fields: Mapping[str, Value]) -> Iterable[str]:
+    """Yield what keeps another agent's skill from being used as it is meant."""
+    if fields.get("disable-model-invocation") == "true":
+        yield "its `disable-model-invocation` is not known here"
 
 
 @functools.lru_cache(maxsize=128)  # the same skills are built into every home that a process opens
@@ -316,6 +329,8 @@ class SkillTier(StrEnum):
     EXTERNAL = "external"
     """In a folder that the settings name; never written."""
     BUILT_IN = "built-in"
+    FOREIGN = "of another agent"
+    """In a folder of another agent that the user has agreed to; never written."""
     OPTIONAL = "optional"
     """Comes with Hermes and is used once it is installed."""
 
@@ -350,6 +365,8 @@ class SkillRoots(Struct, frozen=True, kw_only=True):
     own: Path
     cache: Path
     external: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    """Folders of other agents that the user has agreed to; what lies there is trusted."""
     trusted: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     built_in: str = str(Path(__file__).with_name("starter"))
@@ -369,8 +386,15 @@ class _Cache(Struct):
 class SkillCatalog:
     """The skills of a home, looked up afresh at each call; that costs a look at each file's stamp."""
 
-    def __init__(self, roots: SkillRoots, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        roots: SkillRoots,
+        environ: Mapping[str, str],
+        find_sources: Callable[[str], Sequence[str]] = lambda _path: (),
+    ) -> None:
+        """`find_sources` returns the untrusted sources beside which files of a folder were written."""
         self._roots = roots
+        self._find_sources = find_sources
         self._environ = environ
         self._entries: dict[str, _CacheEntry] | None = None
         self._changed = False
@@ -427,14 +451,17 @@ class SkillCatalog:
             (SkillTier.OWN, str(roots.own)),
             *external,
             (SkillTier.BUILT_IN, roots.built_in),
+            *((SkillTier.FOREIGN, folder) for folder in roots.foreign),
             (SkillTier.OPTIONAL, roots.optional),
         ]
 
     def _build_skill(self, tier: SkillTier, root: str, folder: str) -> Skill:
         name = normalize_skill_name(os.path.basename(folder))
-        head = self._load_head(folder, name)
+        head = self._load_head(folder, name, is_foreign=tier is SkillTier.FOREIGN)
         above = os.path.relpath(os.path.dirname(folder), root)
         hidden = "it is optional; `hermes skills install` it" if tier is SkillTier.OPTIONAL else ""
+        if tier is SkillTier.FOREIGN and self._find_sources(folder):
+            hidden = "it was written beside untrusted content"
         return Skill(
             name=name,
             tier=tier,
@@ -449,7 +476,7 @@ class SkillCatalog:
         real = os.path.realpath(folder)
         return any(real == one or real.startswith(one.rstrip("/") + "/") for one in self._roots.trusted)
 
-    def _load_head(self, folder: str, name: str) -> SkillHead:
+    def _load_head(self, folder: str, name: str, *, is_foreign: bool) -> SkillHead:
         """Return what is known of the skill in a folder."""
         entries = self._load_cache()
         try:
@@ -463,7 +490,7 @@ class SkillCatalog:
         known = entries.get(folder)
         if known is not None and known.stamp == stamp:
             return known.head
-        head = _read_changed_head(folder, name, status)
+        head = _read_changed_head(folder, name, status, is_foreign=is_foreign)
         entries[folder] = _CacheEntry(stamp, head)
         self._changed = True
         return head
@@ -536,7 +563,7 @@ def _iter_skill_folders(root: str, depth: int = 0) -> Iterator[str]:
             yield from _iter_skill_folders(entry.path, depth + 1)
 
 
-def _read_changed_head(folder: str, name: str, status: os.stat_result) -> SkillHead:
+def _read_changed_head(folder: str, name: str, status: os.stat_result, *, is_foreign: bool) -> SkillHead:
     """Read the head of a SKILL.md that has changed."""
     if not is_skill_name(name):
         said = N_(
@@ -564,5 +591,5 @@ def _read_changed_head(folder: str, name: str, status: os.stat_result) -> SkillH
     return (
         SkillHead(name=name, wrong=(N_("its {MAIN_FILE} is not text in UTF-8", MAIN_FILE=MAIN_FILE),))
         if text is None
-        else read_head(text, name)
+        else read_head(text, name, is_foreign=is_foreign)
     )

@@ -10,7 +10,7 @@ import msgspec
 from hermes.context.prompt import PromptTier
 from hermes.core.messages import Message, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.skills.catalog import Skill, SkillCatalog
+from hermes.skills.catalog import Skill, SkillCatalog, SkillTier
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 INDEX_LIMIT = 3_000
@@ -41,7 +41,7 @@ class SkillsSection:
             f"The skill {escape_unseen_characters(skill.name)} cannot be used: "
             f"{escape_unseen_characters(skill.head.wrong[0])}."
             for skill in skills
-            if skill.head.wrong
+            if skill.head.wrong and skill.tier is not SkillTier.FOREIGN
         )
         listed = format_index([skill for skill in skills if skill.is_offered])
         if not listed and not self._writes:

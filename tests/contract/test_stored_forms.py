@@ -29,6 +29,7 @@ import hermes
 import hermes.admin.mcp
 import hermes.admin.models.local_servers
 import hermes.cli
+import hermes.config.other_agents
 import hermes.execution
 import hermes.gateway.platforms.discord
 import hermes.gateway.platforms.matrix
@@ -184,6 +185,7 @@ FOREIGN = (
     hermes.admin.mcp,
     hermes.admin.models.local_servers,
     hermes.cli,
+    hermes.config.other_agents,
     hermes.execution,
     hermes.gateway.platforms.discord,
     hermes.gateway.platforms.matrix,

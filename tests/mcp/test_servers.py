@@ -207,6 +207,18 @@ async def test_calls_under_way_are_told_of_a_death_and_the_next_one_starts_it_ag
         assert await call(server, "echo", again=1) == '{"again": 1}'
 
 
+async def test_one_that_is_another_than_was_agreed_to_is_not_started_again(tmp_path: Path) -> None:
+    """A session may write the program of a server of its project, and then make the server end."""
+    async with one(spec(), tmp_path) as server:
+        server.find_change = lambda: "it has changed"
+        assert await call(server, "echo", still=1) == '{"still": 1}'
+        with pytest.raises(ToolError, match="exit code 7"):
+            await call(server, "die")
+        with pytest.raises(ToolError, match="it has changed"):
+            await call(server, "echo")
+        assert server.problem == "it has changed"
+
+
 async def test_a_server_that_keeps_dying_is_left_alone_for_a_while(tmp_path: Path) -> None:
     async with one(spec("dies", connect_timeout=60.0), tmp_path) as server:
         assert "exit code 3" in server.problem

@@ -29,6 +29,7 @@ from hermes.i18n.messages import tr, tr_plural
 from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names
 from hermes.store.imported_sessions import ImportedMessage, ImportedSession
 from hermes.store.records import NewSession
+from hermes.util.loose_json import to_strict_json
 from hermes.util.text import to_one_line
 
 SOURCE = "openclaw"
@@ -99,7 +100,7 @@ class ClawHome(ForeignHome):
         if not text:
             return {}
         try:
-            found = json.loads(_to_strict_json(text))
+            found = json.loads(to_strict_json(text))
         except (ValueError, RecursionError):
             skipped.append(SkippedItem(file.name, tr("it cannot be read as JSON")))
             return {}
@@ -285,18 +286,3 @@ def _get_path(value: object, *path: str) -> object:
             return None
         value = value.get(name)
     return value
-
-
-_STRING = r'"(?:\\.|[^"\\])*"'
-_LOOSE = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/|,(?=\s*[}}\]])|([{{,]\s*)([A-Za-z_$][\w$]*)(?=\s*:)", re.DOTALL)
-
-
-def _to_strict_json(text: str) -> str:
-    """Convert hand-written JSON5 to JSON: comments, trailing commas, names without quotes."""
-
-    def fix_match(match: re.Match[str]) -> str:
-        if match[1] is not None:
-            return match[1]
-        return f'{match[2]}"{match[3]}"' if match[3] else ""
-
-    return _LOOSE.sub(fix_match, _LOOSE.sub(fix_match, text))

@@ -221,7 +221,7 @@ async def import_home(
         if not old.same:
             journal = memory_journal(home, settings, store, redactor)
             memories, first = await _import_memories(journal, contents, skipped)
-            skills, second = await _import_skills(build_skills(home, settings, whole, store), contents, skipped)
+            skills, second = await import_skills(build_skills(home, settings, whole, store), contents, skipped)
             done = structs.replace(done, memories=memories, skills=skills, waiting=first + second)
         counts = await _import_sessions(store, old, redactor, skipped, contents.sessions, progress)
         sessions, messages, known = counts
@@ -362,7 +362,7 @@ async def _can_write_note(journal: MemoryJournal, target: MemoryTarget, entry: s
     return count_characters(whole) <= journal.notebook_for(target).limit and not find_injections(entry)
 
 
-async def _import_skills(skills: SkillLibrary, contents: HomeContents, skipped: list[SkippedItem]) -> tuple[int, int]:
+async def import_skills(skills: SkillLibrary, contents: HomeContents, skipped: list[SkippedItem]) -> tuple[int, int]:
     """Import the skills; return how many were installed and how many wait: those that could run or reach something."""
     installed = waiting = 0
     for folder in contents.skills:

@@ -57,6 +57,7 @@ from hermes.cli.plain.menu import (
 )
 from hermes.config.environment import copy_environment, merge_dotenv, set_variables
 from hermes.config.home import locate_home
+from hermes.config.other_agents import list_present_agents
 from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.formats import format_compact, format_number
@@ -134,7 +135,7 @@ class _OptionSetup:
                 print_error(tr("Nothing was written. `--no-test` writes it without a test."))
                 return 1
         _report_written(save_setup(self._environ, choice))
-        _print_next_steps()
+        _print_next_steps(self._environ)
         return 0
 
     def _import_home(self, path: Path) -> int:
@@ -214,7 +215,7 @@ class _InteractiveSetup:
         shown = _load_current_model(self._environ)
         if shown is not None and not self._wants_change(shown):
             self._save_language(language)
-            _print_next_steps()
+            _print_next_steps(self._environ)
             return 0
         code = self._choose_and_save()
         self._save_language(language)
@@ -343,7 +344,7 @@ class _InteractiveSetup:
         while True:
             choice = self._choose_provider()
             if choice is None:
-                _print_next_steps()
+                _print_next_steps(self._environ)
                 return 0
             with contextlib.suppress(WentBackError):
                 return self._test_and_save(choice)
@@ -380,7 +381,7 @@ class _InteractiveSetup:
             raise WentBackError
         _report_written(save_setup(self._environ, choice))
         offer_extras(self._environ)
-        _print_next_steps()
+        _print_next_steps(self._environ)
         return 0
 
     def _replace_key(self, choice: SetupSelection) -> SetupSelection:
@@ -427,12 +428,15 @@ def _report_written(places: list[str]) -> None:
         print(tr("It is already set; nothing was written."))
 
 
-def _print_next_steps() -> None:
+def _print_next_steps(environ: Mapping[str, str]) -> None:
     print("\n" + tr("What next:"))
     print("  hermes                " + tr("talk with it; /help shows what it can do"))
     print('  hermes -z "..."       ' + tr("one task, only the answer printed"))
     print("  hermes gateway run    " + tr("answer on chat platforms; `hermes setup` shows the steps"))
     print("  hermes config list    " + tr("what is set; `hermes tools` for its tools"))
+    if found := list_present_agents(environ):
+        titles = ", ".join(agent.title for agent in found)
+        print("  hermes import         " + tr("use what {titles} left here: commands, agents, skills", titles=titles))
 
 
 def _print_preview(shown: ImportPreview) -> None:

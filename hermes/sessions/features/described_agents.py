@@ -1,5 +1,6 @@
 """Agents that people describe, for `delegate_task(agent=NAME)`: Markdown files in `agents/` of the home, and in
-`.hermes/agents/` of a trusted project.
+`.hermes/agents/` of a trusted project; and those of other programs that the person has agreed to
+(`docs/other-agents.md`).
 
 The head of a file says for what it is good (`description`), and may name its `tools` (tool sets and tools, also by the
 names that other programs use) and its `model`; its text is what the agent is told. It can only take away: what the
@@ -7,17 +8,18 @@ session that delegates has not, an agent has not either, and a project's file na
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from hermes.config.trusted_folders import TrustFile
-from hermes.context.described_files import DescribedFile, is_usable_name, read_described_files
+from hermes.context.described_files import DescribedFile, is_usable_name, read_agent_tables, read_described_files
 from hermes.context.prompt import PromptTier
 from hermes.core.errors import ToolError
 from hermes.core.sub_agents import SubAgentTask
+from hermes.sessions.features.foreign_limits import read_foreign_limits, split_tool_names
 from hermes.tools.registry import Toolbox, ToolRegistry
 from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, Toolset, is_mcp_toolset, resolve_toolset
 from hermes.util.text import strip_control_characters, to_one_line
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
 AGENTS_FOLDER = "agents"
 PROJECT_FOLDER = ".hermes/agents"
-_FOREIGN_FOLDERS = (".claude/agents", ".opencode/agent", ".opencode/agents")
-"""Where other programs keep such files."""
 _ABOUT_CHARACTERS = 160
 _SECTION_CHARACTERS = 3_000
 _SECTION_HEAD = "Described agents, for the argument `agent` of delegate_task:"
@@ -43,7 +43,9 @@ _FOREIGN_TOOLS = {
     "write": "write_file",
     "edit": "patch",
     "multiedit": "patch",
+    "apply_patch": "patch",
     "bash": "terminal process",
+    "shell": "terminal process",
     "bashoutput": "process",
     "killshell": "process",
     "websearch": "web_search",
@@ -52,6 +54,7 @@ _FOREIGN_TOOLS = {
     "todoread": "todo",
     "task": "delegate_task",
     "agent": "delegate_task",
+    "subagent": "delegate_task",
     "skill": "skills_list skill_view",
 }
 """What tools of other programs are called here, by their names without capitals."""
@@ -66,9 +69,13 @@ class DescribedAgent(Struct, frozen=True, kw_only=True):
     about: str
     instructions: str
     tools: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    """The tools that it has not, whatever else it has, as they stand there."""
     model: str = ""
     is_project: bool = False
     """Whether the project describes it, and not the person's home."""
+    is_foreign: bool = False
+    """Whether it is a file of another program, whose model counts where it is set up here."""
 
 
 class AgentFiles:
@@ -76,20 +83,45 @@ class AgentFiles:
     thread.
     """
 
-    def __init__(self, home: "HermesHome", folder: str, trusted_folders: Sequence[str], marks: "TaintMarks") -> None:
+    def __init__(
+        self,
+        home: "HermesHome",
+        folder: str,
+        trusted_folders: Sequence[str],
+        marks: "TaintMarks",
+        environ: Mapping[str, str],
+    ) -> None:
+        self._home = home
         self._own = home.root / AGENTS_FOLDER
         self._folder = folder
+        self._trusted_folders = trusted_folders
         self._trust = TrustFile(home.trust_file, trusted_folders)
+        self._environ = environ
         self._marks = marks
 
     def list_all(self) -> list[DescribedAgent]:
-        """Return the agents by name; the home's file comes before the project's."""
+        """Return the agents by name: the home's file comes before the project's, and these before those of other
+        programs. Raises ConfigError for a damaged file of agreements.
+        """
         found = {one.name: _read_agent(one, is_project=False) for one in read_described_files(self._own)}
         place = os.path.realpath(os.path.join(self._folder, PROJECT_FOLDER))
         if self._trust.is_trusted_folder(place):
             for one in read_described_files(Path(place), lambda path: bool(self._marks.find_sources(path))):
                 found.setdefault(one.name, _read_agent(one, is_project=True))
+        for foreign in self._read_foreign() if os.path.lexists(self._home.consent_file) else ():
+            found.setdefault(foreign.name, foreign)
         return [found[name] for name in sorted(found)]
+
+    def _read_foreign(self) -> Iterator[DescribedAgent]:
+        """Yield the agents of other programs that the person has agreed to."""
+        from hermes.config.other_agents import FileKind, list_agreed_places
+
+        places = list_agreed_places(FileKind.AGENTS, self._home, self._environ, self._folder, self._trusted_folders)
+        for place in places:
+            for one in read_foreign_agents(place.path, lambda path: bool(self._marks.find_sources(path))):
+                agent, problem = read_foreign_agent(one, is_project=place.is_project)
+                if not problem:
+                    yield agent
 
     def get(self, name: str) -> DescribedAgent:
         """Return the agent of that name. Raises ToolError, which says which ones there are."""
@@ -104,16 +136,21 @@ class AgentFiles:
         """Say why a file of that name in the project is not used, where there is one."""
         if not is_usable_name(name):
             return ""
-        for place in (PROJECT_FOLDER, *_FOREIGN_FOLDERS):
-            if not os.path.lexists(os.path.join(self._folder, place, f"{name}.md")):
-                continue
-            if place == PROJECT_FOLDER:
-                return (
-                    f" {place}/{name}.md is not used: its folder is not trusted, or it was written beside untrusted"
-                    " content. Only the person can change that."
-                )
-            return f" {place}/{name}.md belongs to another program; the person can move it to {PROJECT_FOLDER}/."
-        return ""
+        if os.path.lexists(os.path.join(self._folder, PROJECT_FOLDER, f"{name}.md")):
+            return (
+                f" {PROJECT_FOLDER}/{name}.md is not used: its folder is not trusted, or it was written beside"
+                " untrusted content. Only the person can change that."
+            )
+        from hermes.config.other_agents import FileKind, find_project_file
+
+        found = find_project_file(FileKind.AGENTS, self._folder, f"{name}.md")
+        if found is None:
+            return ""
+        agent, file = found
+        return (
+            f" {file} belongs to another program; the person can move it to {PROJECT_FOLDER}/, or have it read by"
+            f" `hermes import {agent.name} --read-in-place`."
+        )
 
 
 class AgentsSection:
@@ -147,6 +184,8 @@ class AgentsSection:
 def describe_task(task: SubAgentTask, agent: DescribedAgent, toolbox: Toolbox) -> SubAgentTask:
     """Return the task with what the agent's file says. Raises ToolError where the session has none of its tools."""
     tools = _resolve_tools(agent.tools, toolbox) if agent.tools is not None else None
+    if agent.without:
+        tools = _remove_tools(tools, agent.without, toolbox)
     if tools == ():
         raise ToolError(
             f"You have none of the tools of the agent {agent.name!r}: {', '.join(agent.tools or ())[:200]}."
@@ -161,21 +200,35 @@ def describe_task(task: SubAgentTask, agent: DescribedAgent, toolbox: Toolbox) -
     )
 
 
+def read_foreign_agents(folder: str, is_marked: Callable[[str], bool] = lambda _path: False) -> Iterator[DescribedFile]:
+    """Yield the files of a folder in which another program keeps agents."""
+    yield from read_described_files(Path(folder), is_marked)
+    yield from read_agent_tables(Path(folder), is_marked)
+
+
+def read_foreign_agent(file: DescribedFile, *, is_project: bool) -> tuple[DescribedAgent, str]:
+    """Return the agent of a file of another program with its limits, and why it cannot be used, as the end of a
+    sentence; empty where it can. What a limit means that is not known here keeps an agent from being used.
+    """
+    agent, named = _read_agent(file, is_project=is_project), file.fields.get("name", "").lower()
+    agent = structs.replace(agent, name=named if is_usable_name(named) else agent.name, is_foreign=True)
+    return agent, read_foreign_limits(file.fields).problem
+
+
 def _read_agent(file: DescribedFile, *, is_project: bool) -> DescribedAgent:
     about = file.fields.get("description") or file.body.lstrip("# ").partition("\n")[0]
     tools, model = file.fields.get("tools"), file.fields.get("model", "")
+    limits = read_foreign_limits(file.fields)
+    named = split_tool_names(tools) if tools and tools not in ALL_TOOLSETS else None
     return DescribedAgent(
         name=file.name,
         about=to_one_line(strip_control_characters(about), _ABOUT_CHARACTERS),
         instructions=file.body,
-        tools=_split_names(tools) if tools and tools not in ALL_TOOLSETS else None,
+        tools=limits.tools if limits.tools is not None else named,
+        without=limits.without,
         model="" if model in _FOREIGN_MODELS else model[:200],
         is_project=is_project,
     )
-
-
-def _split_names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text.strip("[]").replace(",", " ").replace('"', " ").replace("'", " ").split()))
 
 
 def _resolve_tools(named: Sequence[str], toolbox: Toolbox) -> tuple[str, ...]:
@@ -183,7 +236,7 @@ def _resolve_tools(named: Sequence[str], toolbox: Toolbox) -> tuple[str, ...]:
     out.
     """
     sets, has = ToolRegistry().load_toolsets(), {one.name for one in toolbox}
-    servers = [f"{MCP_TOOLSET}-{one}" for one in toolbox.servers]
+    servers = _list_servers(toolbox)
     found: dict[str, None] = {}
     for name in named:
         if is_mcp_toolset(name):
@@ -191,6 +244,18 @@ def _resolve_tools(named: Sequence[str], toolbox: Toolbox) -> tuple[str, ...]:
         else:
             found |= dict.fromkeys(tool for tool in _list_meant(name, sets, has) if tool in has)
     return tuple(found)
+
+
+def _remove_tools(tools: Sequence[str] | None, without: Sequence[str], toolbox: Toolbox) -> tuple[str, ...]:
+    """Return the tools, those of the session where there is no limit, without what these names mean."""
+    have = tools if tools is not None else (*(one.name for one in toolbox), *_list_servers(toolbox))
+    taken = set(_resolve_tools(without, toolbox))
+    servers = tuple(f"mcp__{name.removeprefix('mcp-')}__" for name in without if is_mcp_toolset(name))
+    return tuple(name for name in have if name not in taken and not name.startswith(servers))
+
+
+def _list_servers(toolbox: Toolbox) -> list[str]:
+    return [f"{MCP_TOOLSET}-{one}" for one in toolbox.servers]
 
 
 def _list_meant(name: str, sets: Mapping[str, Toolset], has: set[str]) -> Sequence[str]:

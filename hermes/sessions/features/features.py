@@ -35,6 +35,9 @@ AttendSession = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last turn."""
 
 
+_MAX_CATALOGUES = 8
+
+
 class FeatureDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of features. `window` is the model's context window in tokens, where it is known."""
 
@@ -46,18 +49,22 @@ class FeatureDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     platform: str
     window: int | None
+    taint_marks: TaintMarks = field(default_factory=TaintMarks)
     catalogues: dict[SkillRoots, SkillCatalog] = field(default_factory=dict)
-    """The catalogue of skills, by where skills are; only the newest is kept."""
+    """The catalogues of skills, by where skills are."""
 
-    def open_skills(self) -> "SkillLibrary":
-        """Return the skills, over one catalogue for all sessions as long as their folders stay the same."""
+    def open_skills(self, folder: str = "", trusted_folders: Sequence[str] = ()) -> "SkillLibrary":
+        """Return the skills, over one catalogue for all sessions as long as their folders stay the same. With a folder
+        the project's skills there are among them.
+        """
         from hermes.sessions.features.skills import skill_roots, skills_from_catalogue
 
-        roots = skill_roots(self.home, self.settings)
+        roots = skill_roots(self.home, self.settings, self.environ, folder, trusted_folders)
         found = self.catalogues.get(roots)
         if found is None:
-            self.catalogues.clear()
-            found = self.catalogues[roots] = SkillCatalog(roots, self.environ)
+            if len(self.catalogues) >= _MAX_CATALOGUES:
+                self.catalogues.clear()
+            found = self.catalogues[roots] = SkillCatalog(roots, self.environ, self.taint_marks.find_sources)
         return skills_from_catalogue(found, self.home, self.store)
 
 
@@ -133,11 +140,12 @@ def _agents_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) ->
     levels = deps.settings.delegation.max_spawn_depth - plan.options.depth
     if plan.find_delegator is None or levels <= 0 or plan.options.person:
         return Feature()
-    if not any(os.path.isdir(one) for one in (deps.home.root / "agents", os.path.join(plan.cwd, ".hermes/agents"))):
+    folders = (deps.home.root / "agents", os.path.join(plan.cwd, ".hermes/agents"))
+    if not any(os.path.isdir(one) for one in folders) and not os.path.lexists(deps.home.consent_file):
         return Feature()
     from hermes.sessions.features.described_agents import AgentFiles, AgentsSection
 
-    section = AgentsSection(AgentFiles(deps.home, plan.cwd, plan.options.trusted_folders, marked))
+    section = AgentsSection(AgentFiles(deps.home, plan.cwd, plan.options.trusted_folders, marked, deps.environ))
     return Feature(sections=(section,), using=(section.use_tools,))
 
 
@@ -268,7 +276,8 @@ def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         if not allows_skills(limit):
             return Feature()
     chosen = deps.settings.skills
-    skills = deps.open_skills()
+    folder = "" if plan.options.person else plan.cwd
+    skills = deps.open_skills(folder, plan.options.trusted_folders)
     writes = chosen.evolution is not Evolution.OFF and not plan.options.person
     automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
 

@@ -1,6 +1,7 @@
 """The skills of a session: their catalog, and what `/name` adds to a message."""
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 
 from hermes.config.home import HermesHome
@@ -25,21 +26,41 @@ def skills_from_catalogue(catalogue: SkillCatalog, home: HermesHome, store: Stor
     return SkillLibrary(catalogue, store, own=home.skills, lock=home.locks / "skills.lock")
 
 
-def build_catalogue(home: HermesHome, settings: Settings, environ: Mapping[str, str]) -> SkillCatalog:
-    """Build the catalogue of skills; needs no store."""
-    return SkillCatalog(skill_roots(home, settings), environ)
+def build_catalogue(
+    home: HermesHome,
+    settings: Settings,
+    environ: Mapping[str, str],
+    folder: str = "",
+    trusted_folders: Sequence[str] = (),
+) -> SkillCatalog:
+    """Build the catalogue of skills; needs no store. With a folder the project's skills there are among them."""
+    return SkillCatalog(skill_roots(home, settings, environ, folder, trusted_folders), environ)
 
 
-def skill_roots(home: HermesHome, settings: Settings) -> SkillRoots:
-    """Return the folders of a home's skills, and the folders it trusts now.
+def skill_roots(
+    home: HermesHome,
+    settings: Settings,
+    environ: Mapping[str, str],
+    folder: str = "",
+    trusted_folders: Sequence[str] = (),
+) -> SkillRoots:
+    """Return the folders of a home's skills, and the folders it trusts now. With a `folder` the skills that other
+    agents keep in the project there are among them, where the person has agreed to that.
 
     Raises ConfigError for a damaged trust file.
     """
-    chosen = settings.skills
+    chosen, foreign = settings.skills, list[str]()
+    if os.path.lexists(home.consent_file):
+        from hermes.config.other_agents import FileKind, list_agreed_places
+
+        places = list_agreed_places(FileKind.SKILLS, home, environ, folder, trusted_folders)
+        named = {os.path.realpath(os.path.expanduser(one)) for one in chosen.external_dirs}
+        foreign += [place.path for place in places if os.path.realpath(place.path) not in named]
     return SkillRoots(
         own=home.skills,
         cache=home.cache,
         external=chosen.external_dirs,
+        foreign=tuple(foreign),
         trusted=tuple(read_trusted_folders(home.trust_file)),
         disabled=chosen.disabled,
     )

@@ -21,7 +21,8 @@ from hermes.tools.taint import provenance_from_sources
 from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, is_mcp_toolset, resolve_toolset
 
 if TYPE_CHECKING:
-    from hermes.config.home import HermesHome
+    from hermes.sessions.features.described_agents import DescribedAgent
+    from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
     from hermes.tools.tool import Tool
 
@@ -70,7 +71,7 @@ def build_child_options(parent: "LiveSession", row: SubAgentRow, settings: Setti
 
 
 async def describe_agents(
-    parent: "LiveSession", home: "HermesHome", tasks: Sequence[SubAgentTask]
+    parent: "LiveSession", services: "Services", tasks: Sequence[SubAgentTask]
 ) -> list[SubAgentTask]:
     """Return the tasks with what the files of their agents say. Raises ToolError for an unknown agent."""
     wanted = {task.agent for task in tasks if task.agent}
@@ -81,10 +82,24 @@ async def describe_agents(
     if parent.options.person:
         raise ToolError("Described agents are the owner's: leave `agent` out.")
     context = parent.tools.context
-    files = AgentFiles(home, context.places.workspace, parent.options.trusted_folders, context.taint_marks)
+    files = AgentFiles(
+        services.home,
+        context.places.workspace,
+        parent.options.trusted_folders,
+        context.taint_marks,
+        services.environ,
+    )
     agents = await asyncio.to_thread(lambda: {name: files.get(name) for name in sorted(wanted)})
+    agents = {name: _settle_model(one, parent, services.settings) for name, one in agents.items()}
     found = [describe_task(one, agents[one.agent], parent.tools.toolbox) if one.agent else one for one in tasks]
     return [structs.replace(one, instructions=context.redact(one.instructions)) for one in found]
+
+
+def _settle_model(agent: "DescribedAgent", parent: "LiveSession", settings: Settings) -> "DescribedAgent":
+    """Return an agent without the model of another program's file that is not set up here."""
+    named = SubAgentTask(goal="", model=agent.model)
+    is_unknown = agent.is_foreign and agent.model and _find_model(named, parent, settings) is None
+    return structs.replace(agent, model="") if is_unknown else agent
 
 
 def build_person_options(parent: "LiveSession", row: SubAgentRow, folder: str) -> SessionOptions:

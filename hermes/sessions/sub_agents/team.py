@@ -314,7 +314,7 @@ async def _check_tasks(
     host: SubAgentHost, parent: "LiveSession", tasks: Sequence[SubAgentTask]
 ) -> Sequence[SubAgentTask]:
     """Return the tasks with what their described agents add. Raises ToolError for one that cannot be given."""
-    tasks = await describe_agents(parent, host.services.home, tasks)
+    tasks = await describe_agents(parent, host.services, tasks)
     for task in tasks:
         check_task(parent, task, host.services.settings)
     if any(task.worktree for task in tasks):

@@ -9,12 +9,12 @@ _SHOWN = ("get", "show", "list", "path", "status", "check", "search", "view")
 _HELP = ("--help", "-h")
 _POLICY = word_set(
     "config auth approvals trust setup uninstall plugins skills hooks mcp cron tools guard-policy memory model"
-    " profile backup restore update worktree"
+    " profile backup restore update worktree import"
 )
 _LISTED = dict.fromkeys(("worktree", "backup"), ("list",))
 _FIRST = {
     "memory": _SHOWN, "profile": ("list", "show"), "model": ("list", "show"), "restore": (), "update": ("--check",),
-    "trust": ("--list", "--json"), "setup": (), **_LISTED,
+    "trust": ("--list", "--json"), "setup": (), "import": (), **_LISTED,
 }  # fmt: skip
 """Verbs of which only these words show something and change nothing."""
 _PROFILE = ("-p", "--profile")
