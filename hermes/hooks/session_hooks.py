@@ -10,9 +10,7 @@ from msgspec import Struct, structs
 from hermes.agent.turn import TurnState
 from hermes.context.pins import estimate_tokens
 from hermes.core.encoding import to_json
-from hermes.core.events import (
-    TurnEnded,
-)
+from hermes.core.events import Event, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.messages import PROGRAM, Provenance, TextPart, ToolStatus
 from hermes.core.outcomes import ExitReason
 from hermes.hooks.dispatcher import HookContext, HookDispatcher, HookResult
@@ -72,6 +70,13 @@ class SessionHooks:
         self.ends_turn = ""
         """Why hooks want the running turn to end; empty while they do not."""
 
+    def take_event(self, event: Event) -> None:
+        """Take an event of the session: it may say which turn runs, or be something that hooks are told of."""
+        if isinstance(event, TurnStarted | TurnResumed):
+            self._turn_id = event.turn_id
+        self.events.take_event(event)
+        self.transcript.take_event(event)
+
     def build_call(self, event: HookEvent, text: str = "", source: str = "", **details: object) -> HookCall:
         """Return a call of hooks at an event of this session."""
         facts = self._facts
@@ -116,7 +121,7 @@ class SessionHooks:
 
     async def finish_call(self, call: HookedCall, output: ToolOutput, seconds: float) -> tuple[ToolOutput, CallReview]:
         """Tell hooks of a call that has run; return its output as they leave it, and what they add."""
-        failed = output.status is not ToolStatus.OK
+        failed = output.failed or output.status is not ToolStatus.OK
         details = {
             "failed": failed,
             "status": output.status.value,
@@ -128,18 +133,25 @@ class SessionHooks:
         told = structs.replace(told, text=output.text, details={**told.details, **details})
         result = await self.dispatcher.run(told)
         self._note_end(result)
-        replaced = next((one for _, one in result.outcomes if one.text is not None), None)
-        text = output.text if replaced is None or replaced.text is None else replaced.text
-        origin = replaced.provenance if replaced is not None else None
-        for event in (HookEvent.TRANSFORM_TERMINAL_OUTPUT, HookEvent.TRANSFORM_TOOL_RESULT):
-            if event is HookEvent.TRANSFORM_TERMINAL_OUTPUT and not call.command:
-                continue
+        notes = self._take_contexts(result.contexts)
+        review = CallReview(notes=notes, provenance=_find_provenance(result.contexts))
+        return await self._transform_output(told, result, output, is_command=bool(call.command)), review
+
+    async def _transform_output(
+        self, told: HookCall, result: HookResult, output: ToolOutput, *, is_command: bool
+    ) -> ToolOutput:
+        """Return the output of a call with the text that hooks put in its place."""
+        text, origin = output.text, None
+        for _, one in result.outcomes:
+            if one.text is not None:
+                text, origin = one.text, one.provenance
+        events = [HookEvent.TRANSFORM_TERMINAL_OUTPUT] if is_command else []
+        for event in (*events, HookEvent.TRANSFORM_TOOL_RESULT):
             text, found = await self.dispatcher.transform_text(structs.replace(told, event=event, text=text))
             origin = found or origin
-        if text is not output.text:
-            output = structs.replace(output, text=text, provenance=origin or output.provenance)
-        notes = self._take_contexts(result.contexts)
-        return output, CallReview(notes=notes, provenance=_find_provenance(result.contexts))
+        if text is output.text:
+            return output
+        return structs.replace(output, text=text, provenance=origin or output.provenance)
 
     def _build_tool_call(self, event: HookEvent, call: HookedCall) -> HookCall:
         told = self.build_call(event)
@@ -204,7 +216,7 @@ class SessionHooks:
 
     async def end_turn(self, state: TurnState, ended: TurnEnded) -> None:
         """Tell hooks that a turn has ended."""
-        self._turn_id = state.turn_id
+        del state
         failed = not ended.reason.is_completed and ended.reason is not ExitReason.INTERRUPTED
         for event in (HookEvent.POST_LLM_CALL, HookEvent.ON_SESSION_END):
             call = self.build_call(
@@ -273,7 +285,9 @@ class SessionHooks:
 
 
 def _find_provenance(contexts: Sequence[HookContext]) -> Provenance | None:
-    return next((one.provenance for one in contexts if one.provenance is not None), None)
+    """Return where contexts come from, the least trusted of them."""
+    found = [one.provenance for one in contexts if one.provenance is not None]
+    return next((one for one in found if one.is_untrusted), found[0] if found else None)
 
 
 def _describe_response(call: HookedCall, output: ToolOutput) -> Mapping[str, object]:

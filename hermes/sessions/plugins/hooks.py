@@ -167,5 +167,5 @@ def attach_hooks(hooks: SessionHooks, actor: SessionActor) -> None:
 
     actor.attachments.providers.insert(0, review_message)
     actor.on_turn_end.append(hooks.end_turn)
-    actor.on_close += [actor.subscribe(hooks.events.take_event), actor.subscribe(hooks.transcript.take_event)]
+    actor.on_close.append(actor.subscribe(hooks.take_event))
     actor.epochs.compression.guard = hooks
