@@ -292,11 +292,14 @@ def _open_regular(path: str, flags: int) -> int:
 
 DATABASE = "hermes.db"
 KEY_FILES = (".env", "auth.json", "webhooks.json")
-_SMALL_ENTRIES = ("config.yaml", *KEY_FILES, "trust.json", "models.json", "SOUL.md", "memories", "memory")
+_SMALL_ENTRIES = (
+    *("config.yaml", *KEY_FILES, "trust.json", "plugins.json"),
+    *("models.json", "SOUL.md", "memories", "memory"),
+)
 _LARGE_ENTRIES = ("skills", "spill", "trajectories")
 _BULK_ENTRIES = ("cron", "people", "media", "workspace")
 """Folders of people's own files: as much of them as the limit allows. What a restore replaces of them is kept."""
-BACKED_UP = (DATABASE, *_SMALL_ENTRIES, "scripts", "commands", "agents", *_LARGE_ENTRIES, *_BULK_ENTRIES)
+BACKED_UP = (DATABASE, *_SMALL_ENTRIES, "scripts", "commands", "agents", "plugins", *_LARGE_ENTRIES, *_BULK_ENTRIES)
 """The entries of a home that a backup holds. The search index is rebuilt from the database; all else is
 reported as left out.
 """

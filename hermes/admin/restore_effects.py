@@ -64,6 +64,8 @@ PASSIVE_TABLES = frozenset(
     }
 )  # fmt: skip
 """Tables whose rows do nothing before a person, or a row of those above, goes on with them."""
+_PROGRAMS = ("scripts/", "commands/", "plugins/")
+"""Folders of what a session, a job or a person runs by name."""
 _INSTRUCTIONS = ("SOUL.md", "memories/", "memory/")
 """Files that a model is told in every session."""
 
@@ -168,11 +170,19 @@ def _list_routes(home: HermesHome) -> _Listing:
     }
 
 
+def _list_enabled_code(home: HermesHome) -> _Listing:
+    from hermes.config.plugin_consents import PluginConsents
+
+    enabled = PluginConsents(home.consent_file).list_all()
+    return {N_("other people's code is enabled: {name}", name=name): to_json(one) for name, one in enabled.items()}
+
+
 _LISTINGS: dict[str, Callable[[HermesHome], _Listing]] = {
     "config.yaml": _list_settings,
     ".env": _list_variables,
     "auth.json": _list_keys,
     "trust.json": _list_trust,
+    "plugins.json": _list_enabled_code,
     "webhooks.json": _list_routes,
     "hermes.db": _list_rows,
 }
@@ -183,14 +193,14 @@ def _list_instructions(home: HermesHome, hashes: Mapping[str, str]) -> list[str]
     changed = sorted(
         name
         for name, digest in hashes.items()
-        if name.startswith(("skills/", "scripts/", "commands/", *_INSTRUCTIONS))
+        if name.startswith(("skills/", *_PROGRAMS, *_INSTRUCTIONS))
         and hashlib.sha256(_read(home.root / name)).hexdigest() != digest
     )
     skills = dict.fromkeys(
         one.split("/")[1] if one.count("/") > 1 else one for one in changed if one.startswith("skills/")
     )
     told = [N_("instructions in {name}", name=one) for one in changed if one.startswith(_INSTRUCTIONS)]
-    programs = [N_("script {name}", name=one) for one in changed if one.startswith(("scripts/", "commands/"))]
+    programs = [N_("script {name}", name=one) for one in changed if one.startswith(_PROGRAMS)]
     return [*told, *programs, *(N_("skill {name}", name=one) for one in skills)]
 
 
