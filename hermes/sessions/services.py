@@ -44,6 +44,7 @@ from hermes.util.clock import Clock
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
     from hermes.mcp.servers import McpServers
+    from hermes.plugin_host.host import PluginHost
 
 
 _IGNORED = N_("config.yaml is not read, so the rules and caps in it do not hold.")
@@ -98,6 +99,7 @@ class Services:
         self._side_models: dict[str, ModelPool] = {}
         self._other_models: list[tuple[ModelChoice, ModelPool]] = []
         self._mcp_servers: McpServers | None = None
+        self._plugin_host: PluginHost | None = None
 
     async def open(self) -> None:
         """Open the model and the store.
@@ -158,6 +160,7 @@ class Services:
             clock=self.clock,
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
+            get_plugin_host=self.plugin_host,
         )
 
     async def reload(self) -> tuple[LoadedSettings, bool]:
@@ -190,6 +193,9 @@ class Services:
         if self._mcp_servers is not None:
             self._retired.append(self._mcp_servers.close)
             self._mcp_servers = None
+        if self._plugin_host is not None:
+            self._retired.append(self._plugin_host.close)
+            self._plugin_host = None
         self.budget.use_settings(self.settings)
         self._build_store_parts()
         return loaded, True
@@ -223,6 +229,8 @@ class Services:
         await self.close_replaced()
         if self._mcp_servers is not None:
             await self._mcp_servers.close()
+        if self._plugin_host is not None:
+            await self._plugin_host.close()
         await self._model_stack.aclose()
 
     async def load_taint_marks(self) -> TaintMarks:
@@ -323,6 +331,21 @@ class Services:
             )
             self._mcp_servers.start()
         return self._mcp_servers
+
+    def plugin_host(self) -> "PluginHost":
+        """Return the host of folder plug-ins, which starts one when it is first needed."""
+        if self._plugin_host is None:
+            from hermes.sessions.features.folder_plugins import open_plugin_host
+
+            self._plugin_host = open_plugin_host(
+                self.home,
+                self.environ,
+                self.supervisors,
+                self.redactor,
+                folder=self.options.cwd or os.getcwd(),
+                trusted_folders=self.options.trusted_folders,
+            )
+        return self._plugin_host
 
     def frame_builder_for(self, options: SessionOptions) -> FrameBuilder:
         """Return the builder of epoch frames for a session with these options."""

@@ -18,7 +18,7 @@ from hermes.context.described_files import DescribedFile, is_usable_name, read_d
 from hermes.context.prompt import PromptTier
 from hermes.core.errors import ToolError
 from hermes.core.sub_agents import SubAgentTask
-from hermes.tools.registry import Toolbox, ToolRegistry
+from hermes.tools.registry import Toolbox
 from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, Toolset, is_mcp_toolset, resolve_toolset
 from hermes.util.text import strip_control_characters, to_one_line
 
@@ -182,7 +182,7 @@ def _resolve_tools(named: Sequence[str], toolbox: Toolbox) -> tuple[str, ...]:
     """Return the tools that the names of a file mean, as far as the session has them. What means nothing here is left
     out.
     """
-    sets, has = ToolRegistry().load_toolsets(), {one.name for one in toolbox}
+    sets, has = toolbox.load_toolsets(), {one.name for one in toolbox}
     servers = [f"{MCP_TOOLSET}-{one}" for one in toolbox.servers]
     found: dict[str, None] = {}
     for name in named:

@@ -27,6 +27,8 @@ from hermes.tools.taint_marks import TaintMarks
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
+    from hermes.hooks.hook import HookSource
+    from hermes.plugin_host.host import PluginHost
     from hermes.skills.skill_library import SkillLibrary
     from hermes.tools.tool import Tool
 
@@ -45,6 +47,8 @@ class FeatureDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     platform: str
     window: int | None
+    get_plugin_host: "Callable[[], PluginHost] | None" = None
+    """Returns the host of folder plug-ins, the same for all sessions; None where there are none at all."""
     catalogues: dict[SkillRoots, SkillCatalog] = field(default_factory=dict)
     """The catalogue of skills, by where skills are; only the newest is kept."""
 
@@ -77,6 +81,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """Functions that are given the session's tools before its first prompt is built."""
     delegated: tuple[Callable[[str, str], Awaitable[None]], ...] = ()
     """Functions that are told the task of a sub-agent that has ended, and its answer."""
+    hook_sources: "tuple[HookSource, ...]" = ()
+    """Where hooks of the session come from."""
 
     def __add__(self, other: "Feature") -> "Feature":
         return Feature(
@@ -88,6 +94,7 @@ class Feature(Struct, frozen=True, kw_only=True):
             attending=self.attending + other.attending,
             using=self.using + other.using,
             delegated=self.delegated + other.delegated,
+            hook_sources=self.hook_sources + other.hook_sources,
         )
 
 
@@ -277,11 +284,25 @@ def _delegation_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     return Feature(tools=list_session_tools(OWNED_TOOLS["delegation"], build_tools))
 
 
+def _folder_plugins_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
+    """Build the tools and hooks of folder plug-ins. Nothing of them is imported where no folder may hold one."""
+    get_host = deps.get_plugin_host
+    if get_host is None or plan.options.ignore_config:
+        return Feature()
+    if not any(os.path.isdir(one) for one in (deps.home.root / "plugins", os.path.join(plan.cwd, ".hermes/plugins"))):
+        return Feature()
+    from hermes.sessions.features.folder_plugins import SessionFolderPlugins
+
+    found = SessionFolderPlugins(get_host(), plan)
+    return Feature(tools=found.tools, attending=(found.attach_to_session,), hook_sources=found.hooks)
+
+
 FEATURE_BUILDERS: Sequence[Callable[[SessionPlan, FeatureDeps], Feature]] = (
     _skills_feature,
     _search_feature,
     _memory_feature,
     _cron_feature,
     _delegation_feature,
+    _folder_plugins_feature,
 )
 """The builders of features, in the order of their prompt sections."""

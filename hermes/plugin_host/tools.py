@@ -1,0 +1,115 @@
+"""The tools of a folder plug-in as deferred tools of a session."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from hermes.core.encoding import to_json
+from hermes.core.errors import ToolError
+from hermes.core.messages import Provenance, Source, ToolStatus
+from hermes.i18n.messages import N_
+from hermes.plugin_host.channel import PluginError, PluginRefusedError
+from hermes.plugin_host.folders import PluginFolder
+from hermes.plugin_host.given_sources import GivenSources
+from hermes.plugin_host.manifest import ToolDeclaration
+from hermes.plugin_host.process import PluginProcess
+from hermes.safety.fencing import reveal_hidden_text
+from hermes.safety.shell.findings import CommandFinding, Verdict
+from hermes.tools.schema import Arguments, ExternalParameters, format_arguments, format_for_question
+from hermes.tools.session import ToolContext
+from hermes.tools.taint import name_source, provenance_from_sources
+from hermes.tools.tool import Parallel, Tool, ToolOutput
+
+TOOL_PREFIX = "plugin__"
+
+
+class _ToolResult(Struct, frozen=True, forbid_unknown_fields=True):
+    text: Annotated[str, Meta(max_length=500_000)]
+    is_error: bool = False
+
+
+_DECODER = msgspec.json.Decoder(_ToolResult)
+
+
+def plugin_toolset_name(plugin: str) -> str:
+    """Return the name of the tool set of a plug-in."""
+    return f"plugin-{plugin}"
+
+
+def plugin_source(plugin: str) -> str:
+    """Return the name of a plug-in as a source of text."""
+    return name_source(Source.OTHER, f"plugin:{plugin}")
+
+
+def build_plugin_tools(
+    folder: PluginFolder, get_process: Callable[[], PluginProcess], given: GivenSources
+) -> list[Tool]:
+    """Return the tools of a plug-in. Nothing is started before one is called."""
+    return [_build_tool(folder, declared, get_process, given) for declared in folder.manifest.tools]
+
+
+def _build_tool(
+    folder: PluginFolder, declared: ToolDeclaration, get_process: Callable[[], PluginProcess], given: GivenSources
+) -> Tool:
+    plugin = folder.name
+    has_hosts = bool(folder.manifest.hosts)
+
+    async def call_tool(context: ToolContext, arguments: Arguments) -> ToolOutput:
+        await given.add(context.state.taint.list_sources())
+        sources = [*([plugin_source(plugin)] if has_hosts else ()), *given.list_all()]
+        provenance = provenance_from_sources(sources)
+        params = {
+            "name": declared.name,
+            "arguments": arguments,
+            "session": context.session_id,
+            "folder": context.places.workspace,
+        }
+        try:
+            result = _DECODER.decode(await get_process().request("tool", params, declared.timeout))
+        except PluginError as error:
+            raise ToolError(f"The plug-in {plugin}: {error}.") from None
+        except PluginRefusedError as error:
+            said = f"The plug-in refused the call: {error}"
+            return ToolOutput(text=said, status=ToolStatus.ERROR, provenance=provenance)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise ToolError(f"The plug-in {plugin}: its result cannot be read ({error!s:.200}).") from None
+        status = ToolStatus.ERROR if result.is_error else ToolStatus.OK
+        text = reveal_hidden_text(result.text).text
+        return ToolOutput(text=text or "(nothing)", status=status, provenance=provenance)
+
+    def find_doubts(_arguments: Arguments, sources: Sequence[str]) -> Sequence[CommandFinding]:
+        return _find_tainted_arguments(plugin, sources) if has_hosts else ()
+
+    return Tool(
+        name=f"{TOOL_PREFIX}{plugin}__{declared.name}",
+        toolset=plugin_toolset_name(plugin),
+        description=f"[plug-in {plugin}] {declared.description}",
+        parameters=ExternalParameters(
+            to_json(declared.parameters), declared.required, "tool_search shows the parameters."
+        ),
+        function=call_tool,
+        parallel=Parallel.SAFE if declared.read_only else Parallel.SERIAL,
+        repeatable=declared.read_only,
+        deferred=True,
+        brief=declared.description.split("\n")[0][:80],
+        summary=format_arguments,
+        shown=format_for_question,
+        doubts=find_doubts,
+        origin=Provenance(Source.OTHER, f"plugin:{plugin}", vouched=True),
+    )
+
+
+def _find_tainted_arguments(plugin: str, sources: Sequence[str]) -> Sequence[CommandFinding]:
+    """Return a finding if untrusted content from elsewhere may have chosen the arguments, which may leave for the
+    plug-in's hosts.
+    """
+    others = [one for one in sources if one != plugin_source(plugin)]
+    if not others:
+        return ()
+    because = N_("untrusted content from {source} is in this conversation", source=others[-1].partition(":")[2])
+    reason = N_(
+        "its arguments go to the plug-in {name}, which reaches hosts, while {because}", name=plugin, because=because
+    )
+    return (CommandFinding(Verdict.ASK, "tainted-egress", reason, N_("connect plugin:{name}", name=plugin)),)
