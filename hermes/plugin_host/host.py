@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
@@ -21,6 +22,9 @@ from hermes.plugin_host.process import HostParts, PluginProcess, ProcessFacts
 from hermes.plugin_host.tools import build_plugin_tools
 from hermes.safety.fencing import reveal_hidden_text
 from hermes.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from hermes.plugin_host.memory_provider import FolderMemoryProvider
 
 COMMAND_SECONDS = 60.0
 """Seconds that a command of a plug-in has for its answer."""
@@ -98,6 +102,21 @@ class PluginHost:
                 hooks.append(FolderHookSource(folder, process.get))
             commands += [PluginCommand(folder.name, one) for one in folder.manifest.commands]
         return SessionPlugins(tuple(tools), tuple(hooks), tuple(commands), tuple(_list_remarks(rows)))
+
+    def find_memory(self, name: str, session_id: str, workspace: str) -> "FolderMemoryProvider | None":
+        """Return the memory that an enabled plug-in of the home offers under this name, or None. Raises ConfigError.
+
+        A project's plug-in is never a memory: it would take the place of what the person means by the name.
+        """
+        for row in self.list_rows(workspace):
+            folder = row.folder
+            if folder is None or folder.is_project or row.state is not PluginState.ENABLED:
+                continue
+            if folder.name == name and folder.manifest.memory:
+                from hermes.plugin_host.memory_provider import FolderMemoryProvider
+
+                return FolderMemoryProvider(folder, _SessionProcess(self, folder, workspace).get, session_id)
+        return None
 
     async def run_command(self, plugin: str, name: str, text: str, *, session_id: str, workspace: str) -> str:
         """Run a command of an enabled plug-in and return what it says. Raises NotFoundError, ToolError, ConfigError."""

@@ -89,6 +89,8 @@ class PluginManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     hooks: Annotated[tuple[HookEvent, ...], Meta(max_length=32)] = ()
     tools: Annotated[tuple[ToolDeclaration, ...], Meta(max_length=64)] = ()
     commands: Annotated[tuple[CommandDeclaration, ...], Meta(max_length=32)] = ()
+    memory: bool = False
+    """Whether `memory.provider` may name it."""
     capabilities: PluginCapabilities = PluginCapabilities()
     hosts: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
     env: Annotated[tuple[_Variable, ...], Meta(max_length=32)] = ()

@@ -171,6 +171,44 @@ async def test_a_session_calls_a_plug_in_s_tool() -> None:
             assert "Hello, Ann" in results[-1]
 
 
+MEMORY = f"""{HEADER}
+from hermes_plugin import memory
+said = []
+
+@memory("prompt")
+def describe(asked):
+    return "It keeps what was said."
+
+@memory("recall")
+def recall(asked):
+    return "; ".join(said).upper()
+
+@memory("learn")
+def learn(turn):
+    said.append(turn["said"])
+
+run()
+"""
+
+
+async def test_a_plug_in_is_a_session_s_memory_where_it_is_named() -> None:
+    async with ScriptedServer([Say("fine"), Say("green")]) as server:
+        with TempHome.for_server(server.url, more_config={"memory": {"provider": "keeper"}}) as home:
+            folder = write_example_plugin(home.hermes / "plugins", "keeper")
+            (folder / "main.py").write_text(MEMORY)
+            (folder / "plugin.yaml").write_text('name: keeper\nversion: "1.0"\ndescription: Keeps.\nmemory: true\n')
+            read = read_plugin_folder(folder)
+            PluginConsents(home.hermes).enable(read.key, PluginConsent("1.0", read.digest))
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                for text in ("I like green", "which colour do I like?"):
+                    await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))
+            bodies = [str(request.body) for request in server.requests]
+            assert "It keeps what was said." in bodies[0] and "I LIKE GREEN" in bodies[1]
+            assert "memory-context" in bodies[1]
+            assert "untrusted" in bodies[1].lower()
+
+
 async def test_what_is_not_enabled_is_not_in_a_session() -> None:
     async with ScriptedServer([Say("done")] * 3) as server:
         with TempHome.for_server(server.url, more_config={"toolsets": ["file", "plugin-notes"]}) as home:

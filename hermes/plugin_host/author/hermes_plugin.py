@@ -34,6 +34,7 @@ class PluginCall:
 _tools: dict[str, Callable[..., object]] = {}
 _hooks: dict[str, Callable[[dict[str, object]], dict[str, object] | None]] = {}
 _commands: dict[str, Callable[[PluginCall, str], object]] = {}
+_memory: dict[str, Callable[[dict[str, object]], object]] = {}
 
 
 def get_data_folder() -> str:
@@ -67,6 +68,18 @@ def command(name: str) -> Callable[[Callable[[PluginCall, str], object]], object
     return mark_command
 
 
+def memory(event: str) -> Callable[[Callable[[dict[str, object]], object]], object]:
+    """Mark a function as the memory's part for an event (`recall`, `learn` ...): it is given a dict and returns a text
+    or None.
+    """
+
+    def mark_memory(function: Callable[[dict[str, object]], object]) -> object:
+        _memory[f"memory.{event}"] = function
+        return function
+
+    return mark_memory
+
+
 class _Server:
     """Reads requests and answers them."""
 
@@ -90,6 +103,8 @@ class _Server:
                 threading.Thread(target=self._answer, args=(number, run, params, call), daemon=True).start()
             elif method == "hook":
                 self._answer(number, self._run_hook, params)
+            elif method.startswith("memory."):
+                self._answer(number, self._run_memory, method, params)
             elif method == "initialize":
                 self._answer(number, lambda: {"protocol": PROTOCOL})
             else:
@@ -98,6 +113,11 @@ class _Server:
     def _run_hook(self, params: dict[str, object]) -> dict[str, object]:
         function = _hooks.get(str(params["event"]))
         return (function(params) if function is not None else None) or {}
+
+    def _run_memory(self, method: str, params: dict[str, object]) -> dict[str, object]:
+        function = _memory.get(method)
+        result = function(params) if function is not None else None
+        return {} if result is None else {"text": _to_text(result)}
 
     def _run_tool(self, params: dict[str, object], call: PluginCall) -> dict[str, object]:
         function, arguments = _tools.get(str(params["name"])), params["arguments"]

@@ -13,6 +13,7 @@ from hermes.config.home import HermesHome
 from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
+from hermes.core.errors import ConfigError
 from hermes.core.events import TurnEnded
 from hermes.core.messages import ImagePart, TextPart
 from hermes.runtime.actor import SessionActor
@@ -28,6 +29,7 @@ from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.hooks.hook import HookSource
+    from hermes.memory.provider import MemoryProvider
     from hermes.plugin_host.host import PluginHost
     from hermes.skills.skill_library import SkillLibrary
     from hermes.tools.tool import Tool
@@ -189,21 +191,7 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
 
     journal = memory_journal(deps.home, deps.settings, deps.store, deps.redactor, person=person)
     named = "" if person else deps.settings.memory.provider.strip()
-    chosen = None
-    if named:
-        from hermes.memory.provider import MemoryProviderSetup, open_memory_provider
-
-        folder = deps.home.root / "memory"
-        chosen = open_memory_provider(
-            named,
-            MemoryProviderSetup(
-                session_id=plan.session_id,
-                store=deps.store,
-                folder=folder,
-                platform=deps.platform,
-                environ=deps.environ,
-            ),
-        )
+    chosen = _open_memory(named, plan, deps) if named else None
     memory = SessionMemory(deps.settings, journal, chosen, platform=deps.platform)
     return Feature(
         tools=memory.tools,
@@ -214,6 +202,27 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         attending=(memory.attach_to_session,),
         delegated=(memory.notify_delegation,) if chosen is not None else (),
     )
+
+
+def _open_memory(named: str, plan: SessionPlan, deps: FeatureDeps) -> "tuple[MemoryProvider | None, str]":
+    """Open the provider of that name: of a folder plug-in, of a package, or a built-in one."""
+    from hermes.memory.provider import MemoryProviderSetup, open_memory_provider
+
+    if deps.get_plugin_host is not None and os.path.isdir(deps.home.root / "plugins"):
+        try:
+            found = deps.get_plugin_host().find_memory(named, plan.session_id, plan.cwd)
+        except ConfigError as error:
+            return None, error.message
+        if found is not None:
+            return found, ""
+    setup = MemoryProviderSetup(
+        session_id=plan.session_id,
+        store=deps.store,
+        folder=deps.home.root / "memory",
+        platform=deps.platform,
+        environ=deps.environ,
+    )
+    return open_memory_provider(named, setup)
 
 
 async def _count_skill_outcomes(skills: "SkillLibrary", actor: SessionActor, _stack: AsyncExitStack) -> None:
