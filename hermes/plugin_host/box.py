@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
+from hermes.execution.layout import AccessLayout, PathAccess
 from hermes.execution.line_program import FIRST_HANDLE
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.bubblewrap import read_relay_program
@@ -68,6 +69,8 @@ class BoxPlan(Struct, frozen=True, kw_only=True):
     files: str
     data: str
     workspace: str = ""
+    layout: AccessLayout | None = None
+    """How the workspace appears where it may be written; None: it is only read."""
     places: Places | None = None
     variables: Mapping[str, str] = {}
 
@@ -83,16 +86,28 @@ def explain_missing_box(manifest: PluginManifest, support: SandboxSupport) -> st
     """Return why a plug-in cannot be confined here, as the end of a sentence; empty where it can."""
     if support.mechanism not in (SandboxMechanism.BUBBLEWRAP, SandboxMechanism.LANDLOCK) or not support.is_usable:
         return N_("there is no sandbox that holds it: {reason}", reason=support.reason)
-    if not seccomp.has_filter():
-        return N_("no system call filter is known for this machine")
+    wants = manifest.capabilities
     is_bubblewrap = support.mechanism is SandboxMechanism.BUBBLEWRAP
-    if not is_bubblewrap and support.abi < _SIGNAL_VERSION:
-        return N_("Landlock of this kernel does not keep signals inside; bubblewrap would")
-    if manifest.hosts and not (is_bubblewrap and support.hosts):
-        return N_("it wants hosts, and only bubblewrap can let single hosts through")
-    if manifest.capabilities.processes and not (is_bubblewrap and os.geteuid()):
-        return N_("it wants processes, and only bubblewrap under an ordinary user can count them")
-    return ""
+    gaps = (
+        (not seccomp.has_filter(), N_("no system call filter is known for this machine")),
+        (
+            not is_bubblewrap and support.abi < _SIGNAL_VERSION,
+            N_("Landlock of this kernel does not keep signals inside; bubblewrap would"),
+        ),
+        (
+            wants.workspace is WorkspaceAccess.WRITE and not is_bubblewrap,
+            N_("it wants to write the workspace, and only bubblewrap can keep what programs obey in it"),
+        ),
+        (
+            bool(manifest.hosts) and not (is_bubblewrap and support.hosts),
+            N_("it wants hosts, and only bubblewrap can let single hosts through"),
+        ),
+        (
+            bool(wants.processes) and not (is_bubblewrap and os.geteuid()),
+            N_("it wants processes, and only bubblewrap under an ordinary user can count them"),
+        ),
+    )
+    return next((reason for is_there, reason in gaps if is_there), "")
 
 
 @contextlib.contextmanager
@@ -237,7 +252,7 @@ def _list_mounts(plan: BoxPlan) -> list[str]:
     options += ["--ro-bind", plan.files, plan.files]
     if plan.manifest.capabilities.workspace is not WorkspaceAccess.NONE:
         unseen = _check_workspace(plan)
-        options += ["--ro-bind", plan.workspace, plan.workspace]
+        options += _list_workspace_mounts(plan)
         for path in unseen:
             is_folder = os.path.isdir(path)
             options += ["--tmpfs", path, "--remount-ro", path] if is_folder else ["--ro-bind", "/dev/null", path]
@@ -245,6 +260,18 @@ def _list_mounts(plan: BoxPlan) -> list[str]:
     options += ["--chdir", plan.files]
     if any("\0" in one for one in options):
         raise ToolError("a name holds a null character")
+    return options
+
+
+def _list_workspace_mounts(plan: BoxPlan) -> list[str]:
+    """Return the mounts of the workspace: where it may be written, what is fixed in it stays, and cannot be moved."""
+    layout = plan.layout
+    if layout is None:
+        return ["--ro-bind", plan.workspace, plan.workspace]
+    options: list[str] = []
+    for path in sorted({*layout.access_by_path, *layout.pinned}, key=lambda one: one.split("/")):
+        is_read = layout.access_by_path.get(path) is PathAccess.READ
+        options += ["--ro-bind" if is_read else "--bind", path, path]
     return options
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
 
 from hermes.config.plugin_consents import PluginConsents
 from hermes.config.trusted_folders import TrustFile
@@ -20,8 +20,11 @@ from hermes.plugin_host.hook_source import FolderHookSource
 from hermes.plugin_host.manifest import CommandDeclaration, WorkspaceAccess
 from hermes.plugin_host.process import HostParts, PluginProcess, ProcessFacts
 from hermes.plugin_host.tools import build_plugin_tools
+from hermes.plugin_host.writable_workspace import open_writable_workspace
 from hermes.safety.fencing import reveal_hidden_text
+from hermes.safety.paths import Places
 from hermes.tools.tool import Tool
+from hermes.util.cancellation import run_to_completion
 
 if TYPE_CHECKING:
     from hermes.plugin_host.memory_provider import FolderMemoryProvider
@@ -97,7 +100,7 @@ class PluginHost:
             if row.state is not PluginState.ENABLED or folder is None:
                 continue
             process = _SessionProcess(self, folder, workspace)
-            tools += build_plugin_tools(folder, process.get, self._get_given(folder))
+            tools += build_plugin_tools(folder, process, self._get_given(folder))
             if folder.manifest.hooks:
                 hooks.append(FolderHookSource(folder, process.get))
             commands += [PluginCommand(folder.name, one) for one in folder.manifest.commands]
@@ -166,6 +169,22 @@ class PluginHost:
             found = self._processes[key] = PluginProcess(folder, parts, place)
         return found
 
+    async def write_workspace(
+        self, folder: PluginFolder, params: object, seconds: float, places: Places
+    ) -> tuple[Raw, Sequence[str]]:
+        """Call a tool that may write the workspace, in a process of its own; return its result, and lines about what
+        it left for programs to obey. Raises PluginError and PluginRefusedError, after the process is gone.
+        """
+        self.get_process(folder, places.workspace)  # it says whether the plug-in is still enabled
+        parts = structs.replace(self._parts, places=places)
+        async with open_writable_workspace(places) as workspace:
+            process = PluginProcess(folder, parts, places.workspace, workspace.layout)
+            try:
+                result = await process.request("tool", params, seconds)
+            finally:
+                await run_to_completion(process.close())
+        return result, workspace.notes
+
     def list_facts(self) -> list[PluginFacts]:
         """Return what there is to tell of the processes, in the order in which they were first needed."""
         return [
@@ -205,6 +224,14 @@ class _SessionProcess:
     def get(self) -> PluginProcess:
         """Return the process. Raises PluginError."""
         return self._host.get_process(self._folder, self._workspace)
+
+    async def call_tool(
+        self, params: object, seconds: float, *, writes: bool, places: Places
+    ) -> tuple[Raw, Sequence[str]]:
+        """Call a tool; return its result, and lines about what it left. Raises PluginError and PluginRefusedError."""
+        if writes:
+            return await self._host.write_workspace(self._folder, params, seconds, places)
+        return await self.get().request("tool", params, seconds), ()
 
 
 def _list_remarks(rows: Sequence[PluginRow]) -> list[str]:

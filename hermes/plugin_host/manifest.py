@@ -45,6 +45,8 @@ class WorkspaceAccess(StrEnum):
 
     NONE = "none"
     READ = "read"
+    WRITE = "write"
+    """Its hooks, and its tools that only read, read it; each other call of a tool may write it."""
 
 
 class ToolDeclaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

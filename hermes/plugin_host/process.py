@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hermes.core.errors import ToolError
+from hermes.execution.layout import AccessLayout
 from hermes.execution.line_program import LineProgram, LineProgramTransport
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy
 from hermes.execution.sandbox.probe import SandboxProbe
@@ -69,14 +70,19 @@ class HostParts(Struct, frozen=True, kw_only=True):
 
 
 class PluginProcess:
-    """One process of a plug-in; `workspace` is the folder that it may see, empty for none."""
+    """One process of a plug-in; `workspace` is the folder that it may see, empty for none, and `layout` how that
+    appears where it may be written.
+    """
 
-    def __init__(self, folder: PluginFolder, parts: HostParts, workspace: str = "") -> None:
+    def __init__(
+        self, folder: PluginFolder, parts: HostParts, workspace: str = "", layout: AccessLayout | None = None
+    ) -> None:
         self.folder = folder
         self.problem = ""
         """Why it is off until Hermes is started again, as the end of a sentence; empty while it is not."""
         self._parts = parts
         self._workspace = workspace
+        self._layout = layout
         self._data = parts.root / "plugin-data" / folder.identity
         self._lock = asyncio.Lock()
         self._channel: PluginChannel | None = None
@@ -173,6 +179,7 @@ class PluginProcess:
                 files=files,
                 data=data,
                 workspace=self._workspace,
+                layout=self._layout,
                 places=parts.places,
                 variables={name: parts.environ[name] for name in manifest.env if name in parts.environ},
             )

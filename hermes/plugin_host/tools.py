@@ -1,10 +1,10 @@
 """The tools of a folder plug-in as deferred tools of a session."""
 
-from collections.abc import Callable, Sequence
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Protocol
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
@@ -13,9 +13,9 @@ from hermes.i18n.messages import N_
 from hermes.plugin_host.channel import PluginError, PluginRefusedError
 from hermes.plugin_host.folders import PluginFolder
 from hermes.plugin_host.given_sources import GivenSources
-from hermes.plugin_host.manifest import ToolDeclaration
-from hermes.plugin_host.process import PluginProcess
+from hermes.plugin_host.manifest import ToolDeclaration, WorkspaceAccess
 from hermes.safety.fencing import reveal_hidden_text
+from hermes.safety.paths import Places
 from hermes.safety.shell.findings import CommandFinding, Verdict
 from hermes.tools.schema import Arguments, ExternalParameters, format_arguments, format_for_question
 from hermes.tools.session import ToolContext
@@ -43,18 +43,25 @@ def plugin_source(plugin: str) -> str:
     return name_source(Source.OTHER, f"plugin:{plugin}")
 
 
-def build_plugin_tools(
-    folder: PluginFolder, get_process: Callable[[], PluginProcess], given: GivenSources
-) -> list[Tool]:
+class ToolCaller(Protocol):
+    """Calls the tools of one plug-in for one session."""
+
+    async def call_tool(
+        self, params: object, seconds: float, *, writes: bool, places: Places
+    ) -> tuple[Raw, Sequence[str]]:
+        """Call a tool; return its result, and lines about what it left. Raises PluginError and PluginRefusedError."""
+        ...
+
+
+def build_plugin_tools(folder: PluginFolder, caller: ToolCaller, given: GivenSources) -> list[Tool]:
     """Return the tools of a plug-in. Nothing is started before one is called."""
-    return [_build_tool(folder, declared, get_process, given) for declared in folder.manifest.tools]
+    return [_build_tool(folder, declared, caller, given) for declared in folder.manifest.tools]
 
 
-def _build_tool(
-    folder: PluginFolder, declared: ToolDeclaration, get_process: Callable[[], PluginProcess], given: GivenSources
-) -> Tool:
+def _build_tool(folder: PluginFolder, declared: ToolDeclaration, caller: ToolCaller, given: GivenSources) -> Tool:
     plugin = folder.name
     has_hosts = bool(folder.manifest.hosts)
+    writes = folder.manifest.capabilities.workspace is WorkspaceAccess.WRITE and not declared.read_only
 
     async def call_tool(context: ToolContext, arguments: Arguments) -> ToolOutput:
         await given.add(context.state.taint.list_sources())
@@ -67,7 +74,8 @@ def _build_tool(
             "folder": context.places.workspace,
         }
         try:
-            result = _DECODER.decode(await get_process().request("tool", params, declared.timeout))
+            raw, notes = await caller.call_tool(params, declared.timeout, writes=writes, places=context.places)
+            result = _DECODER.decode(raw)
         except PluginError as error:
             raise ToolError(f"The plug-in {plugin}: {error}.") from None
         except PluginRefusedError as error:
@@ -77,7 +85,8 @@ def _build_tool(
             raise ToolError(f"The plug-in {plugin}: its result cannot be read ({error!s:.200}).") from None
         status = ToolStatus.ERROR if result.is_error else ToolStatus.OK
         text = reveal_hidden_text(result.text).text
-        return ToolOutput(text=text or "(nothing)", status=status, provenance=provenance)
+        text = "\n".join((text or "(nothing)", *(f"[{one}]" for one in notes)))
+        return ToolOutput(text=text, status=status, provenance=provenance)
 
     def find_doubts(_arguments: Arguments, sources: Sequence[str]) -> Sequence[CommandFinding]:
         return _find_tainted_arguments(plugin, sources) if has_hosts else ()
@@ -92,6 +101,7 @@ def _build_tool(
         function=call_tool,
         parallel=Parallel.SAFE if declared.read_only else Parallel.SERIAL,
         repeatable=declared.read_only,
+        changes_files=writes,
         deferred=True,
         brief=declared.description.split("\n")[0][:80],
         summary=format_arguments,
