@@ -193,6 +193,8 @@ class LineProgramTransport:
         """End its input, then the program, with all that it started; cancelling this kills at once."""
         if self._input is not None:
             self._input.close()
+        if self._handles:
+            self._loop.remove_reader(self._handles[0])  # nobody listens, and it may print without end
         tree = self._process_tree
         try:
             gone = tree is None or await tree.wait_until_gone(_EXIT_SECONDS)

@@ -40,7 +40,9 @@ from hermes.safety.paths import Places, holds_home, is_or_below, is_root_like, l
 AUTHOR_FOLDER = Path(__file__).with_name("author")
 """Holds the module `hermes_plugin`, which plug-ins written in Python can import."""
 _SYSTEM_PATHS = str.split("""
-    /usr /bin /sbin /lib /lib32 /lib64 /nix/store /etc/ld.so.cache /etc/alternatives /etc/localtime /etc/ssl/certs
+    /usr/bin /usr/sbin /usr/lib /usr/lib32 /usr/lib64 /usr/libexec /usr/share /usr/local/bin /usr/local/sbin
+    /usr/local/lib /usr/local/lib64 /usr/local/libexec /usr/local/share /bin /sbin /lib /lib32 /lib64 /nix/store
+    /etc/ld.so.cache /etc/alternatives /etc/localtime /etc/ssl/certs
     /etc/ssl/openssl.cnf /etc/pki/tls/certs /etc/pki/ca-trust/extracted /etc/ca-certificates/extracted
 """)
 """What programs of the system need, and no key lies in."""
@@ -212,14 +214,20 @@ def _list_variables(plan: BoxPlan) -> dict[str, str]:
 
 def _list_shown(plan: BoxPlan) -> list[str]:
     """Return what is read of this machine. Raises ToolError where the interpreter cannot be shown alone."""
-    base = os.path.realpath(sys.base_prefix)
-    home = os.path.realpath(os.path.expanduser("~"))
-    if is_or_below(home, base) or base == "/":
-        raise ToolError(N_("the interpreter lies in {folder}, which holds a home", folder=base))
     code = Path(__file__).parents[1]
     shown = [one for one in _SYSTEM_PATHS if os.path.lexists(one)]
-    shown += [base, str(code / "execution/sandbox"), str(AUTHOR_FOLDER)]
+    shown += [*_list_interpreter_paths(), str(code / "execution/sandbox"), str(AUTHOR_FOLDER)]
+    homes = (os.path.realpath(os.path.expanduser("~")), plan.data)
+    for one in shown:
+        if any(is_or_below(home, os.path.realpath(one)) for home in homes):
+            raise ToolError(N_("{folder}, which programs need, holds a home", folder=one))
     return [one for one in dict.fromkeys(shown) if not any(one != top and is_or_below(one, top) for top in shown)]
+
+
+def _list_interpreter_paths() -> tuple[str, ...]:
+    """Return where the interpreter and its library lie: its folder as a whole, unless that is one of the system's."""
+    base = os.path.realpath(sys.base_prefix)
+    return () if base in ("/usr", "/usr/local") else (base,)
 
 
 def _check_workspace(plan: BoxPlan) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -26,6 +27,10 @@ _MAX_PLUGINS = 100
 _MAX_DEPTH = 16
 _SKIPPED = frozenset({"__pycache__", ".git"})
 """Folders that are not part of a plug-in: they are neither counted nor shown to it."""
+
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class PluginFile(Struct, frozen=True):
@@ -101,7 +106,7 @@ def read_plugin_folder(path: Path, *, is_project: bool = False) -> PluginFolder:
             ),
             N_("Give both the same name."),
         )
-    suffix = f"-{hashlib.sha256(real.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}" if is_project else ""
+    suffix = f"@{hashlib.sha256(real.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}" if is_project else ""
     return PluginFolder(
         path=real,
         key=f"folder:{real}" if is_project else f"folder:{manifest.name}",
@@ -124,44 +129,53 @@ def compute_digest(files: tuple[PluginFile, ...]) -> str:
 
 
 def read_files(root: str) -> Iterator[PluginFile]:
-    """Yield the files below a folder. Raises OSError, and ConfigError for a link or for too much."""
+    """Yield the files below a folder. Raises OSError, and ConfigError for a link or for too much.
+
+    Each name is opened in the folder that was listed, so that no link that is put there meanwhile leads out of it.
+    """
     size = 0
-    for count, path in enumerate(_walk_files(root, 0)):
-        if count >= MAX_FILES:
-            raise ConfigError(N_("It has more than {MAX_FILES} files.", MAX_FILES=MAX_FILES), N_("Remove some."))
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise _refuse_entry(path, root)
-            content = file.read(MAX_BYTES - size + 1)
-        size += len(content)
-        if size > MAX_BYTES:
-            raise ConfigError(N_("It has more than {size} MB.", size=MAX_BYTES >> 20), N_("Remove some files."))
-        yield PluginFile(os.path.relpath(path, root), bool(status.st_mode & 0o111), content)
+    handle = os.open(root, _FOLDER_FLAGS)
+    try:
+        for count, (name, file) in enumerate(_walk_files(handle, "", 0)):
+            with file:
+                if count >= MAX_FILES:
+                    raise ConfigError(
+                        N_("It has more than {MAX_FILES} files.", MAX_FILES=MAX_FILES), N_("Remove some.")
+                    )
+                is_program = bool(os.fstat(file.fileno()).st_mode & 0o111)
+                content = file.read(MAX_BYTES - size + 1)
+            size += len(content)
+            if size > MAX_BYTES:
+                raise ConfigError(N_("It has more than {size} MB.", size=MAX_BYTES >> 20), N_("Remove some files."))
+            yield PluginFile(name, is_program, content)
+    finally:
+        os.close(handle)
 
 
-def _walk_files(folder: str, depth: int) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda one: one.name):
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name in _SKIPPED:
-                    continue
-                if depth >= _MAX_DEPTH:
-                    raise ConfigError(N_("Its folders are nested too deeply."), N_("Put its files closer together."))
-                yield from _walk_files(entry.path, depth + 1)
-            elif entry.is_file(follow_symlinks=False):
-                yield entry.path
-            else:
-                raise _refuse_entry(entry.path, folder)
-
-
-def _refuse_entry(path: str, root: str) -> ConfigError:
-    name = to_one_line(os.path.relpath(path, root), 80)
-    return ConfigError(
-        N_("{name} is a link or no plain file; a plug-in has plain files only.", name=name),
-        N_("Put a copy in its place."),
-    )
+def _walk_files(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, BinaryIO]]:
+    """Yield the plain files below an open folder by their names, opened."""
+    if depth > _MAX_DEPTH:
+        raise ConfigError(N_("Its folders are nested too deeply."), N_("Put its files closer together."))
+    for name in sorted(os.listdir(folder)):
+        shown = f"{prefix}{name}"
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            if name not in _SKIPPED:
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+                try:
+                    yield from _walk_files(inner, f"{shown}/", depth + 1)
+                finally:
+                    os.close(inner)
+            continue
+        handle = os.open(name, _FILE_FLAGS, dir_fd=folder) if stat.S_ISREG(mode) else -1
+        if handle < 0 or not stat.S_ISREG(os.fstat(handle).st_mode):
+            if handle >= 0:
+                os.close(handle)
+            raise ConfigError(
+                N_("{name} is a link or no plain file; a plug-in has plain files only.", name=to_one_line(shown, 80)),
+                N_("Put a copy in its place."),
+            )
+        yield shown, os.fdopen(handle, "rb")
 
 
 def list_plugin_folders(

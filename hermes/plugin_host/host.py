@@ -164,7 +164,8 @@ class PluginHost:
         found = self._processes.get(key)
         if found is None:
             if len(self._processes) >= _MAX_PROCESSES:
-                self._end_process(next(iter(self._processes)))
+                idle = (key for key, one in self._processes.items() if not one.is_busy)
+                self._end_process(next(idle, next(iter(self._processes))))
             parts = structs.replace(self._parts, places=structs.replace(self._parts.places, workspace=place or "/"))
             found = self._processes[key] = PluginProcess(folder, parts, place)
         return found

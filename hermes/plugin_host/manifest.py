@@ -31,6 +31,16 @@ _HOST = re.compile(r"(\*\.)?(?!-)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){0,8}(:[0-9]{
 _PROTECTED_VARIABLES = re.compile(r"(LD_|DYLD_|PYTHON|HERMES_|GCONV_|NODE_OPTIONS$|PATH$|HOME$|TMPDIR$|.*_PROXY$)")
 """Variables that decide which code runs in the plug-in, or where it connects; they are Hermes' to set."""
 
+_SILENT_EVENTS = frozenset(
+    (
+        HookEvent.ON_SESSION_START,
+        HookEvent.ON_SESSION_FINALIZE,
+        HookEvent.ON_SESSION_RESET,
+        HookEvent.GATEWAY_STARTUP,
+    )
+)
+"""The events at which a hook is told nothing that was said."""
+
 _Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=24)]
 _ToolName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=30)]
 _Line = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -96,6 +106,11 @@ class PluginManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     capabilities: PluginCapabilities = PluginCapabilities()
     hosts: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
     env: Annotated[tuple[_Variable, ...], Meta(max_length=32)] = ()
+
+    @property
+    def hears_conversations(self) -> bool:
+        """Whether it is told texts of conversations besides what its tools are called with."""
+        return self.memory or bool({*self.hooks} - _SILENT_EVENTS)
 
     @property
     def secret_variables(self) -> tuple[str, ...]:

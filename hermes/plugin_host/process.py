@@ -116,6 +116,11 @@ class PluginProcess:
             self._latencies.append(self._used_at - began)
         return result
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request waits for its answer."""
+        return self._channel is not None and self._channel.is_busy
+
     def list_facts(self) -> ProcessFacts:
         """Return what there is to tell of it."""
         sorted_latencies = sorted(self._latencies)

@@ -1,6 +1,6 @@
 """The tools of a folder plug-in as deferred tools of a session."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Protocol
 
 import msgspec
@@ -19,7 +19,7 @@ from hermes.safety.paths import Places
 from hermes.safety.shell.findings import CommandFinding, Verdict
 from hermes.tools.schema import Arguments, ExternalParameters, format_arguments, format_for_question
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import name_source, provenance_from_sources
+from hermes.tools.taint import name_source
 from hermes.tools.tool import Parallel, Tool, ToolOutput
 
 TOOL_PREFIX = "plugin__"
@@ -65,8 +65,9 @@ def _build_tool(folder: PluginFolder, declared: ToolDeclaration, caller: ToolCal
 
     async def call_tool(context: ToolContext, arguments: Arguments) -> ToolOutput:
         await given.add(context.state.taint.list_sources())
-        sources = [*([plugin_source(plugin)] if has_hosts else ()), *given.list_all()]
-        provenance = provenance_from_sources(sources)
+        sources = dict.fromkeys([*_list_own_sources(folder, context), *given.list_all()])
+        # Of this kind also for a single file's source: the executor does not look for paths of its own then.
+        provenance = Provenance(Source.OTHER, "\n".join(sources)) if sources else None
         params = {
             "name": declared.name,
             "arguments": arguments,
@@ -109,6 +110,19 @@ def _build_tool(folder: PluginFolder, declared: ToolDeclaration, caller: ToolCal
         doubts=find_doubts,
         origin=Provenance(Source.OTHER, f"plugin:{plugin}", vouched=True),
     )
+
+
+def _list_own_sources(folder: PluginFolder, context: ToolContext) -> Iterator[str]:
+    """Yield the untrusted sources of what a plug-in may say whatever it is called with: its hosts, what it hears of
+    conversations, and the workspace, as a program that reads all of it finds them.
+    """
+    manifest, workspace = folder.manifest, context.places.workspace
+    if manifest.hosts or manifest.hears_conversations:
+        yield plugin_source(folder.name)
+    if manifest.capabilities.workspace is not WorkspaceAccess.NONE:
+        if place := context.trust.find_untrusted_folder(workspace, workspace):
+            yield name_source(Source.FILE, place)
+        yield from context.taint_marks.find_sources(workspace)
 
 
 def _find_tainted_arguments(plugin: str, sources: Sequence[str]) -> Sequence[CommandFinding]:

@@ -146,7 +146,9 @@ async def call_writer(home: TempHome, server: ScriptedServer, check: Callable[[l
     (folder / "plugin.yaml").write_text(f'name: writer\nversion: "1.0"\ndescription: Writes.\n{WRITES}')
     read = read_plugin_folder(folder)
     PluginConsents(home.hermes).enable(read.key, PluginConsent("1.0", read.digest))
-    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+    async with App(
+        home.environ, SessionOptions(cwd=str(home.cwd), trusted_folders=(os.path.realpath(home.cwd),))
+    ) as app:
         actor = await app.open_session()
         await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
         check([text for request in server.requests[-1:] for text in request.results.values()])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import resource
@@ -232,6 +233,30 @@ run()
 """
     said = await rig.act(rig.add_plugin("seer", program, "env: [GIVEN, MISSING]"))
     assert "GIVEN=given" in said and CANARY not in said
+
+
+async def test_a_plug_in_has_no_handle_but_its_streams(rig: PluginRig) -> None:
+    program = f"""{HEADER}
+@tool
+def act(call):
+    held = []
+    for handle in range(256):
+        try:
+            held.append((handle, os.readlink(f"/proc/self/fd/{{handle}}") if os.path.isdir("/proc/self/fd") else ""))
+            os.fstat(handle)
+        except OSError:
+            try:
+                os.fstat(handle)
+            except OSError:
+                held = [one for one in held if one[0] != handle]
+            else:
+                held.append((handle, "open"))
+    return json.dumps(held)
+run()
+"""
+    said = await rig.act(rig.add_plugin("holder", program))
+    handles = [handle for handle, _ in json.loads(said)]
+    assert handles == [0, 1, 2, 3, 4], said  # its streams, and the copies that `run` makes of two of them
 
 
 # What a plug-in does instead of answering well. Each program speaks the protocol by itself.

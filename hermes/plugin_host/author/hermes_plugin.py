@@ -161,6 +161,7 @@ def run() -> None:
     target = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)  # what is printed is for the log
     sys.stdin = io.TextIOWrapper(os.fdopen(0, "rb", closefd=False))
     _Server(source, target).serve_requests()
