@@ -206,6 +206,7 @@ def _list_variables(plan: BoxPlan) -> dict[str, str]:
         "HOME": plan.data,
         "TMPDIR": plan.data,
         "LANG": "C.UTF-8",
+        "MALLOC_ARENA_MAX": "1",  # each further one of a thread's takes address space, of which there is a limit
         "PYTHONDONTWRITEBYTECODE": "1",
         "HERMES_PLUGIN": plan.manifest.name,
         "HERMES_PLUGIN_DATA": plan.data,

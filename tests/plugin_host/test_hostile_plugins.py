@@ -529,6 +529,34 @@ run()
             server.close()
 
 
+async def test_processes_are_counted_or_refused(tmp_path: Path) -> None:
+    program = f"""{HEADER}
+@tool
+def act(call):
+    made = 0
+    try:
+        while made < 2_000:
+            if os.fork() == 0:
+                os.setsid()
+                time.sleep(60)
+                os._exit(0)
+            made += 1
+    except OSError:
+        pass
+    return str(made)
+run()
+"""
+    async with open_rig(tmp_path, (SandboxMechanism.BUBBLEWRAP,)) as rig:
+        folder = rig.add_plugin("bomb", program, "capabilities: {processes: 4}")
+        if os.geteuid():
+            assert 0 < int(await rig.act(folder)) < 80
+        else:
+            with pytest.raises(PluginError, match="only bubblewrap under an ordinary user can count them"):
+                await rig.act(folder)
+        await rig.host.close()
+        await wait_until_gone(rig)
+
+
 async def test_one_with_hosts_is_refused_where_hosts_cannot_be_kept_apart(tmp_path: Path) -> None:
     async with open_rig(tmp_path, (SandboxMechanism.LANDLOCK,)) as rig:
         folder = rig.add_plugin("caller", "", "hosts: [example.com]")
