@@ -13,6 +13,7 @@ from hermes.config.plugin_consents import PluginConsents
 from hermes.config.trusted_folders import TrustFile
 from hermes.core.errors import ConfigError, NotFoundError, ToolError
 from hermes.i18n.messages import N_
+from hermes.llm.client import SideTask
 from hermes.plugin_host.channel import PluginError, PluginRefusedError
 from hermes.plugin_host.folders import PluginFolder, PluginRow, PluginState, find_state, list_plugin_folders
 from hermes.plugin_host.given_sources import GivenSources
@@ -28,6 +29,7 @@ from hermes.util.cancellation import run_to_completion
 
 if TYPE_CHECKING:
     from hermes.plugin_host.memory_provider import FolderMemoryProvider
+    from hermes.plugin_host.summary_writer import PluginSummaryTask
 
 COMMAND_SECONDS = 60.0
 """Seconds that a command of a plug-in has for its answer."""
@@ -111,14 +113,29 @@ class PluginHost:
 
         A project's plug-in is never a memory: it would take the place of what the person means by the name.
         """
-        for row in self.list_rows(workspace):
-            folder = row.folder
-            if folder is None or folder.is_project or row.state is not PluginState.ENABLED:
-                continue
-            if folder.name == name and folder.manifest.memory:
-                from hermes.plugin_host.memory_provider import FolderMemoryProvider
+        folder = self._find_own(name, workspace)
+        if folder is None or not folder.manifest.memory:
+            return None
+        from hermes.plugin_host.memory_provider import FolderMemoryProvider
 
-                return FolderMemoryProvider(folder, _SessionProcess(self, folder, workspace).get, session_id)
+        return FolderMemoryProvider(folder, _SessionProcess(self, folder, workspace).get, session_id)
+
+    def find_summary_writer(self, name: str, workspace: str, model: SideTask) -> "PluginSummaryTask | None":
+        """Return the writer of summaries that an enabled plug-in of the home offers under this name, or None; `model`
+        writes what it does not. Raises ConfigError.
+        """
+        folder = self._find_own(name, workspace)
+        if folder is None or not folder.manifest.engine:
+            return None
+        from hermes.plugin_host.summary_writer import PluginSummaryTask
+
+        return PluginSummaryTask(folder, _SessionProcess(self, folder, workspace).get, model)
+
+    def _find_own(self, name: str, workspace: str) -> PluginFolder | None:
+        """Return the enabled plug-in of the home that has this name."""
+        for row in self.list_rows(workspace):
+            if row.name == name and not row.is_project and row.state is PluginState.ENABLED:
+                return row.folder
         return None
 
     async def run_command(self, plugin: str, name: str, text: str, *, session_id: str, workspace: str) -> str:

@@ -103,6 +103,8 @@ class PluginManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     commands: Annotated[tuple[CommandDeclaration, ...], Meta(max_length=32)] = ()
     memory: bool = False
     """Whether `memory.provider` may name it."""
+    engine: bool = False
+    """Whether `context.engine` may name it, as the writer of summaries."""
     capabilities: PluginCapabilities = PluginCapabilities()
     hosts: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
     env: Annotated[tuple[_Variable, ...], Meta(max_length=32)] = ()
@@ -110,7 +112,7 @@ class PluginManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def hears_conversations(self) -> bool:
         """Whether it is told texts of conversations besides what its tools are called with."""
-        return self.memory or bool({*self.hooks} - _SILENT_EVENTS)
+        return self.memory or self.engine or bool({*self.hooks} - _SILENT_EVENTS)
 
     @property
     def secret_variables(self) -> tuple[str, ...]:

@@ -14,8 +14,13 @@ import pytest
 
 from hermes.config.plugin_consents import PluginConsent, PluginConsents
 from hermes.core.errors import NotFoundError, ToolError
+from hermes.core.events import Event
+from hermes.core.messages import Message, Role, TextPart
+from hermes.core.stream import Answer, Failure
 from hermes.hooks.events import HookEvent
 from hermes.hooks.hook import HookCall, HookDecision, HookOutcome
+from hermes.llm.client import SideTask
+from hermes.llm.exchange import Emit
 from hermes.plugin_host.folders import read_plugin_folder
 from hermes.plugin_host.hook_source import decode_outcome
 from hermes.plugin_host.scaffold import write_example_plugin
@@ -281,6 +286,37 @@ async def test_a_plug_in_is_a_session_s_memory_where_it_is_named() -> None:
             assert "It keeps what was said." in bodies[0] and "I LIKE GREEN" in bodies[1]
             assert "memory-context" in bodies[1]
             assert "untrusted" in bodies[1].lower()
+
+
+WRITER_OF_NOTES = f"""{HEADER}
+from hermes_plugin import summarize
+
+@summarize
+def write(asked):
+    if "broken" in asked["text"]:
+        raise ValueError("it is broken")
+    return f"notes on {{len(asked['text'])}} characters"
+
+run()
+"""
+
+
+async def test_a_plug_in_writes_summaries_and_a_model_where_it_does_not(tmp_path: Path) -> None:
+    class Model(SideTask):
+        async def request_answer(
+            self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None
+        ) -> Answer | Failure:
+            return Answer(message=Message(role=Role.ASSISTANT, parts=(TextPart(text="by the model"),)))
+
+    async with open_rig(tmp_path) as rig:
+        rig.add_plugin("writer", WRITER_OF_NOTES, "engine: true")
+        rig.add_plugin("other", WRITER_OF_NOTES)
+        place, model, told = str(rig.workspace), Model(()), list[Event]()
+        assert rig.host.find_summary_writer("other", place, model) is None
+        task = rig.host.find_summary_writer("writer", place, model)
+        assert task is not None and await task.ask("condense", "abc", told.append) == "notes on 3 characters"
+        assert await task.ask("condense", "broken", told.append) == "by the model"
+        assert "wrote no summary: ValueError: it is broken" in str(told)
 
 
 async def test_what_is_not_enabled_is_not_in_a_session() -> None:

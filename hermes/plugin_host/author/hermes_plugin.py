@@ -1,7 +1,7 @@
 """What a folder plug-in in Python is written with: `tool`, `hook` and `command` mark functions, `run` answers Hermes.
 
 It knows the standard library only. `run()` reads requests from the standard input, a line of JSON each, and writes an
-answer for each to the standard output. Hooks run one after another; tools and commands run in threads of their own.
+answer for each to the standard output. Hooks run one after another, everything else in threads of its own.
 What a plug-in prints goes to its log, `logs/plugin-NAME.log` in Hermes' home.
 """
 
@@ -80,6 +80,12 @@ def memory(event: str) -> Callable[[Callable[[dict[str, object]], object]], obje
     return mark_memory
 
 
+def summarize(function: Callable[[dict[str, object]], object]) -> Callable[[dict[str, object]], object]:
+    """Mark the function that writes summaries: it is given a dict with `instructions` and `text`; it returns a text."""
+    _memory["engine.summarize"] = function
+    return function
+
+
 class _Server:
     """Reads requests and answers them."""
 
@@ -99,16 +105,18 @@ class _Server:
                     call.is_cancelled = True
             elif method in ("tool", "command"):
                 call = self._calls[number] = PluginCall(params.get("session", ""), params.get("folder", ""))
-                run = self._run_tool if method == "tool" else self._run_command
-                threading.Thread(target=self._answer, args=(number, run, params, call), daemon=True).start()
+                self._start(number, self._run_tool if method == "tool" else self._run_command, params, call)
+            elif method.startswith(("memory.", "engine.")):
+                self._start(number, self._run_memory, method, params)
             elif method == "hook":
                 self._answer(number, self._run_hook, params)
-            elif method.startswith("memory."):
-                self._answer(number, self._run_memory, method, params)
             elif method == "initialize":
                 self._answer(number, lambda: {"protocol": PROTOCOL})
             else:
                 self._send({"id": number, "error": {"message": f"there is no method {method}"}})
+
+    def _start(self, number: int, function: Callable[..., dict[str, object]], *arguments: object) -> None:
+        threading.Thread(target=self._answer, args=(number, function, *arguments), daemon=True).start()
 
     def _run_hook(self, params: dict[str, object]) -> dict[str, object]:
         function = _hooks.get(str(params["event"]))

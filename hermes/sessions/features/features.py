@@ -16,6 +16,7 @@ from hermes.context.prompt import PromptSection
 from hermes.core.errors import ConfigError
 from hermes.core.events import TurnEnded
 from hermes.core.messages import ImagePart, TextPart
+from hermes.llm.client import SideTask
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage
 from hermes.safety.secrets.redactor import Redactor
@@ -291,6 +292,16 @@ def _delegation_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         return (build_delegate_tool(find_delegator(plan.session_id), orchestrates=levels > 1),)
 
     return Feature(tools=list_session_tools(OWNED_TOOLS["delegation"], build_tools))
+
+
+def find_summary_writer(name: str, plan: SessionPlan, deps: FeatureDeps, model: SideTask) -> SideTask | None:
+    """Return the plug-in of that name as the writer of summaries, if it is one; `model` writes what it does not."""
+    if deps.get_plugin_host is None or plan.options.ignore_config or not os.path.isdir(deps.home.root / "plugins"):
+        return None
+    try:
+        return deps.get_plugin_host().find_summary_writer(name, plan.cwd, model)
+    except ConfigError:
+        return None  # a session says of the file of consents itself what is wrong with it
 
 
 def _folder_plugins_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
