@@ -138,6 +138,15 @@ class PluginHost:
                 return row.folder
         return None
 
+    async def check_plugins(self, workspace: str) -> list[PluginFacts]:
+        """Start every plug-in that is enabled, and return what there is to tell of each, its problem included. Raises
+        ConfigError.
+        """
+        folders = [row.folder for row in self.list_rows(workspace) if row.state is PluginState.ENABLED]
+        processes = [self.get_process(one, workspace) for one in folders if one is not None]
+        await asyncio.gather(*(one.start() for one in processes), return_exceptions=True)
+        return self.list_facts()
+
     async def run_command(self, plugin: str, name: str, text: str, *, session_id: str, workspace: str) -> str:
         """Run a command of an enabled plug-in and return what it says. Raises NotFoundError, ToolError, ConfigError."""
         for row in self.list_rows(workspace):

@@ -116,6 +116,14 @@ class PluginProcess:
             self._latencies.append(self._used_at - began)
         return result
 
+    async def start(self) -> None:
+        """Start it if it does not run. Raises PluginError."""
+        try:
+            await self._ensure_started()
+        except PluginError as error:
+            self._note_failure(error.reason)
+            raise
+
     @property
     def is_busy(self) -> bool:
         """Whether a request waits for its answer."""

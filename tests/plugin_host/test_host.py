@@ -32,7 +32,7 @@ from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
 from tests.plugin_host.rig import BOXES, HEADER, open_rig
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the boxes are Linux's")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the boxes are Linux's")]
 
 GREETER = f"""{HEADER}
 from hermes_plugin import CallError
@@ -288,6 +288,31 @@ async def test_a_plug_in_is_a_session_s_memory_where_it_is_named() -> None:
             assert "untrusted" in bodies[1].lower()
 
 
+async def test_a_call_that_is_stopped_leaves_the_process_to_others(tmp_path: Path) -> None:
+    program = f"{HEADER}\n@tool\ndef act(call, long=False):\n    time.sleep(3 if long else 0)\n    return 'x'\nrun()\n"
+    async with open_rig(tmp_path) as rig:
+        folder = rig.add_plugin("slow", program)
+        await rig.act(folder)
+        stopped = asyncio.create_task(rig.act(folder, long=True))
+        await asyncio.sleep(0.1)
+        stopped.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopped
+        await asyncio.sleep(1.2)
+        assert await rig.act(folder) == "x"
+        assert rig.get_process(folder).list_facts().starts == 1
+
+
+async def test_a_check_starts_all_and_names_what_does_not(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        rig.add_plugin("good", GREETER, MORE)
+        rig.add_plugin("bad", "raise SystemExit(3)")
+        rig.write_plugin("off", GREETER)
+        facts = {one.plugin: one.process for one in await rig.host.check_plugins(str(rig.workspace))}
+        assert facts["good"].is_running and not facts["good"].problem
+        assert not facts["bad"].is_running and "exit code 3" in facts["bad"].problem and "off" not in facts
+
+
 WRITER_OF_NOTES = f"""{HEADER}
 from hermes_plugin import summarize
 
@@ -358,7 +383,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.slow
 def test_nothing_of_a_plug_in_is_left_when_hermes_is_killed(tmp_path: Path) -> None:
     for number in range(5):
         place = tmp_path / str(number)

@@ -9,6 +9,7 @@ from hermes.config.plugin_consents import PluginConsent, PluginConsents
 from hermes.config.trusted_folders import TrustFile, set_trust
 from hermes.core.errors import ConfigError
 from hermes.hooks.events import HookEvent
+from hermes.plugin_host.description import describe_manifest
 from hermes.plugin_host.folders import MAX_FILES, PluginState, list_plugin_folders, read_plugin_folder
 from hermes.plugin_host.manifest import WorkspaceAccess, parse_manifest
 from hermes.plugin_host.scaffold import write_example_plugin
@@ -91,6 +92,15 @@ def test_a_whole_manifest_is_read() -> None:
     )
     assert found.hooks == (HookEvent.PRE_TOOL_CALL, HookEvent.GATEWAY_STARTUP) and found.tools[0].required == ("text",)
     assert found.capabilities.workspace is WorkspaceAccess.READ and found.secret_variables == ("NOTES_TOKEN",)
+
+
+def test_a_person_is_told_what_a_plug_in_may_do() -> None:
+    plain = describe_manifest(parse_manifest(PLAIN.encode()))
+    assert len(plain) == 1 and "256 MB" in plain[0]
+    more = "hosts: [a.example, b.example]\nenv: [NOTES_TOKEN, TZ]\nhooks: [post_tool_call]\n"
+    said = " ".join(describe_manifest(parse_manifest((PLAIN + more + "capabilities: {workspace: write}").encode())))
+    for one in ("a.example, b.example", "may leave", "Of these, NOTES_TOKEN", "may write", "post_tool_call"):
+        assert one in said
 
 
 def list_rows(home: Path, workspace: Path) -> dict[str, PluginState]:

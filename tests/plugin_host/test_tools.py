@@ -11,7 +11,7 @@ from hermes.tools.taint import TrustedFolders
 from tests.plugin_host.rig import HEADER, PluginRig, open_rig
 from tests.tools.tool_session import Person, Session, make_context
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the boxes are Linux's")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the boxes are Linux's")]
 
 PROGRAM = f"{HEADER}\n@tool\ndef act(call, text=''):\n    return f'it says {{text}}'\nrun()\n"
 WEB = "web:evil.example"

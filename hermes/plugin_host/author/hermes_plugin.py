@@ -93,6 +93,8 @@ class _Server:
         self._source = source
         self._target = target
         self._writing = threading.Lock()
+        self._open: set[int] = set()
+        """The requests that have no answer yet; guarded by the lock."""
         self._calls: dict[int, PluginCall] = {}
 
     def serve_requests(self) -> None:
@@ -100,9 +102,11 @@ class _Server:
         for line in self._source:
             message = json.loads(line)
             method, params, number = message["method"], message.get("params") or {}, message.get("id")
+            if number is not None:
+                with self._writing:
+                    self._open.add(number)
             if method == "cancel":
-                if (call := self._calls.get(params["id"])) is not None:
-                    call.is_cancelled = True
+                self._cancel(params["id"])
             elif method in ("tool", "command"):
                 call = self._calls[number] = PluginCall(params.get("session", ""), params.get("folder", ""))
                 self._start(number, self._run_tool if method == "tool" else self._run_command, params, call)
@@ -114,6 +118,13 @@ class _Server:
                 self._answer(number, lambda: {"protocol": PROTOCOL})
             else:
                 self._send({"id": number, "error": {"message": f"there is no method {method}"}})
+
+    def _cancel(self, number: int) -> None:
+        """Answer at once for what runs on: Hermes would end the process after a second without an answer."""
+        call = self._calls.get(number)
+        if call is not None:
+            call.is_cancelled = True
+        self._send({"id": number, "error": {"message": "it was cancelled"}})
 
     def _start(self, number: int, function: Callable[..., dict[str, object]], *arguments: object) -> None:
         threading.Thread(target=self._answer, args=(number, function, *arguments), daemon=True).start()
@@ -151,12 +162,15 @@ class _Server:
         self._send(answer)
 
     def _send(self, answer: dict[str, object]) -> None:
+        """Send an answer, unless the request has one already."""
         line = json.dumps(answer).encode() + b"\n"
         if len(line) > _MAX_MESSAGE:
             line = json.dumps({"id": answer["id"], "error": {"message": "the answer is too long"}}).encode() + b"\n"
         with self._writing:
-            self._target.write(line)
-            self._target.flush()
+            if answer["id"] in self._open:
+                self._open.remove(answer["id"])
+                self._target.write(line)
+                self._target.flush()
 
 
 def _to_text(result: object) -> str:
