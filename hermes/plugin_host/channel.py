@@ -5,16 +5,18 @@ one that was given up a moment ago; anything else ends the channel, with a reaso
 """
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 from msgspec import Raw, Struct
 
-from hermes.core.encoding import to_json
+from hermes.core.encoding import to_json, to_plain
 from hermes.core.errors import ToolError
 from hermes.i18n.messages import N_
 from hermes.safety.fencing import show_control_characters
+from hermes.tools.schema import join_surrogates
 from hermes.util.text import to_one_line
 
 MAX_SENT_BYTES = 4 * 1024 * 1024
@@ -105,7 +107,7 @@ class PluginChannel:
             raise PluginError(N_("too many requests wait for it"))
         self._last_id += 1
         number = self._last_id
-        message = to_json({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        message = _encode_request({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         if len(message) > MAX_SENT_BYTES:
             raise PluginError(N_("it cannot be sent more than {size} MB", size=MAX_SENT_BYTES >> 20))
         answer: asyncio.Future[Raw] = self._loop.create_future()
@@ -144,7 +146,7 @@ class PluginChannel:
         if self.lost_reason:
             return
         try:
-            answer = _ANSWER.decode(line)
+            answer = _decode_answer(line)
         except RecursionError:
             self.mark_lost(N_("it sent a message that is nested too deeply"))
         except (msgspec.MsgspecError, UnicodeError) as error:
@@ -187,6 +189,28 @@ class PluginChannel:
 
 class _LateError(PluginError):
     """The answer has not come in time."""
+
+
+def _encode_request(request: dict[str, object]) -> bytes:
+    """Encode a request. Lone surrogates in it, which names of files may bring, are sent escaped. Raises PluginError."""
+    try:
+        try:
+            return to_json(request)
+        except UnicodeEncodeError:
+            return json.dumps(to_plain(request)).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PluginError(N_("it cannot be sent this request: {error}", error=to_one_line(str(error), 120))) from None
+
+
+def _decode_answer(line: bytes) -> _Answer:
+    """Decode an answer. Lone surrogates, which msgspec refuses, are replaced. Raises MsgspecError, RecursionError."""
+    try:
+        return _ANSWER.decode(line)
+    except (msgspec.DecodeError, UnicodeError):
+        joined = join_surrogates(line.decode("utf-8", "replace")) if b"\\ud" in line.lower() else None
+        if joined is None:
+            raise
+    return _ANSWER.decode(joined)
 
 
 def _fail(answer: "asyncio.Future[Raw]", error: PluginError) -> None:

@@ -303,6 +303,14 @@ async def test_a_call_that_is_stopped_leaves_the_process_to_others(tmp_path: Pat
         assert rig.get_process(folder).list_facts().starts == 1
 
 
+async def test_text_that_is_no_unicode_goes_through(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        folder = rig.add_plugin("echo", f"{HEADER}\n@tool\ndef act(call, text): return text + '!'\nrun()\n")
+        assert await rig.act(folder, text="a\ud800b") == "a\ufffdb!"
+        assert await rig.act(folder, text="\U0001f600") == "\U0001f600!"
+        assert rig.get_process(folder).list_facts().starts == 1
+
+
 async def test_a_check_starts_all_and_names_what_does_not(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         rig.add_plugin("good", GREETER, MORE)
