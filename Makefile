@@ -12,6 +12,7 @@
 # make globs          5,000 globs of search_files against ripgrep's own (needs ripgrep; 9 minutes; COUNT=500 SEED=7)
 # make code-kills     1,000 kill -9 at random calls of code that runs: it goes on there, its output is that of the undisturbed run, and
 #                     each effect is there once (25 minutes; COUNT=100 SEED=7)
+# make plugin-bench   what the hooks of three folder plug-ins cost a call, their start and memory (10 seconds; CALLS=1000)
 # make code-upgrade   code that waits at a call goes on under another version of its interpreter, in an environment of its own (1 minute)
 # make code-bench     what a call of code costs, the first result, the memory of a run, and the tokens of 20 looks (1 minute)
 # make writers        32 processes write one home for a minute, kills among them
@@ -61,7 +62,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
-  code-kills code-upgrade code-bench \
+  code-kills code-upgrade code-bench plugin-bench \
   stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
   cron-year cron-fields family ends load screens shape lint types contracts deps lock clean \
   wheel install-check image units release-notes
@@ -165,6 +166,9 @@ code-upgrade: $(VENV)/dev.stamp
 
 code-bench: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.code
+
+plugin-bench: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.plugins --calls $(or $(CALLS),1000)
 
 edits: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.edit_campaign --count $(or $(COUNT),5000) --seed $(or $(SEED),0)

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from hermes.core.errors import HermesError, ToolError, TransportError
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
+from hermes.execution.line_program import MAX_MESSAGE_BYTES
 from hermes.i18n.messages import N_
-from hermes.mcp.rpc import MAX_MESSAGE_BYTES
 from hermes.providers.decoding import SseReader
 from hermes.providers.http_common import parse_target
 from hermes.util.cancellation import wait_for_task

@@ -17,8 +17,6 @@ from hermes.core.errors import ToolError
 from hermes.tools.schema import join_surrogates
 from hermes.util.cancellation import wait_for_task
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""The most bytes of one message."""
 _MAX_UNREQUESTED, _WINDOW_SECONDS = 10_000, 10.0
 """The most messages that nobody requested, within the seconds of the window."""
 _MAX_TASKS = 256

@@ -131,9 +131,10 @@ def _describe_failure(server: McpServer) -> str:
 
 
 def _make_stdio_transport(spec: McpServerSpec, environment: McpEnvironment) -> McpTransport:
-    from hermes.mcp.stdio import McpProgram, McpStdioTransport
+    from hermes.execution.line_program import LineProgram
+    from hermes.mcp.stdio import McpStdioTransport
 
-    program = McpProgram(
+    program = LineProgram(
         command=spec.command,
         arguments=spec.args,
         environment=select_basic_variables(environment.environ) | dict(spec.env),

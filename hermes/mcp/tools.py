@@ -12,9 +12,8 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import hashlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,7 +26,7 @@ from hermes.mcp.definitions import McpToolDefinition
 from hermes.mcp.rpc import McpRpcError
 from hermes.mcp.server import McpServer
 from hermes.safety.shell.findings import CommandFinding, Verdict
-from hermes.tools.schema import Arguments, ExternalParameters
+from hermes.tools.schema import Arguments, ExternalParameters, format_arguments, format_for_question
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, Tool, ToolOutput
 from hermes.util.atomic_write import write_atomic
@@ -234,8 +233,6 @@ def _is_same_value(text: str, structured: bytes) -> bool:
         return False
 
 
-_MAX_ARGUMENTS = 1_000
-"""The most characters of arguments that a question shows."""
 _MAX_DESCRIPTION = 200
 """The most characters of a description that a question shows."""
 
@@ -270,8 +267,8 @@ def make_mcp_tool(server: McpServer, definition: McpToolDefinition, known_tools:
         parallel=Parallel.SAFE if definition.reads_only else Parallel.SERIAL,
         repeatable=definition.reads_only,
         deferred=True,
-        summary=_format_arguments,
-        shown=_format_for_question,
+        summary=format_arguments,
+        shown=format_for_question,
         doubts=find_doubts,
         origin=Provenance(Source.MCP, _description_source(name)),
     )
@@ -317,27 +314,3 @@ def _find_tainted_arguments(
 def _description_source(server: str) -> str:
     """Return the name of a server's descriptions as a source, apart from that of its results."""
     return f"{server} (descriptions)"
-
-
-def _format_arguments(arguments: Arguments) -> str:
-    """Format the arguments as JSON. Never raises."""
-    try:
-        return to_json(dict(arguments)).decode()
-    except (msgspec.MsgspecError, RecursionError, ValueError, TypeError):
-        return "(arguments that cannot be shown)"
-
-
-def _format_for_question(arguments: Mapping[str, object]) -> str:
-    """Format the arguments for a question; of long ones the beginning, and a digest of all, which binds the answer to
-    them.
-    """
-    text = escape_confusable_characters(_format_arguments(arguments))
-    if len(text) <= _MAX_ARGUMENTS:
-        return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return N_(
-        "{text} [... {MAX_ARGUMENTS} characters more, sha256 {digest}]",
-        text=text[:_MAX_ARGUMENTS],
-        MAX_ARGUMENTS=len(text) - _MAX_ARGUMENTS,
-        digest=digest,
-    )

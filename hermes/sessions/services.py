@@ -44,6 +44,7 @@ from hermes.util.clock import Clock
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
     from hermes.mcp.servers import McpServers
+    from hermes.plugin_host.host import PluginHost
     from hermes.sessions.mcp_servers import AgreedServers
 
 
@@ -94,7 +95,7 @@ class Services:
         self.feature_deps: FeatureDeps
         self.process_environ = process_environ
         """The variables that the process was started with, without those of `.env`."""
-        self._taint_marks = TaintMarks(save=self._save_taint_marks)
+        self._taint_marks = TaintMarks(save=partial(_save_taint_marks, self))
         self._stack = AsyncExitStack()
         self._model_stack = AsyncExitStack()
         """What is closed when other models take the place of these."""
@@ -103,6 +104,7 @@ class Services:
         self._side_models: dict[str, ModelPool] = {}
         self._other_models: list[tuple[ModelChoice, ModelPool]] = []
         self._mcp_servers: McpServers | None = None
+        self._plugin_host: PluginHost | None = None
 
     async def open(self) -> None:
         """Open the model and the store.
@@ -178,6 +180,7 @@ class Services:
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
             taint_marks=self._taint_marks,
+            get_plugin_host=self.plugin_host,
         )
 
     async def reload(self) -> tuple[LoadedSettings, bool]:
@@ -211,6 +214,9 @@ class Services:
         if self._mcp_servers is not None:
             self._retired.append(self._mcp_servers.close)
             self._mcp_servers = None
+        if self._plugin_host is not None:
+            self._retired.append(self._plugin_host.close)
+            self._plugin_host = None
         self.budget.use_settings(self.settings)
         self._build_store_parts()
         return loaded, True
@@ -244,6 +250,8 @@ class Services:
         await self.close_replaced()
         if self._mcp_servers is not None:
             await self._mcp_servers.close()
+        if self._plugin_host is not None:
+            await self._plugin_host.close()
         await self._model_stack.aclose()
 
     async def load_taint_marks(self) -> TaintMarks:
@@ -251,9 +259,6 @@ class Services:
         stored = [TaintMark(*row) for row in await self.store.tainted_files.list_all()]
         self._taint_marks.reload(stored)
         return self._taint_marks
-
-    async def _save_taint_marks(self, marks: Sequence[TaintMark], gone: Sequence[str]) -> None:
-        await self.store.tainted_files.mark_all([(one.path, one.digest, one.sources) for one in marks], gone)
 
     async def close(self) -> None:
         """Close everything that was opened."""
@@ -347,6 +352,21 @@ class Services:
             self._mcp_servers.start()
         return self._mcp_servers
 
+    def plugin_host(self) -> "PluginHost":
+        """Return the host of folder plug-ins, which starts one when it is first needed."""
+        if self._plugin_host is None:
+            from hermes.sessions.features.folder_plugins import open_plugin_host
+
+            self._plugin_host = open_plugin_host(
+                self.home,
+                self.environ,
+                self.supervisors,
+                self.redactor,
+                folder=self.options.cwd or os.getcwd(),
+                trusted_folders=self.options.trusted_folders,
+            )
+        return self._plugin_host
+
     def frame_builder_for(self, options: SessionOptions) -> FrameBuilder:
         """Return the builder of epoch frames for a session with these options."""
         if options is self.options:
@@ -371,3 +391,8 @@ class Services:
             cache_ttl=caching.cache_ttl if caching.enabled else "",
         )
         return open_model(choice, self.environ, ca_file=self.settings.model.ca_bundle)
+
+
+async def _save_taint_marks(services: Services, marks: Sequence[TaintMark], gone: Sequence[str]) -> None:
+    rows = [(one.path, one.digest, one.sources) for one in marks]
+    await services.store.tainted_files.mark_all(rows, gone)

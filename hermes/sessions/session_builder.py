@@ -37,7 +37,13 @@ from hermes.runtime.mailbox import AttachmentProvider, InboundMessage, SessionMa
 from hermes.runtime.recorder import TurnRecorder
 from hermes.safety.paths import Places
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
-from hermes.sessions.features.features import Feature, build_features, make_trust_check, may_have_hooks
+from hermes.sessions.features.features import (
+    Feature,
+    build_features,
+    find_summary_writer,
+    make_trust_check,
+    may_have_hooks,
+)
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
 from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
@@ -374,7 +380,7 @@ class SessionBuilder:
         self, conversation: LiveConversation, tools: SessionTools, warn: Callable[[str], None]
     ) -> "SessionHooks | None":
         """Return the hooks of the session, where there may be any."""
-        more = self._features.hooks
+        more = self._features.hook_sources
         if not more and not self._hook_sets:
             return None
         from hermes.sessions.plugins.hooks import open_session_hooks
@@ -487,15 +493,17 @@ class SessionBuilder:
 
     def _open_engine(self) -> tuple[ContextEngine, str]:
         """Open the context engine that the settings name; return it with a remark on that choice."""
-        services = self._services
+        services, name = self._services, self._services.settings.context.engine
+        model = self._create_side_task("compression", services.settings.auxiliary.compression)
+        writer = find_summary_writer(name, self._plan, services.feature_deps, model) if name else None
         setup = EngineSetup(
             settings=services.settings.compression,
             store=services.store,
             session_id=self._plan.session_id,
-            summary_task=self._create_side_task("compression", services.settings.auxiliary.compression),
+            summary_task=writer or model,
             clock=services.clock,
         )
-        return open_engine(services.settings.context.engine, setup)
+        return open_engine("" if writer is not None else name, setup)
 
     async def _open_conversation(self, first: ModelCandidate, tools: Toolbox) -> LiveConversation:
         """Open the session's conversation, with the given history when it has none of its own."""

@@ -1,6 +1,6 @@
 """Selects and prepares the tools of one session: the permission gate before them, and everything they may access."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
 from hermes.tools.session import Asker, CodeAccess, ToolContext, ToolLimits, ToolState, WebAccess
 from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
-from hermes.tools.toolsets import MCP_TOOLSET, without_mcp_toolsets
+from hermes.tools.toolsets import MCP_TOOLSET, is_plugin_toolset, without_mcp_toolsets
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates, escape_surrogates, to_one_line
@@ -307,8 +307,9 @@ def _select_tools(
     servers = _select_servers(settings, asked, disabled)
     registry = ToolRegistry()
     extra_tools, callers = _register_tools(registry, extra_tools)
+    own = {one.toolset for one in extra_tools}
     named = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
-    ours, without = (_list_present(names) for names in (named, without_mcp_toolsets(disabled)))
+    ours, without = (_list_present(names, own) for names in (named, without_mcp_toolsets(disabled)))
     servers = _allowed_servers(servers, options.toolset_limit)
     toolbox = registry.select_tools(ours, without, expect_deferred=bool(servers))
     toolbox.servers = servers
@@ -325,9 +326,16 @@ def _select_tools(
             else N_("No tool of the set(s) {named} exists in this version.", named=sets),
             registry.describe_toolsets(),
         )
-    absent = filter(toolsets.ABSENT_TOOLSETS.__contains__, named)
-    remarks = [N_("The tool set {name} holds no tools in this version.", name=name) for name in absent]
-    return toolbox, tuple(remarks), servers
+    return toolbox, tuple(_list_remarks(named, own)), servers
+
+
+def _list_remarks(named: Sequence[str], own: Collection[str]) -> Iterator[str]:
+    """Yield lines about tool sets that were asked for and hold no tools."""
+    for name in named:
+        if name in toolsets.ABSENT_TOOLSETS:
+            yield N_("The tool set {name} holds no tools in this version.", name=name)
+        elif is_plugin_toolset(name) and name not in own:
+            yield N_("The tool set {name} is empty: no plug-in of that name is enabled here.", name=name)
 
 
 def _register_tools(
@@ -347,9 +355,12 @@ def _add_caller_tools(toolbox: Toolbox, callers: Sequence[KnownTool]) -> None:
     toolbox.replace_tools([*(one for one in toolbox if one.name not in names), *callers])
 
 
-def _list_present(names: Sequence[str]) -> list[str]:
-    """Return the tool sets without those that this version has no tools for."""
-    return [name for name in names if name not in toolsets.ABSENT_TOOLSETS]
+def _list_present(names: Sequence[str], own: Collection[str]) -> list[str]:
+    """Return the tool sets without those that this version has no tools for, and those of plug-ins that are not in the
+    session's own.
+    """
+    present = [name for name in names if name not in toolsets.ABSENT_TOOLSETS]
+    return [name for name in present if name in own or not is_plugin_toolset(name)]
 
 
 def _default_toolsets(extra_tools: Sequence[KnownTool]) -> list[str]:
@@ -439,7 +450,7 @@ def check_toolsets(settings: Settings, names: Sequence[str]) -> None:
     sets = ToolRegistry().load_toolsets()
     known = [*sets, *OWNED_TOOLS, *list_server_toolsets(settings), "mcp", *toolsets.ALL_TOOLSETS]
     for name in names:
-        if name in known:
+        if name in known or is_plugin_toolset(name):
             continue
         if name in toolsets.ABSENT_TOOLSETS:
             raise UsageError(

@@ -732,7 +732,8 @@ def _with_everything(loss: FileLoss) -> FileLoss:
 
 def _changes_anything(item: _PreparedCall) -> bool:
     """Return whether a call may change files that it does not name."""
-    return bool(item.tool.command(item.arguments)) and not item.decision.is_read_only
+    runs = bool(item.tool.command(item.arguments)) and not item.decision.is_read_only
+    return runs or item.tool.changes_files
 
 
 def _list_approved(item: _PreparedCall, written: _WrittenFiles) -> list[str]:

@@ -352,6 +352,15 @@ class Toolbox:
         self._tools = tools
         self.housekeeping = frozenset(name for name, tool in tools.items() if tool.housekeeping)
 
+    def load_toolsets(self) -> dict[str, Toolset]:
+        """Return the named toolsets, with those of the tools that only this session has, such as a plug-in's."""
+        known = ToolRegistry().load_toolsets()
+        own: dict[str, list[str]] = {}
+        for tool in self:
+            if tool.toolset not in known:
+                own.setdefault(tool.toolset, []).append(tool.name)
+        return {**known, **{name: Toolset(tools=tuple(tools)) for name, tools in own.items()}}
+
     async def wait_for_tools(self) -> str:
         """Wait, not long, for tools that are still to come; return in words what is missing in the end."""
         return await self.wait_for_late() if self.wait_for_late is not None else ""

@@ -1,5 +1,6 @@
 """A tool's parameters: a JSON Schema made from a function's signature, and a decoder that says how to fix a call."""
 
+import hashlib
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
@@ -9,7 +10,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from hermes.core.encoding import to_json
-from hermes.util.text import clean_surrogates
+from hermes.i18n.messages import N_
+from hermes.util.text import clean_surrogates, escape_confusable_characters
 
 T = TypeVar("T")
 Arguments = Mapping[str, object]
@@ -19,6 +21,9 @@ Arguments = Mapping[str, object]
 _DROPPED_KEYS = ("title", "additionalProperties")
 _NOISE: dict[str, tuple[object, ...]] = {"default": (None, "", [], False), "required": ([],)}
 """Parts of a schema that tell a model nothing when they have one of these values."""
+
+_MAX_ARGUMENTS = 1_000
+"""The most characters of arguments that a question shows."""
 
 
 class ArgumentsError(ValueError):
@@ -238,6 +243,30 @@ def _strip_noise(schema: Mapping[str, object]) -> dict[str, object]:
     return {
         name: value for name, value in schema.items() if name not in _DROPPED_KEYS and value not in _NOISE.get(name, ())
     }
+
+
+def format_arguments(arguments: Arguments) -> str:
+    """Format the arguments as JSON. Never raises."""
+    try:
+        return to_json(dict(arguments)).decode()
+    except (msgspec.MsgspecError, RecursionError, ValueError, TypeError):
+        return "(arguments that cannot be shown)"
+
+
+def format_for_question(arguments: Arguments) -> str:
+    """Format the arguments for a question; of long ones the beginning, and a digest of all, which binds the answer to
+    them.
+    """
+    text = escape_confusable_characters(format_arguments(arguments))
+    if len(text) <= _MAX_ARGUMENTS:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return N_(
+        "{text} [... {MAX_ARGUMENTS} characters more, sha256 {digest}]",
+        text=text[:_MAX_ARGUMENTS],
+        MAX_ARGUMENTS=len(text) - _MAX_ARGUMENTS,
+        digest=digest,
+    )
 
 
 class ExternalParameters:

@@ -81,6 +81,7 @@ class ToolTraits(TypedDict, total=False):
     cap: int
     deferred: bool
     brief: str
+    changes_files: bool
     refunds: bool
     calls_tools: bool
     polls: bool
@@ -117,6 +118,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """Whether it is kept out of the fixed array and found through `tool_search`."""
     brief: str = ""
     """Of a deferred tool: what it is for in a few words, which `tool_search` names to the model."""
+    changes_files: bool = False
+    """Whether a call may change files of the workspace that it does not name, without being a command."""
     refunds: bool = False
     """Whether a batch of nothing but such calls costs the turn no step."""
     calls_tools: bool = False

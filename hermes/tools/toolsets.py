@@ -91,6 +91,15 @@ def is_mcp_toolset(name: str) -> bool:
     return name == MCP_TOOLSET or name.startswith(f"{MCP_TOOLSET}-")
 
 
+PLUGIN_TOOLSET = "plugin"
+"""`plugin-NAME` is the set of the plug-in of that name, there in sessions for which it is enabled."""
+
+
+def is_plugin_toolset(name: str) -> bool:
+    """Return whether a tool set is that of a plug-in, whether or not there is one of that name."""
+    return name.startswith(f"{PLUGIN_TOOLSET}-")
+
+
 def without_mcp_toolsets(names: Iterable[str]) -> list[str]:
     """Return the tool sets that do not belong to MCP servers."""
     return [name for name in names if not is_mcp_toolset(name)]

@@ -42,6 +42,7 @@ import hermes.mcp.rpc
 import hermes.mcp.server
 import hermes.mcp.tools
 import hermes.memory.guarded_provider
+import hermes.plugin_host
 import hermes.providers
 import hermes.skills.section
 import hermes.testing
@@ -198,6 +199,7 @@ FOREIGN = (
     hermes.mcp.rpc,
     hermes.mcp.server,
     hermes.memory.guarded_provider,
+    hermes.plugin_host,
     hermes.providers,
     hermes.skills.section,
     hermes.testing,

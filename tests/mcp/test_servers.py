@@ -15,12 +15,12 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
+from hermes.execution.line_program import MAX_LOG_BYTES, MessageLines
 from hermes.execution.supervisor import Supervisors
 from hermes.mcp.definitions import McpToolDefinition
 from hermes.mcp.rpc import McpRpcError
 from hermes.mcp.server import McpServer, McpServerSpec
 from hermes.mcp.servers import McpEnvironment, McpServers
-from hermes.mcp.stdio import MAX_LOG_BYTES, MessageLines
 from hermes.mcp.tools import to_tool_output
 
 pytestmark = pytest.mark.slow

@@ -207,7 +207,7 @@ class BubblewrapSandbox:
         setsid = next(filter(os.path.exists, _SETSID), "") if self._pty else ""
         session = (setsid, "-c") if setsid else ()
         relay = (
-            (sys.executable, "-I", "-S", "-c", _read_relay_program(), str(PROXY_PORT), str(handles[-1]))
+            (sys.executable, "-I", "-S", "-c", read_relay_program(), str(PROXY_PORT), str(handles[-1]))
             if self._proxy_socket is not None
             else ()
         )
@@ -338,5 +338,6 @@ def _holds_writable(path: str) -> bool:
 
 
 @functools.cache
-def _read_relay_program() -> str:
+def read_relay_program() -> str:
+    """Return the text of the program that carries connections to a proxy outside."""
     return Path(__file__).with_name("relay.py").read_text("utf-8")

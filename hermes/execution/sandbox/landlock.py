@@ -22,12 +22,12 @@ from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
 from hermes.safety.paths import is_or_below
 
 _EXEC_PROGRAM = "import sys; sys.path.append(sys.argv.pop()); import landlock_exec; landlock_exec.main()"
-_READ_RIGHTS = 1 | 1 << 2 | 1 << 3
-_CHANGE_RIGHTS = 1 << 1 | 0b11_0000 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12
+READ_RIGHTS = 1 | 1 << 2 | 1 << 3
+CHANGE_RIGHTS = 1 << 1 | 0b11_0000 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12
 """The rights to write, to remove, and to make everything but devices."""
-_DEVICE_RIGHTS = 1 << 6 | 1 << 11
+DEVICE_RIGHTS = 1 << 6 | 1 << 11
 _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
-_TCP_RIGHTS = 3
+TCP_RIGHTS = 3
 LANDLOCK_SCOPES = 3
 """The scopes of abstract unix sockets, and of signals."""
 _MAX_ARGUMENT_BYTES = 131_072
@@ -36,6 +36,14 @@ _TERMINAL_DEVICES = ("/dev/tty", "/dev/ptmx", "/dev/pts/ptmx")
 _HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MAX_PROCESSES = 4_096
 MAX_OPEN_FILES = 65_536
+
+
+def handled_rights(abi: int) -> int:
+    """Return the rights over files that this version of Landlock can take."""
+    rights = READ_RIGHTS | CHANGE_RIGHTS | DEVICE_RIGHTS
+    for version, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL)):
+        rights |= right if abi >= version else 0
+    return rights
 
 
 class LandlockSandbox:
@@ -77,10 +85,10 @@ class LandlockSandbox:
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
     ) -> tuple[tuple[str, ...], Mapping[str, str]]:
         """Return the call of this interpreter, running `landlock_exec.py`."""
-        rules = [(os.fsencode(path), rights & self._handled_rights()) for path, rights in self._path_rules()]
+        rules = [(os.fsencode(path), rights & handled_rights(self._abi)) for path, rights in self._path_rules()]
         request = {
-            "fs": self._handled_rights(),
-            "net": _TCP_RIGHTS if self._abi >= 4 and self._network is not NetworkMode.ON else 0,
+            "fs": handled_rights(self._abi),
+            "net": TCP_RIGHTS if self._abi >= 4 and self._network is not NetworkMode.ON else 0,
             "scoped": LANDLOCK_SCOPES if self._abi >= 6 else 0,
             "rules": rules,
             "filter": seccomp.build_filter(unix=False, datagrams=self._network is NetworkMode.ON),
@@ -93,17 +101,11 @@ class LandlockSandbox:
         }
         return build_confined_call(self._request_file, handles[0], request, shell, environment), {}
 
-    def _handled_rights(self) -> int:
-        rights = _READ_RIGHTS | _CHANGE_RIGHTS | _DEVICE_RIGHTS
-        for version, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL)):
-            rights |= right if self._abi >= version else 0
-        return rights
-
     def _path_rules(self) -> Iterator[tuple[str, int]]:
-        write = _READ_RIGHTS | _CHANGE_RIGHTS | _REFER | _TRUNCATE
+        write = READ_RIGHTS | CHANGE_RIGHTS | _REFER | _TRUNCATE
         yield "/dev", 1 << 3  # names alone
-        yield self._settings_folder, _READ_RIGHTS
-        yield from ((path, _READ_RIGHTS) for path in _readable_paths(self._layout))
+        yield self._settings_folder, READ_RIGHTS
+        yield from ((path, READ_RIGHTS) for path in _readable_paths(self._layout))
         apart = (*self._layout.code, *self._layout.paths_with(PathAccess.HIDDEN))
         for root in (self._tmp, *self._layout.paths_with(PathAccess.WRITE)):
             # Only what holds the folder of the command, and its /tmp, may be linked into one another: a second name of
@@ -112,7 +114,7 @@ class LandlockSandbox:
             yield root, 1 << 3
             yield from ((path, rights) for path in _paths_without_code(root, apart))
         yield from (
-            (path, _READ_RIGHTS | 1 << 1 | _TRUNCATE | _IOCTL)
+            (path, READ_RIGHTS | 1 << 1 | _TRUNCATE | _IOCTL)
             for path in (*_HARMLESS_DEVICES, *_TERMINAL_DEVICES, *self._terminal)
         )
 

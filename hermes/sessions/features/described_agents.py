@@ -20,7 +20,7 @@ from hermes.context.prompt import PromptTier
 from hermes.core.errors import ToolError
 from hermes.core.sub_agents import SubAgentTask
 from hermes.sessions.features.foreign_limits import read_foreign_limits, split_tool_names
-from hermes.tools.registry import Toolbox, ToolRegistry
+from hermes.tools.registry import Toolbox
 from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, Toolset, is_mcp_toolset, resolve_toolset
 from hermes.util.text import strip_control_characters, to_one_line
 
@@ -235,7 +235,7 @@ def _resolve_tools(named: Sequence[str], toolbox: Toolbox) -> tuple[str, ...]:
     """Return the tools that the names of a file mean, as far as the session has them. What means nothing here is left
     out.
     """
-    sets, has = ToolRegistry().load_toolsets(), {one.name for one in toolbox}
+    sets, has = toolbox.load_toolsets(), {one.name for one in toolbox}
     servers = _list_servers(toolbox)
     found: dict[str, None] = {}
     for name in named:

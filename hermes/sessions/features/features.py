@@ -13,8 +13,10 @@ from hermes.config.home import HermesHome
 from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
+from hermes.core.errors import ConfigError
 from hermes.core.events import TurnEnded
 from hermes.core.messages import ImagePart, TextPart
+from hermes.llm.client import SideTask
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage
 from hermes.safety.secrets.redactor import Redactor
@@ -28,6 +30,8 @@ from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.hooks.hook import HookSource
+    from hermes.memory.provider import MemoryProvider
+    from hermes.plugin_host.host import PluginHost
     from hermes.skills.skill_library import SkillLibrary
     from hermes.tools.tool import Tool
 
@@ -50,6 +54,8 @@ class FeatureDeps(Struct, frozen=True, kw_only=True):
     platform: str
     window: int | None
     taint_marks: TaintMarks = field(default_factory=TaintMarks)
+    get_plugin_host: "Callable[[], PluginHost] | None" = None
+    """Returns the host of folder plug-ins, the same for all sessions; None where there are none at all."""
     catalogues: dict[SkillRoots, SkillCatalog] = field(default_factory=dict)
     """The catalogues of skills, by where skills are."""
 
@@ -85,10 +91,10 @@ class Feature(Struct, frozen=True, kw_only=True):
     """Functions that are given the session's tools before its first prompt is built."""
     delegated: tuple[Callable[[str, str], Awaitable[None]], ...] = ()
     """Functions that are told the task of a sub-agent that has ended, and its answer."""
-    hooks: "tuple[HookSource, ...]" = ()
-    """Hooks of the session."""
     remarks: tuple[str, ...] = ()
     """Lines for the person about what could not be added."""
+    hook_sources: "tuple[HookSource, ...]" = ()
+    """Where hooks of the session come from."""
 
     def __add__(self, other: "Feature") -> "Feature":
         return Feature(
@@ -100,8 +106,8 @@ class Feature(Struct, frozen=True, kw_only=True):
             attending=self.attending + other.attending,
             using=self.using + other.using,
             delegated=self.delegated + other.delegated,
-            hooks=self.hooks + other.hooks,
             remarks=self.remarks + other.remarks,
+            hook_sources=self.hook_sources + other.hook_sources,
         )
 
 
@@ -160,7 +166,7 @@ def _packages_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     taken = {name for names in OWNED_TOOLS.values() for name in names}
     registry = ToolRegistry()
     found = load_package_offers(lambda name: name in taken or registry.find_known(name) is not None)
-    return Feature(tools=found.tools, hooks=found.hooks, remarks=found.problems)
+    return Feature(tools=found.tools, hook_sources=found.hooks, remarks=found.problems)
 
 
 def _cron_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
@@ -216,21 +222,7 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
 
     journal = memory_journal(deps.home, deps.settings, deps.store, deps.redactor, person=person)
     named = "" if person else deps.settings.memory.provider.strip()
-    chosen = None
-    if named:
-        from hermes.memory.provider import MemoryProviderSetup, open_memory_provider
-
-        folder = deps.home.root / "memory"
-        chosen = open_memory_provider(
-            named,
-            MemoryProviderSetup(
-                session_id=plan.session_id,
-                store=deps.store,
-                folder=folder,
-                platform=deps.platform,
-                environ=deps.environ,
-            ),
-        )
+    chosen = _open_memory(named, plan, deps) if named else None
     memory = SessionMemory(deps.settings, journal, chosen, platform=deps.platform)
     return Feature(
         tools=memory.tools,
@@ -241,6 +233,27 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         attending=(memory.attach_to_session,),
         delegated=(memory.notify_delegation,) if chosen is not None else (),
     )
+
+
+def _open_memory(named: str, plan: SessionPlan, deps: FeatureDeps) -> "tuple[MemoryProvider | None, str]":
+    """Open the provider of that name: of a folder plug-in, of a package, or a built-in one."""
+    from hermes.memory.provider import MemoryProviderSetup, open_memory_provider
+
+    if deps.get_plugin_host is not None and os.path.isdir(deps.home.root / "plugins"):
+        try:
+            found = deps.get_plugin_host().find_memory(named, plan.session_id, plan.cwd)
+        except ConfigError as error:
+            return None, error.message
+        if found is not None:
+            return found, ""
+    setup = MemoryProviderSetup(
+        session_id=plan.session_id,
+        store=deps.store,
+        folder=deps.home.root / "memory",
+        platform=deps.platform,
+        environ=deps.environ,
+    )
+    return open_memory_provider(named, setup)
 
 
 async def _count_skill_outcomes(skills: "SkillLibrary", actor: SessionActor, _stack: AsyncExitStack) -> None:
@@ -312,6 +325,29 @@ def _delegation_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     return Feature(tools=list_session_tools(OWNED_TOOLS["delegation"], build_tools))
 
 
+def find_summary_writer(name: str, plan: SessionPlan, deps: FeatureDeps, model: SideTask) -> SideTask | None:
+    """Return the plug-in of that name as the writer of summaries, if it is one; `model` writes what it does not."""
+    if deps.get_plugin_host is None or plan.options.ignore_config or not os.path.isdir(deps.home.root / "plugins"):
+        return None
+    try:
+        return deps.get_plugin_host().find_summary_writer(name, plan.cwd, model)
+    except ConfigError:
+        return None  # a session says of the file of consents itself what is wrong with it
+
+
+def _folder_plugins_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
+    """Build the tools and hooks of folder plug-ins. Nothing of them is imported where no folder may hold one."""
+    get_host = deps.get_plugin_host
+    if get_host is None or plan.options.ignore_config:
+        return Feature()
+    if not any(os.path.isdir(one) for one in (deps.home.root / "plugins", os.path.join(plan.cwd, ".hermes/plugins"))):
+        return Feature()
+    from hermes.sessions.features.folder_plugins import SessionFolderPlugins
+
+    found = SessionFolderPlugins(get_host(), plan)
+    return Feature(tools=found.tools, attending=(found.attach_to_session,), hook_sources=found.hooks)
+
+
 FEATURE_BUILDERS: Sequence[Callable[[SessionPlan, FeatureDeps], Feature]] = (
     _skills_feature,
     _search_feature,
@@ -319,5 +355,6 @@ FEATURE_BUILDERS: Sequence[Callable[[SessionPlan, FeatureDeps], Feature]] = (
     _cron_feature,
     _delegation_feature,
     _packages_feature,
+    _folder_plugins_feature,
 )
 """The builders of features, in the order of their prompt sections."""

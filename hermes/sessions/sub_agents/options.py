@@ -16,7 +16,6 @@ from hermes.sessions.model.model_route import choose_model, fallback_choices, ma
 from hermes.sessions.options import SessionOptions
 from hermes.store.records import SUB_AGENT_SOURCE
 from hermes.store.sub_agents import SubAgentRow
-from hermes.tools.registry import ToolRegistry
 from hermes.tools.taint import provenance_from_sources
 from hermes.tools.toolsets import ALL_TOOLSETS, MCP_TOOLSET, is_mcp_toolset, resolve_toolset
 
@@ -183,7 +182,7 @@ def _is_toolset_present(parent: "LiveSession", name: str, has: set[str]) -> bool
     if is_mcp_toolset(name):
         servers = parent.tools.toolbox.servers
         return bool(servers) if name == MCP_TOOLSET else name.removeprefix(f"{MCP_TOOLSET}-") in servers
-    known = ToolRegistry().load_toolsets()
+    known = parent.tools.toolbox.load_toolsets()
     if name not in known or name in ALL_TOOLSETS:
         return False
     tools = resolve_toolset(name, known)
@@ -192,7 +191,7 @@ def _is_toolset_present(parent: "LiveSession", name: str, has: set[str]) -> bool
 
 def _list_present(parent: "LiveSession", has: set[str]) -> list[str]:
     """Return the tool sets that the parent has whole."""
-    names = [name for name in ToolRegistry().load_toolsets() if not name.startswith("hermes-")]
+    names = [name for name in parent.tools.toolbox.load_toolsets() if not name.startswith("hermes-")]
     servers = [f"{MCP_TOOLSET}-{name}" for name in parent.tools.toolbox.servers]
     return [name for name in (*names, *servers) if _is_toolset_present(parent, name, has)]
 

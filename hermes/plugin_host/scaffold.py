@@ -1,0 +1,73 @@
+"""Writes a small plug-in that works, for `hermes plugins new NAME`: a tool and a hook, to be changed by its author."""
+
+from pathlib import Path
+
+from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
+from hermes.plugin_host.manifest import MANIFEST_FILE, parse_manifest
+
+_MANIFEST = """\
+name: NAME
+version: "0.1.0"
+description: Counts the words of a text, and looks out for one command.
+
+# Hooks are called by these names; docs/plugins.md lists all of them.
+hooks: [pre_tool_call]
+
+tools:
+  - name: count_words
+    description: Count the words of a text.
+    read_only: true
+    parameters:
+      type: object
+      properties:
+        text: {type: string, description: The text whose words are counted.}
+      required: [text]
+
+# Nothing of this machine is seen, and no host is reached, unless it stands here:
+# capabilities: {workspace: read, memory: 256}
+# hosts: [api.example.com]
+# env: [MY_SERVICE_TOKEN]
+"""
+_PROGRAM = '''\
+"""A plug-in for Hermes. It runs in a box of its own: docs/plugins.md says what is in there."""
+
+from hermes_plugin import hook, run, tool
+
+
+@tool
+def count_words(call, text):
+    return f"The text has {len(text.split())} words."
+
+
+@hook("pre_tool_call")
+def refuse_deploying(moment):
+    command = str(moment["arguments"].get("command", ""))
+    if moment["tool"] == "terminal" and "make deploy" in command:
+        return {"decision": "ask", "reason": "this deploys to production"}
+    return None
+
+
+run()
+'''
+
+
+def write_example_plugin(place: Path, name: str) -> Path:
+    """Write the example into a new folder of that name and return the folder. Raises ConfigError."""
+    manifest = _MANIFEST.replace("NAME", name).encode()
+    parse_manifest(manifest)
+    folder = place / name
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+        (folder / MANIFEST_FILE).write_bytes(manifest)
+        (folder / "main.py").write_text(_PROGRAM, "utf-8")
+    except FileExistsError:
+        raise ConfigError(
+            N_("{folder} is there already.", folder=folder), N_("Choose another name, or remove it first.")
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            N_("{folder} cannot be written: {reason}.", folder=folder, reason=error.strerror),
+            N_("Fix its permissions."),
+        ) from None
+    return folder
