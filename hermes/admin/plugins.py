@@ -5,16 +5,21 @@ may.
 import os
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 
 from msgspec import Struct
 
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.plugin_consents import PluginConsent, PluginConsents
+from hermes.config.trusted_folders import TrustFile
 from hermes.core.errors import ConfigError, NotFoundError
 from hermes.hooks.hook_sets import HookSet, HookSetState
 from hermes.hooks.statistics_file import HookRecord, read_records
 from hermes.i18n.messages import N_
+from hermes.plugin_host.description import describe_manifest
+from hermes.plugin_host.folders import PLUGINS_FOLDER, PluginFolderRow, list_plugin_folders
+from hermes.plugin_host.scaffold import write_example_plugin
 from hermes.plugins import InstalledPackage, list_packages, normalize_package_name, suggest_name
 from hermes.sessions.plugins.hooks import read_hook_sets
 
@@ -82,7 +87,15 @@ class PluginAdmin:
         self._consents.list_all()
         settings = load_settings(self._home).settings
         sets = read_hook_sets(self._home, settings, self._folder, self._environ)
-        return [*map(_describe_hook_set, sets), *map(self._describe_package, list_packages())]
+        trust = TrustFile(self._home.trust_file)
+        folders = list_plugin_folders(self._home.root, self._folder, trust, self._consents)
+        rows = [*map(_describe_hook_set, sets), *map(self._describe_package, list_packages())]
+        return [*rows, *map(_describe_folder, folders)]
+
+    def create_folder(self, name: str) -> Path:
+        """Write an example plug-in into a new folder of the home and return the folder. Raises ConfigError."""
+        self._home.ensure_exists()
+        return write_example_plugin(self._home.root / PLUGINS_FOLDER, name)
 
     def find(self, name: str) -> PluginRow:
         """Return what is meant by a name. Raises NotFoundError."""
@@ -133,6 +146,22 @@ class PluginAdmin:
             key=package.key,
             digest=package.digest,
         )
+
+
+def _describe_folder(row: PluginFolderRow) -> PluginRow:
+    folder = row.folder
+    return PluginRow(
+        name=row.name,
+        kind=PluginKind.FOLDER,
+        version=folder.manifest.version if folder is not None else "",
+        state=PluginState(row.state.value),
+        place=row.path,
+        offers=describe_manifest(folder.manifest) if folder is not None else (),
+        problems=(row.problem,) if row.problem else (),
+        key=folder.key if folder is not None else "",
+        digest=folder.digest if folder is not None else "",
+        is_confined=True,
+    )
 
 
 _HOOK_STATES = {

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from hermes.commands.command import CommandGroup, CommandList
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.verb import (
     JSON_OPTION,
     YES_OPTION,
@@ -16,6 +16,7 @@ from hermes.commands.verb import (
     rows_result,
     slash_command,
 )
+from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.markup.cells import pad_text
 from hermes.util.text import escape_confusable_characters, to_one_line
@@ -79,6 +80,18 @@ async def enable_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     return VerbResult({"name": row.name, "enabled": True}, [line])
 
 
+@PLUGINS.admin_action("new", "write an example plug-in into the home", _NAME, JSON_OPTION)
+async def create_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
+    """Begin a plug-in."""
+    folder = await asyncio.to_thread(admin.create_folder, call.args.name)
+    shown = escape_confusable_characters(str(folder))
+    lines = [
+        tr("Written to {folder}. `hermes plugins enable {name}` enables it.", folder=shown, name=call.args.name),
+        tr("docs/plugins.md says what a plug-in may do and how to test it."),
+    ]
+    return VerbResult({"name": call.args.name, "folder": str(folder)}, lines)
+
+
 @PLUGINS.admin_action("disable", "let one run no more, from the next session on", _NAME, JSON_OPTION)
 async def disable_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     """Disable one."""
@@ -133,6 +146,25 @@ def _format_problems(row: "PluginRow") -> list[str]:
 
 
 COMMANDS = CommandList(CommandGroup.MODEL)
+
+
+@COMMANDS.command("plugin", N_("run a command of a folder plug-in"), usage=N_("NAME COMMAND [text]"))
+async def run_plugin_command(call: CommandCall) -> None:
+    """Run a command of a folder plug-in and show what it says. Only the owner has plug-ins."""
+    words = call.words
+    if len(words) < 2:
+        raise UsageError(N_("/plugin takes the name of a plug-in, a command of it, and a text."))
+    actor, app = call.context.actor, call.context.app
+    live = app.live_session(actor)
+    if live.options.person:
+        raise UsageError(N_("Plug-ins are the owner's."))
+    text = call.text.split(None, 2)[2] if len(call.text.split(None, 2)) > 2 else ""
+    said = await app.services.plugin_host().run_command(
+        words[0], words[1], text, session_id=actor.session_id, workspace=live.tools.context.places.workspace
+    )
+    call.context.tell(said)
+
+
 COMMANDS.append(
     slash_command(
         PLUGINS,

@@ -31,6 +31,8 @@ class HookCall(Struct, frozen=True, kw_only=True):
     """Which kind of the moment it is: `startup` or `resume` of a session, `manual` or `auto` of a compression."""
     details: Mapping[str, object] = {}
     """What else there is to say, as JSON values."""
+    sources: tuple[str, ...] = ()
+    """The untrusted sources whose text stands in the conversation."""
 
 
 class HookDecision(StrEnum):

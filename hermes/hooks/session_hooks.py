@@ -22,6 +22,7 @@ from hermes.safety.fencing import fence_untrusted_text
 from hermes.tools.output import write_spill
 from hermes.tools.permissions.call_hooks import CallReview, HookedCall
 from hermes.tools.permissions.gate import PermissionDecision
+from hermes.tools.taint import sources_from_provenance
 from hermes.tools.tool import ToolOutput
 from hermes.util.text import strip_control_characters
 
@@ -44,6 +45,8 @@ class SessionFacts(Struct, frozen=True, kw_only=True):
     is_fresh: bool
     is_sub_agent: bool
     get_mode: Callable[[], str]
+    list_sources: Callable[[], Sequence[str]]
+    """Returns the untrusted sources whose text stands in the conversation."""
     spill_folder: Path
     """Where texts go that are too long to be added."""
 
@@ -89,6 +92,7 @@ class SessionHooks:
             text=text,
             source=source,
             details={"is_sub_agent": facts.is_sub_agent, **details},
+            sources=tuple(facts.list_sources()),
         )
 
     # Calls of tools.
@@ -130,7 +134,10 @@ class SessionHooks:
             "tool_response": _describe_response(call, output),
         }
         told = self._build_tool_call(HookEvent.POST_TOOL_CALL, call)
-        told = structs.replace(told, text=output.text, details={**told.details, **details})
+        origin = output.provenance
+        heard = sources_from_provenance(origin) if origin is not None and origin.is_untrusted else ()
+        sources = tuple(dict.fromkeys((*told.sources, *heard)))
+        told = structs.replace(told, text=output.text, details={**told.details, **details}, sources=sources)
         result = await self.dispatcher.run(told)
         self._note_end(result)
         notes = self._take_contexts(result.contexts)

@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field, structs
 
+from hermes.core.messages import Provenance, Source
 from hermes.hooks.events import EVENT_TRAITS, HookEvent, HookRole
 from hermes.hooks.hook import HookCall, HookDecision, HookError, HookOutcome
 from hermes.i18n.messages import N_
 from hermes.plugin_host.channel import PluginError, PluginRefusedError
 from hermes.plugin_host.folders import PluginFolder
+from hermes.plugin_host.given_sources import GivenSources
 from hermes.plugin_host.process import PluginProcess
 from hermes.safety.fencing import reveal_hidden_text
 from hermes.util.text import to_one_line
@@ -38,9 +40,11 @@ _DECODER = msgspec.json.Decoder(_HookAnswer)
 class FolderHookSource:
     """The hooks that a plug-in's manifest names."""
 
-    def __init__(self, folder: PluginFolder, get_process: Callable[[], PluginProcess]) -> None:
+    def __init__(self, folder: PluginFolder, get_process: Callable[[], PluginProcess], given: GivenSources) -> None:
         self.name = folder.name
+        self._reaches_hosts = bool(folder.manifest.hosts)
         self._get_process = get_process
+        self._given = given
         self._events = frozenset(folder.manifest.hooks)
 
     def handles(self, call: HookCall) -> bool:
@@ -51,6 +55,7 @@ class FolderHookSource:
         """Ask the plug-in. Raises HookError for whatever kept it from answering, as a line for the person."""
         if call.event not in self._events:
             raise HookError(N_("The plug-in {name} has no hook {event}.", name=self.name, event=call.event))
+        await self._given.add(call.sources)
         try:
             answer = await self._get_process().request("hook", call, HOOK_SECONDS)
         except (PluginError, PluginRefusedError) as error:
@@ -77,10 +82,41 @@ class FolderHookSource:
                     why=why,
                 )
             )
-        return outcome
+        return structs.replace(outcome, provenance=self._find_provenance())
+
+    def _find_provenance(self) -> Provenance | None:
+        """Return where its texts come from: from others, where it reaches hosts or was ever given untrusted text."""
+        if not self._reaches_hosts and not self._given.list_all():
+            return None
+        return Provenance(Source.OTHER, f"plugin:{self.name}")
 
     async def close(self) -> None:
         """Do nothing: the process serves other sessions, too, and its host ends it."""
+
+
+class ChangedHookSource:
+    """The guards of a plug-in that has changed since it was enabled: nothing of it runs, and what they guard is refused
+    until the person has enabled it again.
+    """
+
+    def __init__(self, folder: PluginFolder) -> None:
+        self.name = folder.name
+        guards = (one for one in folder.manifest.hooks if EVENT_TRAITS[HookEvent(one)].role is HookRole.GUARD)
+        self._events = frozenset(guards)
+
+    def handles(self, call: HookCall) -> bool:
+        """Return whether the manifest names this event as one at which it may refuse."""
+        return call.event in self._events
+
+    async def run_hook(self, call: HookCall) -> HookOutcome:
+        """Raise HookError."""
+        del call
+        raise HookError(
+            N_("it has changed since it was enabled: `hermes plugins enable {name}` shows it", name=self.name)
+        )
+
+    async def close(self) -> None:
+        """Do nothing: nothing of it runs."""
 
 
 def decode_outcome(event: HookEvent, raw: Raw) -> HookOutcome:

@@ -17,7 +17,7 @@ from hermes.llm.client import SideTask
 from hermes.plugin_host.channel import PluginError, PluginRefusedError
 from hermes.plugin_host.folders import PluginFolder, PluginFolderRow, PluginFolderState, find_state, list_plugin_folders
 from hermes.plugin_host.given_sources import GivenSources
-from hermes.plugin_host.hook_source import FolderHookSource
+from hermes.plugin_host.hook_source import ChangedHookSource, FolderHookSource
 from hermes.plugin_host.manifest import CommandDeclaration, WorkspaceAccess
 from hermes.plugin_host.process import HostParts, PluginProcess, ProcessFacts
 from hermes.plugin_host.tools import build_plugin_tools
@@ -57,7 +57,7 @@ class SessionPlugins(Struct, frozen=True):
     """What a session gets of the plug-ins that are enabled for it."""
 
     tools: tuple[Tool, ...] = ()
-    hooks: tuple[FolderHookSource, ...] = ()
+    hooks: tuple[FolderHookSource | ChangedHookSource, ...] = ()
     commands: tuple[PluginCommand, ...] = ()
     remarks: tuple[str, ...] = ()
     """Lines for the person: what was changed since it was enabled, and what cannot be read."""
@@ -94,17 +94,19 @@ class PluginHost:
     def open_session(self, workspace: str) -> SessionPlugins:
         """Return what a session in a workspace gets. Nothing is started. Raises ConfigError."""
         tools: list[Tool] = []
-        hooks: list[FolderHookSource] = []
+        hooks: list[FolderHookSource | ChangedHookSource] = []
         commands: list[PluginCommand] = []
         rows = self.list_rows(workspace)
         for row in rows:
             folder = row.folder
+            if folder is not None and row.state is PluginFolderState.CHANGED and folder.manifest.hooks:
+                hooks.append(ChangedHookSource(folder))
             if row.state is not PluginFolderState.ENABLED or folder is None:
                 continue
             process = _SessionProcess(self, folder, workspace)
             tools += build_plugin_tools(folder, process, self._get_given(folder))
             if folder.manifest.hooks:
-                hooks.append(FolderHookSource(folder, process.get))
+                hooks.append(FolderHookSource(folder, process.get, self._get_given(folder)))
             commands += [PluginCommand(folder.name, one) for one in folder.manifest.commands]
         return SessionPlugins(tuple(tools), tuple(hooks), tuple(commands), tuple(_list_remarks(rows)))
 

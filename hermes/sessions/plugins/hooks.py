@@ -142,6 +142,7 @@ def open_session_hooks(
         is_fresh=plan.fresh,
         is_sub_agent=plan.options.platform == SUB_AGENT_SOURCE,
         get_mode=get_mode,
+        list_sources=tools.state.taint.list_sources,
         spill_folder=tools.context.spill_folder,
     )
     return SessionHooks(HookDispatcher(found, notify), facts, transcript)
