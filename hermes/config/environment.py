@@ -42,6 +42,12 @@ def use_profile(name: str) -> None:
     os.environ["HERMES_PROFILE"] = name
 
 
+def use_home(folder: str) -> None:
+    """Make this process, and what it starts, use this home; nothing changes for an empty one."""
+    if folder:
+        os.environ["HERMES_HOME"] = folder
+
+
 def merge_dotenv(environ: Mapping[str, str], file: Path) -> dict[str, str]:
     """Return the environment with what a `.env` file adds; a variable that is set already keeps its value.
 

@@ -26,6 +26,7 @@ import pytest
 from msgspec import Struct, inspect
 
 import hermes
+import hermes.acp
 import hermes.admin.mcp
 import hermes.admin.models.local_servers
 import hermes.cli
@@ -41,6 +42,7 @@ import hermes.mcp.server
 import hermes.mcp.tools
 import hermes.memory.guarded_provider
 import hermes.providers
+import hermes.sessions.editors
 import hermes.skills.section
 import hermes.testing
 import hermes.tools.builtin
@@ -180,6 +182,7 @@ def test_every_kind_field_and_choice_has_a_line(kind: str) -> None:
 
 
 FOREIGN = (
+    hermes.acp,
     hermes.admin.mcp,
     hermes.admin.models.local_servers,
     hermes.cli,
@@ -195,6 +198,7 @@ FOREIGN = (
     hermes.mcp.server,
     hermes.memory.guarded_provider,
     hermes.providers,
+    hermes.sessions.editors,
     hermes.skills.section,
     hermes.testing,
     hermes.tools.builtin,
