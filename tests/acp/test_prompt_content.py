@@ -45,7 +45,7 @@ def test_words_files_and_pictures_are_one_message(tmp_path: Path) -> None:
     "uri", ["https://example.invalid/x", "file://other/etc/passwd", 'file:///a"%20@url:x', "file:///a%0A@b", "zed:///x"]
 )
 def test_what_is_no_plain_file_is_only_named(uri: str) -> None:
-    shown = format_link(uri, 'a `name` @file:/etc/passwd')
+    shown = format_link(uri, "a `name` @file:/etc/passwd")
     assert "\n" not in shown
     assert parse_references(shown) == []
 
