@@ -1,5 +1,6 @@
-"""`make acp`: installs the three clients that others have written into a folder of its own, has them drive `hermes acp`,
-checks every message of the tests by the public schema that comes with one, and kills editors. Says what it could not run.
+"""`make acp`: installs the three clients that others have written into a folder of its own, has them drive
+`hermes acp`, checks every message of the tests by the public schema that comes with one, and kills editors. It says
+what it could not run.
 
     python -m tests.ends.acp_run [--kills 100]
 """

@@ -59,9 +59,7 @@ async def drive(folder, command):
         slow = asyncio.ensure_future(
             agent.prompt(session_id=session, prompt=[text_block('DO: terminal {"command": "sleep 100"}')])
         )
-        while recorder.kinds["tool_call"] < 3:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.5)  # the command is under way by then, or is about to be
+        await asyncio.sleep(1.5)  # the command is under way by then, or is about to be
         await agent.cancel(session_id=session)
         out["cancelled"] = (await slow).stop_reason
         await agent.set_session_mode(session_id=session, mode_id="plan")
@@ -76,7 +74,7 @@ async def drive(folder, command):
         await agent.resume_session(cwd=folder, session_id=session, mcp_servers=[])
         out["last"] = (await agent.prompt(session_id=session, prompt=[text_block("SAY: bye")])).stop_reason
     out |= {"kinds": sorted(recorder.kinds), "questions": recorder.asked, "code": process.returncode}
-    print(json.dumps(out))
+    sys.stdout.write(json.dumps(out))
 
 
 asyncio.run(drive(sys.argv[1], sys.argv[2:]))
