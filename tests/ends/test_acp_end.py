@@ -1,6 +1,7 @@
 """The three clients of others over `hermes acp`: only where they are installed (`make acp`).
 
-ACP_PYTHON names a Python with `agent-client-protocol`, ACP_NODE a folder with npm's `@agentclientprotocol/sdk` and `acpx`.
+ACP_PYTHON names a Python with `agent-client-protocol`, ACP_NODE a folder with npm's `@agentclientprotocol/sdk` and
+`acpx`.
 """
 
 import asyncio

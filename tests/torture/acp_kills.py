@@ -192,8 +192,7 @@ async def kill_editors(home: TempHome, kills: int, chance: random.Random) -> boo
         await editor.request("session/load", {"sessionId": session, "cwd": str(home.cwd), "mcpServers": []})
         said = [one["content"]["text"] for one in editor.list_updates("user_message_chunk")]
         say(f"the session has {len(said)} of {kills + 1} messages, and is answered")
-        ok = ok and await editor.prompt(session, "SAY: alive") == "end_turn" and "alive" in editor.join_text()
-    return ok
+        return ok and await editor.prompt(session, "SAY: alive") == "end_turn" and "alive" in editor.join_text()
 
 
 async def run_campaign(arguments: argparse.Namespace) -> int:
