@@ -87,7 +87,6 @@ class EditorSession:
         self._prompts: list[_Prompt] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_title: object = None
-        forms.session_id = actor.session_id
         self._view = SessionProjection(
             self.send_update,
             CallProjection(_SessionPlaces(app, actor), shows_terminals=capabilities.shows_terminals),
@@ -173,7 +172,7 @@ class EditorSession:
                 self._tell_changes(*before)
                 return context.posted
         live = self._app.live_session(self.actor)
-        return [build_inbound(blocks, live.options.cwd or os.getcwd(), EmbeddedTexts(live))]
+        return [build_inbound(blocks, live.options.cwd or os.getcwd(), EmbeddedTexts(live.tools.context))]
 
     async def _post(self, prompt: _Prompt, inbound: InboundMessage) -> Update:
         if inbound.text:
@@ -278,4 +277,4 @@ class _SessionPlaces:
 
     def preview_edits(self, name: str, arguments: str) -> list[EditPreview]:
         """Return what a call is about to do to files."""
-        return preview_edits(self._app.live_session(self._actor), name, arguments)
+        return preview_edits(self._app.live_session(self._actor).tools.context, name, arguments)

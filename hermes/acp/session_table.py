@@ -10,6 +10,7 @@ from msgspec import Raw, structs
 
 from hermes.acp import protocol
 from hermes.acp.calls import Update
+from hermes.acp.editor_files import OfferedFiles
 from hermes.acp.options import AcpOptions
 from hermes.acp.protocol import ClientCapabilities, decode_params
 from hermes.acp.questions import EditorForms
@@ -183,8 +184,10 @@ class SessionTable:
             raise UsageError(N_("The folder {cwd} cannot be used: it must be absolute, and exist.", cwd=cwd[:200]))
         del servers
         forms = EditorForms(self._peer, self._capabilities)
-        options = structs.replace(self._app.options, cwd=cwd)
+        files = OfferedFiles(self._peer, self._capabilities)
+        options = structs.replace(self._app.options, cwd=cwd, editor_files=files if files.can_read else None)
         actor = await self._app.open_session(name, asker=forms if forms.can_ask else None, options=options)
+        forms.session_id = files.session_id = actor.session_id
         session = EditorSession(self._app, actor, self._peer, self._capabilities, forms, asks=self._asks)
         self._sessions[actor.session_id] = session
         return session

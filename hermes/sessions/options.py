@@ -8,6 +8,7 @@ from hermes.core.secret import KeyHolder
 from hermes.core.work_mode import WorkMode
 
 if TYPE_CHECKING:
+    from hermes.sessions.editors.open_buffers import EditorFiles
     from hermes.tools.tool import Tool
 
 
@@ -80,6 +81,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     """Folders, absolute and resolved, whose files count as the person's own beside those of `hermes trust`."""
     extra_tools: "tuple[Tool, ...]" = ()
     """Tools of the program that uses the library."""
+    editor_files: "EditorFiles | None" = None
+    """The files of the editor that shows the session; None where there is none, or it offers none."""
     root_id: str = ""
     """Of a sub-agent: the session at the top of its tree, for whose cap its spending counts; else empty."""
     max_session_cost: float | None = None

@@ -49,7 +49,7 @@ from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
 from hermes.tools.registry import Toolbox
-from hermes.tools.session import StoredTodoList, ToolContext
+from hermes.tools.session import Safeguard, StoredTodoList, ToolContext
 from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -317,7 +317,9 @@ class SessionBuilder:
 
         checkpoints = self._checkpoints = self._build_checkpoints(recorder, tools, warn)
         todo_list = StoredTodoList(lambda: services.store.todo_lists, self._plan.session_id)
-        context = structs.replace(tools.context, safeguard=checkpoints, todo_list=todo_list)
+        context = structs.replace(
+            tools.context, safeguard=_guard_buffers(tools.context, checkpoints), todo_list=todo_list
+        )
         self._settling.append(context)
         deps = TurnDeps(
             toolbox=tools.toolbox,
@@ -506,6 +508,15 @@ class SessionBuilder:
             return made
 
         return build_frame
+
+
+def _guard_buffers(context: ToolContext, checkpoints: SessionCheckpoints) -> Safeguard:
+    """Return what saves files before they change; with an editor what is unsaved there, too."""
+    if context.buffers is None:
+        return checkpoints
+    from hermes.sessions.editors.open_buffers import BufferSafeguard
+
+    return BufferSafeguard(checkpoints, context.buffers, context)
 
 
 def _make_trajectory_hook(folder: Path, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

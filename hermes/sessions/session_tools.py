@@ -281,6 +281,10 @@ def build_session_tools(
             environ=environ,
         ),
     )
+    if options.editor_files is not None and not options.depth:
+        from hermes.sessions.editors.open_buffers import EditorBuffers
+
+        context = structs.replace(context, buffers=EditorBuffers(options.editor_files))
     unkept: list[str] = []
     gate = build_session_gate(home, settings, options, unkept.append, process_deps.on_allowed)
 

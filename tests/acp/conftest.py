@@ -27,6 +27,7 @@ async def open_editor(
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config={**QUIET, **(config or {})}) as home:
             async with Editor(home, *words, capabilities=capabilities) as editor:
+                editor.server = server
                 yield editor
 
 

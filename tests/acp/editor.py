@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hermes.testing.home import TempHome
+from hermes.testing.server import ScriptedServer
 from tests.acp.schema_check import check_message
 
 Answer = Callable[[Mapping[str, Any]], object]
@@ -40,6 +41,8 @@ class Editor:
         self._pending: dict[int, tuple[str, asyncio.Future[Any]]] = {}
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.server: ScriptedServer | None = None
+        """The model's server, where a test looks at it."""
         self.process: asyncio.subprocess.Process
 
     async def __aenter__(self) -> Self:

@@ -2,16 +2,12 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
 
 from hermes.core.errors import ToolError
-
-if TYPE_CHECKING:
-    from hermes.sessions.session_builder import LiveSession
-    from hermes.tools.session import ToolContext
+from hermes.tools.session import ToolContext
 
 _MAX_FILE_BYTES = 1 << 20
 """The largest file whose change is shown: it is worked out twice then."""
@@ -36,14 +32,13 @@ class _EditArguments(Struct):
     patch: str = ""
 
 
-def preview_edits(live: "LiveSession", name: str, arguments: str) -> list[EditPreview]:
+def preview_edits(context: ToolContext, name: str, arguments: str) -> list[EditPreview]:
     """Return what a call of a file tool would do now; nothing for a call that cannot work, or that changes much.
 
     Files are opened as the tools of the session open them, so nothing is shown that these could not read.
     """
     if name not in ("write_file", "patch"):
         return []
-    context = live.tools.context
     # A file that has changed since it was seen is the tool's to notice, so nothing that was seen may be forgotten here.
     context = structs.replace(context, state=structs.replace(context.state, seen_files={}))
     try:
@@ -58,9 +53,7 @@ def preview_edits(live: "LiveSession", name: str, arguments: str) -> list[EditPr
     ]
 
 
-def _plan_changes(
-    context: "ToolContext", name: str, arguments: _EditArguments
-) -> Sequence[tuple[str, str | None, str]]:
+def _plan_changes(context: ToolContext, name: str, arguments: _EditArguments) -> Sequence[tuple[str, str | None, str]]:
     is_patch = name == "patch" and arguments.mode == "patch"
     paths = _list_patch_paths(arguments.patch) if is_patch else [arguments.path]
     if len(paths) > _MAX_FILES or not all(paths) or any(_is_large(context.resolve_path(path)) for path in paths):
@@ -80,7 +73,7 @@ def _plan_changes(
     ]
 
 
-def _plan_write(context: "ToolContext", path: str, content: str) -> tuple[str, str | None, str]:
+def _plan_write(context: ToolContext, path: str, content: str) -> tuple[str, str | None, str]:
     from hermes.tools.files import load_text_file
 
     target = context.resolve_path(path)

@@ -1,34 +1,31 @@
 """Texts that come with a message from an editor, marked with where they are from."""
 
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from hermes.core.messages import Provenance, Source, TextPart
 from hermes.runtime.mailbox import fence_attached_text
 from hermes.safety.fencing import fence_untrusted_text
-from hermes.sessions.untrusted_text import ALL_FILES_LIMIT, FILE_LIMIT
 from hermes.tools.result_provenance import find_provenance
+from hermes.tools.session import ToolContext
 from hermes.util.file_handles import find_real_path
 from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 
-if TYPE_CHECKING:
-    from hermes.sessions.session_builder import LiveSession
-
-_LEAST_SHOWN = 200
+_FILE_LIMIT, _ALL_LIMIT, _LEAST_SHOWN = 20_000, 60_000, 200
+"""Characters that are shown of one text, of all that come with one message, and in any case."""
 _MAX_URI = 300
 
 
 class EmbeddedTexts:
     """The texts that an editor puts into one message: a file as it stands there, or something that it has fetched."""
 
-    def __init__(self, live: "LiveSession") -> None:
-        self._context = live.tools.context
-        self._room = ALL_FILES_LIMIT
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._room = _ALL_LIMIT
 
     def build_part(self, uri: str, text: str) -> TextPart:
         """Return a text as a part of the message, as untrusted as what `read_file` or a fetch would return of it."""
         text = self._context.redact(clean_surrogates(text))
-        limit = min(FILE_LIMIT, max(self._room, _LEAST_SHOWN))
+        limit = min(_FILE_LIMIT, max(self._room, _LEAST_SHOWN))
         shown = text[:limit]
         self._room -= len(shown)
         provenance = self._find_provenance(uri)
