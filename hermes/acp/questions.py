@@ -17,7 +17,7 @@ from hermes.sessions.port import SessionPort
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import strip_control_characters
 
-_PERSON, _NOBODY = "person", "nobody there to ask"
+_PERSON, _NOBODY, _WITHDRAWN = "person", "nobody there to ask", "withdrawn"
 _ANSWER = "answer"
 _MAX_CHOICES = 200
 _LABELS = {
@@ -105,6 +105,11 @@ class EditorQuestions:
                         one.task.cancel()
             case _:
                 pass
+
+    def refuse_all(self) -> None:
+        """Answer every open question with a no of nobody's: what asked is cancelled."""
+        for approval_id in [*self._open]:
+            self._port.approvals.answer(approval_id, scope=AnswerScope.DENY, by=_WITHDRAWN)
 
     async def close(self) -> None:
         """Withdraw the questions that are open."""

@@ -140,6 +140,7 @@ class EditorSession:
             prompt.is_cancelled = True
             if prompt.preparation is not None:
                 prompt.preparation.cancel()
+        self._questions.refuse_all()
         if self.actor.stop():
             asyncio.get_running_loop().call_later(_PATIENCE, self._stop_at_once, self.actor.current_turn_end)
         self._start_task(self._withdraw_waiting())

@@ -11,6 +11,7 @@ from msgspec import Raw, structs
 from hermes.acp import protocol
 from hermes.acp.calls import Update
 from hermes.acp.editor_files import OfferedFiles
+from hermes.acp.handed_servers import convert_servers
 from hermes.acp.options import AcpOptions
 from hermes.acp.protocol import ClientCapabilities, decode_params
 from hermes.acp.questions import EditorForms
@@ -182,10 +183,14 @@ class SessionTable:
             raise BusyError(N_("{n} sessions are open already.", n=_MAX_LIVE), N_("Close some."))
         if not _is_usable_folder(cwd):
             raise UsageError(N_("The folder {cwd} cannot be used: it must be absolute, and exist.", cwd=cwd[:200]))
-        del servers
         forms = EditorForms(self._peer, self._capabilities)
         files = OfferedFiles(self._peer, self._capabilities)
-        options = structs.replace(self._app.options, cwd=cwd, editor_files=files if files.can_read else None)
+        options = structs.replace(
+            self._app.options,
+            cwd=cwd,
+            editor_files=files if files.can_read else None,
+            handed_servers=convert_servers(servers),
+        )
         actor = await self._app.open_session(name, asker=forms if forms.can_ask else None, options=options)
         forms.session_id = files.session_id = actor.session_id
         session = EditorSession(self._app, actor, self._peer, self._capabilities, forms, asks=self._asks)

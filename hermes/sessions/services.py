@@ -11,7 +11,7 @@ from msgspec import structs
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
-from hermes.config.settings import LoadedSettings, SideTaskSettings
+from hermes.config.settings import LoadedSettings, Settings, SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
 from hermes.i18n.messages import N_
@@ -311,18 +311,16 @@ class Services:
     def mcp_servers(self) -> "McpServers":
         """Return the MCP servers, started for the first session that wants some."""
         if self._mcp_servers is None:
-            from hermes.sessions.mcp_servers import open_servers
-
-            self._mcp_servers = open_servers(
-                self.settings,
-                self.environ,
-                self.home,
-                self.supervisors,
-                self.redactor,
-                workspace=self.options.cwd or os.getcwd(),
-            )
+            self._mcp_servers = self.open_other_servers(self.settings)
             self._mcp_servers.start()
         return self._mcp_servers
+
+    def open_other_servers(self, settings: Settings) -> "McpServers":
+        """Prepare the MCP servers that these settings name, without starting them; whoever does closes them."""
+        from hermes.sessions.mcp_servers import open_servers
+
+        workspace = self.options.cwd or os.getcwd()
+        return open_servers(settings, self.environ, self.home, self.supervisors, self.redactor, workspace=workspace)
 
     def frame_builder_for(self, options: SessionOptions) -> FrameBuilder:
         """Return the builder of epoch frames for a session with these options."""

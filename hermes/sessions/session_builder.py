@@ -402,10 +402,36 @@ class SessionBuilder:
         if self._plan.fresh and options.reviews:
             self._attach_titling(actor, tools)
         if tools.mcp_servers:
-            notify = partial(actor.notify, Level.WARNING)
-            self._stack.callback(services.mcp_servers().join_session(tools.toolbox, tools.mcp_servers, notify))
+            self._attach_servers(actor, tools)
         self._stack.callback(_warn_unfinished, tools, actor)
         self._stack.push_async_callback(actor.close)
+
+    def _attach_servers(self, actor: SessionActor, tools: SessionTools) -> None:
+        """Give the session the tools of its MCP servers."""
+        own = [name for name in tools.mcp_servers if name not in self._plan.options.handed_servers]
+        if own:
+            notify = partial(actor.notify, Level.WARNING)
+            self._stack.callback(self._services.mcp_servers().join_session(tools.toolbox, own, notify))
+        if len(own) < len(tools.mcp_servers):
+            self._attach_handed_servers(actor, tools)
+
+    def _attach_handed_servers(self, actor: SessionActor, tools: SessionTools) -> None:
+        """Have the servers of an editor asked about, and started, before the first message is answered."""
+        from hermes.sessions.editors.handed_servers import HandedServers
+        from hermes.tools.permissions.prompts import ApprovalPrompter
+
+        handed = self._plan.options.handed_servers
+        servers = HandedServers(
+            {name: one for name, one in handed.items() if name in tools.mcp_servers},
+            ApprovalPrompter(tools.gate, actor.approvals),
+            tools.gate,
+            tools.context,
+            tools.toolbox,
+            self._services.open_other_servers,
+            actor.recorder.publish,
+        )
+        actor.attachments.providers.insert(0, servers.start_servers)
+        self._stack.push_async_callback(servers.close)
 
     def _attach_titling(self, actor: SessionActor, tools: SessionTools) -> None:
         """Title the session after its first answer, where the settings want that."""

@@ -306,7 +306,7 @@ def _select_tools(
     """
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
-    servers = _select_servers(settings, asked, disabled)
+    servers = _select_servers(_add_handed_servers(settings, options), asked, disabled)
     registry = ToolRegistry()
     extra_tools, callers = _register_tools(registry, extra_tools)
     named = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
@@ -330,6 +330,13 @@ def _select_tools(
     absent = filter(toolsets.ABSENT_TOOLSETS.__contains__, named)
     remarks = [N_("The tool set {name} holds no tools in this version.", name=name) for name in absent]
     return toolbox, tuple(remarks), servers
+
+
+def _add_handed_servers(settings: Settings, options: SessionOptions) -> Settings:
+    """Return the settings with the servers that an editor hands in; one of the person's own of the same name stays."""
+    if not options.handed_servers:
+        return settings
+    return structs.replace(settings, mcp_servers={**options.handed_servers, **settings.mcp_servers})
 
 
 def _register_tools(
