@@ -43,7 +43,7 @@ _STOP_REASONS = {
     ExitReason.BUDGET_EXHAUSTED: "max_turn_requests",
     ExitReason.GUARDRAIL_HALT: "max_turn_requests",
 }
-_PATIENCE = 0.1
+_PATIENCE = 0.05
 """Seconds after which a stopped turn's tools get no more time."""
 _WINDOW_SECONDS = 1.0
 """Seconds in which the size of the model's window must be known to be shown."""

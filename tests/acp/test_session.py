@@ -231,13 +231,14 @@ async def test_another_home_is_used(open_editor: OpenEditor, tmp_path: Path) -> 
 
 async def test_a_yes_is_for_the_call_as_it_was_asked_about(open_editor: OpenEditor) -> None:
     replies = [Say(calls=(Call("terminal", {"command": "bash run.sh"}),)), Say("Done.")]
-    async with open_editor(replies) as editor:
+    rule = {"pattern": "bash *", "verdict": "ask"}
+    async with open_editor(replies, config={"approvals": {"rules": [rule]}}) as editor:
         script = editor.home.cwd / "run.sh"
-        script.write_text("git push --force\n")
+        script.write_text("true\n")
         answers = iter(["once", "deny"])
 
         def answer(_params: object) -> object:
-            script.write_text("touch made; git push --force\n")  # what was asked about is not what would run now
+            script.write_text("touch made\n")  # what was asked about is not what would run now
             return {"outcome": {"outcome": "selected", "optionId": next(answers)}}
 
         editor.answers["session/request_permission"] = answer

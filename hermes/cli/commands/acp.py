@@ -2,8 +2,8 @@
 
 import importlib
 import os
+from argparse import Namespace
 
-from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment, use_home
 from hermes.core.errors import HermesError, UsageError
@@ -15,9 +15,18 @@ _POLICIES = ("ask", "refuse", "plan", "auto")
 def run(arguments: list[str]) -> int:
     """Serve the editor that has started this program, until it goes away; return the exit code.
 
-    It is no declared verb: an editor waits for the first answer, and what verbs need takes a third of that time.
+    It is no declared verb: an editor waits for the first answer, so nothing is imported that it does not need.
     """
     args = _build_parser().parse_arguments(arguments)
+    try:
+        return _serve_editor(args)
+    except HermesError as error:
+        from hermes.cli.output import report_failure
+
+        return report_failure(error)
+
+
+def _serve_editor(args: Namespace) -> int:
     if args.home:
         use_home(os.path.abspath(os.path.expanduser(args.home)))
     if args.setup:
@@ -25,11 +34,10 @@ def run(arguments: list[str]) -> int:
 
         return load_verb("setup")([])
     if os.isatty(0):
-        error = UsageError(
+        raise UsageError(
             N_("`hermes acp` is started by an editor, and talks with it on standard input."),
             N_("`hermes` alone begins a chat here; docs/acp.md says how editors are set up."),
         )
-        return report_failure(error)
     from hermes import __version__
 
     # Front-ends know nothing of each other: this one is started by its name.
@@ -43,10 +51,7 @@ def run(arguments: list[str]) -> int:
         model=args.model,
         provider=args.provider,
     )
-    try:
-        return int(start.serve(copy_environment(), options, __version__, _install_log))
-    except HermesError as error:
-        return report_failure(error)
+    return int(start.serve(copy_environment(), options, __version__, _install_log))
 
 
 def _build_parser() -> CommandParser:

@@ -61,7 +61,7 @@ class EditorBuffers:
             return None
         after = await asyncio.to_thread(_read_saved, path, context)
         if after is None or (after[0], after[2]) != (real, stamp):
-            return None  # something was put into its place, so nobody knows what the editor has read
+            return None  # something was put into its place, and what the editor has read may be that
         return real, text
 
     async def save_unsaved(self, path: str, context: ToolContext) -> None:
