@@ -168,20 +168,26 @@ class CallProjection:
         return {**found, "line": about.offset} if 0 < about.offset < 1 << 31 else found
 
 
+def escape_links(text: str) -> str:
+    """Return a text of names that others chose as Markdown in which nothing is a picture or a link."""
+    return text.replace("](", "]\\(").replace("![", "!\\[").replace("<", "\\<")
+
+
 def describe_question(event: ApprovalAsked) -> str:
     """Return in words what a question is about: what would happen, where, why it is asked, what a wider yes covers."""
-    shown = escape_confusable_characters
+
+    def shown(text: str) -> str:
+        return escape_links(localize(escape_confusable_characters(text)))
+
     lines = [tr("Sub-agent “{name}” asks:", name=to_one_line(shown(event.asker), 60))] if event.asker else []
-    lines.append(fence_attached_text(shown(event.subject)))
+    lines.append(fence_attached_text(escape_confusable_characters(event.subject)))
     if event.cwd:
         lines.append(tr("in {folder}", folder=shown(event.cwd)))
-    lines.append(localize(shown(event.reason)))
+    lines.append(shown(event.reason))
     if event.session_covers:
-        lines.append(
-            tr("“For this session” allows, until it is closed: {what}", what=localize(shown(event.session_covers)))
-        )
+        lines.append(tr("“For this session” allows, until it is closed: {what}", what=shown(event.session_covers)))
     if event.always_covers:
-        lines.append(tr("“Always” allows, from now on: {what}", what=localize(shown(event.always_covers))))
+        lines.append(tr("“Always” allows, from now on: {what}", what=shown(event.always_covers)))
     if event.no_covers:
         lines.append(tr("A no holds until the session is closed, for: {what}", what=shown(event.no_covers)))
     return "\n\n".join(lines)

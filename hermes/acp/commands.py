@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
-from hermes.acp.calls import Update
+from hermes.acp.calls import Update, escape_links
 from hermes.acp.questions import EditorForms
 from hermes.commands.command import CommandRegistry, parse_command_line
 from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
@@ -84,7 +84,8 @@ class EditorCommandContext:
 
         if text.strip():
             mark = "" if level is Level.INFO else "⚠ "
-            self._show_text(f"{mark}{text}\n" if "\n" not in text.strip() else f"{mark}\n{fence_attached_text(text)}\n")
+            one_line = "\n" not in text.strip()
+            self._show_text(f"{mark}{escape_links(text)}\n" if one_line else f"{mark}\n{fence_attached_text(text)}\n")
 
     def show(self, markdown: str) -> None:
         """Show a markdown text."""

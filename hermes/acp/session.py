@@ -17,10 +17,11 @@ from hermes.acp.protocol import ClientCapabilities, ContentBlock, TextBlock
 from hermes.acp.questions import EditorForms, EditorQuestions
 from hermes.acp.rpc import INTERNAL_ERROR, RpcError, RpcPeer
 from hermes.acp.session_projection import SessionProjection, format_moment
+from hermes.core.errors import HermesError
 from hermes.core.events import Event, Level, ToolEnded, TurnEnded
 from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
-from hermes.i18n.messages import N_, localize
+from hermes.i18n.messages import N_, join_sentences, localize
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage, OwnWords
 from hermes.sessions.app import App, withdraw_newest
@@ -169,7 +170,12 @@ class EditorSession:
             before = self.options.describe_all(), self.options.mode
             context = self._make_context()
             text = "".join(one.text for one in blocks if isinstance(one, TextBlock))
-            if await run_typed_command(context, text):
+            try:
+                is_done = await run_typed_command(context, text)
+            except HermesError as error:
+                context.tell(join_sentences(localize(error.message), localize(error.hint)), Level.WARNING)
+                is_done = True
+            if is_done:
                 self._tell_changes(*before)
                 return context.posted
         live = self._app.live_session(self.actor)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hermes.acp.calls import CallProjection, Update
+from hermes.acp.calls import CallProjection, Update, escape_links
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -118,7 +118,7 @@ class SessionProjection:
             update: Update = {"sessionUpdate": "notice", "severity": _LEVELS[level], "title": title}
             self._send({**update, "description": rest} if rest else update)
         else:
-            self._send_chunk("agent_thought_chunk", f"\n\n{said}\n\n")
+            self._send_chunk("agent_thought_chunk", f"\n\n{escape_links(said)}\n\n")
 
     def show_history(self, messages: Sequence[Message]) -> None:
         """Send the messages of a session that is loaded, as they would have come."""

@@ -221,6 +221,7 @@ def _build_options(given: AcpOptions) -> SessionOptions:
         remembers=given.remembers,
         reviews=given.remembers,
         goes_on=True,
+        keeps_unused=True,
     )
 
 

@@ -86,6 +86,8 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     """The files of the editor that shows the session; None where there is none, or it offers none."""
     handed_servers: Mapping[str, McpServerSettings] = {}
     """MCP servers that an editor hands in with the session, by name: a person is asked before they are started."""
+    keeps_unused: bool = False
+    """Whether a session in which nothing is said stays stored when it is closed: somebody keeps its id."""
     root_id: str = ""
     """Of a sub-agent: the session at the top of its tree, for whose cap its spending counts; else empty."""
     max_session_cost: float | None = None

@@ -283,6 +283,8 @@ class SessionBuilder:
                 cwd=plan.cwd,
             )
         )
+        if plan.options.keeps_unused:
+            return
         self._stack.push_async_callback(
             _delete_unused_session, services.store, services.home, plan.session_id, self._conversations
         )

@@ -54,6 +54,18 @@ async def test_a_session_is_listed_loaded_and_goes_on() -> None:
                     await editor.request("session/load", params)
 
 
+async def test_a_session_in_which_nothing_was_said_is_opened_again() -> None:
+    async with ScriptedServer([Say("Hello.")]) as server:
+        with TempHome.for_server(server.url, more_config=QUIET) as home:
+            async with Editor(home) as editor:
+                session = await editor.open_session()
+            async with Editor(home) as editor:
+                await editor.begin()
+                params = {"sessionId": session, "cwd": str(home.cwd), "mcpServers": []}
+                await editor.request("session/load", params)
+                assert await editor.prompt(session, "hi") == "end_turn"
+
+
 async def test_only_a_whole_id_opens_or_deletes_a_session(open_editor: OpenEditor) -> None:
     async with open_editor([Say("Hello.")]) as editor:
         session = await editor.open_session()
@@ -105,6 +117,8 @@ async def test_a_slash_command_answers_and_changes_what_is_told(open_editor: Ope
         assert values["thinking"] == "high"
         assert await editor.prompt(session, "/nonsense") == "end_turn"
         assert "There is no command /nonsense" in editor.join_text()
+        assert await editor.prompt(session, "/reasoning nonsense") == "end_turn"
+        assert "There is no effort" in editor.join_text()
 
 
 async def test_what_is_asked_wrongly_gets_its_error(open_editor: OpenEditor) -> None:

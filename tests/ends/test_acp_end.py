@@ -81,23 +81,44 @@ async def test_npms_sdk_drives_it() -> None:
     assert (told["left"], told["code"]) == (0, 0)
 
 
+ACPX_OPTIONS = ("--format", "json", "--json-strict", "--ttl", "1")
+
+
+async def run_acpx(home: TempHome, *words: str, codes: tuple[int, ...] = (0,)) -> list[dict[str, Any]]:
+    """Run acpx and return what it prints: objects, a line each."""
+    acpx = ("node", str(Path(NODE) / "node_modules" / "acpx" / "dist" / "cli.js"))
+    options = ("--agent", " ".join(HERMES), "--cwd", str(home.cwd), *ACPX_OPTIONS)
+    said = await run_client(home, *acpx, *options, *words, codes=codes)
+    return [json.loads(line) for line in said.splitlines()]
+
+
 @needs_node
-async def test_acpx_drives_it() -> None:
+async def test_acpx_asks_one_thing() -> None:
     async with obedient_home() as home:
-        acpx = ("node", str(Path(NODE) / "node_modules" / "acpx" / "dist" / "cli.js"))
-        options = ("--agent", " ".join(HERMES), "--cwd", str(home.cwd), "--format", "json", "--json-strict")
-
-        async def run(*words: str) -> list[dict[str, Any]]:
-            return [
-                json.loads(line)
-                for line in (await run_client(home, *acpx, *options, *words, codes=(0, 5))).splitlines()
-            ]
-
-        told = await run("exec", "SAY: hello")
+        told = await run_acpx(home, "exec", "SAY: hello")
         updates = [one["params"]["update"] for one in told if one.get("method") == "session/update"]
         said = "".join(one["content"]["text"] for one in updates if one["sessionUpdate"] == "agent_message_chunk")
         assert "hello" in said
         assert any(one.get("result", {}).get("stopReason") == "end_turn" for one in told)
-        told = await run("--deny-all", "exec", 'DO: terminal {"command": "touch made; git push --force"}')
+        text = 'DO: terminal {"command": "touch made; git push --force"}'
+        told = await run_acpx(home, "--deny-all", "exec", text, codes=(5,))
         assert any(one.get("method") == "session/request_permission" for one in told)
         assert not (home.cwd / "made").exists()
+
+
+@needs_node
+async def test_acpx_goes_on_with_a_session() -> None:
+    async with obedient_home() as home:
+        (made,) = await run_acpx(home, "sessions", "new")
+        told = await run_acpx(home, "prompt", "SAY: hello")
+        assert any(one.get("result", {}).get("stopReason") == "end_turn" for one in told)
+        (mode,) = await run_acpx(home, "set-mode", "plan")
+        assert (mode["modeId"], mode["acpxSessionId"]) == ("plan", made["acpxSessionId"])  # it was loaded, unused
+        (option,) = await run_acpx(home, "set", "thinking", "high")
+        assert {one["id"]: one["currentValue"] for one in option["configOptions"]}["thinking"] == "high"
+        slow = asyncio.create_task(run_acpx(home, "--approve-all", "prompt", 'DO: terminal {"command": "sleep 100"}'))
+        for _ in range(50):  # each starts a program, so that time passes
+            if (await run_acpx(home, "cancel"))[0]["cancelled"]:
+                break
+        assert any(one.get("result", {}).get("stopReason") == "cancelled" for one in await slow)
+        await run_acpx(home, "sessions", "close")
