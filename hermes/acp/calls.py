@@ -129,6 +129,8 @@ class CallProjection:
         """Return the whole result of a call; `edits` are the changes that were shown before."""
         text = strip_control_characters(result.text[:_MAX_SHOWN])
         found: Update = {"toolCallId": result.call_id}
+        if result.status is not ToolStatus.OK:
+            found["status"] = "failed"
         if self._is_terminal(result.name):
             data = text.replace("\n", "\r\n")
             found["_meta"] = {"terminal_output": {"terminal_id": result.call_id, "data": data}}
@@ -193,10 +195,10 @@ def describe_question(event: ApprovalAsked) -> str:
     return "\n\n".join(lines)
 
 
-def make_question_call(event: ApprovalAsked) -> Update:
+def make_question_call(event: ApprovalAsked, call_id: str) -> Update:
     """Return the call that a question is about, as the editor shows it with the question."""
     return {
-        "toolCallId": event.call_id,
+        "toolCallId": call_id,
         "title": _make_title(escape_confusable_characters(event.subject), event.tool),
         "kind": _KINDS.get(event.tool, "other"),
         "status": "pending",

@@ -1,7 +1,7 @@
 """Questions to the person at an editor: about calls, each bound to the exact call, and those of the model."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -85,9 +85,10 @@ def _read_form(given: object, choices: Sequence[str]) -> str:
 class EditorQuestions:
     """Asks the approvals of one session in its editor. `close` ends its tasks."""
 
-    def __init__(self, peer: RpcPeer, port: SessionPort) -> None:
+    def __init__(self, peer: RpcPeer, port: SessionPort, name_call: Callable[[str], str]) -> None:
         self._peer = peer
         self._port = port
+        self._name_call = name_call
         self._open: dict[str, _OpenQuestion] = {}
 
     def handle_event(self, event: Event) -> None:
@@ -123,7 +124,10 @@ class EditorQuestions:
         scopes = [scope for scope, is_offered in offered.items() if is_offered]
         params = {
             "sessionId": self._port.session_id,
-            "toolCall": {**make_question_call(event), "content": [make_text_content(describe_question(event))]},
+            "toolCall": {
+                **make_question_call(event, self._name_call(event.call_id)),
+                "content": [make_text_content(describe_question(event))],
+            },
             "options": [
                 {"optionId": scope.value, "name": tr(_LABELS[scope][1]), "kind": _LABELS[scope][0]} for scope in scopes
             ],

@@ -84,7 +84,6 @@ class EditorSession:
         self._peer = peer
         self._forms = forms
         self._own_words = OwnWords()
-        self._questions = EditorQuestions(peer, actor)
         self._prompts: list[_Prompt] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_title: object = None
@@ -95,6 +94,7 @@ class EditorSession:
             self._own_words.take,
             shows_notices=capabilities.shows_notices,
         )
+        self._questions = EditorQuestions(peer, actor, self._view.name_call)
         actor.approvals.can_ask = asks
         actor.subscribe(self._handle_event)
 

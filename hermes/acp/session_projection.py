@@ -4,7 +4,9 @@ version 1 of the protocol.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+from msgspec import structs
 
 from hermes.acp.calls import CallProjection, Update, escape_links
 from hermes.core.events import (
@@ -23,12 +25,13 @@ from hermes.core.events import (
     TurnResumed,
     TurnStarted,
 )
-from hermes.core.messages import Message, Role, ToolResultPart
+from hermes.core.messages import Message, Role, ToolCallPart, ToolResultPart
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.i18n.messages import localize, tr
 from hermes.util.text import strip_control_characters, to_one_line
 
 Send = Callable[[Update], None]
+CallT = TypeVar("CallT", ToolCallPart, ToolResultPart, ToolStarted, ToolEnded)
 _LEVELS = {Level.INFO: "info", Level.WARNING: "warning", Level.ERROR: "error"}
 _PRIORITY = "medium"
 _PLAN_STATES = {"completed": "completed", "cancelled": "completed", "in_progress": "in_progress"}
@@ -70,6 +73,13 @@ class SessionProjection:
         self._known: dict[str, list[Update]] = {}
         """The calls that were shown in this turn, each with the changes of files that were shown of it."""
         self._has_text = False
+        self._uses: dict[str, int] = {}
+        """How often a model has used an id for a call: some begin with the same ones in every answer."""
+
+    def name_call(self, call_id: str) -> str:
+        """Return the id by which the editor knows the newest call of this id."""
+        uses = self._uses.get(call_id) or self._count_call(call_id)
+        return call_id if uses == 1 else f"{call_id}~{uses}"
 
     def show_event(self, event: Event) -> None:
         """Send what the event changes."""
@@ -83,9 +93,9 @@ class SessionProjection:
             case MessageAppended():
                 self._show_message(event.message)
             case ToolStarted():
-                self._upsert_call(self._calls.describe_start(event))
+                self._upsert_call(self._calls.describe_start(self._rename_call(event)))
             case ToolEnded():
-                self._upsert_call(self._calls.describe_end(event))
+                self._upsert_call(self._calls.describe_end(self._rename_call(event)))
             case ApprovalAsked() | ApprovalAnswered():
                 pass  # questions are asked where they are answered
             case TurnEnded():
@@ -122,15 +132,15 @@ class SessionProjection:
 
     def show_history(self, messages: Sequence[Message]) -> None:
         """Send the messages of a session that is loaded, as they would have come."""
-        results = {one.call_id: one for message in messages for one in message.tool_results()}
-        for message in messages:
+        for index, message in enumerate(messages):
             if message.synthetic or message.role is Role.TOOL:
                 continue
             self._message_number += 1
             if message.role is Role.USER:
                 self._show_past_words(message)
             else:
-                self._show_past_answer(message, results)
+                behind = messages[index + 1] if index + 1 < len(messages) else message
+                self._show_past_answer(message, {one.call_id: one for one in behind.tool_results()})
 
     def _show_past_words(self, message: Message) -> None:
         self._send_chunk("user_message_chunk", message.text)
@@ -143,7 +153,8 @@ class SessionProjection:
         self._send_chunk("agent_thought_chunk", self._clean(message.reasoning))
         self._send_chunk("agent_message_chunk", self._clean(message.text))
         for call in message.tool_calls():
-            update = self._calls.describe_past_call(call, results.get(call.call_id))
+            self._count_call(call.call_id)
+            update = self._calls.describe_past_call(self._rename_call(call), results.get(call.call_id))
             update["title"] = self._clean(update["title"])
             self._send({"sessionUpdate": "tool_call", **update})
 
@@ -166,14 +177,16 @@ class SessionProjection:
         if message.role is Role.ASSISTANT:
             self._flush_texts()
             for call in message.tool_calls():
-                update = self._calls.describe_call(call)
+                self._count_call(call.call_id)
+                update = self._calls.describe_call(self._rename_call(call))
                 update["title"] = self._clean(update["title"])
-                self._known[call.call_id] = [one for one in update.get("content", ()) if one["type"] == "diff"]
+                self._known[update["toolCallId"]] = [one for one in update.get("content", ()) if one["type"] == "diff"]
                 self._send({"sessionUpdate": "tool_call", **update})
             self._message_number += 1
         elif message.role is Role.TOOL:
             for result in message.tool_results():
-                self._upsert_call(self._calls.describe_result(result, self._known.get(result.call_id, ())))
+                named = self._rename_call(result)
+                self._upsert_call(self._calls.describe_result(named, self._known.get(named.call_id, ())))
 
     def _end_turn(self, event: TurnEnded) -> None:
         self._flush_texts()
@@ -181,6 +194,14 @@ class SessionProjection:
             self._show_text(self._clean(event.text))
         self._has_text = False
         self._message_number += 1
+
+    def _count_call(self, call_id: str) -> int:
+        uses = self._uses[call_id] = self._uses.get(call_id, 0) + 1
+        return uses
+
+    def _rename_call(self, part: CallT) -> CallT:
+        """Return a call, or an event or result of one, with the id by which the editor knows it."""
+        return structs.replace(part, call_id=self.name_call(part.call_id))
 
     def _flush_texts(self) -> None:
         """Send what was held back of an answer and of its thoughts, and begin with the next."""

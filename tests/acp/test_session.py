@@ -246,3 +246,26 @@ async def test_a_yes_is_for_the_call_as_it_was_asked_about(open_editor: OpenEdit
         await editor.prompt(session, "run it")
         assert len(editor.asked) == 2
         assert not (editor.home.cwd / "made").exists()
+
+
+async def test_calls_with_the_same_id_are_calls_of_their_own(open_editor: OpenEditor) -> None:
+    replies = [
+        *(Say(calls=(Call("terminal", {"command": f"echo {word}"}, call_id="call_1"),)) for word in ("one", "two")),
+        Say(calls=(Call("nonsense", {}, call_id="call_1"),)),
+        Say("Done."),
+    ]
+    async with open_editor(replies) as editor:
+        session = await editor.open_session()
+        await editor.prompt(session, "run")
+        calls = editor.find_calls()
+        assert list(calls) == ["call_1", "call_1~2", "call_1~3"]
+        assert [one["status"] for one in calls.values()] == ["completed", "completed", "failed"]
+        texts = [one["content"][0]["content"]["text"] for one in calls.values()]
+        assert "one" in texts[0] and "two" in texts[1]
+        editor.updates.clear()
+        await editor.request("session/close", {"sessionId": session})
+        params = {"sessionId": session, "cwd": str(editor.home.cwd), "mcpServers": []}
+        await editor.request("session/load", params)
+        loaded = editor.find_calls()
+        assert list(loaded) == list(calls)
+        assert "one" in str(loaded["call_1"]["content"]) and "two" in str(loaded["call_1~2"]["content"])
