@@ -82,6 +82,8 @@ class CallProjection:
     def __init__(self, places: CallPlaces, *, shows_terminals: bool) -> None:
         self._places = places
         self._shows_terminals = shows_terminals
+        self._exit_codes: dict[str, int] = {}
+        """Those of commands whose output is still to be shown: it comes with their results."""
 
     def describe_call(self, call: ToolCallPart) -> Update:
         """Return a call that is about to be decided on, with the changes of files that it wants."""
@@ -115,14 +117,13 @@ class CallProjection:
         return found
 
     def describe_end(self, event: ToolEnded) -> Update:
-        """Return a call that has ended, with the beginning and the end of what it gave."""
+        """Return a call that has ended; what it gave comes with its result."""
         found: Update = {
             "toolCallId": event.call_id,
             "status": "failed" if event.failed else _STATES.get(event.status, "failed"),
         }
         if self._is_terminal(event.name):
-            left = {"terminal_id": event.call_id, "exit_code": event.code, "signal": None}
-            found["_meta"] = {"terminal_exit": left}
+            self._exit_codes[event.call_id] = event.code
         return found
 
     def describe_result(self, result: ToolResultPart, edits: Sequence[Update] = ()) -> Update:
@@ -132,8 +133,9 @@ class CallProjection:
         if result.status is not ToolStatus.OK:
             found["status"] = "failed"
         if self._is_terminal(result.name):
-            data = text.replace("\n", "\r\n")
-            found["_meta"] = {"terminal_output": {"terminal_id": result.call_id, "data": data}}
+            name, data = result.call_id, text.replace("\n", "\r\n")
+            left = {"terminal_id": name, "exit_code": self._exit_codes.pop(name, 0), "signal": None}
+            found["_meta"] = {"terminal_output": {"terminal_id": name, "data": data}, "terminal_exit": left}
             return found
         shown = [] if edits and result.status is ToolStatus.OK else [make_text_content(fence_attached_text(text))]
         pictures = [

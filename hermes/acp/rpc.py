@@ -62,6 +62,9 @@ class RpcHandler(Protocol):
 class MessageSink(Protocol):
     """Where messages go; a pipe."""
 
+    is_closed: bool
+    """Whether nobody reads it any more."""
+
     @property
     def waiting_bytes(self) -> int:
         """How many bytes were not taken yet."""
@@ -225,7 +228,7 @@ class RpcPeer:
         except UnicodeEncodeError:  # a name of a file that is not UTF-8
             data = to_json(_escape(message))
         self._writer.write(data + b"\n")
-        if self._writer.waiting_bytes > MAX_WAITING_BYTES:
+        if self._writer.is_closed or self._writer.waiting_bytes > MAX_WAITING_BYTES:
             self._on_gone()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ _STOP_REASONS = {
     ExitReason.BUDGET_EXHAUSTED: "max_turn_requests",
     ExitReason.GUARDRAIL_HALT: "max_turn_requests",
 }
+_LOG = logging.getLogger(__name__)
 _PATIENCE = 0.05
 """Seconds after which a stopped turn's tools get no more time."""
 _WINDOW_SECONDS = 1.0
@@ -263,7 +265,12 @@ class EditorSession:
     def _start_task(self, work: "Coroutine[object, object, None]") -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end_task)
+
+    def _end_task(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.warning("the editor was not told everything", exc_info=error)
 
 
 class _SessionPlaces:

@@ -55,9 +55,9 @@ async def test_output_of_a_command_is_shown_in_a_terminal_of_the_editor(open_edi
         await editor.prompt(session, "run")
         updates = [one["_meta"] for one in editor.updates if "_meta" in one]
         names = [name for one in updates for name in one]
-        assert names == ["terminal_info", "terminal_exit", "terminal_output"]
+        assert names == ["terminal_info", "terminal_output", "terminal_exit"]
+        assert "one" in updates[1]["terminal_output"]["data"]
         assert updates[1]["terminal_exit"]["exit_code"] == 3
-        assert "one" in updates[2]["terminal_output"]["data"]
         (call,) = editor.find_calls().values()
         assert (call["kind"], call["status"]) == ("execute", "failed")
     assert [method for method, _ in editor.asked] == []  # the editor runs nothing
