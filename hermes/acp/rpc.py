@@ -5,8 +5,9 @@ and one that takes nothing any more ends the connection.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -107,6 +108,18 @@ class RpcPeer:
         self._asked: dict[int, asyncio.Future[Raw]] = {}
         self._last_id = 0
         self._is_closed = False
+        self._held: list[bytes] | None = None
+        """Messages that are written at once, while there are many."""
+
+    @contextlib.contextmanager
+    def join_messages(self) -> Iterator[None]:
+        """Write all that is sent in the context at once, at its end: each write would wake the editor."""
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            self._writer.write(b"".join(held))
 
     def receive_message(self, line: bytes) -> None:
         """Take one message. What it asks runs in a task of its own; a notification is taken after the first step of
@@ -227,7 +240,11 @@ class RpcPeer:
             data = to_json(message)
         except UnicodeEncodeError:  # a name of a file that is not UTF-8
             data = to_json(_escape(message))
-        self._writer.write(data + b"\n")
+        data += b"\n"
+        if self._held is not None:
+            self._held.append(data)
+            return
+        self._writer.write(data)
         if self._writer.is_closed or self._writer.waiting_bytes > MAX_WAITING_BYTES:
             self._on_gone()
 

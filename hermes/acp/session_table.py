@@ -93,7 +93,9 @@ class SessionTable:
         """Open a session, and send all that was said in it before the answer."""
         session = await self._open_known(params)
         admin = SessionAdmin(self._app.services.store, self._app.services.home)
-        session.show_history(await admin.list_messages(session.actor.session_id))
+        messages = await admin.list_messages(session.actor.session_id)
+        with self._peer.join_messages():
+            session.show_history(messages)
         session.announce()
         return session.describe_state()
 
