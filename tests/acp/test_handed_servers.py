@@ -121,3 +121,14 @@ def test_names_stand_for_what_servers_are() -> None:
 def test_what_could_carry_keys_out_is_refused(server: McpServerParams) -> None:
     with pytest.raises(UsageError):
         convert_servers([server])
+
+
+async def test_a_sub_agent_starts_none_of_them(open_editor: OpenEditor) -> None:
+    delegate = Call("tool_call", {"name": "delegate_task", "arguments": {"goal": "look around"}})
+    async with open_editor([Say(calls=(delegate,)), Say("I looked."), Say("Done.")]) as editor:
+        folder = editor.home.root
+        editor.answers["session/request_permission"] = allow("once")
+        session = await editor.open_session(mcpServers=[make_server(folder)])
+        assert await editor.prompt(session, "delegate") == "end_turn"
+        assert "I looked." in str(next(iter(editor.find_calls().values()))["content"])
+        assert (len(list_started(folder)), len(editor.asked)) == (1, 1)
