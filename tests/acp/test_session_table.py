@@ -162,3 +162,24 @@ async def test_without_a_model_it_is_said_what_is_missing() -> None:
                 with pytest.raises(RpcFaultError, match="hermes setup") as caught:
                     await editor.request(method, params)
                 assert caught.value.code == -32000
+
+
+async def test_a_turn_that_was_cut_off_by_a_kill_goes_on_with_the_next_prompt() -> None:
+    replies = [Say(calls=(Call("terminal", {"command": "touch begun; sleep 300"}),)), Say("It was cut off.")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url, more_config=QUIET) as home:
+            async with Editor(home) as editor:
+                session = await editor.open_session()
+                params = {"sessionId": session, "prompt": [{"type": "text", "text": "run"}]}
+                _, answer = editor.send_request("session/prompt", params)
+                await editor.wait_for(lambda: any(one.get("status") == "in_progress" for one in editor.updates))
+                editor.process.kill()
+                with pytest.raises(ConnectionError):
+                    await answer
+            async with Editor(home) as editor:
+                await editor.begin()
+                params = {"sessionId": session, "cwd": str(home.cwd), "mcpServers": []}
+                await editor.request("session/load", params)
+                await editor.wait_for(lambda: "cut off" in editor.join_text("agent_thought_chunk"))
+                assert await editor.prompt(session, "go on") == "end_turn"
+                assert editor.join_text().endswith("It was cut off.")
