@@ -34,7 +34,7 @@ def test_words_files_and_pictures_are_one_message(tmp_path: Path) -> None:
         {"type": "image", "data": PIXEL, "mimeType": "image/png"},
         {"type": "resource", "resource": {"uri": "file:///x.txt", "text": "inside", "mimeType": "text/plain"}},
     )
-    inbound = build_inbound(blocks, "/work", Reader())
+    inbound = build_inbound(blocks, "/project", Reader())
     assert f'@file:"{tmp_path}/a b.py:3-9"' in inbound.text
     assert f'@folder:"{tmp_path}"' in inbound.text
     assert [one.media_type for one in inbound.images] == ["image/png"]
@@ -61,4 +61,4 @@ def test_what_is_no_plain_file_is_only_named(uri: str) -> None:
 )
 def test_what_cannot_be_used_is_refused(block: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        build_inbound(decode(block), "/work", Reader())
+        build_inbound(decode(block), "/project", Reader())
