@@ -37,6 +37,8 @@
 # make sub-agents     what sub-agents cost: cached share of their prompts, memory of idle ones
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
 # make ends           the gateway on real ends: Synapse, dovecot, opensmtpd, npm's openai (as root on Debian; 2 minutes)
+# make acp            the Agent Client Protocol: three clients of others, every message by the public schema, what it costs, and
+#                     100 kills of the editor (needs npm and node; 6 minutes; KILLS=20)
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
 # make cron-year gateway-kills gateway-turns      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
 # make cron-fields    5,000 random schedules against cronsim and a walk over the days (COUNT=5000 SEED=1)
@@ -64,7 +66,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
   code-kills code-upgrade code-bench plugin-bench \
   stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
-  cron-year cron-fields family ends load screens shape lint types contracts deps lock clean \
+  cron-year cron-fields family ends acp load screens shape lint types contracts deps lock clean \
   wheel install-check image units release-notes
 
 run: $(VENV)/run.stamp
@@ -242,6 +244,9 @@ cron-year: $(VENV)/dev.stamp
 
 ends: $(VENV)/dev.stamp
 	@PYTHONPATH=. $(BIN)/python -m tests.ends.run
+
+acp: $(VENV)/dev.stamp
+	@PYTHONPATH=. $(BIN)/python -m tests.ends.acp_run --kills $(or $(KILLS),100)
 
 wheel: $(VENV)/dev.stamp
 	@$(BIN)/python -m scripts.install_check --build

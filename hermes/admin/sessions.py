@@ -11,6 +11,7 @@ from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.encoding import Plain, to_plain
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
+from hermes.core.messages import Message
 from hermes.core.sub_agents import SubAgentState, brings_reports
 from hermes.i18n.messages import N_
 from hermes.runtime.locks import find_lock_owner, session_lock
@@ -94,6 +95,18 @@ class SessionAdmin:
         without = () if everything else PROGRAM_SOURCES
         rows = await self._store.sessions.list_recent(limit, person=person, without=without)
         return [row_to_dict(row) | {"kind": row.kind} for row in rows]
+
+    async def list_page(self, limit: int, *, folder: str | None, before: str | None) -> list[SessionRow]:
+        """List the owner's sessions, newest first: those that began in a folder, or all, behind the id `before`; none
+        of jobs and programs.
+        """
+        return await self._store.sessions.list_recent(
+            limit, before=before, person="", folder=folder, without=PROGRAM_SOURCES
+        )
+
+    async def list_messages(self, session_id: str) -> list[Message]:
+        """Return the messages of a session as they were said, compressed or not, without those that were undone."""
+        return [row.message for row in await self._visible_messages(session_id, hidden=False)]
 
     async def list_tree(
         self, limit: int, *, person: str | None = None, everything: bool = False

@@ -4,7 +4,6 @@ Print errors on standard error: one line each, no traceback.
 """
 
 import re
-import shutil
 import sys
 
 import msgspec
@@ -54,6 +53,8 @@ def wrap_for_terminal(text: str) -> str:
     """
     if not sys.stdout.isatty():
         return text
+    import shutil  # it brings archives along, and most commands wrap nothing
+
     from hermes.markup.cells import fold_line
 
     columns = shutil.get_terminal_size((80, 24)).columns
@@ -85,6 +86,8 @@ class StreamingWrapper:
         return shown
 
     def _place_word(self, piece: str) -> str:
+        import shutil
+
         from hermes.markup.cells import measure_width
 
         columns = shutil.get_terminal_size((80, 24)).columns

@@ -13,7 +13,6 @@ from pathlib import Path
 from hermes.core.errors import ConfigError
 from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.messages import N_
-from hermes.util.atomic_write import write_atomic
 
 SETTING_VARIABLES = {
     "TERMINAL_ENV": "terminal.backend",
@@ -40,6 +39,12 @@ def copy_environment() -> dict[str, str]:
 def use_profile(name: str) -> None:
     """Make this process, and what it starts, use the home of this profile."""
     os.environ["HERMES_PROFILE"] = name
+
+
+def use_home(folder: str) -> None:
+    """Make this process, and what it starts, use this home; nothing changes for an empty one."""
+    if folder:
+        os.environ["HERMES_HOME"] = folder
 
 
 def merge_dotenv(environ: Mapping[str, str], file: Path) -> dict[str, str]:
@@ -92,6 +97,8 @@ def set_variables(file: Path, values: Mapping[str, str]) -> None:
     if any(parse_dotenv(text).get(name) != value for name, value in values.items()):
         raise ConfigError(N_("{names} cannot be written to {file}.", names=", ".join(values), file=file))
     try:
+        from hermes.util.atomic_write import write_atomic  # every start reads variables, and next to none writes them
+
         write_atomic(file, text.encode(), mode=0o600)
     except OSError as error:
         why = error.strerror or str(error)

@@ -14,7 +14,6 @@ from hermes.config.environment import select_setting_variables
 from hermes.config.known_homes import locate_known_homes, record_home
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
-from hermes.util.atomic_write import write_atomic
 from hermes.util.localizable import join_localizable
 
 DEFAULT_PROFILE = "default"
@@ -90,6 +89,8 @@ def choose_profile(base: Path, name: str) -> None:
     if name == DEFAULT_PROFILE:
         (base / _CHOICE_FILE).unlink(missing_ok=True)
     else:
+        from hermes.util.atomic_write import write_atomic
+
         write_atomic(base / _CHOICE_FILE, f"{name}\n".encode(), mode=0o600)
 
 

@@ -103,6 +103,7 @@ PERSONALITIES: Mapping[str, str] = {
 """Built-in personalities by name. One of the same name in the settings (`personalities`) takes precedence."""
 PLATFORM_HINTS = {
     "cli": "Answers are shown in a terminal: short paragraphs, plain Markdown, no tables wider than 80 columns.",
+    "acp": "Answers are shown in a code editor: plain Markdown, files by their paths.",
     "api": "Answers are read by a program: no decoration.",
 }
 

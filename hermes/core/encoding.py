@@ -2,7 +2,6 @@
 that remember their template (`hermes.util.localizable`); here these become plain English strings.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -30,6 +29,8 @@ def hash_value(value: object) -> str:
     try:
         body = to_json(value)
     except UnicodeEncodeError:
+        import json
+
         body = json.dumps(to_plain(value)).encode()
     return hashlib.sha256(body).hexdigest()
 

@@ -15,10 +15,10 @@ from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.send import ChatJobDelivery
 from hermes.gateway.session_pool import SessionPool
-from hermes.gateway.text.links import defuse_links
 from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_
+from hermes.markup.links import defuse_links
 from hermes.sessions.egress_filter import EgressFilter, build_egress_filter
 from hermes.sessions.target_book import format_place
 

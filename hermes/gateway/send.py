@@ -22,10 +22,10 @@ from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import Capabilities, Platform, PlatformContext
-from hermes.gateway.text.links import defuse_links
 from hermes.gateway.text.media import KINDS
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_, tr
+from hermes.markup.links import defuse_links
 from hermes.sessions.app import App
 from hermes.sessions.http_client import create_client_session
 from hermes.sessions.target_book import format_place, load_target_book

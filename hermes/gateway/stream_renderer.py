@@ -21,10 +21,10 @@ from hermes.core.stream import TextDelta
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import Capabilities, PlatformError, SendError
-from hermes.gateway.text.links import defuse_links
 from hermes.gateway.text.media import MediaRules, SendableFile, extract_media, hide_tags
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import localize, tr
+from hermes.markup.links import defuse_links
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter
 from hermes.util.cancellation import cancel_tasks

@@ -57,7 +57,13 @@ class McpServers:
         entry = (toolbox, frozenset(names), tell)
         self._sessions.append(entry)
         mine = [server for server in self.servers if server.spec.name in entry[1]]
-        toolbox.wait_for_late = lambda: self._wait_for_servers(mine)
+        others = toolbox.wait_for_late
+
+        async def wait_for_all() -> str:
+            missing = (await others() if others is not None else "", await self._wait_for_servers(mine))
+            return " ".join(filter(None, missing))
+
+        toolbox.wait_for_late = wait_for_all
         for server in mine:
             self._update_toolbox(server, toolbox)
             if server.problem:

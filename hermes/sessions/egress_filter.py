@@ -9,12 +9,15 @@ from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
 from hermes.i18n.messages import N_
+from hermes.markup.links import defuse_links
 from hermes.safety.paths import Places, is_home_entry, is_or_below, iter_guarded_files, read_refusal
 from hermes.sessions.backend_factory import resolve_places
 from hermes.tools.permissions.taint_checks import is_known_host
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 
 if TYPE_CHECKING:
+    from hermes.runtime.actor import SessionActor
+    from hermes.sessions.app import App
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
 
@@ -115,3 +118,61 @@ def make_file_check(
         return False
 
     return find_refusal
+
+
+class EgressTextFilter:
+    """Filters text on its way out, piece by piece. While untrusted content stands in the conversation, text
+    goes by paragraphs, without anything that is fetched by being shown.
+    """
+
+    def __init__(self, app: "App", actor: "SessionActor") -> None:
+        self._app = app
+        self._actor = actor
+        self._buffer = ""
+        self.text = ""
+        """All text that has gone out."""
+
+    def feed_text(self, text: str) -> str:
+        """Take more text, and return what can go out now."""
+        if not self._buffer and not self._tainted:
+            self.text += text
+            return text
+        self._buffer += text
+        end = _last_paragraph_end(self._buffer)
+        if not end:
+            return ""
+        ready, self._buffer = self._buffer[:end], self._buffer[end:]
+        return self._emit_text(ready)
+
+    def flush_text(self) -> str:
+        """Return the text that was held back."""
+        ready, self._buffer = self._buffer, ""
+        return self._emit_text(ready) if ready else ""
+
+    def filter_whole(self, text: str) -> str:
+        """Return a text that goes out at once, filtered."""
+        return self._emit_text(text)
+
+    @property
+    def _tainted(self) -> bool:
+        return bool(self._app.live_session(self._actor).tools.context.state.taint.list_sources())
+
+    def _emit_text(self, text: str) -> str:
+        safe = self._filter_text(text)
+        self.text += safe
+        return safe
+
+    def _filter_text(self, text: str) -> str:
+        out = build_egress_filter(self._app.services, self._app.live_session(self._actor)) if self._tainted else None
+        return defuse_links(text, out.is_host_allowed) if out is not None else text
+
+
+def _last_paragraph_end(text: str) -> int:
+    """Return the end of the last whole paragraph outside of code; 0 when there is none."""
+    end = text.rfind("\n\n")
+    while end >= 0:
+        before = text[: end + 2]
+        if before.count("```") % 2 == 0 and before.count("~~~") % 2 == 0:
+            return end + 2
+        end = text.rfind("\n\n", 0, end)
+    return 0

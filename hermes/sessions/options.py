@@ -1,13 +1,15 @@
 """Per-session options that a front-end may choose."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hermes.config.settings import ModelReference
+from hermes.config.settings import McpServerSettings, ModelReference
 from hermes.core.messages import Message
 from hermes.core.secret import KeyHolder
 from hermes.core.work_mode import WorkMode
 
 if TYPE_CHECKING:
+    from hermes.sessions.editors.open_buffers import EditorFiles
     from hermes.tools.tool import Tool
 
 
@@ -80,6 +82,12 @@ class SessionOptions(KeyHolder, frozen=True, kw_only=True):
     """Folders, absolute and resolved, whose files count as the person's own beside those of `hermes trust`."""
     extra_tools: "tuple[Tool, ...]" = ()
     """Tools of the program that uses the library."""
+    editor_files: "EditorFiles | None" = None
+    """The files of the editor that shows the session; None where there is none, or it offers none."""
+    handed_servers: Mapping[str, McpServerSettings] = {}
+    """MCP servers that an editor hands in with the session, by name: a person is asked before they are started."""
+    keeps_unused: bool = False
+    """Whether a session in which nothing is said stays stored when it is closed: somebody keeps its id."""
     root_id: str = ""
     """Of a sub-agent: the session at the top of its tree, for whose cap its spending counts; else empty."""
     max_session_cost: float | None = None

@@ -112,7 +112,7 @@ class Services:
         Errors in the model's settings are raised before anything is created.
         """
         stack = self._stack
-        stack.push_async_callback(self._close_supervisors)
+        stack.push_async_callback(_close_supervisors, self)
         stack.push_async_callback(self._close_models)
         await self._open_models()
         if self._unused_keys:
@@ -271,10 +271,6 @@ class Services:
 
         return Supervisors(self.environ)
 
-    async def _close_supervisors(self) -> None:
-        if "supervisors" in self.__dict__:
-            await self.supervisors.close()
-
     async def create_client(
         self, meter: Meter, model: ModelConnection, *, retry_seconds: float | None = None
     ) -> ModelClient:
@@ -337,20 +333,18 @@ class Services:
     def mcp_servers(self) -> "McpServers":
         """Return the MCP servers, started for the first session that wants some."""
         if self._mcp_servers is None:
-            from hermes.sessions.mcp_servers import open_servers
-
-            self._mcp_servers = open_servers(
-                self.settings,
-                self.environ,
-                self.home,
-                self.supervisors,
-                self.redactor,
-                workspace=self.options.cwd or os.getcwd(),
-            )
+            self._mcp_servers = self.open_other_servers(self.settings)
             if self._agreed_servers is not None:
                 self._agreed_servers.watch_changes(self._mcp_servers, self.environ)
             self._mcp_servers.start()
         return self._mcp_servers
+
+    def open_other_servers(self, settings: Settings) -> "McpServers":
+        """Prepare the MCP servers that these settings name, without starting them; whoever does closes them."""
+        from hermes.sessions.mcp_servers import open_servers
+
+        workspace = self.options.cwd or os.getcwd()
+        return open_servers(settings, self.environ, self.home, self.supervisors, self.redactor, workspace=workspace)
 
     def plugin_host(self) -> "PluginHost":
         """Return the host of folder plug-ins, which starts one when it is first needed."""
@@ -391,6 +385,11 @@ class Services:
             cache_ttl=caching.cache_ttl if caching.enabled else "",
         )
         return open_model(choice, self.environ, ca_file=self.settings.model.ca_bundle)
+
+
+async def _close_supervisors(services: Services) -> None:
+    if "supervisors" in services.__dict__:
+        await services.supervisors.close()
 
 
 async def _save_taint_marks(services: Services, marks: Sequence[TaintMark], gone: Sequence[str]) -> None:

@@ -55,7 +55,7 @@ from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
 from hermes.tools.registry import Toolbox
-from hermes.tools.session import StoredTodoList, ToolContext
+from hermes.tools.session import Safeguard, StoredTodoList, ToolContext
 from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class SessionBuilder:
         for ready in features.opening:
             await ready()
         more = (*features.tools, *engine.tools(), *plan.options.extra_tools)
-        self._hook_sets = self._read_hook_sets()
+        self._hook_sets = _read_hook_sets(services, plan)
         tools = build_session_tools(
             plan,
             home=services.home,
@@ -299,6 +299,8 @@ class SessionBuilder:
                 cwd=plan.cwd,
             )
         )
+        if plan.options.keeps_unused:
+            return
         self._stack.push_async_callback(
             _delete_unused_session, services.store, services.home, plan.session_id, self._conversations
         )
@@ -334,7 +336,9 @@ class SessionBuilder:
         hooks = self._open_hooks(conversation, tools, warn)
         checkpoints = self._checkpoints = self._build_checkpoints(recorder, tools, warn)
         todo_list = StoredTodoList(lambda: services.store.todo_lists, self._plan.session_id)
-        context = structs.replace(tools.context, safeguard=checkpoints, todo_list=todo_list)
+        context = structs.replace(
+            tools.context, safeguard=_guard_buffers(tools.context, checkpoints), todo_list=todo_list
+        )
         self._settling.append(context)
         deps = TurnDeps(
             toolbox=tools.toolbox,
@@ -395,16 +399,6 @@ class SessionBuilder:
             self._stack.push_async_callback(hooks.close)
         return hooks
 
-    def _read_hook_sets(self) -> "Sequence[HookSet]":
-        """Return the hooks of all places for the session's folder; none where nothing was ever enabled."""
-        services, plan = self._services, self._plan
-        if services.options.ignore_config or not may_have_hooks(services.home, services.settings):
-            return ()
-        from hermes.sessions.plugins.hooks import read_hook_sets
-
-        folder, trusted = os.path.realpath(plan.cwd), plan.options.trusted_folders
-        return read_hook_sets(services.home, services.settings, folder, services.process_environ, trusted)
-
     def _build_checkpoints(
         self, recorder: TurnRecorder, tools: SessionTools, warn: Callable[[str], None]
     ) -> SessionCheckpoints:
@@ -451,10 +445,36 @@ class SessionBuilder:
         if self._plan.fresh and options.reviews:
             self._attach_titling(actor, tools)
         if tools.mcp_servers:
-            notify = partial(actor.notify, Level.WARNING)
-            self._stack.callback(services.mcp_servers().join_session(tools.toolbox, tools.mcp_servers, notify))
+            self._attach_servers(actor, tools)
         self._stack.callback(_warn_unfinished, tools, actor)
         self._stack.push_async_callback(actor.close)
+
+    def _attach_servers(self, actor: SessionActor, tools: SessionTools) -> None:
+        """Give the session the tools of its MCP servers."""
+        own = [name for name in tools.mcp_servers if name not in self._plan.options.handed_servers]
+        if own:
+            notify = partial(actor.notify, Level.WARNING)
+            self._stack.callback(self._services.mcp_servers().join_session(tools.toolbox, own, notify))
+        if len(own) < len(tools.mcp_servers):
+            self._attach_handed_servers(actor, tools)
+
+    def _attach_handed_servers(self, actor: SessionActor, tools: SessionTools) -> None:
+        """Have the servers of an editor asked about, and started, before the first message is answered."""
+        from hermes.sessions.editors.handed_servers import HandedServers
+        from hermes.tools.permissions.prompts import ApprovalPrompter
+
+        handed = self._plan.options.handed_servers
+        servers = HandedServers(
+            {name: one for name, one in handed.items() if name in tools.mcp_servers},
+            ApprovalPrompter(tools.gate, actor.approvals),
+            tools.gate,
+            tools.context,
+            tools.toolbox,
+            self._services.open_other_servers,
+            actor.recorder.publish,
+        )
+        actor.attachments.providers.insert(0, servers.start_servers)
+        self._stack.push_async_callback(servers.close)
 
     def _attach_titling(self, actor: SessionActor, tools: SessionTools) -> None:
         """Title the session after its first answer, where the settings want that."""
@@ -569,8 +589,27 @@ class SessionBuilder:
         return build_frame
 
 
+def _read_hook_sets(services: Services, plan: SessionPlan) -> "Sequence[HookSet]":
+    """Return the hooks of all places for a session's folder; none where nothing was ever enabled."""
+    if services.options.ignore_config or not may_have_hooks(services.home, services.settings):
+        return ()
+    from hermes.sessions.plugins.hooks import read_hook_sets
+
+    folder, trusted = os.path.realpath(plan.cwd), plan.options.trusted_folders
+    return read_hook_sets(services.home, services.settings, folder, services.process_environ, trusted)
+
+
 def _list_hook_files(sets: "Sequence[HookSet]") -> list[str]:
     return [path for one in sets for path in one.list_kept_files()]
+
+
+def _guard_buffers(context: ToolContext, checkpoints: SessionCheckpoints) -> Safeguard:
+    """Return what saves files before they change; with an editor what is unsaved there, too."""
+    if context.buffers is None:
+        return checkpoints
+    from hermes.sessions.editors.open_buffers import BufferSafeguard
+
+    return BufferSafeguard(checkpoints, context.buffers, context)
 
 
 def _make_trajectory_hook(folder: Path, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

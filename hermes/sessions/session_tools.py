@@ -274,15 +274,12 @@ def build_session_tools(
             search_url=settings.web.search_url,
             ca_file=settings.model.ca_bundle,
         ),
-        code=CodeAccess(
-            engine=settings.code_execution.engine,
-            timeout=settings.code_execution.timeout,
-            max_calls=settings.code_execution.max_calls,
-            max_output=settings.code_execution.max_output,
-            key_file=home.code_key,
-            environ=environ,
-        ),
+        code=_build_code_access(settings, home, environ),
     )
+    if options.editor_files is not None and not options.depth:
+        from hermes.sessions.editors.open_buffers import EditorBuffers
+
+        context = structs.replace(context, buffers=EditorBuffers(options.editor_files))
     unkept: list[str] = []
     gate = build_session_gate(home, settings, options, unkept.append, process_deps.on_allowed)
 
@@ -295,6 +292,18 @@ def build_session_tools(
     return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, narrow, unkept)
 
 
+def _build_code_access(settings: Settings, home: HermesHome, environ: Mapping[str, str]) -> CodeAccess:
+    chosen = settings.code_execution
+    return CodeAccess(
+        engine=chosen.engine,
+        timeout=chosen.timeout,
+        max_calls=chosen.max_calls,
+        max_output=chosen.max_output,
+        key_file=home.code_key,
+        environ=environ,
+    )
+
+
 def _select_tools(
     settings: Settings, options: SessionOptions, extra_tools: Sequence[KnownTool]
 ) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
@@ -304,7 +313,7 @@ def _select_tools(
     """
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
-    servers = _select_servers(settings, asked, disabled)
+    servers = _select_servers(_add_handed_servers(settings, options), asked, disabled)
     registry = ToolRegistry()
     extra_tools, callers = _register_tools(registry, extra_tools)
     own = {one.toolset for one in extra_tools}
@@ -336,6 +345,13 @@ def _list_remarks(named: Sequence[str], own: Collection[str]) -> Iterator[str]:
             yield N_("The tool set {name} holds no tools in this version.", name=name)
         elif is_plugin_toolset(name) and name not in own:
             yield N_("The tool set {name} is empty: no plug-in of that name is enabled here.", name=name)
+
+
+def _add_handed_servers(settings: Settings, options: SessionOptions) -> Settings:
+    """Return the settings with the servers that an editor hands in; one of the person's own of the same name stays."""
+    if not options.handed_servers:
+        return settings
+    return structs.replace(settings, mcp_servers={**options.handed_servers, **settings.mcp_servers})
 
 
 def _register_tools(

@@ -103,6 +103,18 @@ class Safeguard(Protocol):
         ...
 
 
+class OpenBuffers(Protocol):
+    """The files of a session as they stand in a person's editor."""
+
+    async def find_unsaved(self, path: str, context: "ToolContext") -> str | None:
+        """Return the text of a file (its absolute path) where it stands in the editor other than on disk; else None."""
+        ...
+
+    async def save_unsaved(self, path: str, context: "ToolContext") -> None:
+        """Have the editor save a file that a call is about to change."""
+        ...
+
+
 class FoundTool(Struct, frozen=True):
     """A deferred tool that was found. `origin` says who wrote its description and schema; None: Hermes itself."""
 
@@ -382,6 +394,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     safeguard: Safeguard | None = None
     """Saves what calls are about to change; None: nothing does."""
     code: CodeAccess = DEFAULT_CODE_ACCESS
+    buffers: OpenBuffers | None = None
+    """What a person has open in an editor; None where there is none, or it does not say."""
     nested_calls: NestedCalls | None = None
     """Makes calls for the code of this call; None for tools that run no such code."""
 

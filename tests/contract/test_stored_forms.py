@@ -26,6 +26,7 @@ import pytest
 from msgspec import Struct, inspect
 
 import hermes
+import hermes.acp
 import hermes.admin.mcp
 import hermes.admin.models.local_servers
 import hermes.cli
@@ -44,6 +45,7 @@ import hermes.mcp.tools
 import hermes.memory.guarded_provider
 import hermes.plugin_host
 import hermes.providers
+import hermes.sessions.editors
 import hermes.skills.section
 import hermes.testing
 import hermes.tools.builtin
@@ -183,6 +185,7 @@ def test_every_kind_field_and_choice_has_a_line(kind: str) -> None:
 
 
 FOREIGN = (
+    hermes.acp,
     hermes.admin.mcp,
     hermes.admin.models.local_servers,
     hermes.cli,
@@ -201,6 +204,7 @@ FOREIGN = (
     hermes.memory.guarded_provider,
     hermes.plugin_host,
     hermes.providers,
+    hermes.sessions.editors,
     hermes.skills.section,
     hermes.testing,
     hermes.tools.builtin,

@@ -46,7 +46,7 @@ def build_child_options(parent: "LiveSession", row: SubAgentRow, settings: Setti
     taken_away = _TAKEN_AWAY if orchestrates else (*_TAKEN_AWAY, "delegation")
     disabled = parent.overrides.disabled if parent.overrides.disabled is not None else own.disabled_toolsets
     options = structs.replace(
-        own,
+        _leave_editor(own),
         max_turns=row.steps,
         enabled_toolsets=_list_toolsets(parent, task),
         tool_names=own.tool_names if task.tools is None else task.tools,
@@ -105,7 +105,7 @@ def build_person_options(parent: "LiveSession", row: SubAgentRow, folder: str) -
     """Return the options of a session that a person has asked to work beside theirs: the same tools, mode and model."""
     own, overrides = parent.options, parent.overrides
     options = structs.replace(
-        own,
+        _leave_editor(own),
         max_turns=row.steps,
         enabled_toolsets=_list_enabled(parent),
         extra_tools=_list_own_tools(own),
@@ -172,6 +172,11 @@ def _list_enabled(parent: "LiveSession") -> tuple[str, ...] | None:
     return parent.options.enabled_toolsets if enabled is None else enabled or None
 
 
+def _leave_editor(options: SessionOptions) -> SessionOptions:
+    """Return the options without what an editor gives to the one session that it shows."""
+    return structs.replace(options, editor_files=None, handed_servers={}, keeps_unused=False)
+
+
 def _list_own_tools(options: SessionOptions) -> "tuple[Tool, ...]":
     """Return the tools of a program without those that run at the program: it waits for the calls of one session."""
     return tuple(one for one in options.extra_tools if not one.runs_at_caller)
@@ -180,7 +185,7 @@ def _list_own_tools(options: SessionOptions) -> "tuple[Tool, ...]":
 def _is_toolset_present(parent: "LiveSession", name: str, has: set[str]) -> bool:
     """Return whether the parent has every tool of a set."""
     if is_mcp_toolset(name):
-        servers = parent.tools.toolbox.servers
+        servers = [one for one in parent.tools.toolbox.servers if one not in parent.options.handed_servers]
         return bool(servers) if name == MCP_TOOLSET else name.removeprefix(f"{MCP_TOOLSET}-") in servers
     known = parent.tools.toolbox.load_toolsets()
     if name not in known or name in ALL_TOOLSETS:

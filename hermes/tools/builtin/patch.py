@@ -79,7 +79,7 @@ _CONTEXT_LINES = 2
 """The lines of a diff above and below what has changed."""
 
 
-class _FileEdit(Struct, frozen=True):
+class FileEdit(Struct, frozen=True):
     """A file before and after; None where it does not exist."""
 
     path: str
@@ -90,10 +90,15 @@ class _FileEdit(Struct, frozen=True):
 
 def replace_in_file(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
     """Replace the first text by the second; return the diff. Raises `ToolError`."""
+    return _apply_edits(ctx, plan_replacement(ctx, path, texts, everywhere=everywhere))
+
+
+def plan_replacement(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> list[FileEdit]:
+    """Return what replacing the first text by the second does. Raises `ToolError`."""
     before = files.load_text_file(ctx.resolve_path(path), path, ctx)
     old, new = (ctx.restore_secrets(_take_line_ends(text, before), before.text) for text in texts)
     text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, display_path=path)
-    return _apply_edits(ctx, [_FileEdit(path, before, msgspec.structs.replace(before, text=text), note)])
+    return [FileEdit(path, before, msgspec.structs.replace(before, text=text), note)]
 
 
 def _take_line_ends(text: str, file: TextFile) -> str:
@@ -104,36 +109,41 @@ def _take_line_ends(text: str, file: TextFile) -> str:
 
 def apply_patch(ctx: ToolContext, text: str) -> str:
     """Apply a V4A patch; return the diffs. Raises `ToolError`; every file is then as it was."""
+    return _apply_edits(ctx, plan_patch(ctx, text))
+
+
+def plan_patch(ctx: ToolContext, text: str) -> list[FileEdit]:
+    """Return what a V4A patch does. Raises `ToolError`."""
     now: dict[str, TextFile | None] = {}
-    changes: list[_FileEdit] = []
+    changes: list[FileEdit] = []
     for section in parse_patch(text):
         changes += _plan_edits(ctx, section, now)
-    return _apply_edits(ctx, changes)
+    return changes
 
 
-def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, TextFile | None]) -> list[_FileEdit]:
+def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, TextFile | None]) -> list[FileEdit]:
     """Return what a section does, given what the sections before it did (`pending`, by real path)."""
     path = section.path
     real = _resolve_path(ctx, path)
     if section.action is PatchAction.ADD:
         _require_free_path(real, path, pending)
         pending[real] = TextFile(text=ctx.restore_secrets(section.content, ""))
-        return [_FileEdit(path, None, pending[real])]
+        return [FileEdit(path, None, pending[real])]
     before = pending[real] if real in pending else files.load_text_file(ctx.resolve_path(path), path, ctx)
     if before is None:
         raise ToolError(f"{path} is deleted earlier in the patch. Nothing was changed.")
     if section.action is PatchAction.DELETE:
         pending[real] = None
-        return [_FileEdit(path, before, None)]
+        return [FileEdit(path, before, None)]
     text, note = edits.apply_hunks(before.text, [_restore_hunk(ctx, hunk, before.text) for hunk in section.hunks], path)
     after = msgspec.structs.replace(before, text=text)
     if not section.target:
         pending[real] = after
-        return [_FileEdit(path, before, after, note)]
+        return [FileEdit(path, before, after, note)]
     moved = _resolve_path(ctx, section.target)
     _require_free_path(moved, section.target, pending)
     pending[real], pending[moved] = None, after
-    return [_FileEdit(section.target, None, after, note), _FileEdit(path, before, None)]
+    return [FileEdit(section.target, None, after, note), FileEdit(path, before, None)]
 
 
 def _resolve_path(ctx: ToolContext, path: str) -> str:
@@ -157,7 +167,7 @@ def _require_free_path(real: str, display_path: str, pending: dict[str, TextFile
         raise ToolError(f"{display_path} exists already; use '*** Update File' to change it. Nothing was changed.")
 
 
-def _apply_edits(ctx: ToolContext, changes: list[_FileEdit]) -> str:
+def _apply_edits(ctx: ToolContext, changes: list[FileEdit]) -> str:
     places: list[str] = []
     try:
         for change in changes:
@@ -179,7 +189,7 @@ def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> str
     return ""
 
 
-def _describe_edit(change: _FileEdit, place: str) -> str:
+def _describe_edit(change: FileEdit, place: str) -> str:
     if change.after is None:
         return f"Deleted {change.path}."
     from hermes.tools.edits import describe_syntax_error

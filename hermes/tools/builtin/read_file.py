@@ -1,6 +1,7 @@
 """`read_file`: reads text with line numbers, of any size, a window at a time."""
 
 import asyncio
+import io
 from typing import Annotated, BinaryIO
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ _MAX_INLINE_BYTES = 256 * 1024
 thread.
 """
 _CHUNK = 1024 * 1024
+_UNSAVED_NOTE = "[as it stands in the person's editor, where it is not saved]"
 
 
 class _Window(Struct, frozen=True):
@@ -53,14 +55,20 @@ async def read_file(
     file, real, status = open_regular(target, path, ctx)
     with file:
         stamp = stamp_from_status(status)
-        if status.st_size <= _MAX_INLINE_BYTES:
+        unsaved = await ctx.buffers.find_unsaved(target, ctx) if ctx.buffers is not None else None
+        if unsaved is not None:
+            window = _read_window(io.BytesIO(unsaved.encode("utf-8", "replace")), first, count, stamp)
+        elif status.st_size <= _MAX_INLINE_BYTES:
             window = _read_window(file, first, count, stamp)
         else:
             window = await asyncio.to_thread(_read_window, file, first, count, stamp)
     ctx.state.seen_files[real] = stamp
     nothing = not window.lines and window.total != 0  # a binary file, or a line after the end
     provenance = Provenance(source=Source.FILE, label=path)
-    return ToolOutput(text=_format_window(window, first, path), provenance=provenance, failed=nothing)
+    text = _format_window(window, first, path)
+    if unsaved is not None:
+        text = f"{text}\n{_UNSAVED_NOTE}"
+    return ToolOutput(text=text, provenance=provenance, failed=nothing)
 
 
 def _read_window(file: BinaryIO, first: int, count: int, stamp: FileStamp) -> _Window:

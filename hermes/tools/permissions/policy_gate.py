@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
+_SERVER = "mcp-server"
+"""The rule of MCP servers that an editor hands in."""
 _PLACE_RULES = (gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN)
 _FOLDER_RULES = (*_PLACE_RULES, gate.UNCOPIED)
 """Rules whose answers stand for a folder, whatever command comes to it."""
@@ -154,6 +156,16 @@ class PolicyGate:
         if not denied.is_write:
             reason = N_("the command missed something in {path}, which commands do not see", path=path)
         return self._decide_finding(CommandFinding(Verdict.ASK, rule, reason, subject), context)
+
+    def decide_server(self, subject: str, what: str, context: ToolContext) -> gate.PermissionDecision:
+        """Decide on an MCP server that a session's editor hands in. `subject` stands for exactly that server, `what`
+        says what would be started or reached.
+        """
+        if context.state.mode is WorkMode.PLAN:
+            reason = N_("this is plan mode, in which nothing is changed")
+            return gate.PermissionDecision(verdict=Verdict.DENY, rule=_SERVER, reason=reason, subject=subject)
+        reason = N_("the editor hands in an MCP server, which has all of your rights: {what}", what=what)
+        return self._decide_finding(CommandFinding(Verdict.ASK, _SERVER, reason, subject), context)
 
     def _decide_finding(self, finding: CommandFinding, context: ToolContext) -> gate.PermissionDecision:
         from hermes.tools.permissions.call_facts import CallFacts

@@ -47,7 +47,7 @@ from hermes.gateway.platforms.api_server.requests import (
 from hermes.gateway.platforms.api_server.responses import format_usage
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, TurnStream
-from hermes.gateway.text.links import defuse_links
+from hermes.markup.links import defuse_links
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.util.cancellation import cancel_tasks, run_to_completion

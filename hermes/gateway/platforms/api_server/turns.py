@@ -13,10 +13,9 @@ from hermes.core.messages import Role, ToolCallPart
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.gateway.platform import GatewayFacade, SessionRequest
-from hermes.gateway.text.links import defuse_links
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
-from hermes.sessions.egress_filter import build_egress_filter
+from hermes.sessions.egress_filter import EgressTextFilter
 from hermes.util.cancellation import cancel_tasks
 
 TEXT_SEPARATOR = "\n\n"
@@ -86,7 +85,7 @@ class ApiTurn:
         if not self.ended.done() and self.actor.current_turn_end is self.ended:
             self.actor.stop()
 
-    def make_text_filter(self) -> "EgressTextFilter":
+    def make_text_filter(self) -> EgressTextFilter:
         """Return a filter for the turn's text."""
         return EgressTextFilter(self._app, self.actor)
 
@@ -117,53 +116,6 @@ class ApiTurn:
         self._changed.set()
 
 
-class EgressTextFilter:
-    """Filters text on its way out, piece by piece. While untrusted content stands in the conversation, text
-    goes by paragraphs, without anything that is fetched by being shown.
-    """
-
-    def __init__(self, app: App, actor: SessionActor) -> None:
-        self._app = app
-        self._actor = actor
-        self._buffer = ""
-        self.text = ""
-        """All text that has gone out."""
-
-    def feed_text(self, text: str) -> str:
-        """Take more text, and return what can go out now."""
-        if not self._buffer and not self._tainted:
-            self.text += text
-            return text
-        self._buffer += text
-        end = _last_paragraph_end(self._buffer)
-        if not end:
-            return ""
-        ready, self._buffer = self._buffer[:end], self._buffer[end:]
-        return self._emit_text(ready)
-
-    def flush_text(self) -> str:
-        """Return the text that was held back."""
-        ready, self._buffer = self._buffer, ""
-        return self._emit_text(ready) if ready else ""
-
-    def filter_whole(self, text: str) -> str:
-        """Return a text that goes out at once, filtered."""
-        return self._emit_text(text)
-
-    @property
-    def _tainted(self) -> bool:
-        return bool(self._app.live_session(self._actor).tools.context.state.taint.list_sources())
-
-    def _emit_text(self, text: str) -> str:
-        safe = self._filter_text(text)
-        self.text += safe
-        return safe
-
-    def _filter_text(self, text: str) -> str:
-        out = build_egress_filter(self._app.services, self._app.live_session(self._actor)) if self._tainted else None
-        return defuse_links(text, out.is_host_allowed) if out is not None else text
-
-
 @contextlib.contextmanager
 def stop_when_abandoned(turn: "ApiTurn | TurnStream") -> Iterator[None]:
     """Stop the turn when nobody waits for its answer any more."""
@@ -172,17 +124,6 @@ def stop_when_abandoned(turn: "ApiTurn | TurnStream") -> Iterator[None]:
     except (asyncio.CancelledError, ConnectionError):
         turn.stop()
         raise
-
-
-def _last_paragraph_end(text: str) -> int:
-    """Return the end of the last whole paragraph outside of code; 0 when there is none."""
-    end = text.rfind("\n\n")
-    while end >= 0:
-        before = text[: end + 2]
-        if before.count("```") % 2 == 0 and before.count("~~~") % 2 == 0:
-            return end + 2
-        end = text.rfind("\n\n", 0, end)
-    return 0
 
 
 class TurnStream:

@@ -43,7 +43,7 @@ from hermes.gateway.platforms.api_server.runs import RunOutcome, RunPlan, RunWor
 from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.gateway.platforms.webhook.github_comments import find_comment_chat, is_own_comment
-from hermes.gateway.text.links import defuse_links
+from hermes.markup.links import defuse_links
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.features.skills import build_skills, load_skill_parts
 from hermes.sessions.untrusted_text import untrusted_part

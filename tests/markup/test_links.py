@@ -6,7 +6,7 @@ from hypothesis import strategies as some
 
 from hermes.gateway.text import dialect
 from hermes.gateway.text.dialect import to_entity_text
-from hermes.gateway.text.links import defuse_links
+from hermes.markup.links import defuse_links
 from tests.cpu_cost import measure_growth
 
 

@@ -1,0 +1,1 @@
+"""The Agent Client Protocol: editors drive Hermes over standard input and output."""

@@ -1,0 +1,1 @@
+"""What a session gets from an editor, and shows to one."""
