@@ -141,6 +141,8 @@ class HermesHome:
         self.config_file = root / "config.yaml"
         self.env_file = root / ".env"
         self.auth_file = root / "auth.json"
+        self.oauth_file = root / "oauth.json"
+        """The tokens of sign-ins; it is in no backup."""
         self.trust_file = root / "trust.json"
         self.models_file = root / "models.json"
         self.favourites_file = root / "favourite_models.json"

@@ -16,7 +16,7 @@ from hermes.execution.local import ProcessTree
 from hermes.execution.process_tree import UnsupervisedProcess
 from hermes.execution.supervisor import LaunchRequest, Supervisors
 from hermes.i18n.messages import N_
-from hermes.mcp.rpc import MAX_MESSAGE_BYTES
+from hermes.mcp.rpc import MAX_MESSAGE_BYTES, OutgoingMessage
 from hermes.util.pipes import PipeWriter
 
 _READ_SIZE = 65_536
@@ -167,12 +167,12 @@ class McpStdioTransport:
     async def set_version(self, version: str) -> None:
         """Do nothing: the version changes nothing here."""
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: OutgoingMessage) -> None:
         """Send a line, without waiting until it is read. Raises `ToolError` when too much is unread."""
         if self._input is not None:
             if self._input.waiting_bytes > _MAX_UNREAD_BYTES:
                 raise ToolError("it does not read what it is sent")
-            self._input.write(message + b"\n")
+            self._input.write(message.body + b"\n")
         if self._input is None or self._input.is_closed:
             await asyncio.sleep(_EXIT_SECONDS)  # why it does not is learnt in a moment
             code = self._process_tree.code if self._process_tree is not None else None

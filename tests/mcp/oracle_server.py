@@ -45,7 +45,8 @@ async def grow(ctx: Context) -> str:
         return "grown"
 
     app.add_tool(grown)
-    await ctx.session.send_tool_list_changed()
+    await ctx.session.send_tool_list_changed()  # for revisions with sessions
+    await ctx.notify_tools_changed()  # for who listens, without one
     return "done"
 
 
