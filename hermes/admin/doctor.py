@@ -48,7 +48,7 @@ _LOW_SPACE_BYTES = 500_000_000
 _LEFTOVER_AGE_SECONDS = 3_600.0
 """Seconds after which an unfinished file belongs to no running process."""
 _PROGRAMS = {"git": "git", "rg": "ripgrep"}
-_PRIVATE_FILES = (".env", "auth.json", "trust.json", "code.key", "hermes.db", "search.db", "config.yaml")
+_PRIVATE_FILES = (".env", "auth.json", "oauth.json", "trust.json", "code.key", "hermes.db", "search.db", "config.yaml")
 
 
 class DoctorCheck(Struct, frozen=True, kw_only=True):

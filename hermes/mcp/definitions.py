@@ -38,6 +38,8 @@ class McpToolDefinition(Struct, frozen=True, kw_only=True):
     required: tuple[str, ...]
     reads_only: bool
     digest: str
+    needs_task: bool = False
+    """Whether the server carries it out as a task only, of which the result is asked for (revision 2025-11-25)."""
     header_parameters: tuple[HeaderParameter, ...] = ()
     """The parameters that a server of the stateless revision wants as header fields, too."""
 
@@ -53,11 +55,16 @@ class _Hints(Struct):
     reads_only: bool | None = field(default=None, name="readOnlyHint")
 
 
+class _Execution(Struct):
+    task_support: str = field(default="", name="taskSupport")
+
+
 class _SentTool(Struct):
     name: str
     description: str | None = None
     schema: Raw = field(default=_EMPTY_SCHEMA, name="inputSchema")
     annotations: _Hints | None = None
+    execution: _Execution | None = None
 
 
 class _Schema(Struct):
@@ -100,6 +107,22 @@ def parse_tool_page(result: Raw) -> ToolListPage:
         raise ToolError("its list of tools cannot be read") from None
 
 
+class _Task(Struct):
+    id: str = field(default="", name="taskId")
+
+
+class _TaskResult(Struct):
+    task: _Task
+
+
+def parse_task_id(result: Raw) -> str:
+    """Return the id of a task that a server has begun. Raises `ToolError` for another result."""
+    try:
+        return msgspec.json.decode(result, type=_TaskResult).task.id
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise ToolError("it has begun no task, as it has to for this tool") from None
+
+
 def _parse_definition(server: str, sent: bytes, *, uses_headers: bool) -> McpToolDefinition | None:
     """Parse a tool's JSON text; None when it is no tool, too large, or breaks the rules for header fields."""
     if len(sent) > _MAX_DEFINITION_BYTES:
@@ -127,6 +150,7 @@ def _parse_definition(server: str, sent: bytes, *, uses_headers: bool) -> McpToo
         required=tuple(schema.required),
         reads_only=bool(sent_tool.annotations and sent_tool.annotations.reads_only),
         digest=hashlib.sha256(whole).hexdigest()[:_DIGEST_LENGTH],
+        needs_task=sent_tool.execution is not None and sent_tool.execution.task_support == "required",
         header_parameters=headers,
     )
 

@@ -240,6 +240,13 @@ class McpConnection:
             elif answer.exception() is None:
                 asyncio.get_running_loop().call_later(_NOTIFY_SECONDS, sending.cancel)
 
+    def request_unawaited(self, method: str, params: Mapping[str, object]) -> None:
+        """Send a request whose answer does not matter."""
+        self._last_id += 1
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        if not self.lost_reason:
+            self._send_unawaited(message)
+
     async def confirm_version(self, version: str) -> None:
         """Tell the transport the version, and the server that its work can begin."""
         await self._transport.set_version(version)

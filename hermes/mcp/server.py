@@ -10,7 +10,13 @@ from msgspec import Raw
 from hermes.config.settings import McpOAuthSettings
 from hermes.core.errors import ToolError
 from hermes.core.secret import KeyHolder
-from hermes.mcp.definitions import MAX_TOOLS, McpToolDefinition, build_definitions, parse_tool_page
+from hermes.mcp.definitions import (
+    MAX_TOOLS,
+    McpToolDefinition,
+    build_definitions,
+    parse_task_id,
+    parse_tool_page,
+)
 from hermes.mcp.handshake import CLIENT, Era, ServerOffer, agree_on_version
 from hermes.mcp.header_parameters import build_parameter_headers
 from hermes.mcp.input_requests import ask_listed_visits, complete_request
@@ -107,7 +113,9 @@ class McpServer:
 
         Raises `McpRpcError` with what the server says, `ToolError` when the call was not made.
         """
-        params = {"name": tool.sent_name, "arguments": arguments}
+        params: dict[str, object] = {"name": tool.sent_name, "arguments": arguments}
+        if tool.needs_task and not self.offer.is_stateless:
+            return await self._run_task(params, asker, tool)
         try:
             return await self._send("tools/call", params, asker, name=tool.sent_name, tool=tool)
         except McpRpcError as error:
@@ -122,6 +130,17 @@ class McpServer:
         if fresh is None:
             raise ToolError(f"The MCP server {self.spec.name} has changed {tool.name}: look for it again.")
         return await self._send("tools/call", params, asker, name=tool.sent_name, tool=fresh)
+
+    async def _run_task(self, params: Mapping[str, object], asker: Asker | None, tool: McpToolDefinition) -> Raw:
+        """Have a tool carried out as a task and return its result. A call that is cancelled ends the task."""
+        wanted = {**params, "task": {"ttl": round(self.spec.timeout * 1_000)}}
+        task_id = parse_task_id(await self._send("tools/call", wanted, asker, name=tool.sent_name))
+        try:
+            return await self._send("tasks/result", {"taskId": task_id}, asker)
+        except asyncio.CancelledError:
+            if self._connection is not None:
+                self._connection.request_unawaited("tasks/cancel", {"taskId": task_id})
+            raise
 
     async def read_resource(self, uri: str, asker: Asker | None = None) -> Raw:
         """Read a resource. Raises `McpRpcError`, `ToolError`."""

@@ -78,6 +78,13 @@ class McpServers:
             self._begin_start(server)
         return len(missing)
 
+    async def wait_until_tried(self, names: Sequence[str]) -> None:
+        """Wait until these servers have been tried once, as long as a look for tools waits for them."""
+        mine = [server for server in self.servers if server.spec.name in names]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(self._wait_until):
+                await asyncio.gather(*(server.first_attempt.wait() for server in mine))
+
     def find_prompt(self, name: str, servers: Sequence[str]) -> tuple[McpServer, McpPrompt] | None:
         """Return the prompt that a person calls by this name, of one of these servers; None for another name."""
         for server in self.servers:
@@ -111,9 +118,7 @@ class McpServers:
 
     async def _wait_for_servers(self, servers: Sequence[McpServer]) -> str:
         """Wait for those that are starting, as long as time is left; return which are missing. Those are retried."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(self._wait_until):
-                await asyncio.gather(*(server.first_attempt.wait() for server in servers))
+        await self.wait_until_tried([server.spec.name for server in servers])
         missing = [one for one in servers if one.problem or not one.first_attempt.is_set()]
         for server in missing:
             if self._start_tasks[server.spec.name].done():

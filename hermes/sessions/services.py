@@ -324,6 +324,11 @@ class Services:
             self._mcp_servers.start()
         return self._mcp_servers
 
+    @property
+    def started_mcp_servers(self) -> "McpServers | None":
+        """The MCP servers, if a session has wanted some."""
+        return self._mcp_servers
+
     def frame_builder_for(self, options: SessionOptions) -> FrameBuilder:
         """Return the builder of epoch frames for a session with these options."""
         if options is self.options:

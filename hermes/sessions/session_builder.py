@@ -401,7 +401,11 @@ class SessionBuilder:
             self._attach_titling(actor, tools)
         if tools.mcp_servers:
             notify = partial(actor.notify, Level.WARNING)
-            self._stack.callback(services.mcp_servers().join_session(tools.toolbox, tools.mcp_servers, notify))
+            from hermes.sessions.features.mcp_prompts import make_prompt_bringer
+
+            servers = services.mcp_servers()
+            self._stack.callback(servers.join_session(tools.toolbox, tools.mcp_servers, notify))
+            actor.attachments.providers.append(make_prompt_bringer(servers, tools.mcp_servers, tools.context.asker))
         self._stack.callback(_warn_unfinished, tools, actor)
         self._stack.push_async_callback(actor.close)
 

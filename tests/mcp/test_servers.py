@@ -136,7 +136,12 @@ async def use_the_oracle(server: McpServer) -> None:
     assert await call(server, "grown") == "grown"
 
 
-PROTOCOLS = [("", "2026-07-28"), ("2026-07-28", "2026-07-28"), ("2025-11-25", "2025-11-25"), ("2025-03-26", "2025-03-26")]
+PROTOCOLS = [
+    ("", "2026-07-28"),
+    ("2026-07-28", "2026-07-28"),
+    ("2025-11-25", "2025-11-25"),
+    ("2025-03-26", "2025-03-26"),
+]
 
 
 @pytest.mark.parametrize(("protocol", "agreed"), PROTOCOLS)
@@ -168,7 +173,9 @@ async def test_a_cancelled_call_is_taken_back(tmp_path: Path) -> None:
         await asyncio.wait({calling}, timeout=60)
         assert calling.cancelled()
         await call(server, "echo")
-        assert json.loads(await call(server, "cancelled")) == [4]  # after `server/discover`, `initialize` and `tools/list`
+        assert json.loads(await call(server, "cancelled")) == [
+            4
+        ]  # after `server/discover`, `initialize` and `tools/list`
 
 
 async def test_a_call_that_takes_too_long_says_so(tmp_path: Path) -> None:
