@@ -47,6 +47,11 @@ class NamedPrompt(Struct, frozen=True, kw_only=True):
     server: str = ""
     """The MCP server that it belongs to."""
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether help lists it by its name; of skills there can be many."""
+        return bool(self.body or self.server)
+
     def format_prompt(self, arguments: str) -> str:
         """Return the message that it stands for."""
         if not self.body:

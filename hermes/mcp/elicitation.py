@@ -200,10 +200,7 @@ def _parse_value(wanted: _Property, labels: Mapping[str, str], answer: str) -> V
     """Return the value that an answer stands for; None when it does not fit."""
     match wanted.type:
         case "array":
-            values = [_find_value(labels, part.strip()) for part in answer.split(",") if part.strip()]
-            chosen = [value for value in values if value is not None]
-            fits = len(chosen) == len(values) and wanted.min_items <= len(chosen) <= wanted.max_items
-            return chosen if fits else None
+            return _parse_list(wanted, labels, answer)
         case "boolean":
             found = _find_value(labels, answer)
             return None if found is None else found == "true"
@@ -214,6 +211,12 @@ def _parse_value(wanted: _Property, labels: Mapping[str, str], answer: str) -> V
         case "string":
             return answer if wanted.min_length <= len(answer) <= min(wanted.max_length, _MAX_VALUE) else None
     return None
+
+
+def _parse_list(wanted: _Property, labels: Mapping[str, str], answer: str) -> list[str] | None:
+    values = [_find_value(labels, part.strip()) for part in answer.split(",") if part.strip()]
+    chosen = [value for value in values if value is not None]
+    return chosen if len(chosen) == len(values) and wanted.min_items <= len(chosen) <= wanted.max_items else None
 
 
 def _parse_number(wanted: _Property, answer: str) -> int | float | None:

@@ -76,15 +76,20 @@ def _walk_schemas(root: object) -> Iterator[tuple[tuple[str, ...] | None, Mappin
     waiting: list[tuple[tuple[str, ...] | None, object]] = [((), root)]
     while waiting:
         path, node = waiting.pop()
-        if not isinstance(node, dict):
-            continue
-        yield path, node
-        for key, value in node.items():
-            if key == "properties" and isinstance(value, dict):
-                waiting += [((*path, name) if path is not None else None, below) for name, below in value.items()]
-            elif key in _SCHEMA_KEYS:
-                waiting.append((None, value))
-            elif key in _LIST_KEYS and isinstance(value, list):
-                waiting += [(None, below) for below in value]
-            elif key in _MAP_KEYS and isinstance(value, dict):
-                waiting += [(None, below) for below in value.values()]
+        if isinstance(node, dict):
+            yield path, node
+            for key, value in node.items():
+                waiting += _list_below(path, key, value)
+
+
+def _list_below(path: tuple[str, ...] | None, key: str, value: object) -> list[tuple[tuple[str, ...] | None, object]]:
+    """Return the schemas below a keyword, with their paths."""
+    if key == "properties" and isinstance(value, dict):
+        return [((*path, name) if path is not None else None, below) for name, below in value.items()]
+    if key in _SCHEMA_KEYS:
+        return [(None, value)]
+    if key in _LIST_KEYS and isinstance(value, list):
+        return [(None, below) for below in value]
+    if key in _MAP_KEYS and isinstance(value, dict):
+        return [(None, below) for below in value.values()]
+    return []

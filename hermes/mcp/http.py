@@ -128,21 +128,10 @@ class McpHttpTransport:
 
     async def _post_once(self, message: OutgoingMessage) -> bool:
         """Post the message; return whether it has to be sent again, with another token."""
-        headers = _describe_message(message) if message.version else self._session_headers
         token = await self._find_token()
         reader = EventStreamReader(MAX_MESSAGE_BYTES)
         try:
-            # A subscription is silent for as long as nothing changes.
-            timeouts = _LISTEN_TIMEOUTS if message.method == "subscriptions/listen" else None
-            fields = {**headers, **self._add_token(token)}
-            async with self._open_exchange("POST", fields, message.body, timeouts) as stream:
-                if stream.status in (401, 403) and self._tokens is not None:
-                    challenge = stream.status, stream.headers.get("www-authenticate", "")
-                else:
-                    challenge = None
-                    if not message.version:
-                        self._remember_session(stream)
-                    await self._take_answer(stream, reader)
+            challenge = await self._exchange_message(message, token, reader)
         except TransportError:
             if message.version or not reader.last_id or message.is_answered():
                 raise
@@ -153,6 +142,22 @@ class McpHttpTransport:
         if not message.version and reader.last_id:
             await self._resume_answer(message, reader)
         return False
+
+    async def _exchange_message(
+        self, message: OutgoingMessage, token: str, reader: EventStreamReader
+    ) -> tuple[int, str] | None:
+        """Post the message and take its answer; return a demand for another token: the status, and what it says."""
+        headers = _describe_message(message) if message.version else self._session_headers
+        fields = {**headers, **self._add_token(token)}
+        # A subscription is silent for as long as nothing changes.
+        timeouts = _LISTEN_TIMEOUTS if message.method == "subscriptions/listen" else None
+        async with self._open_exchange("POST", fields, message.body, timeouts) as stream:
+            if stream.status in (401, 403) and self._tokens is not None:
+                return stream.status, stream.headers.get("www-authenticate", "")
+            if not message.version:
+                self._remember_session(stream)
+            await self._take_answer(stream, reader)
+            return None
 
     async def _find_token(self) -> str:
         return await self._tokens.find_token() if self._tokens is not None else ""

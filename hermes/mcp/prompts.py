@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -45,24 +45,21 @@ class McpPrompt(Struct, frozen=True, kw_only=True):
 
         Raises `ToolError` when one is missing.
         """
-        found: dict[str, str] = {}
         names = [one.name for one in self.arguments]
         words = _split_words(text)
-        plain: list[str] = []
-        for word in words:
-            name, equals, value = word.partition("=")
-            if equals and name in names:
-                found[name] = value
-            else:
-                plain.append(word)
+        found = dict(word.split("=", 1) for word in words if _is_assignment(word, names))
+        plain = [word for word in words if not _is_assignment(word, names)]
         left = [name for name in names if name not in found]
-        for at, name in enumerate(left):
-            if at < len(plain):
-                found[name] = " ".join(plain[at:]) if at == len(left) - 1 else plain[at]
+        rest = len(left) - 1
+        values = [*plain[:rest], " ".join(plain[rest:])] if 0 <= rest < len(plain) else plain
+        found |= dict(zip(left, values, strict=False))
+        self._require_arguments(found)
+        return found
+
+    def _require_arguments(self, found: Mapping[str, str]) -> None:
         missing = [one.name for one in self.arguments if one.is_required and one.name not in found]
         if missing:
             raise ToolError(f"/{self.name} needs: {', '.join(missing)}.")
-        return found
 
 
 class _SentArgument(Struct):
@@ -137,6 +134,10 @@ def _parse_prompts(server: str, sent: Sequence[Raw]) -> Iterator[McpPrompt]:
             about=clean_text(" ".join((prompt.description or prompt.title or "").split()), _MAX_ABOUT),
             arguments=tuple(PromptArgument(one.name, one.required) for one in arguments),
         )
+
+
+def _is_assignment(word: str, names: Sequence[str]) -> bool:
+    return "=" in word and word.partition("=")[0] in names
 
 
 def _split_words(text: str) -> list[str]:

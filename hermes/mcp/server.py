@@ -39,6 +39,7 @@ _LISTEN_RETRY_SECONDS = (1.0, 5.0, 30.0)
 """Seconds before changes are listened for again after that has ended; the last is repeated."""
 _MAX_PROBLEM = 400
 _MAX_PROMPTS = 200
+_NOT_SUPPORTED = "not supported by this client"
 _HEADER_MISMATCH, _VISIT_REQUIRED = -32020, -32042
 _LOG = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ class McpServer:
         of several sessions are, nobody is asked.
         """
         if method != "elicitation/create":
-            raise McpRpcError(METHOD_NOT_FOUND, "not supported by this client")
+            raise McpRpcError(METHOD_NOT_FOUND, _NOT_SUPPORTED)
         from hermes.mcp.elicitation import answer_elicitation
 
         found = {id(one): one for one in self._askers}

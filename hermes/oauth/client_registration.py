@@ -125,8 +125,13 @@ async def _register_client(server: AuthorizationServer, redirect_uri: str, send:
     found = parse_document(answer.body, _Registration)
     if found is None or not found.client_id:
         raise OAuthError(N_("{issuer} has registered a client and has not named it.", issuer=server.issuer))
-    method = found.token_endpoint_auth_method or (wanted if found.client_secret or wanted == "none" else "none")
-    if method not in _METHODS or (method != "none" and not found.client_secret):
+    return _use_registration(found, wanted, server)
+
+
+def _use_registration(found: _Registration, wanted: str, server: AuthorizationServer) -> OAuthClient:
+    """Return the registered client. The server may have chosen another way to prove itself than was wanted."""
+    secret = found.client_secret or ""
+    method = found.token_endpoint_auth_method or (wanted if secret else "none")
+    if method not in _METHODS or (method != "none" and not secret):
         raise OAuthError(N_("{issuer} has registered a client that cannot be used here.", issuer=server.issuer))
-    secret = found.client_secret if method != "none" and found.client_secret else ""
-    return OAuthClient(client_id=found.client_id, client_secret=secret, auth_method=method)
+    return OAuthClient(client_id=found.client_id, client_secret=secret if method != "none" else "", auth_method=method)

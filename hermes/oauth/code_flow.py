@@ -93,17 +93,21 @@ def read_code(request: CodeRequest, answered_url: str) -> str:
         raise OAuthError(N_("This is not the address that the sign-in has led to."), _WHOLE_ADDRESS)
     if not _is_same(said["state"], request.state):
         raise OAuthError(N_("The answer belongs to another sign-in: its state is a different one."), _AGAIN)
-    issuer = said.get("iss")
-    if issuer is None and request.server.authorization_response_iss_parameter_supported:
-        raise OAuthError(N_("The answer does not name the authorization server, which it has to."), _AGAIN)
-    if issuer is not None and issuer != request.server.issuer:
-        raise OAuthError(N_("The answer comes from another authorization server than was asked."), _AGAIN)
+    _check_issuer(request.server, said.get("iss"))
     if said.get("error"):
         reason = quote_remote_text(": ".join(filter(None, (said["error"], said.get("error_description", "")))))
         raise OAuthError(N_("The sign-in was refused: {reason}.", reason=reason.rstrip(".")), code=said["error"][:80])
     if not said.get("code"):
         raise OAuthError(N_("The answer of the sign-in has no code."), _AGAIN)
     return said["code"]
+
+
+def _check_issuer(server: AuthorizationServer, issuer: str | None) -> None:
+    """Compare the issuer of an answer with that of the server that was asked, letter for letter."""
+    if issuer is None and server.authorization_response_iss_parameter_supported:
+        raise OAuthError(N_("The answer does not name the authorization server, which it has to."), _AGAIN)
+    if issuer is not None and issuer != server.issuer:
+        raise OAuthError(N_("The answer comes from another authorization server than was asked."), _AGAIN)
 
 
 async def exchange_code(request: CodeRequest, code: str, send: SendRequest, now: float) -> SignIn:

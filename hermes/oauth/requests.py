@@ -55,20 +55,23 @@ def check_endpoint(url: str, *, allows_loopback: bool) -> str:
 
     It is https; plain http only on this machine, and only where the server that is signed in to is there, too.
     """
-    try:
-        parts = urlsplit(url)
-        host = (parts.hostname or "").lower()
-        has_user = parts.username is not None or parts.password is not None
-    except ValueError:
-        parts, host, has_user = urlsplit(""), "", False
-    is_plain = url.isascii() and url.isprintable() and " " not in url and not parts.fragment
-    is_secure = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK_HOSTS and allows_loopback)
-    if not host or has_user or not is_plain or not is_secure:
+    if not _is_endpoint(url, allows_loopback=allows_loopback):
         raise OAuthError(
             N_("The sign-in names an address that is not used: {url}.", url=quote_remote_text(url)),
             N_("Endpoints of a sign-in are https addresses without a user in them."),
         )
     return url
+
+
+def _is_endpoint(url: str, *, allows_loopback: bool) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, has_user = parts.hostname, parts.username is not None or parts.password is not None
+    except ValueError:
+        return False
+    if not host or has_user or parts.fragment or not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and allows_loopback and is_loopback_url(url))
 
 
 def is_loopback_url(url: str) -> bool:
