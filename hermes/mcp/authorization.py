@@ -56,7 +56,6 @@ class McpAuthorization:
         self._keeper = TokenKeeper(deps.store, name_sign_in(server), deps.send, deps.now)
         self._lock = asyncio.Lock()
         self._sign_ins = 0
-        self._last_refreshed = ""
 
     async def find_token(self) -> str:
         """Return the token to send; empty where nobody has signed in. Raises `ToolError`."""
@@ -65,16 +64,16 @@ class McpAuthorization:
         sign_in = await self._read_own_sign_in()
         return await self._call(self._keeper.find_token()) if sign_in is not None else ""
 
-    async def answer_challenge(self, status: int, field: str, token: str) -> None:
+    async def answer_challenge(self, status: int, field: str, token: str, *, is_repeated: bool) -> None:
         """Refresh the token once, then have the person sign in, if somebody is there; return if that has helped.
 
-        Raises `ToolError`.
+        `is_repeated`: the request was refused before, so that refreshing is no help. Raises `ToolError`.
         """
         challenge = parse_challenge(status, field)
         if status == 403 and not challenge.wants_more_scope:
             raise ToolError(N_("it answered with status {status}", status=status))
         async with self._lock:
-            if status == 401 and await self._has_newer_token(token):
+            if status == 401 and not is_repeated and await self._has_newer_token(token):
                 return
             await self._sign_in(challenge)
 
@@ -89,10 +88,7 @@ class McpAuthorization:
             return False
         if sign_in.access_token != token:
             return True
-        if token == self._last_refreshed:  # it is new, and refused all the same
-            return False
-        self._last_refreshed = await self._call(self._keeper.refresh(token))
-        return self._last_refreshed not in ("", token)
+        return await self._call(self._keeper.refresh(token)) not in ("", token)
 
     async def _sign_in(self, challenge: Challenge) -> None:
         deps, stored = self._deps, await self._read_own_sign_in()

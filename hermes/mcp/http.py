@@ -49,8 +49,9 @@ class McpTokens(Protocol):
         """Return the token to send; empty for none. Raises `ToolError`."""
         ...
 
-    async def answer_challenge(self, status: int, field: str, token: str) -> None:
-        """Take a refusal (401 or 403) of a request with `token`, with its field WWW-Authenticate.
+    async def answer_challenge(self, status: int, field: str, token: str, *, is_repeated: bool) -> None:
+        """Take a refusal (401 or 403) of a request with `token`, with its field WWW-Authenticate; `is_repeated` if the
+        request was refused with 401 before.
 
         Returns when it makes sense to send the request again. Raises `ToolError` with what the person has to do.
         """
@@ -104,9 +105,12 @@ class McpHttpTransport:
         What a server refuses for want of a token is sent again once there is one.
         """
         try:
+            was_refused = False
             for _ in range(_MAX_SENDS):
-                if not await self._post_once(message):
+                status = await self._post_once(message, is_repeated=was_refused)
+                if not status:
                     return
+                was_refused = was_refused or status == 401
         except TransportError as error:
             raise ToolError(error.message.rstrip(".")) from None
         raise ToolError("it wants other permissions again and again")
@@ -126,8 +130,8 @@ class McpHttpTransport:
         if self._tokens is not None:
             await self._tokens.close()
 
-    async def _post_once(self, message: OutgoingMessage) -> bool:
-        """Post the message; return whether it has to be sent again, with another token."""
+    async def _post_once(self, message: OutgoingMessage, *, is_repeated: bool) -> int:
+        """Post the message; return the status with which it was refused, if it is to be sent again, else 0."""
         token = await self._find_token()
         reader = EventStreamReader(MAX_MESSAGE_BYTES)
         try:
@@ -137,11 +141,11 @@ class McpHttpTransport:
                 raise
             challenge = None
         if challenge is not None and self._tokens is not None:
-            await self._tokens.answer_challenge(*challenge, token)
-            return True
+            await self._tokens.answer_challenge(*challenge, token, is_repeated=is_repeated)
+            return challenge[0]
         if not message.version and reader.last_id:
             await self._resume_answer(message, reader)
-        return False
+        return 0
 
     async def _exchange_message(
         self, message: OutgoingMessage, token: str, reader: EventStreamReader

@@ -56,7 +56,10 @@ class FakeOAuthServer:
         """Whether a refresh is carried out and its answer lost."""
         self.denies = False
         """Whether the person says no."""
+        self.refresh_began = asyncio.Event()
         self.heads: list[str] = []
+        self.tokens: list[str] = []
+        """The tokens that were sent to the server behind this one."""
         self._upstream = upstream
         self._scope = scope
         self._codes: dict[str, _Grant] = {}
@@ -173,6 +176,7 @@ class FakeOAuthServer:
                 self._grants.remove(grant)
             elif token == grant.refresh:
                 self.refreshes += 1
+                self.refresh_began.set()
                 grant.used = (*grant.used, token)
                 return grant
         return None
@@ -181,6 +185,7 @@ class FakeOAuthServer:
         self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        self.tokens.append(token)
         if scheme != "Bearer" or not any(token == grant.access for grant in self._grants if grant.access):
             wanted = f'Bearer error="invalid_token", scope="{self._scope}", resource_metadata="{self.url}{_RESOURCE}"'
             _write(writer, 401, {"www-authenticate": wanted}, b"")
