@@ -23,11 +23,12 @@ def make_prompt_bringer(servers: "McpServers", names: Sequence[str], asker: Aske
     """Return what attaches the prompts of a session's servers to the messages that name them."""
 
     async def attach_prompt(inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
-        name, _, typed = inbound.text.partition(" ")
+        first, *rest = inbound.text.split(None, 1) or [""]
+        name, typed = first.lower().replace("_", "-"), "".join(rest)
         if not name.startswith(_PREFIX):
             return ()
         await servers.wait_until_tried(names)
-        found = servers.find_prompt(name[1:].lower().replace("_", "-"), names)
+        found = servers.find_prompt(name[1:], names)
         if found is None:
             return ()
         from hermes.mcp.prompts import format_prompt_messages
