@@ -266,7 +266,7 @@ async def probe_server(environ: Mapping[str, str], name: str, person: "SignInPer
 async def _open_servers(
     environ: Mapping[str, str], *, only: str = "", person: "SignInPerson | None" = None
 ) -> "AsyncIterator[list[McpServer]]":
-    """Prepare the enabled servers, or `only` that one, for the time of a look at them; `person` signs in anew."""
+    """Prepare the enabled servers, or `only` that one, for the time of a look at them; `person` signs in again."""
     from hermes.execution.supervisor import Supervisors
     from hermes.sessions.mcp_servers import ServerChoice, open_servers
     from hermes.sessions.secrets import build_redactor

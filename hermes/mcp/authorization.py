@@ -40,7 +40,7 @@ class McpAuthorizationDeps(Struct, frozen=True, kw_only=True):
     store: TokenStore
     send: SendRequest
     person: SignInPerson | None = None
-    signs_in_anew: bool = False
+    signs_in_again: bool = False
     """Whether a sign-in that is stored is not used: the person signs in once more."""
     now: Callable[[], float] = time.time
 
@@ -59,7 +59,7 @@ class McpAuthorization:
 
     async def find_token(self) -> str:
         """Return the token to send; empty where nobody has signed in. Raises `ToolError`."""
-        if self._deps.signs_in_anew and not self._sign_ins:
+        if self._deps.signs_in_again and not self._sign_ins:
             return ""
         sign_in = await self._read_own_sign_in()
         return await self._call(self._keeper.find_token()) if sign_in is not None else ""
@@ -84,7 +84,7 @@ class McpAuthorization:
     async def _has_newer_token(self, token: str) -> bool:
         """Return whether there is another token than the refused one: of another process, or by a refresh."""
         sign_in = await self._read_own_sign_in()
-        if sign_in is None or not sign_in.access_token or (self._deps.signs_in_anew and not self._sign_ins):
+        if sign_in is None or not sign_in.access_token or (self._deps.signs_in_again and not self._sign_ins):
             return False
         if sign_in.access_token != token:
             return True

@@ -130,7 +130,7 @@ class _PendingRequest:
         self._last_end = asyncio.get_running_loop().time() + seconds * _MAX_EXTENSIONS
 
     def extend(self) -> None:
-        """Let the time begin anew, as the server is at work, up to `_MAX_EXTENSIONS` times its length."""
+        """Let the time begin again, as the server is at work, up to `_MAX_EXTENSIONS` times its length."""
         if self.deadline is not None and self.deadline.when() is not None and not self.deadline.expired():
             now = asyncio.get_running_loop().time()
             self.deadline.reschedule(min(now + self._seconds, max(self._last_end, now)))
@@ -141,7 +141,7 @@ class _PendingRequest:
             self.deadline.reschedule(None)
 
     def resume(self) -> None:
-        """Let the time begin anew."""
+        """Let the time begin again."""
         now = asyncio.get_running_loop().time()
         self._last_end = now + self._seconds * _MAX_EXTENSIONS
         if self._seconds and self.deadline is not None and not self.deadline.expired():
@@ -199,7 +199,7 @@ class McpConnection:
 
         `version` makes it a request of the stateless protocol before that is agreed. Raises `McpRpcError` with what the
         server says, `ToolError` when it says nothing. A request that is given up, by its time or by cancellation, is
-        cancelled at the server. Progress that the server reports lets its time begin anew.
+        cancelled at the server. Progress that the server reports lets its time begin again.
         """
         if self.lost_reason:
             raise ToolError(self.lost_reason)

@@ -58,7 +58,7 @@ def _check_mcp_toolsets(toolset_names: Sequence[str], names: Sequence[str]) -> N
 
 
 class ServerChoice(Struct, frozen=True):
-    """One server by its name, empty for all that are enabled; and who signs in to it anew, if it wants that."""
+    """One server by its name, empty for all that are enabled; and who signs in to it again, if it wants that."""
 
     name: str = ""
     person: "SignInPerson | None" = None
@@ -137,7 +137,7 @@ def _open_authorization(
         store=store,
         send=make_oauth_sender(environ, settings, spec.url),
         person=person,
-        signs_in_anew=person is not None,
+        signs_in_again=person is not None,
     )
     return McpAuthorization(spec.name, spec.url, client, deps)
 

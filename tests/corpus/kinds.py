@@ -70,6 +70,7 @@ from hermes.ipc.frames import RequestFrame, ResponseFrame
 from hermes.mcp.tools import RememberedTool
 from hermes.memory.files import MemoryTarget
 from hermes.memory.review import ReviewFindings
+from hermes.oauth.token_store import _Document as OAuthSignIns
 from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.injection import InjectionMark as ShownSuspicionMark
 from hermes.safety.shell.findings import CommandEffect as ShownEffect
@@ -91,6 +92,7 @@ UNIONS: dict[str, object] = {
 }
 """Tagged unions: each member is a kind of its own, named by its tag."""
 KINDS: dict[str, type] = {
+    "oauth_sign_ins": OAuthSignIns,
     "message": Message,
     "epoch_frame": EpochFrame,
     "aside": TransientContext,
