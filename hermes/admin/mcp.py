@@ -130,6 +130,7 @@ def remove_server(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     if server is None:
         raise NotFoundError(N_("There is no MCP server {name}.", name=repr(name)), "`hermes mcp list` shows them.")
     change_settings(home, {}, [("mcp_servers", name)])
+    _delete_tokens(home, name)
     named = set(re.findall(r"\$\{(\w+)\}", " ".join((server.url, *server.env.values(), *server.headers.values()))))
     try:
         known = parse_dotenv(home.env_file.read_text("utf-8", "replace"))
@@ -158,16 +159,22 @@ def delete_sign_in(environ: Mapping[str, str], name: str) -> bool:
 
     Raises ConfigError, BusyError, StoreError, NotFoundError.
     """
+    home = locate_writable_home(environ)
+    if _delete_tokens(home, name):
+        return True
+    _find_server(home, name)
+    return False
+
+
+def _delete_tokens(home: HermesHome, name: str) -> bool:
+    """Delete what is stored of a sign-in to a server; return whether there was something."""
+    if not os.path.lexists(home.oauth_file):
+        return False
     from hermes.mcp.authorization import name_sign_in
     from hermes.oauth.token_store import TokenStore
 
-    home = locate_writable_home(environ)
     store = TokenStore(home.oauth_file, home.locks)
-    key = name_sign_in(to_server_name(name))
-    if key not in store.list_names():
-        _find_server(home, name)
-        return False
-    return store.delete(key)
+    return store.delete(name_sign_in(to_server_name(name)))
 
 
 def _find_server(home: HermesHome, name: str) -> McpServerSettings:

@@ -131,31 +131,25 @@ async def _ask_field(
     asker: Asker, introduction: Sequence[str], name: str, wanted: _Property, *, is_required: bool
 ) -> Value | None:
     """Ask for one field until the answer fits, a few times; None when it is left out."""
-    labels = _list_labels(wanted)
-    options = [] if wanted.type == "array" else list(labels.values())
-    default, skip, refuse = (
-        tr("Leave it as it is: {value}", value=_format_value(wanted)),
-        tr("Leave it out"),
-        tr("Decline"),
-    )
-    if wanted.default is not None:
-        options.insert(0, default)
-    elif not is_required:
-        options.append(skip)
-    options.append(refuse)
-    lines = [*introduction, *_describe_field(name, wanted, labels)]
+    labels, refuse, skip = _list_labels(wanted), tr("Decline"), _describe_skip(wanted, is_required=is_required)
+    described = _describe_field(name, wanted, labels)
+    if labels and wanted.type != "array":
+        options = [*labels.values(), *([skip] if skip else []), refuse]
+    else:
+        # What is typed is the answer, so nothing is offered that a number could choose.
+        options = []
+        described += [f"- : {skip}" if skip else tr("It has to be answered."), f"! : {refuse}"]
+    lines = [*introduction, *described]
     for _ in range(_MAX_TRIES):
-        answer = await _ask(asker, lines, options)
-        if answer == refuse:
+        answer = (await _ask(asker, lines, options)).strip()
+        if answer in (refuse, "!"):
             raise _ClosedError(_REFUSED)
-        if wanted.default is not None and answer == default:
+        if skip and answer in (skip, "-"):
             return wanted.default
-        if answer == skip and wanted.default is None and not is_required:
-            return None
         value = _parse_value(wanted, labels, answer)
         if value is not None:
             return value
-        lines = [tr("That does not fit."), *_describe_field(name, wanted, labels)]
+        lines = [tr("That does not fit."), *described]
     raise _ClosedError(_CANCELLED)
 
 
@@ -171,6 +165,13 @@ async def _ask(asker: Asker, lines: Sequence[str], options: Sequence[str]) -> st
 def _introduce(server: str, message: str) -> str:
     said = to_one_line(escape_confusable_characters(message), _MAX_MESSAGE)
     return tr('The MCP server {name} asks (what you answer is sent to it): "{message}"', name=server, message=said)
+
+
+def _describe_skip(wanted: _Property, *, is_required: bool) -> str:
+    """Return what it means not to answer: the default counts, or the field is left out; empty where that cannot be."""
+    if wanted.default is not None:
+        return tr("Leave it as it is: {value}", value=_format_value(wanted))
+    return "" if is_required else tr("Leave it out")
 
 
 def _describe_field(name: str, wanted: _Property, labels: Mapping[str, str]) -> list[str]:

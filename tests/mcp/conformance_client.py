@@ -47,9 +47,10 @@ class Robot:
         return ""
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Take what stands first: a default, yes, the agreement."""
+        """Leave fields as they are, and agree."""
         del question
-        return choices[0]
+        kept = [one for one in choices if one.startswith("Leave it")]
+        return next(iter([*kept, *choices]), "-")
 
 
 async def call_tools(server: McpServer, robot: Robot, context: Mapping[str, object]) -> None:

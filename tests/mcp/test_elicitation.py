@@ -50,13 +50,14 @@ def form(schema: object = FORM, **fields: object) -> bytes:
 
 
 async def test_a_form_is_asked_field_by_field_and_shown_before_it_is_sent() -> None:
-    person = Person("Ada", "200", "36", "yes", 0, 0, "a, c", 0, 0)
+    person = Person("Ada", "200", "36", "yes", 0, 2, "a, c", "-", 0)
     answer = await answer_elicitation(person, "notes", form())
     content = {"name": "Ada", "age": 36, "sure": True, "colour": "#f00", "size": "m", "colours": ["a", "c"]}
     assert answer == {"action": "accept", "content": content}
     assert person.questions[0].startswith("The MCP server notes asks (what you answer is sent to it):")
     assert "\x1b" not in person.questions[0] and "That does not fit." in person.questions[2]
-    assert person.choices[-2] == ["Leave it out", "Decline"]
+    assert person.choices[1] == [] and person.choices[4] == ["Red", "Green", "Leave it out", "Decline"]
+    assert "- : Leave it out" in person.questions[-2] and "! : Decline" in person.questions[-2]
     assert json.loads(person.questions[-1].splitlines()[-1]) == content
     assert person.choices[-1] == ["Send", "Decline"]
 
@@ -67,9 +68,11 @@ async def test_a_form_is_asked_field_by_field_and_shown_before_it_is_sent() -> N
         ((None,), "decline"),
         (("",), "cancel"),
         (("Decline",), "decline"),
+        (("!",), "decline"),
+        (("-", "-", "-"), "cancel"),
         (("x", "x", "x"), "cancel"),
-        (("Ada", "36", "yes", 0, 0, "a, c", 0, 1), "decline"),
-        (("Ada", "36", "yes", 0, 0, "a, c", 0, None), "decline"),
+        (("Ada", "36", "yes", 0, 0, "a, c", "-", 1), "decline"),
+        (("Ada", "36", "yes", 0, 0, "a, c", "-", None), "decline"),
     ],
 )
 async def test_a_person_may_say_no_at_any_time(answers: Sequence[str | int | None], action: str) -> None:
