@@ -42,7 +42,8 @@ def install_npm(folder: Path, packages: Sequence[str]) -> Path:
     done = place / f"{'-'.join(packages).replace('/', '_')[:120]}.done"
     if not done.exists():
         place.mkdir(parents=True, exist_ok=True)
-        (place / "package.json").write_text('{"private":true}')
+        if not (place / "package.json").exists():  # what it names already stays installed
+            (place / "package.json").write_text('{"private":true}')
         options = ["--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
         npm = node.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         _run([str(node / "node"), str(npm), "install", *options, *packages], cwd=place)
