@@ -39,6 +39,8 @@ _LISTEN_RETRY_SECONDS = (1.0, 5.0, 30.0)
 """Seconds before changes are listened for again after that has ended; the last is repeated."""
 _MAX_PROBLEM = 400
 _MAX_PROMPTS = 200
+_MAX_QUESTIONS = 20
+"""The most questions of a server while its calls are under way; to further ones the answer is no."""
 _NOT_SUPPORTED = "not supported by this client"
 _HEADER_MISMATCH, _VISIT_REQUIRED = -32020, -32042
 _LOG = logging.getLogger(__name__)
@@ -92,6 +94,9 @@ class McpServer:
         self._era = Era.UNKNOWN
         self._askers: list[Asker | None] = []
         """Those who can be asked for the requests that are under way."""
+        self._questions = 0
+        """The questions of the server since no request was under way."""
+        self._question_lock = asyncio.Lock()
         self._connected_at = 0.0
         self._start_count = self._failure_count = 0
         self._rests_until = self._not_before = 0.0
@@ -199,6 +204,8 @@ class McpServer:
 
     @contextmanager
     def _note_asker(self, asker: Asker | None) -> Iterator[None]:
+        if not self._askers:
+            self._questions = 0
         self._askers.append(asker)
         try:
             yield
@@ -207,15 +214,17 @@ class McpServer:
 
     async def _answer_request(self, method: str, params: Raw) -> object:
         """Answer a request of the server. Only the person of the one call that is under way can be meant: where calls
-        of several sessions are, nobody is asked.
+        of several sessions are, nobody is asked. One question comes after the other, and not more than a few.
         """
         if method != "elicitation/create":
             raise McpRpcError(METHOD_NOT_FOUND, _NOT_SUPPORTED)
         from hermes.mcp.elicitation import answer_elicitation
 
-        found = {id(one): one for one in self._askers}
-        asker = next(iter(found.values())) if len(found) == 1 else None
-        return await answer_elicitation(asker, self.spec.name, params)
+        self._questions += 1
+        async with self._question_lock:
+            found = {id(one): one for one in self._askers}
+            is_clear = len(found) == 1 and self._questions <= _MAX_QUESTIONS
+            return await answer_elicitation(self._askers[0] if is_clear else None, self.spec.name, params)
 
     async def _ensure_connected(self) -> McpConnection:
         async with self._lock:

@@ -14,7 +14,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 32).decode()
 BEHAVIOUR = sys.argv[1] if len(sys.argv) > 1 else "good"
 NAMES = (
     "echo slow die huge deep flood env spawn picture structured fail refuse nan half ask noise words cancelled deaf "
-    "rename form"
+    "rename form forms"
 )
 CANCELLED: list[object] = []
 STATE = {"said": "Tool of a test"}
@@ -86,6 +86,10 @@ def call(name: str, given: dict[str, object]) -> dict[str, object]:
     if name == "ask":
         send({"id": "s1", "method": "sampling/createMessage", "params": {}})
         return text(sys.stdin.readline())
+    if name == "forms":
+        for number in range(30):
+            send({"id": f"f{number}", "method": "elicitation/create", "params": given})
+        return text(json.dumps([json.loads(sys.stdin.readline())["result"]["action"] for _ in range(30)]))
     if name == "form":
         send({"id": "f1", "method": "elicitation/create", "params": given})
         return text(sys.stdin.readline())

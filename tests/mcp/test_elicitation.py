@@ -180,3 +180,15 @@ async def test_a_server_with_sessions_asks_the_person_of_the_call(tmp_path: Path
         assert both == {"action": "decline"} and other.questions == []  # whose question it is cannot be told
         waiting.cancel()
         await asyncio.wait({waiting})
+
+
+@pytest.mark.slow
+async def test_a_server_that_asks_without_an_end_is_answered_no(tmp_path: Path) -> None:
+    agreement = {"message": "Sure?", "requestedSchema": {"type": "object"}}
+    async with one(spec(), tmp_path) as server:
+        for _ in range(2):
+            person = Person(*[0] * 30)
+            result = await server.call_tool(tool(server, "forms"), agreement, person)
+            actions = json.loads(to_tool_output(result, "t").text)
+            assert sorted(actions) == ["accept"] * len(person.questions) + ["decline"] * (30 - len(person.questions))
+            assert 0 < len(person.questions) <= 20
