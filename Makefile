@@ -52,6 +52,9 @@
 #                     `hermes` a prompt (5 minutes; ONLY=pip,uv; WITH=python3.13 for another Python)
 # make image          builds the container image with podman or docker, asks a prompt, opens the chat, runs the gateway, and says its
 #                     size (3 minutes; IMAGE_OPTIONS="--bootstrap --index": see scripts/image_check.py)
+# make mcp-conformance  every scored client scenario of the official MCP suite, of both revisions (1 minute; FOLDER=/tmp/x; installs
+#                     node and the suite there)
+# make mcp-servers    every tool, resource and prompt of seven official MCP servers of npm and PyPI (1 minute; FOLDER=/tmp/x)
 # make units          boots a small Debian with systemd and runs the gateway there as a service, of an account and of the machine
 #                     (5 minutes; needs root, debootstrap and systemd-nspawn)
 # make release-notes  what CHANGELOG.md says of a version (VERSION=0.1.0; without: what is not released yet)
@@ -67,7 +70,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
   code-kills code-upgrade code-bench plugin-bench \
   stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
   cron-year cron-fields family ends acp load screens shape lint types contracts deps lock clean \
-  wheel install-check image units release-notes
+  wheel install-check image units release-notes mcp-conformance mcp-servers
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -259,6 +262,12 @@ image: $(VENV)/dev.stamp
 
 units: $(VENV)/dev.stamp
 	@$(BIN)/python -m scripts.units_check
+
+mcp-conformance: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.mcp.conformance --folder "$(or $(FOLDER),/tmp/hermes-mcp)"
+
+mcp-servers: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.mcp.official_servers --folder "$(or $(FOLDER),/tmp/hermes-mcp)"
 
 release-notes:
 	@$(PYTHON) scripts/release_notes.py "$(or $(VERSION),Unreleased)"

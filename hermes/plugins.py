@@ -18,7 +18,7 @@ from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
-    from importlib.metadata import Distribution, EntryPoint
+    from importlib.metadata import Distribution
 
 KINDS = ("tools", "platforms", "providers", "commands", "memory_providers", "context_engines", "hooks")
 """The kinds of what a package may offer, each under an entry point group `hermes.<kind>`."""
@@ -67,18 +67,20 @@ def normalize_package_name(name: str) -> str:
 
 def list_packages() -> list[InstalledPackage]:
     """Return the installed packages that offer something to Hermes, by name. Imports nothing of them."""
-    from importlib.metadata import distributions
+    from importlib.metadata import Distribution
 
     found: dict[str, InstalledPackage] = {}
-    for one in distributions():
+    for one in Distribution.discover():
         package = describe_package(one)
         if package is not None:
             found.setdefault(package.name, package)
     return [found[name] for name in sorted(found)]
 
 
-def describe_package(distribution: "Distribution") -> InstalledPackage | None:
-    """Return what a distribution offers to Hermes; None where that is nothing, or it is Hermes itself."""
+def describe_package(distribution: "Distribution | None") -> InstalledPackage | None:
+    """Return what a distribution offers to Hermes; None where that is nothing, or there is none."""
+    if distribution is None:
+        return None
     offers = [(GROUPS[one.group], one.name) for one in distribution.entry_points if one.group in GROUPS]
     if not offers:
         return None
@@ -119,7 +121,7 @@ def load_entry_point(kind: str, name: str) -> object | None:
 
     refused = None
     for entry in entry_points(group=f"hermes.{kind}", name=name):
-        package = _find_package(entry)
+        package = describe_package(entry.dist)
         if package is not None and PACKAGES.is_enabled(package):
             loaded: object = entry.load()
             return loaded
@@ -144,13 +146,9 @@ def load_enabled(kind: str) -> Iterator[tuple[InstalledPackage, str, Callable[[]
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=f"hermes.{kind}"):
-        package = _find_package(entry)
+        package = describe_package(entry.dist)
         if package is not None and PACKAGES.is_enabled(package):
             yield package, entry.name, entry.load
-
-
-def _find_package(entry: "EntryPoint") -> InstalledPackage | None:
-    return describe_package(entry.dist) if entry.dist is not None else None
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:

@@ -49,7 +49,7 @@ _LEFTOVER_AGE_SECONDS = 3_600.0
 """Seconds after which an unfinished file belongs to no running process."""
 _PROGRAMS = {"git": "git", "rg": "ripgrep"}
 _PRIVATE_FILES = (
-    *(".env", "auth.json", "trust.json", "plugins.json", "code.key"),
+    *(".env", "auth.json", "oauth.json", "trust.json", "plugins.json", "code.key"),
     *("hermes.db", "search.db", "config.yaml"),
 )
 

@@ -11,6 +11,7 @@ from hermes.admin.config import change_settings, locate_writable_home
 from hermes.config.environment import merge_dotenv, parse_dotenv, set_variables
 from hermes.config.home import HermesHome
 from hermes.config.load import has_literal_key, load_settings
+from hermes.config.settings import McpServerSettings
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.mcp.definitions import to_server_name
@@ -139,12 +140,59 @@ def remove_server(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     if server is None:
         raise NotFoundError(N_("There is no MCP server {name}.", name=repr(name)), "`hermes mcp list` shows them.")
     change_settings(home, {}, [("mcp_servers", name)])
+    _delete_tokens(home, name)
     named = set(re.findall(r"\$\{(\w+)\}", " ".join((server.url, *server.env.values(), *server.headers.values()))))
     try:
         known = parse_dotenv(home.env_file.read_text("utf-8", "replace"))
     except OSError:
         return ()
     return tuple(sorted(named & set(known)))
+
+
+def check_sign_in(environ: Mapping[str, str], name: str) -> None:
+    """Raise UsageError where a server cannot be signed in to, NotFoundError where there is none of that name."""
+    server = _find_server(locate_writable_home(environ), name)
+    if not server.url:
+        raise UsageError(
+            N_("{name} is a program: it is given its keys, and not signed in to.", name=name),
+            N_("`hermes mcp add` takes them by --env."),
+        )
+    if any(one.lower() == "authorization" for one in server.headers):
+        raise UsageError(
+            N_("{name} is given its token in `headers`, which takes precedence.", name=name),
+            N_("Remove the field Authorization in config.yaml first."),
+        )
+
+
+def delete_sign_in(environ: Mapping[str, str], name: str) -> bool:
+    """Delete the tokens of a server, one that is gone from the settings, too; return whether there were any.
+
+    Raises ConfigError, BusyError, StoreError, NotFoundError.
+    """
+    home = locate_writable_home(environ)
+    if _delete_tokens(home, name):
+        return True
+    _find_server(home, name)
+    return False
+
+
+def _delete_tokens(home: HermesHome, name: str) -> bool:
+    """Delete what is stored of a sign-in to a server; return whether there was something."""
+    if not os.path.lexists(home.oauth_file):
+        return False
+    from hermes.mcp.authorization import name_sign_in
+    from hermes.oauth.token_store import TokenStore
+
+    store = TokenStore(home.oauth_file, home.locks)
+    return store.delete(name_sign_in(to_server_name(name)))
+
+
+def _find_server(home: HermesHome, name: str) -> McpServerSettings:
+    servers = load_settings(home).settings.mcp_servers
+    found = servers.get(name) or next((one for given, one in servers.items() if to_server_name(given) == name), None)
+    if found is None:
+        raise NotFoundError(N_("There is no MCP server {name}.", name=repr(name)), "`hermes mcp list` shows them.")
+    return found
 
 
 def _check_server(home: HermesHome, new: NewServer) -> None:

@@ -21,6 +21,7 @@ from hermes.util.text import escape_confusable_characters, escape_unseen_charact
 if TYPE_CHECKING:
     from hermes.admin.mcp import NewServer
     from hermes.mcp.server import McpServer
+    from hermes.oauth.sign_in_flow import SignInPerson
 
 _CONNECT_SECONDS = 30.0
 """How long a list waits for a server."""
@@ -65,6 +66,38 @@ async def test_server(call: VerbCall) -> VerbResult:
     """Try a server."""
     found = await probe_server(call.environ, call.args.name)
     return VerbResult(found, [_format_test_report(found)], exit_code=1 if found["problem"] else 0)
+
+
+@MCP.action(
+    "login",
+    "sign in to a server over HTTP in your browser; over ssh, paste the address that it ends at",
+    argument("name", help="the server"),
+    argument("--no-browser", action="store_true", help="only show the address to open"),
+    _JSON_LINES,
+)
+async def sign_in_to_server(call: VerbCall) -> VerbResult:
+    """Sign in to a server, then ask it what it offers."""
+    from hermes.admin.mcp import check_sign_in
+    from hermes.commands.sign_in_prompts import TerminalSignIn
+
+    check_sign_in(call.environ, call.args.name)
+    person = TerminalSignIn(call, opens_browser=not call.args.no_browser)
+    found = await probe_server(call.environ, call.args.name, person)
+    lines = [_format_test_report(found)]
+    if not found["problem"]:
+        lines.insert(0, tr("You are signed in.") if person.was_asked else tr("The server wants no sign-in."))
+    return VerbResult(found, lines, exit_code=1 if found["problem"] else 0)
+
+
+@MCP.action("logout", "delete the tokens of a server", argument("name", help="the server"))
+def sign_out_of_server(call: VerbCall) -> VerbResult:
+    """Delete a server's tokens."""
+    from hermes.admin.mcp import delete_sign_in
+
+    name = call.args.name
+    done = delete_sign_in(call.environ, name)
+    said = tr("The tokens of {name} are deleted.", name=name) if done else tr("{name} has no tokens.", name=name)
+    return VerbResult({"name": name, "deleted": done}, [said])
 
 
 _NO_TEST = argument("--no-test", action="store_true", help="do not try it")
@@ -214,13 +247,14 @@ def find_server(environ: Mapping[str, str], name: str) -> Plain:
     }
 
 
-async def probe_server(environ: Mapping[str, str], name: str) -> Plain:
-    """Start a server and ask it for its tools; return the seconds, the tools, or what is wrong.
+async def probe_server(environ: Mapping[str, str], name: str, person: "SignInPerson | None" = None) -> Plain:
+    """Start a server and ask it what it offers; return the seconds, that, or what is wrong. `person` signs in to it, if
+    it wants that.
 
     Raises NotFoundError.
     """
     began = time.monotonic()
-    async with _open_servers(environ, only=name) as servers:
+    async with _open_servers(environ, only=name, person=person) as servers:
         if not servers:
             raise _no_server_error(name)
         (server,) = servers
@@ -230,25 +264,37 @@ async def probe_server(environ: Mapping[str, str], name: str) -> Plain:
             "name": server.spec.name,
             "problem": server.problem,
             "seconds": round(time.monotonic() - began, 3),
+            "protocol": server.offer.version,
             "tools": [
                 {"name": one.name, "digest": one.digest, "reads_only": one.reads_only, "description": one.description}
                 for one in server.tools
             ],
+            "prompts": [f"/{one.name} {one.usage}".rstrip() for one in server.prompts],
+            "resources": server.offer.has_resources,
+            "instructions": server.offer.instructions,
         }
 
 
 @contextlib.asynccontextmanager
-async def _open_servers(environ: Mapping[str, str], *, only: str = "") -> "AsyncIterator[list[McpServer]]":
-    """Prepare the enabled servers, or `only` that one, for the time of a look at them."""
+async def _open_servers(
+    environ: Mapping[str, str], *, only: str = "", person: "SignInPerson | None" = None
+) -> "AsyncIterator[list[McpServer]]":
+    """Prepare the enabled servers, or `only` that one, for the time of a look at them; `person` signs in again."""
     from hermes.execution.supervisor import Supervisors
-    from hermes.sessions.mcp_servers import open_servers
+    from hermes.sessions.mcp_servers import ServerChoice, open_servers
     from hermes.sessions.secrets import build_redactor
 
     home, settings = locate_home(environ), _load_settings(environ)
     environ = merge_dotenv(environ, home.env_file)
     wardens = Supervisors(environ)
     found = open_servers(
-        settings, environ, home, wardens, build_redactor(environ, home, settings), workspace=os.getcwd(), only=only
+        settings,
+        environ,
+        home,
+        wardens,
+        build_redactor(environ, home, settings),
+        workspace=os.getcwd(),
+        choice=ServerChoice(only, person),
     )
     try:
         yield found.servers
@@ -338,7 +384,21 @@ def _format_test_report(found: Plain) -> str:
         hint = ("  " + tr("[reads only]")) if tool["reads_only"] else ""
         lines.append(f"  {tool['name']}  {tool['digest']}{hint}")
         lines.append(f"      {escape_confusable_characters(to_one_line(str(tool['description']), 160))}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_format_offer(found)])
+
+
+def _format_offer(found: Plain) -> list[str]:
+    """Format what a server offers besides tools."""
+    lines = ["  " + tr("protocol: {version}", version=found["protocol"])]
+    prompts = found["prompts"]
+    if isinstance(prompts, list) and prompts:
+        lines.append("  " + tr("prompts: {names}", names=escape_confusable_characters(", ".join(map(str, prompts)))))
+    if found["resources"]:
+        lines.append("  " + tr("It has resources, which the model lists and reads."))
+    if found["instructions"]:
+        said = to_one_line(escape_confusable_characters(str(found["instructions"])), 400)
+        lines.append("  " + tr('It says of its tools: "{text}"', text=said))
+    return lines
 
 
 COMMANDS = CommandList(CommandGroup.MODEL)

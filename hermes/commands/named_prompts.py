@@ -1,6 +1,6 @@
-"""Prompts that a person calls by `/NAME`: skills, and commands of their own, which are Markdown files in `commands/` of
-the home and in `.hermes/commands/` of a trusted project, and those of other agents that the person has agreed to
-(`docs/other-agents.md`).
+"""Prompts that a person calls by `/NAME`: skills, prompts of MCP servers, and commands of their own, which are Markdown
+files in `commands/` of the home and in `.hermes/commands/` of a trusted project, and those of other agents that the
+person has agreed to (`docs/other-agents.md`).
 
 A file may begin with a head between two lines of `---` with `description` and `argument-hint`; other keys permit and
 change nothing. `$ARGUMENTS` and `$1` to `$9` stand for what is typed behind the name. A name of Hermes' own is never
@@ -36,17 +36,24 @@ _PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
 
 
 class NamedPrompt(Struct, frozen=True, kw_only=True):
-    """A skill, or a command of a person's own."""
+    """A skill, a prompt of an MCP server, or a command of a person's own."""
 
     name: str
     about: str = ""
     usage: str = ""
     body: str = ""
-    """The text of an own command; empty for a skill, whose instructions its session attaches."""
+    """The text of an own command; empty for a skill or a server's prompt, whose text its session attaches."""
     project: bool = False
     """Whether it belongs to the project."""
     agent: str = ""
     """The other agent whose file it is, by the name that people know it by."""
+    server: str = ""
+    """The MCP server that it belongs to."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether help lists it by its name; of skills there can be many."""
+        return bool(self.body or self.server)
 
     def format_prompt(self, arguments: str) -> str:
         """Return the message that it stands for."""
@@ -73,6 +80,9 @@ async def list_named_prompts(app: "App", scope: PromptScope) -> list[NamedPrompt
         marked = [path for path, _, _ in await app.services.store.tainted_files.list_all()]
         for one in await asyncio.to_thread(_read_own_commands, app, scope, marked):
             found.setdefault(one.name, one)
+    if scope.own:
+        for one in _list_server_prompts(app, scope.taken):
+            found.setdefault(one.name, one)
     if scope.skills:
         from hermes.sessions.features.skills import build_catalogue
 
@@ -96,6 +106,16 @@ async def find_named_prompt(app: "App", name: str, scope: PromptScope) -> NamedP
     if found is None and scope.own:
         await asyncio.to_thread(_refuse_unused_file, low, scope.folder)
     return found
+
+
+def _list_server_prompts(app: "App", taken: frozenset[str]) -> Iterator[NamedPrompt]:
+    """Yield the prompts of the MCP servers that are connected; what servers say of them is untrusted."""
+    started = app.services.started_mcp_servers
+    for server in started.servers if started is not None else ():
+        for one in server.prompts:
+            if one.name not in taken:
+                about = to_one_line(strip_control_characters(one.about), 100)
+                yield NamedPrompt(name=one.name, about=about, usage=one.usage[:40], server=server.spec.name)
 
 
 def _read_own_commands(app: "App", scope: PromptScope, marked: Sequence[str]) -> Iterator[NamedPrompt]:
@@ -181,5 +201,7 @@ def describe_prompt(prompt: NamedPrompt) -> str:
     """Return what a list says of a named prompt."""
     if prompt.agent:
         return f"{prompt.about} ({tr('a command of {agent}', agent=prompt.agent)})"
+    if prompt.server:
+        return tr("{about} (a prompt of the MCP server {name})", about=prompt.about, name=prompt.server).lstrip()
     kind = tr("a skill") if not prompt.body else tr("the project's command") if prompt.project else tr("your command")
     return f"{prompt.about} ({kind})" if prompt.body and prompt.about else kind

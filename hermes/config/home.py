@@ -142,6 +142,8 @@ class HermesHome:
         self.config_file = root / "config.yaml"
         self.env_file = root / ".env"
         self.auth_file = root / "auth.json"
+        self.oauth_file = root / "oauth.json"
+        """The tokens of sign-ins; it is in no backup."""
         self.trust_file = root / "trust.json"
         self.consent_file = root / "plugins.json"
         """What the person has enabled of other people's code (`PluginConsents`)."""

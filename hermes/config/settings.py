@@ -320,6 +320,23 @@ class McpTrust(StrEnum):
     """Never for being new or changed."""
 
 
+class McpOAuthSettings(KeyHolder, frozen=True, forbid_unknown_fields=True):
+    """The client that signs in to a server over HTTP, where you have registered one; a value may hold `${VARIABLE}`."""
+
+    client_id: str = ""
+    """Its id; empty: one is registered, or described by a document."""
+    client_secret: str = ""
+    """Its secret, if it has one."""
+    client_metadata_url: str = ""
+    """The https address of a client ID metadata document of yours, which then is the id."""
+    issuer: str = ""
+    """The authorization server that has given the id; another one is refused."""
+    scope: str = ""
+    """Permissions to ask for, separated by blanks, in the place of those that the server names."""
+    redirect_port: int = 0
+    """The port on 127.0.0.1 that the browser is sent back to; 0: any."""
+
+
 class McpServerSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     """One MCP server: a program that is started (`command`), or one that is reached over HTTP (`url`)."""
 
@@ -345,6 +362,10 @@ class McpServerSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     """Which of its tools are offered (`include`, `exclude`)."""
     trust: McpTrust = McpTrust.ASK
     """`ask` or `always`."""
+    protocol: str = ""
+    """The version of the protocol, such as `2025-11-25`; empty: the newest that both speak."""
+    oauth: McpOAuthSettings = McpOAuthSettings()
+    """The client to sign in with, where you have one."""
 
 
 class CapSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,21 @@ from msgspec import Struct
 
 _MASK = "[key]"
 _KEY_FIELDS = frozenset(
-    {"key", "api_key", "more_keys", "credential_pool", "env", "environ", "headers", "extra_headers"}
+    {
+        "key",
+        "api_key",
+        "more_keys",
+        "credential_pool",
+        "env",
+        "environ",
+        "headers",
+        "extra_headers",
+        "client_secret",
+        "access_token",
+        "refresh_token",
+        "state",
+        "verifier",
+    }
 )
 
 

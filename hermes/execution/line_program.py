@@ -178,7 +178,7 @@ class LineProgramTransport:
             raise OSError("there is no supervisor for it here")
         return started or _start_unsupervised(program, (source, output, errors))
 
-    async def send(self, message: bytes) -> None:
+    async def send_line(self, message: bytes) -> None:
         """Send a line, without waiting until it is read. Raises `ToolError` when too much is unread."""
         if self._input is not None:
             if self._input.waiting_bytes > _UNREAD_MESSAGES * self._program.message_limit:

@@ -1,6 +1,7 @@
 """Checks and bounds the definitions that a server sends of its tools, and gives the tools their names here."""
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -10,6 +11,7 @@ from msgspec import Raw, Struct, field
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
+from hermes.mcp.header_parameters import HeaderParameter, find_header_parameters
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 
 MCP_TOOL_PREFIX = "mcp__"
@@ -22,6 +24,7 @@ _MAX_DEFINITION_BYTES = 64 * 1024
 _MAX_NAME, _MAX_SERVER_NAME = 64, 24
 _DIGEST_LENGTH = 24
 _UNUSABLE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
+_LOG = logging.getLogger(__name__)
 _EMPTY_SCHEMA = Raw(b'{"type":"object"}')
 
 
@@ -35,6 +38,10 @@ class McpToolDefinition(Struct, frozen=True, kw_only=True):
     required: tuple[str, ...]
     reads_only: bool
     digest: str
+    needs_task: bool = False
+    """Whether the server carries it out as a task only, of which the result is asked for (revision 2025-11-25)."""
+    header_parameters: tuple[HeaderParameter, ...] = ()
+    """The parameters that a server of the stateless revision wants as header fields, too."""
 
 
 class ToolListPage(Struct, frozen=True):
@@ -48,11 +55,16 @@ class _Hints(Struct):
     reads_only: bool | None = field(default=None, name="readOnlyHint")
 
 
+class _Execution(Struct):
+    task_support: str = field(default="", name="taskSupport")
+
+
 class _SentTool(Struct):
     name: str
     description: str | None = None
     schema: Raw = field(default=_EMPTY_SCHEMA, name="inputSchema")
     annotations: _Hints | None = None
+    execution: _Execution | None = None
 
 
 class _Schema(Struct):
@@ -69,12 +81,15 @@ def to_server_name(name: str) -> str:
 
 
 def build_definitions(
-    server: str, sent: Iterable[Raw], include: Sequence[str], exclude: Sequence[str]
+    server: str, sent: Iterable[Raw], include: Sequence[str], exclude: Sequence[str], *, uses_headers: bool = False
 ) -> list[McpToolDefinition]:
-    """Return the usable tools of a server, sorted by name, without those that the settings leave out."""
+    """Return the usable tools of a server, sorted by name, without those that the settings leave out.
+
+    `uses_headers` says that parameters are header fields, too: tools that break the rules for those are left out.
+    """
     found: dict[str, McpToolDefinition] = {}
     for one in sent:
-        made = _parse_definition(server, bytes(one))
+        made = _parse_definition(server, bytes(one), uses_headers=uses_headers)
         if made is None or made.name in found or len(found) >= MAX_TOOLS:
             continue
         if include and not any(fnmatchcase(made.sent_name, pattern) for pattern in include):
@@ -92,8 +107,24 @@ def parse_tool_page(result: Raw) -> ToolListPage:
         raise ToolError("its list of tools cannot be read") from None
 
 
-def _parse_definition(server: str, sent: bytes) -> McpToolDefinition | None:
-    """Parse a tool's JSON text; None when it is no tool, or too large."""
+class _Task(Struct):
+    id: str = field(default="", name="taskId")
+
+
+class _TaskResult(Struct):
+    task: _Task
+
+
+def parse_task_id(result: Raw) -> str:
+    """Return the id of a task that a server has begun. Raises `ToolError` for another result."""
+    try:
+        return msgspec.json.decode(result, type=_TaskResult).task.id
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise ToolError("it has begun no task, as it has to for this tool") from None
+
+
+def _parse_definition(server: str, sent: bytes, *, uses_headers: bool) -> McpToolDefinition | None:
+    """Parse a tool's JSON text; None when it is no tool, too large, or breaks the rules for header fields."""
     if len(sent) > _MAX_DEFINITION_BYTES:
         return None
     try:
@@ -101,18 +132,26 @@ def _parse_definition(server: str, sent: bytes) -> McpToolDefinition | None:
         schema = msgspec.json.decode(sent_tool.schema, type=_Schema)
         # In a fixed order, so that the same words have the same digest; everything counts, known to us or not.
         whole = to_json(msgspec.json.decode(sent), is_sorted=True)
+        headers = find_header_parameters(msgspec.json.decode(sent_tool.schema)) if uses_headers else ()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     if schema.type != "object" or not sent_tool.name:
         return None
+    if headers is None:
+        _LOG.warning(
+            "the tool %r of %s is left out: it breaks the rules for header fields", sent_tool.name[:80], server
+        )
+        return None
     return McpToolDefinition(
         sent_name=sent_tool.name,
         name=_build_tool_name(server, sent_tool.name),
-        description=_limit_text(sent_tool.description or "", MAX_DESCRIPTION),
+        description=clean_text(sent_tool.description or "", MAX_DESCRIPTION),
         schema=_clean_schema(bytes(sent_tool.schema)),
         required=tuple(schema.required),
         reads_only=bool(sent_tool.annotations and sent_tool.annotations.reads_only),
         digest=hashlib.sha256(whole).hexdigest()[:_DIGEST_LENGTH],
+        needs_task=sent_tool.execution is not None and sent_tool.execution.task_support == "required",
+        header_parameters=headers,
     )
 
 
@@ -136,6 +175,7 @@ def _build_tool_name(server: str, sent: str) -> str:
     return f"{name[: _MAX_NAME - 7]}_{mark}"
 
 
-def _limit_text(text: str, limit: int) -> str:
+def clean_text(text: str, limit: int) -> str:
+    """Return a server's text as it may be shown: everything in it visible, and cut at a limit of characters."""
     text = reveal_hidden_text(show_control_characters(text)).text.strip()
     return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters left out]"

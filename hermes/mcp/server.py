@@ -2,19 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
+from hermes.config.settings import McpOAuthSettings
 from hermes.core.errors import ToolError
 from hermes.core.secret import KeyHolder
-from hermes.mcp.definitions import MAX_TOOLS, McpToolDefinition, build_definitions, parse_tool_page
-from hermes.mcp.rpc import McpConnection, McpRpcError, McpTransport
+from hermes.mcp.definitions import (
+    MAX_TOOLS,
+    McpToolDefinition,
+    build_definitions,
+    parse_task_id,
+    parse_tool_page,
+)
+from hermes.mcp.handshake import CLIENT, Era, ServerOffer, agree_on_version
+from hermes.mcp.header_parameters import build_parameter_headers
+from hermes.mcp.input_requests import ask_listed_visits, complete_request
+from hermes.mcp.prompts import McpPrompt, parse_prompt_page
+from hermes.mcp.rpc import METHOD_NOT_FOUND, McpConnection, McpNotification, McpRpcError, McpTransport
+from hermes.tools.session import Asker
 from hermes.util.text import escape_confusable_characters, to_one_line
 
-PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""The protocol versions that are spoken, the newest first."""
 MAX_RESTARTS = 5
 _BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.5, 8.0
 _STABLE_SECONDS = 60.0
@@ -25,7 +35,14 @@ _MAX_PAGES = 100
 _COALESCE_SECONDS = 0.1
 _REFRESH_SECONDS = 2.0
 """Seconds between two readings of the tools, however often the server says that they changed."""
+_LISTEN_RETRY_SECONDS = (1.0, 5.0, 30.0)
+"""Seconds before changes are listened for again after that has ended; the last is repeated."""
 _MAX_PROBLEM = 400
+_MAX_PROMPTS = 200
+_MAX_QUESTIONS = 20
+"""The most questions of a server while its calls are under way; to further ones the answer is no."""
+_NOT_SUPPORTED = "not supported by this client"
+_HEADER_MISMATCH, _VISIT_REQUIRED = -32020, -32042
 _LOG = logging.getLogger(__name__)
 
 
@@ -45,16 +62,16 @@ class McpServerSpec(KeyHolder, frozen=True, kw_only=True):
     exclude: tuple[str, ...] = ()
     asks_approval: bool = True
     """Whether new and changed tools need approval."""
+    oauth: McpOAuthSettings = McpOAuthSettings()
+    """The client that signs in, its variables filled in."""
+    protocol: str = ""
+    """The version of the protocol to speak; empty: the newest that both speak."""
     settings_problem: str = ""
     """What is wrong with its settings, so that it cannot be started at all."""
 
 
-class _InitializeResult(Struct):
-    version: str = msgspec.field(default="", name="protocolVersion")
-
-
 class McpServer:
-    """One MCP server. `make_transport` makes a new transport to it; `on_change` is called when its tools may have
+    """One MCP server. `make_transport` makes a new transport to it; `on_change` is called when what it offers may have
     changed.
     """
 
@@ -63,6 +80,9 @@ class McpServer:
     ) -> None:
         self.spec = spec
         self.tools: tuple[McpToolDefinition, ...] = ()
+        self.prompts: tuple[McpPrompt, ...] = ()
+        self.offer = ServerOffer(version="")
+        """What it has said of itself when it was connected last; untrusted."""
         self.problem = spec.settings_problem
         """Why it is unavailable, as the end of a sentence; empty while it is available, and before it was tried."""
         self.find_change: Callable[[], str] | None = None
@@ -75,10 +95,17 @@ class McpServer:
         self._on_change = on_change
         self._connection: McpConnection | None = None
         self._lock = asyncio.Lock()
+        self._era = Era.UNKNOWN
+        self._askers: list[Asker | None] = []
+        """Those who can be asked for the requests that are under way."""
+        self._questions = 0
+        """The questions of the server since no request was under way."""
+        self._question_lock = asyncio.Lock()
         self._connected_at = 0.0
         self._start_count = self._failure_count = 0
         self._rests_until = self._not_before = 0.0
         self._refresh_task: asyncio.Task[None] | None = None
+        self._listen_task: asyncio.Task[None] | None = None
         self._is_stale = False
         self._is_closed = False
 
@@ -89,25 +116,119 @@ class McpServer:
         finally:
             self.first_attempt.set()
 
-    async def call_tool(self, tool: McpToolDefinition, arguments: Mapping[str, object]) -> Raw:
-        """Call a tool. Raises `McpRpcError` with what the server says, `ToolError` when the call was not made."""
+    async def call_tool(
+        self, tool: McpToolDefinition, arguments: Mapping[str, object], asker: Asker | None = None
+    ) -> Raw:
+        """Call a tool; `asker` is asked what the server wants to know of the person meanwhile.
+
+        Raises `McpRpcError` with what the server says, `ToolError` when the call was not made.
+        """
+        params: dict[str, object] = {"name": tool.sent_name, "arguments": arguments}
+        if tool.needs_task and not self.offer.is_stateless:
+            return await self._run_task(params, asker, tool)
+        try:
+            return await self._send("tools/call", params, asker, name=tool.sent_name, tool=tool)
+        except McpRpcError as error:
+            if error.code == _VISIT_REQUIRED and await ask_listed_visits(asker, self.spec.name, error.data):
+                return await self._send("tools/call", params, asker, name=tool.sent_name, tool=tool)
+            if error.code != _HEADER_MISMATCH or self._connection is None:
+                raise
+        # The tool has changed: the server wants other header fields by now.
+        self.tools = await self._list_tools(self._connection)
+        self._on_change(self)
+        fresh = next((one for one in self.tools if one.name == tool.name and one.digest == tool.digest), None)
+        if fresh is None:
+            raise ToolError(f"The MCP server {self.spec.name} has changed {tool.name}: look for it again.")
+        return await self._send("tools/call", params, asker, name=tool.sent_name, tool=fresh)
+
+    async def _run_task(self, params: Mapping[str, object], asker: Asker | None, tool: McpToolDefinition) -> Raw:
+        """Have a tool carried out as a task and return its result. A call that is cancelled ends the task."""
+        wanted = {**params, "task": {"ttl": round(self.spec.timeout * 1_000)}}
+        task_id = parse_task_id(await self._send("tools/call", wanted, asker, name=tool.sent_name))
+        try:
+            return await self._send("tasks/result", {"taskId": task_id}, asker)
+        except asyncio.CancelledError:
+            if self._connection is not None:
+                self._connection.request_unawaited("tasks/cancel", {"taskId": task_id})
+            raise
+
+    async def read_resource(self, uri: str, asker: Asker | None = None) -> Raw:
+        """Read a resource. Raises `McpRpcError`, `ToolError`."""
+        return await self._send("resources/read", {"uri": uri}, asker, name=uri)
+
+    async def list_resources(self, cursor: str, *, templates: bool) -> Raw:
+        """Return a page of the resources, or of their templates. Raises `McpRpcError`, `ToolError`."""
+        method = "resources/templates/list" if templates else "resources/list"
+        return await self._send(method, {"cursor": cursor} if cursor else {}, None)
+
+    async def get_prompt(self, prompt: McpPrompt, arguments: Mapping[str, str], asker: Asker | None = None) -> Raw:
+        """Return the messages of a prompt. Raises `McpRpcError`, `ToolError`."""
+        params = {"name": prompt.sent_name, "arguments": arguments}
+        return await self._send("prompts/get", params, asker, name=prompt.sent_name)
+
+    async def close(self) -> None:
+        """End the server for good."""
+        self._is_closed = True
+        for task in (self._refresh_task, self._listen_task):
+            if task is not None:
+                task.cancel()
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _send(
+        self,
+        method: str,
+        params: Mapping[str, object],
+        asker: Asker | None,
+        *,
+        name: str = "",
+        tool: McpToolDefinition | None = None,
+    ) -> Raw:
+        """Send a request, and answer what the server asks before it has its result."""
+
+        async def send_once(with_answers: Mapping[str, object]) -> Raw:
+            arguments = params.get("arguments")
+            headers = (
+                build_parameter_headers(tool.header_parameters, arguments)
+                if tool is not None and connection.version and isinstance(arguments, Mapping)
+                else {}
+            )
+            return await connection.request(
+                method, {**params, **with_answers}, self.spec.timeout, name=name, headers=headers
+            )
+
         try:
             connection = await self._ensure_connected()
-            result = await connection.request(
-                "tools/call", {"name": tool.sent_name, "arguments": arguments}, self.spec.timeout
-            )
+            with self._note_asker(asker):
+                result = await complete_request(send_once, asker, self.spec.name, is_stateless=bool(connection.version))
         except ToolError as error:
             raise ToolError(f"The MCP server {self.spec.name}: {error}.") from None
         self._failure_count = 0
         return result
 
-    async def close(self) -> None:
-        """End the server for good."""
-        self._is_closed = True
-        if self._refresh_task is not None:
-            self._refresh_task.cancel()
-        if self._connection is not None:
-            await self._connection.close()
+    @contextmanager
+    def _note_asker(self, asker: Asker | None) -> Iterator[None]:
+        if not self._askers:
+            self._questions = 0
+        self._askers.append(asker)
+        try:
+            yield
+        finally:
+            self._askers.remove(asker)
+
+    async def _answer_request(self, method: str, params: Raw) -> object:
+        """Answer a request of the server. Only the person of the one call that is under way can be meant: where calls
+        of several sessions are, nobody is asked. One question comes after the other, and not more than a few.
+        """
+        if method != "elicitation/create":
+            raise McpRpcError(METHOD_NOT_FOUND, _NOT_SUPPORTED)
+        from hermes.mcp.elicitation import answer_elicitation
+
+        self._questions += 1
+        async with self._question_lock:
+            found = {id(one): one for one in self._askers}
+            is_clear = len(found) == 1 and self._questions <= _MAX_QUESTIONS
+            return await answer_elicitation(self._askers[0] if is_clear else None, self.spec.name, params)
 
     async def _ensure_connected(self) -> McpConnection:
         async with self._lock:
@@ -115,7 +236,7 @@ class McpServer:
                 return self._connection
             await self._prepare_start()
             try:
-                self._connection = await self._connect_once()
+                self._connection = await self._connect_either()
             except ToolError as error:
                 self._record_failure(str(error))
                 raise
@@ -153,16 +274,40 @@ class McpServer:
         if self._failure_count >= _MAX_FAILURES:
             self._failure_count, self._rests_until = 0, now + _REST_SECONDS
 
-    async def _connect_once(self) -> McpConnection:
-        """Return a new connection, its tools read."""
+    async def _connect_either(self) -> McpConnection:
+        """Connect, for a program that ends at the first question of the newest revision once more without that.
+
+        Raises ToolError where it is another server now than was agreed to.
+        """
         if self.find_change is not None and (reason := await asyncio.to_thread(self.find_change)):
             raise ToolError(reason)
-        connection = McpConnection(self._make_transport(), self._on_notification)
+        connection = McpConnection(self._make_transport(), self._on_notification, self._answer_request, CLIENT)
+        try:
+            return await self._connect_once(connection)
+        except ToolError:
+            may_be_old = self.spec.command and not self.spec.protocol and self._era is Era.UNKNOWN
+            if not may_be_old or not connection.was_lost_after_request:
+                self._era = Era.UNKNOWN
+                raise
+            self._era = Era.SESSIONS
+        connection = McpConnection(self._make_transport(), self._on_notification, self._answer_request, CLIENT)
+        try:
+            return await self._connect_once(connection)
+        except ToolError:
+            self._era = Era.UNKNOWN
+            raise
+
+    async def _connect_once(self, connection: McpConnection) -> McpConnection:
+        """Return the connection, what the server offers read."""
         try:
             async with asyncio.timeout(self.spec.connect_timeout):
                 await connection.open()
-                await self._initialize_protocol(connection)
+                self.offer = await agree_on_version(
+                    connection, self.spec.connect_timeout, self._era, self.spec.protocol
+                )
+                self._era = Era.STATELESS if self.offer.is_stateless else Era.SESSIONS
                 self.tools = await self._list_tools(connection)
+                self.prompts = await self._list_prompts(connection)
         except TimeoutError:
             await connection.close()
             raise ToolError(f"it was not ready within {self.spec.connect_timeout:g} s") from None
@@ -173,48 +318,90 @@ class McpServer:
             await connection.close()
             raise
         self._connected_at = asyncio.get_running_loop().time()
+        self._listen(connection)
         return connection
-
-    async def _initialize_protocol(self, connection: McpConnection) -> None:
-        offer = {
-            "protocolVersion": PROTOCOL_VERSIONS[0],
-            "capabilities": {},
-            "clientInfo": {"name": "hermes", "version": "1"},
-        }
-        result = await connection.request("initialize", offer, self.spec.connect_timeout)
-        try:
-            hello = msgspec.json.decode(result, type=_InitializeResult)
-        except (msgspec.MsgspecError, RecursionError):
-            raise ToolError("its greeting cannot be read") from None
-        if hello.version not in PROTOCOL_VERSIONS:
-            raise ToolError(f"it speaks version {hello.version[:40]!r} of the protocol, which is not spoken here")
-        await connection.confirm_version(hello.version)
 
     async def _list_tools(self, connection: McpConnection) -> tuple[McpToolDefinition, ...]:
         sent: list[Raw] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
             params = {"cursor": cursor} if cursor is not None else {}
-            page = parse_tool_page(await connection.request("tools/list", params, self.spec.connect_timeout))
+            try:
+                page = parse_tool_page(await connection.request("tools/list", params, self.spec.connect_timeout))
+            except McpRpcError as error:
+                if error.code == METHOD_NOT_FOUND and not self.offer.has_tools:
+                    break
+                raise
             sent += page.tools
             if not page.cursor or page.cursor == cursor or len(sent) >= MAX_TOOLS:
                 break
             cursor = page.cursor
-        return tuple(build_definitions(self.spec.name, sent[:MAX_TOOLS], self.spec.include, self.spec.exclude))
+        uses_headers = self.offer.is_stateless and bool(self.spec.url)
+        spec = self.spec
+        return tuple(
+            build_definitions(spec.name, sent[:MAX_TOOLS], spec.include, spec.exclude, uses_headers=uses_headers)
+        )
 
-    def _on_notification(self, method: str) -> None:
-        if method == "notifications/tools/list_changed":
-            self._is_stale = True
-            if (self._refresh_task is None or self._refresh_task.done()) and not self._is_closed:
-                self._refresh_task = asyncio.create_task(self._refresh_tools())
+    async def _list_prompts(self, connection: McpConnection) -> tuple[McpPrompt, ...]:
+        """Return the prompts; none where they cannot be read, since the tools work all the same."""
+        found: dict[str, McpPrompt] = {}
+        cursor = ""
+        for _ in range(_MAX_PAGES if self.offer.has_prompts else 0):
+            try:
+                result = await connection.request(
+                    "prompts/list", {"cursor": cursor} if cursor else {}, self.spec.connect_timeout
+                )
+                page, following = parse_prompt_page(self.spec.name, result)
+            except (ToolError, McpRpcError) as error:
+                _LOG.info("the prompts of %s were not read: %s", self.spec.name, error)
+                break
+            for one in page:
+                found.setdefault(one.name, one)
+            if not following or following == cursor or len(found) >= _MAX_PROMPTS:
+                break
+            cursor = following
+        return tuple(list(found.values())[:_MAX_PROMPTS])
 
-    async def _refresh_tools(self) -> None:
-        """Read the tools again, as long as the server says that they have changed."""
+    def _listen(self, connection: McpConnection) -> None:
+        """Have a server without sessions tell of changes; others do so by themselves."""
+        if self._listen_task is not None:
+            self._listen_task.cancel()
+            self._listen_task = None
+        wanted = {f"{name}ListChanged": True for name in self.offer.announced if name != "resources"}
+        if self.offer.is_stateless and wanted and not self._is_closed:
+            self._listen_task = asyncio.create_task(self._listen_for_changes(connection, wanted))
+
+    async def _listen_for_changes(self, connection: McpConnection, wanted: Mapping[str, bool]) -> None:
+        """Keep a subscription open as long as the connection lasts. What changed while there was none is read again."""
+        pauses = iter(_LISTEN_RETRY_SECONDS)
+        while not connection.lost_reason:
+            try:
+                await connection.request("subscriptions/listen", {"notifications": wanted}, None)
+            except McpRpcError as error:
+                _LOG.info("%s tells of no changes: %s", self.spec.name, error)
+                return
+            except ToolError as error:
+                _LOG.info("%s tells of no changes at present: %s", self.spec.name, error)
+            await asyncio.sleep(next(pauses, _LISTEN_RETRY_SECONDS[-1]))
+            self._mark_stale()
+
+    def _on_notification(self, notification: McpNotification) -> None:
+        if notification.method in ("notifications/tools/list_changed", "notifications/prompts/list_changed"):
+            self._mark_stale()
+
+    def _mark_stale(self) -> None:
+        self._is_stale = True
+        if (self._refresh_task is None or self._refresh_task.done()) and not self._is_closed:
+            self._refresh_task = asyncio.create_task(self._refresh_lists())
+
+    async def _refresh_lists(self) -> None:
+        """Read tools and prompts again, as long as the server says that they have changed."""
         await asyncio.sleep(_COALESCE_SECONDS)
         while self._is_stale and self._connection is not None and not self._connection.lost_reason:
             self._is_stale = False
             try:
                 self.tools = await self._list_tools(self._connection)
+                self.prompts = await self._list_prompts(self._connection)
             except (ToolError, McpRpcError) as error:
                 _LOG.info("the tools of %s were not read again: %s", self.spec.name, error)
             self._on_change(self)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -11,11 +12,15 @@ from hermes.core.errors import ToolError
 from hermes.core.protocols import HttpTimeouts
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
+from hermes.mcp.prompts import McpPrompt
 from hermes.mcp.rpc import McpTransport
 from hermes.mcp.server import McpServer, McpServerSpec, describe_missing
-from hermes.mcp.tools import KnownMcpTools, make_mcp_tool, mcp_toolset_name
+from hermes.mcp.tools import KnownMcpTools, make_server_tools, mcp_toolset_name
 from hermes.safety.environment import select_basic_variables
 from hermes.tools.registry import Toolbox
+
+if TYPE_CHECKING:
+    from hermes.mcp.http import McpTokens
 
 TellPerson = Callable[[str], None]
 _CONNECT_SECONDS = 10.0
@@ -32,6 +37,8 @@ class McpEnvironment(Struct, frozen=True, kw_only=True):
     patience: float = 1.5
     redact: Callable[[str], str] = str
     """Removes secrets from what a server prints on standard error."""
+    open_authorization: "Callable[[McpServerSpec], McpTokens | None]" = lambda _: None
+    """Returns the tokens of a server over HTTP; None where there are none, as its header fields hold one."""
 
 
 class McpServers:
@@ -77,6 +84,21 @@ class McpServers:
             self._begin_start(server)
         return len(missing)
 
+    async def wait_until_tried(self, names: Sequence[str]) -> None:
+        """Wait until these servers have been tried once, as long as a look for tools waits for them."""
+        mine = [server for server in self.servers if server.spec.name in names]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(self._wait_until):
+                await asyncio.gather(*(server.first_attempt.wait() for server in mine))
+
+    def find_prompt(self, name: str, servers: Sequence[str]) -> tuple[McpServer, McpPrompt] | None:
+        """Return the prompt that a person calls by this name, of one of these servers; None for another name."""
+        for server in self.servers:
+            found = next((one for one in server.prompts if one.name == name), None)
+            if found is not None and server.spec.name in servers:
+                return server, found
+        return None
+
     async def close(self) -> None:
         """End all servers."""
         for task in self._start_tasks.values():
@@ -102,9 +124,7 @@ class McpServers:
 
     async def _wait_for_servers(self, servers: Sequence[McpServer]) -> str:
         """Wait for those that are starting, as long as time is left; return which are missing. Those are retried."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(self._wait_until):
-                await asyncio.gather(*(server.first_attempt.wait() for server in servers))
+        await self.wait_until_tried([server.spec.name for server in servers])
         missing = [one for one in servers if one.problem or not one.first_attempt.is_set()]
         for server in missing:
             if self._start_tasks[server.spec.name].done():
@@ -117,8 +137,7 @@ class McpServers:
                 self._update_toolbox(server, toolbox)
 
     def _update_toolbox(self, server: McpServer, toolbox: Toolbox) -> None:
-        made = [make_mcp_tool(server, definition, self._known_tools) for definition in server.tools]
-        toolbox.replace_toolset(mcp_toolset_name(server.spec.name), made)
+        toolbox.replace_toolset(mcp_toolset_name(server.spec.name), make_server_tools(server, self._known_tools))
 
     def _make_transport_factory(self, spec: McpServerSpec) -> Callable[[], McpTransport]:
         return lambda: (
@@ -156,6 +175,5 @@ def _make_http_transport(spec: McpServerSpec, environment: McpEnvironment) -> Mc
     from hermes.providers.http import create_http_transport
 
     transport = create_http_transport(environment.environ, ca_file=environment.ca_file)
-    return McpHttpTransport(
-        spec.url, spec.headers, transport, HttpTimeouts(connect=_CONNECT_SECONDS, read=spec.timeout)
-    )
+    timeouts = HttpTimeouts(connect=_CONNECT_SECONDS, read=spec.timeout)
+    return McpHttpTransport(spec.url, spec.headers, transport, timeouts, environment.open_authorization(spec))

@@ -1,6 +1,7 @@
 """A transport to a server that is a program: one message a line on its standard streams."""
 
 from hermes.execution.line_program import LineProgramTransport
+from hermes.mcp.rpc import OutgoingMessage
 
 
 class McpStdioTransport(LineProgramTransport):
@@ -10,3 +11,7 @@ class McpStdioTransport(LineProgramTransport):
 
     async def set_version(self, version: str) -> None:
         """Do nothing: the version changes nothing here."""
+
+    async def send(self, message: OutgoingMessage) -> None:
+        """Send a message, without waiting until it is read. Raises `ToolError` when too much is unread."""
+        await self.send_line(message.body)

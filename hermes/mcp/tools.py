@@ -1,6 +1,4 @@
-"""The tools of MCP servers as deferred tools of a session.
-
-Turns a server's answer to a call into a tool's output: bounded, and marked as coming from the server.
+"""The tools and resources of MCP servers as deferred tools of a session.
 
 Remembers what MCP tools said of themselves when they were last called, so that a change can be shown.
 
@@ -9,20 +7,20 @@ tool's definition.
 """
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
-from hermes.core.messages import ImagePart, Provenance, Source, ToolStatus
+from hermes.core.errors import ToolError
+from hermes.core.messages import Provenance, Source, ToolStatus
 from hermes.i18n.messages import N_
-from hermes.mcp.definitions import McpToolDefinition
+from hermes.mcp.definitions import MCP_TOOL_PREFIX, McpToolDefinition
+from hermes.mcp.results import list_resource_lines, read_resource_output, to_tool_output
 from hermes.mcp.rpc import McpRpcError
 from hermes.mcp.server import McpServer
 from hermes.safety.shell.findings import CommandFinding, Verdict
@@ -107,132 +105,6 @@ def _quote_excerpt(text: str, start: int) -> str:
     return f'"{"…" if start else ""}{cut}{"…" if start + _MAX_SHOWN < len(text) else ""}"'
 
 
-_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-
-
-_MAX_IMAGES = 8
-
-
-_MAX_IMAGE_BYTES = 5 * 1024 * 1024
-"""The most bytes of all pictures of a result, in base64."""
-
-
-_MAX_URI = 500
-
-
-_NOTHING = Raw()
-
-
-class _Resource(Struct):
-    uri: str = ""
-    media: str = field(default="", name="mimeType")
-    text: str | None = None
-    blob: str = ""
-
-
-class _ContentBlock(Struct):
-    type: str = ""
-    text: str = ""
-    data: str = ""
-    media: str = field(default="", name="mimeType")
-    uri: str = ""
-    name: str = ""
-    resource: _Resource | None = None
-
-
-class _CallResult(Struct):
-    content: list[Raw] = []
-    structured: Raw = field(default=_NOTHING, name="structuredContent")
-    failed: bool = field(default=False, name="isError")
-
-
-def to_tool_output(result: Raw, server: str) -> ToolOutput:
-    """Return the output of a call that the server has answered with this result."""
-    provenance = Provenance(source=Source.MCP, label=server)
-    try:
-        call_result = msgspec.json.decode(result, type=_CallResult)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ToolOutput(
-            text="The server's answer is not a result that can be read.", status=ToolStatus.ERROR, provenance=provenance
-        )
-    texts, images = _split_content(call_result.content, provenance)
-    structured = bytes(call_result.structured)
-    if structured not in (b"", b"null") and not any(_is_same_value(text, structured) for text in texts):
-        texts.append(structured.decode("utf-8", "replace"))
-    if images:
-        texts.append(f"[{len(images)} picture{'s' if len(images) > 1 else ''}]")
-    return ToolOutput(
-        text="\n".join(texts) or "(nothing)",
-        status=ToolStatus.ERROR if call_result.failed else ToolStatus.OK,
-        images=tuple(images),
-        provenance=provenance,
-    )
-
-
-def _split_content(content: Iterable[Raw], provenance: Provenance) -> tuple[list[str], list[ImagePart]]:
-    """Return the contents of a result: texts, and as many pictures as the limit allows."""
-    texts: list[str] = []
-    images: list[ImagePart] = []
-    room = _MAX_IMAGE_BYTES
-    for raw in content:
-        block = _parse_block(raw)
-        if block is not None and len(images) < _MAX_IMAGES and len(block.data) <= room and _is_image(block):
-            room -= len(block.data)
-            images.append(ImagePart(media_type=block.media, data=block.data, provenance=provenance))
-        else:
-            texts.append(_block_to_text(block))
-    return texts, images
-
-
-def _parse_block(raw: Raw) -> _ContentBlock | None:
-    try:
-        return msgspec.json.decode(raw, type=_ContentBlock)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None
-
-
-def _is_image(block: _ContentBlock) -> bool:
-    if block.type != "image" or block.media not in _IMAGE_TYPES:
-        return False
-    try:
-        return bool(base64.b64decode(block.data, validate=True))
-    except (binascii.Error, ValueError):
-        return False
-
-
-def _block_to_text(block: _ContentBlock | None) -> str:
-    """Return a part of a result as text; what cannot be shown is named."""
-    if block is None:
-        return "[a part that cannot be read]"
-    if block.type == "text":
-        return block.text
-    found = block.resource
-    if found is not None:
-        head = f"[resource {found.uri[:_MAX_URI]}]"
-        return (
-            f"{head}\n{found.text}"
-            if found.text is not None
-            else N_("{head} [{media}, {blob} bytes]", head=head, media=found.media, blob=len(found.blob))
-        )
-    if block.uri:
-        return f"[link to {block.name[:_MAX_URI]}: {block.uri[:_MAX_URI]}]"
-    return f"[{block.type[:40] or 'a part'}, {block.media[:80]}, {len(block.data)} characters that are not shown]"
-
-
-def _is_same_value(text: str, structured: bytes) -> bool:
-    """Return whether a text repeats the structured result, as servers are asked to send it.
-
-    The official SDK puts a plain value into an object of one member, `result`.
-    """
-    try:
-        value = msgspec.json.decode(structured)
-        if isinstance(value, dict) and list(value) == ["result"]:
-            value = value["result"]
-        return bool(text == value or msgspec.json.decode(text) == value)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return False
-
-
 _MAX_DESCRIPTION = 200
 """The most characters of a description that a question shows."""
 
@@ -242,14 +114,36 @@ def mcp_toolset_name(server: str) -> str:
     return f"mcp-{server}"
 
 
+def make_server_tools(server: McpServer, known_tools: KnownMcpTools) -> list[Tool]:
+    """Return the tools that stand for what a server offers: its tools, and those that list and read its resources."""
+    made = [make_mcp_tool(server, definition, known_tools) for definition in server.tools]
+    if server.offer.has_resources:
+        made += _make_resource_tools(server, known_tools, {one.name for one in made})
+    return made
+
+
 def make_mcp_tool(server: McpServer, definition: McpToolDefinition, known_tools: KnownMcpTools) -> Tool:
     """Return the tool that stands for a server's tool."""
+
+    async def call_tool(context: ToolContext, arguments: Arguments) -> ToolOutput:
+        return to_tool_output(await server.call_tool(definition, arguments, context.asker), server.spec.name)
+
+    return _make_tool(server, definition, known_tools, call_tool)
+
+
+def _make_tool(
+    server: McpServer,
+    definition: McpToolDefinition,
+    known_tools: KnownMcpTools,
+    run: Callable[[ToolContext, Arguments], Awaitable[ToolOutput]],
+) -> Tool:
+    """Return the deferred tool of a definition; it needs approval as the definition is now."""
     name = server.spec.name
 
-    async def call_tool(_context: ToolContext, arguments: Arguments) -> ToolOutput:
+    async def run_tool(context: ToolContext, arguments: Arguments) -> ToolOutput:
         await asyncio.to_thread(known_tools.remember_call, name, definition)
         try:
-            return to_tool_output(await server.call_tool(definition, arguments), name)
+            return await run(context, arguments)
         except McpRpcError as error:
             said = f"The server refused the call: {error!s:.4000}"
             return ToolOutput(text=said, status=ToolStatus.ERROR, provenance=Provenance(Source.MCP, name))
@@ -263,7 +157,7 @@ def make_mcp_tool(server: McpServer, definition: McpToolDefinition, known_tools:
         toolset=mcp_toolset_name(name),
         description=f"[MCP server {name}] {definition.description}".rstrip(),
         parameters=ExternalParameters(definition.schema, definition.required, "tool_search shows the parameters."),
-        function=call_tool,
+        function=run_tool,
         parallel=Parallel.SAFE if definition.reads_only else Parallel.SERIAL,
         repeatable=definition.reads_only,
         deferred=True,
@@ -271,7 +165,65 @@ def make_mcp_tool(server: McpServer, definition: McpToolDefinition, known_tools:
         shown=format_for_question,
         doubts=find_doubts,
         origin=Provenance(Source.MCP, _description_source(name)),
+        note=_format_instructions(server),
     )
+
+
+_RESOURCE_LIST = McpToolDefinition(
+    sent_name="resources/list",
+    name="resources_list",
+    description="List the resources of the server by their URIs, or the templates of such URIs.",
+    schema=(
+        b'{"type":"object","properties":{"templates":{"type":"boolean","description":"List templates."},'
+        b'"cursor":{"type":"string","description":"Where the next page begins, as the last one said."}}}'
+    ),
+    required=(),
+    reads_only=True,
+    digest="resources-list-1",
+)
+_RESOURCE_READ = McpToolDefinition(
+    sent_name="resources/read",
+    name="resources_read",
+    description="Read a resource of the server.",
+    schema=(
+        b'{"type":"object","properties":{"uri":{"type":"string","description":"Its URI, as the list has it."}},'
+        b'"required":["uri"]}'
+    ),
+    required=("uri",),
+    reads_only=True,
+    digest="resources-read-1",
+)
+"""Tools of Hermes' own for what a server offers besides tools. Their digests change with what they do."""
+
+
+def _make_resource_tools(server: McpServer, known_tools: KnownMcpTools, taken: set[str]) -> list[Tool]:
+    name = server.spec.name
+
+    async def list_resources(_context: ToolContext, arguments: Arguments) -> ToolOutput:
+        cursor, templates = str(arguments.get("cursor") or ""), arguments.get("templates") is True
+        found = list_resource_lines(await server.list_resources(cursor, templates=templates))
+        if found is None:
+            raise ToolError("The server's list cannot be read.")
+        lines, following = found
+        lines += [f"[More: cursor {to_json(following).decode()}]"] if following else []
+        return ToolOutput(text="\n".join(lines) or "(nothing)", provenance=Provenance(Source.MCP, name))
+
+    async def read_resource(context: ToolContext, arguments: Arguments) -> ToolOutput:
+        return read_resource_output(await server.read_resource(str(arguments["uri"]), context.asker), name)
+
+    made = []
+    for definition, run in ((_RESOURCE_LIST, list_resources), (_RESOURCE_READ, read_resource)):
+        full = f"{MCP_TOOL_PREFIX}{name}__{definition.name}"
+        while full in taken:  # the server has a tool of that name
+            full += "_"
+        made.append(_make_tool(server, structs.replace(definition, name=full), known_tools, run))
+    return made
+
+
+def _format_instructions(server: McpServer) -> str:
+    """Return what a server says of all its tools, for `tool_search`; empty if it says nothing."""
+    said = server.offer.instructions
+    return f"The MCP server {server.spec.name} says of its tools: {said}" if said else ""
 
 
 def _find_new_tool(server: McpServer, definition: McpToolDefinition, known_tools: KnownMcpTools) -> CommandFinding:

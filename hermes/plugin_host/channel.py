@@ -64,7 +64,7 @@ class LineTransport(Protocol):
         """Start the process. Raises ToolError."""
         ...
 
-    async def send(self, message: bytes) -> None:
+    async def send_line(self, message: bytes) -> None:
         """Send a line. Raises ToolError."""
         ...
 
@@ -116,7 +116,7 @@ class PluginChannel:
             seconds, _fail, answer, _LateError(N_("it did not answer within {seconds:g} s", seconds=seconds))
         )
         try:
-            await self._transport.send(message)
+            await self._transport.send_line(message)
             return await answer
         except ToolError as error:
             raise PluginError(error.message) from None
@@ -138,7 +138,7 @@ class PluginChannel:
 
     async def _send_note(self, note: bytes) -> None:
         try:
-            await self._transport.send(note)
+            await self._transport.send_line(note)
         except ToolError as error:
             self.mark_lost(error.message)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
@@ -23,10 +24,16 @@ from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
+    from hermes.mcp.http import McpTokens
     from hermes.mcp.server import McpServerSpec
     from hermes.mcp.servers import McpServers
+    from hermes.oauth.requests import SendRequest
+    from hermes.oauth.sign_in_flow import SignInPerson
+    from hermes.oauth.token_store import TokenStore
 
 
+_SIGN_IN_SECONDS = 30.0
+"""Seconds that each request of a sign-in may take."""
 _VARIABLE_PATTERN = re.compile(r"\$\{(\w+)\}")
 
 
@@ -117,6 +124,14 @@ def add_agent_servers(
     )
 
 
+class ServerChoice(Struct, frozen=True):
+    """One server by its name, empty for all that are enabled; and who signs in to it again, if it wants that."""
+
+    name: str = ""
+    person: "SignInPerson | None" = None
+    """None: what is stored is used, and nobody is asked."""
+
+
 def open_servers(
     settings: Settings,
     environ: Mapping[str, str],
@@ -125,9 +140,9 @@ def open_servers(
     redactor: Redactor,
     *,
     workspace: str,
-    only: str = "",
+    choice: ServerChoice = ServerChoice(),  # noqa: B008 - a frozen value
 ) -> "McpServers":
-    """Prepare the enabled servers, or `only` that one, without starting them.
+    """Prepare the enabled servers, or the chosen one, without starting them.
 
     A server with wrong settings reports that when it is started.
     """
@@ -137,10 +152,16 @@ def open_servers(
     specs = [
         _spec_or_broken(given, name, settings.mcp_servers[given], environ)
         for name, given in map_server_names(settings).items()
-        if (only in (name, given) if only else settings.mcp_servers[given].enabled)
+        if (choice.name in (name, given) if choice.name else settings.mcp_servers[given].enabled)
     ]
     for spec in specs:
         _redact_spec_secrets(spec, redactor)
+
+    def open_authorization(spec: "McpServerSpec") -> "McpTokens | None":
+        if "authorization" in spec.headers:
+            return None
+        return _open_authorization(spec, settings, environ, open_token_store(home, redactor), choice.person)
+
     around = McpEnvironment(
         environ=environ,
         supervisors=supervisors,
@@ -149,8 +170,64 @@ def open_servers(
         ca_file=settings.model.ca_bundle,
         patience=settings.mcp_discovery_timeout,
         redact=redactor.redact,
+        open_authorization=open_authorization,
     )
     return McpServers(specs, around)
+
+
+def open_token_store(home: HermesHome, redactor: Redactor) -> "TokenStore":
+    """Return the store of sign-ins; the redactor learns each token that is read or written."""
+    from hermes.oauth.token_store import TokenStore
+
+    return TokenStore(home.oauth_file, home.locks, lambda secret: redactor.add_secret("oauth", secret))
+
+
+def _open_authorization(
+    spec: "McpServerSpec",
+    settings: Settings,
+    environ: Mapping[str, str],
+    store: "TokenStore",
+    person: "SignInPerson | None",
+) -> "McpTokens":
+    """Return the tokens of a server. What it names as places of its sign-in is fetched as pages are: guarded."""
+    from hermes.mcp.authorization import McpAuthorization, McpAuthorizationDeps, McpSignInSettings
+
+    client = McpSignInSettings(
+        client_id=spec.oauth.client_id,
+        client_secret=spec.oauth.client_secret,
+        metadata_url=spec.oauth.client_metadata_url,
+        issuer=spec.oauth.issuer,
+        scope=spec.oauth.scope,
+        redirect_port=spec.oauth.redirect_port,
+    )
+    deps = McpAuthorizationDeps(
+        store=store,
+        send=make_oauth_sender(environ, settings, spec.url),
+        person=person,
+        signs_in_again=person is not None,
+    )
+    return McpAuthorization(spec.name, spec.url, client, deps)
+
+
+def make_oauth_sender(environ: Mapping[str, str], settings: Settings, server_url: str) -> "SendRequest":
+    """Return what sends the requests of a sign-in. The host of the server itself is open, since the person named it; of
+    private networks only what they have opened is.
+    """
+    from hermes.oauth.requests import MAX_DOCUMENT_BYTES, HttpAnswer
+    from hermes.safety.urls import UrlPolicy
+    from hermes.web.fetch import FetchLimits, WebFetcher
+
+    host = urlsplit(server_url).hostname or ""
+    opened = (*settings.security.allow_private_urls, *([host] if host else []))
+
+    async def send(method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+        limits = FetchLimits(seconds=_SIGN_IN_SECONDS, bytes=MAX_DOCUMENT_BYTES)
+        policy, ca_file = UrlPolicy(private=opened), settings.model.ca_bundle
+        async with WebFetcher(environ, policy=policy, limits=limits, ca_file=ca_file) as fetcher:
+            page = await fetcher.send_request(method, url, headers=headers, body=body)
+        return HttpAnswer(page.status, page.headers, page.body)
+
+    return send
 
 
 def map_server_names(settings: Settings) -> dict[str, str]:
@@ -204,7 +281,24 @@ def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mappi
         include=server.tools.include,
         exclude=server.tools.exclude,
         asks_approval=server.trust is not McpTrust.ALWAYS,
+        protocol=_check_protocol(given, server.protocol),
+        oauth=structs.replace(
+            server.oauth,
+            client_id=expand_variables(server.oauth.client_id),
+            client_secret=expand_variables(server.oauth.client_secret),
+        ),
     )
+
+
+def _check_protocol(given: str, version: str) -> str:
+    from hermes.mcp.handshake import PROTOCOL_VERSIONS
+
+    if version and version not in PROTOCOL_VERSIONS:
+        raise ConfigError(
+            N_("mcp_servers.{given}: there is no protocol {version}.", given=given, version=repr(version)),
+            N_("Versions are: {names}.", names=", ".join(PROTOCOL_VERSIONS)),
+        )
+    return version
 
 
 def _redact_spec_secrets(spec: "McpServerSpec", redactor: Redactor) -> None:
@@ -214,6 +308,8 @@ def _redact_spec_secrets(spec: "McpServerSpec", redactor: Redactor) -> None:
             redactor.add_secret(f"mcp.{spec.name}.{name}", value)
     for name, value in spec.headers.items():
         redactor.add_secret(f"mcp.{spec.name}.{name}", value.rpartition(" ")[2])  # without the scheme, `Bearer`
+    if spec.oauth.client_secret:
+        redactor.add_secret(f"mcp.{spec.name}.client_secret", spec.oauth.client_secret)
     for name, value in secrets_in_url(f"mcp.{spec.name}.url", spec.url):
         redactor.add_secret(name, value)
 

@@ -47,8 +47,8 @@ def iterate_secrets(
 ) -> Iterator[tuple[str, str]]:
     """Yield the (name, value) of each secret.
 
-    These are variables named like a key, the home's `.env` and `auth.json`, the settings' keys, and passwords in
-    addresses. A source that cannot be read yields nothing; its own reader reports the error.
+    These are variables named like a key, the home's `.env`, `auth.json` and `oauth.json`, the settings' keys, and
+    passwords in addresses. A source that cannot be read yields nothing; its own reader reports the error.
     """
     yield from _secrets_in_variables(environ)
     try:
@@ -64,10 +64,26 @@ def iterate_secrets(
         for row in rows:
             if row.key:
                 yield f"auth.{provider}.{row.id}", row.key
+    yield from _secrets_of_sign_ins(home)
     if settings is not None:
         yield from _secrets_in_settings("config", settings)
         if settings.providers or settings.custom_providers:
             yield from _secrets_in_providers(settings, merge_dotenv(environ, home.env_file))
+
+
+def _secrets_of_sign_ins(home: HermesHome) -> Iterator[tuple[str, str]]:
+    if not os.path.lexists(home.oauth_file):
+        return
+    from hermes.oauth.token_store import TokenStore
+
+    found: list[str] = []
+    store = TokenStore(home.oauth_file, home.locks, found.append)
+    try:
+        for name in store.list_names():
+            store.read(name)
+    except HermesError:
+        return  # who signs in or uses a sign-in reports it
+    yield from (("oauth", secret) for secret in found)
 
 
 def secrets_in_url(name: str, text: str) -> Iterator[tuple[str, str]]:

@@ -333,18 +333,11 @@ class Services:
     def mcp_servers(self) -> "McpServers":
         """Return the MCP servers, started for the first session that wants some."""
         if self._mcp_servers is None:
-            self._mcp_servers = self.open_other_servers(self.settings)
+            self._mcp_servers = prepare_mcp_servers(self, self.settings)
             if self._agreed_servers is not None:
                 self._agreed_servers.watch_changes(self._mcp_servers, self.environ)
             self._mcp_servers.start()
         return self._mcp_servers
-
-    def open_other_servers(self, settings: Settings) -> "McpServers":
-        """Prepare the MCP servers that these settings name, without starting them; whoever does closes them."""
-        from hermes.sessions.mcp_servers import open_servers
-
-        workspace = self.options.cwd or os.getcwd()
-        return open_servers(settings, self.environ, self.home, self.supervisors, self.redactor, workspace=workspace)
 
     def plugin_host(self) -> "PluginHost":
         """Return the host of folder plug-ins, which starts one when it is first needed."""
@@ -360,6 +353,11 @@ class Services:
                 trusted_folders=self.options.trusted_folders,
             )
         return self._plugin_host
+
+    @property
+    def started_mcp_servers(self) -> "McpServers | None":
+        """The MCP servers, if a session has wanted some."""
+        return self._mcp_servers
 
     def frame_builder_for(self, options: SessionOptions) -> FrameBuilder:
         """Return the builder of epoch frames for a session with these options."""
@@ -395,3 +393,18 @@ async def _close_supervisors(services: Services) -> None:
 async def _save_taint_marks(services: Services, marks: Sequence[TaintMark], gone: Sequence[str]) -> None:
     rows = [(one.path, one.digest, one.sources) for one in marks]
     await services.store.tainted_files.mark_all(rows, gone)
+
+
+def prepare_mcp_servers(services: Services, settings: Settings) -> "McpServers":
+    """Prepare the MCP servers that these settings name, without starting them; whoever does closes them."""
+    from hermes.sessions.mcp_servers import open_servers
+
+    options = services.options
+    return open_servers(
+        settings,
+        services.environ,
+        services.home,
+        services.supervisors,
+        services.redactor,
+        workspace=options.cwd or os.getcwd(),
+    )

@@ -47,7 +47,7 @@ from hermes.sessions.features.features import (
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
 from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.services import Services
+from hermes.sessions.services import Services, prepare_mcp_servers
 from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
@@ -453,8 +453,11 @@ class SessionBuilder:
         """Give the session the tools of its MCP servers."""
         own = [name for name in tools.mcp_servers if name not in self._plan.options.handed_servers]
         if own:
-            notify = partial(actor.notify, Level.WARNING)
-            self._stack.callback(self._services.mcp_servers().join_session(tools.toolbox, own, notify))
+            from hermes.sessions.features.mcp_prompts import make_prompt_bringer
+
+            notify, servers = partial(actor.notify, Level.WARNING), self._services.mcp_servers()
+            self._stack.callback(servers.join_session(tools.toolbox, own, notify))
+            actor.attachments.providers.append(make_prompt_bringer(servers, own, tools.context.asker))
         if len(own) < len(tools.mcp_servers):
             self._attach_handed_servers(actor, tools)
 
@@ -470,7 +473,7 @@ class SessionBuilder:
             tools.gate,
             tools.context,
             tools.toolbox,
-            self._services.open_other_servers,
+            partial(prepare_mcp_servers, self._services),
             actor.recorder.publish,
         )
         actor.attachments.providers.insert(0, servers.start_servers)

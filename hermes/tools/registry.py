@@ -156,6 +156,7 @@ class ListedTool:
 
     __slots__ = ("brief", "deferred", "description", "housekeeping", "load", "name", "schema", "toolset")
     origin: Provenance | None = None
+    note = ""
     runs_at_caller = False
 
     def __init__(self, row: ToolListing, load: Callable[[], Tool]) -> None:
@@ -452,4 +453,4 @@ class Toolbox:
             if score or not words:
                 scored.append((-score, name))
         best = [self._tools[name] for _, name in sorted(scored)[:limit]]
-        return [FoundTool(tool.schema, tool.origin) for tool in best]
+        return [FoundTool(tool.schema, tool.origin, tool.note) for tool in best]

@@ -116,10 +116,14 @@ class OpenBuffers(Protocol):
 
 
 class FoundTool(Struct, frozen=True):
-    """A deferred tool that was found. `origin` says who wrote its description and schema; None: Hermes itself."""
+    """A deferred tool that was found. `origin` says who wrote its description and schema; None: Hermes itself.
+
+    `note` is what its owner says of all its tools; of the same origin.
+    """
 
     schema: ToolSchema
     origin: Provenance | None = None
+    note: str = ""
 
 
 class DeferredTools(Protocol):

@@ -154,6 +154,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The tool owner's findings against a call while text from these sources is in the conversation."""
     origin: Provenance | None = None
     """The provenance of its description and schema; None: Hermes' own."""
+    note: str = ""
+    """What its owner says of all its tools together, which `tool_search` shows beside them; of the same origin."""
     redirect: Callable[[Arguments], Redirect] | None = None
     """Returns the call that this one stands for, for a tool that only stands for another."""
 

@@ -108,6 +108,15 @@ async def test_it_is_private_and_names_the_keys() -> None:
         assert bare["keys"] == [] and "skills" in bare["left_out"]  # type: ignore[operator]
 
 
+async def test_tokens_of_sign_ins_stay_out() -> None:
+    with TempHome() as home:
+        (home.hermes / "oauth.json").write_text('{"sign_ins": {}}')
+        made = create_backup(home.environ)
+        assert "oauth.json" in str(made["left_out"])
+        with zipfile.ZipFile(str(made["file"])) as packed:
+            assert not any("oauth" in name for name in packed.namelist())
+
+
 async def test_links_stay_out_and_are_named() -> None:
     with TempHome({}) as home:
         (home.hermes / "skills").mkdir()

@@ -39,6 +39,11 @@ import hermes.gateway.platforms.slack
 import hermes.gateway.platforms.telegram
 import hermes.hooks.shell_answers
 import hermes.mcp.definitions
+import hermes.mcp.elicitation
+import hermes.mcp.handshake
+import hermes.mcp.input_requests
+import hermes.mcp.prompts
+import hermes.mcp.results
 import hermes.mcp.rpc
 import hermes.mcp.server
 import hermes.mcp.tools
@@ -198,9 +203,14 @@ FOREIGN = (
     hermes.gateway.platforms.telegram,
     hermes.hooks.shell_answers,
     hermes.mcp.definitions,
-    hermes.mcp.tools,
+    hermes.mcp.elicitation,
+    hermes.mcp.handshake,
+    hermes.mcp.input_requests,
+    hermes.mcp.prompts,
+    hermes.mcp.results,
     hermes.mcp.rpc,
     hermes.mcp.server,
+    hermes.mcp.tools,
     hermes.memory.guarded_provider,
     hermes.plugin_host,
     hermes.providers,

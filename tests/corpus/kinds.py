@@ -72,6 +72,7 @@ from hermes.ipc.frames import RequestFrame, ResponseFrame
 from hermes.mcp.tools import RememberedTool
 from hermes.memory.files import MemoryTarget
 from hermes.memory.review import ReviewFindings
+from hermes.oauth.token_store import _Document as OAuthSignIns
 from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.injection import InjectionMark as ShownSuspicionMark
 from hermes.safety.shell.findings import CommandEffect as ShownEffect
@@ -95,6 +96,7 @@ UNIONS: dict[str, object] = {
 KINDS: dict[str, type] = {
     "plugin_consents": PluginConsentDocument,
     "hook_record": HookRecord,
+    "oauth_sign_ins": OAuthSignIns,
     "message": Message,
     "epoch_frame": EpochFrame,
     "aside": TransientContext,

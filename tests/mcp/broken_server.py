@@ -14,7 +14,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 32).decode()
 BEHAVIOUR = sys.argv[1] if len(sys.argv) > 1 else "good"
 NAMES = (
     "echo slow die huge deep flood env spawn picture structured fail refuse nan half ask noise words cancelled deaf "
-    "rename"
+    "rename form forms"
 )
 CANCELLED: list[object] = []
 STATE = {"said": "Tool of a test"}
@@ -86,6 +86,13 @@ def call(name: str, given: dict[str, object]) -> dict[str, object]:
     if name == "ask":
         send({"id": "s1", "method": "sampling/createMessage", "params": {}})
         return text(sys.stdin.readline())
+    if name == "forms":
+        for number in range(30):
+            send({"id": f"f{number}", "method": "elicitation/create", "params": given})
+        return text(json.dumps([json.loads(sys.stdin.readline())["result"]["action"] for _ in range(30)]))
+    if name == "form":
+        send({"id": "f1", "method": "elicitation/create", "params": given})
+        return text(sys.stdin.readline())
     if name == "noise":
         sys.stdout.write("a banner on the wrong stream\n\n[1,2]\n{broken\n")
         sys.stderr.write("\x1b[31mwords\n" * 100_000)
@@ -105,6 +112,13 @@ def page(cursor: str) -> dict[str, object]:
     return {"tools": definitions()}
 
 
+def answers_discovery() -> bool:
+    """Whether the question that only newer servers know is answered at all."""
+    if BEHAVIOUR == "strict":
+        sys.exit(1)
+    return BEHAVIOUR != "silent"
+
+
 def serve() -> None:
     for line in sys.stdin:
         message = json.loads(line)
@@ -114,6 +128,8 @@ def serve() -> None:
         if "id" not in message or method is None:
             continue
         number = message["id"]
+        if method == "server/discover" and not answers_discovery():
+            continue
         if method == "initialize":
             version = "1999-01-01" if BEHAVIOUR == "old" else params["protocolVersion"]
             send(

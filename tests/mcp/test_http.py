@@ -80,37 +80,40 @@ async def test_every_request_carries_what_it_must(tmp_path: Path) -> None:
         async with one(spec(command="", url=there.url, headers={"authorization": "Bearer t"}), tmp_path) as server:
             assert await call(server, "echo") == "well"
         assert all("authorization: bearer t" in head for head in there.heads)
-        assert all("mcp-session-id: s1\r" in head for head in there.heads[1:]) and "mcp-session" not in there.heads[0]
-        assert all("mcp-protocol-version: 2025-06-18" in head for head in there.heads[1:])
+        assert "mcp-protocol-version: 2026-07-28" in there.heads[0] and "mcp-method: server/discover" in there.heads[0]
+        assert "mcp-session" not in there.heads[1] and "mcp-protocol-version" not in there.heads[1]
+        assert all("mcp-session-id: s2\r" in head for head in there.heads[2:])
+        assert all("mcp-protocol-version: 2025-06-18" in head for head in there.heads[2:])
         assert there.heads[-1].startswith("delete /mcp ")
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("answer", "problem", "requests"),
     [
-        ((401, {}, b""), "status 401: it wants other credentials (`headers`); signing in by OAuth is not supported"),
-        ((307, {"location": "http://127.0.0.2/mcp/"}, b""), "it is elsewhere ('http://127.0.0.2/mcp/')"),
-        ((500, {}, b"oops"), "it answered with status 500"),
-        ((200, {"content-type": "text/html"}, b"<h1>hi"), "it ended its answer without a result"),
-        ((202, {}, b""), "it ended its answer without a result"),
-        ((200, EVENTS, b"data: {}\n\n"), "it ended its answer without a result"),
-        ((200, {**JSON, "content-encoding": "br"}, b"x"), "an encoding that was not requested"),
+        ((401, {}, b""), "status 401: it wants other credentials (`headers`)", 1),
+        ((307, {"location": "http://127.0.0.2/mcp/"}, b""), "it is elsewhere ('http://127.0.0.2/mcp/')", 1),
+        ((500, {}, b"oops"), "it answered with status 500", 1),
+        ((405, {}, b""), "it answered with status 405", 2),
+        ((200, {"content-type": "text/html"}, b"<h1>hi"), "it ended its answer without a result", 2),
+        ((202, {}, b""), "it ended its answer without a result", 2),
+        ((200, EVENTS, b"data: {}\n\n"), "it ended its answer without a result", 2),
+        ((200, {**JSON, "content-encoding": "br"}, b"x"), "an encoding that was not requested", 1),
     ],
 )
-async def test_what_is_wrong_is_said(answer: Answer, problem: str, tmp_path: Path) -> None:
+async def test_what_is_wrong_is_said(answer: Answer, problem: str, requests: int, tmp_path: Path) -> None:
     async with site() as there:
         there.before = lambda _: answer
         async with one(spec(command="", url=there.url), tmp_path) as server:
             assert problem in server.problem
-        assert len(there.heads) == 1  # nothing is sent anywhere else, and no goodbye to whom there was no hello
+        assert len(there.heads) == requests  # nothing is sent anywhere else, and no goodbye to whom there was no hello
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ((200, JSON, b'{"jsonrpc":"2.0","id":3,"result":"' + b"x" * (17 << 20) + b'"}'), "more than 16 MB"),
+        ((200, JSON, b'{"jsonrpc":"2.0","id":4,"result":"' + b"x" * (17 << 20) + b'"}'), "more than 16 MB"),
         ((200, EVENTS, b"data: " + b"x" * (17 << 20)), "more than 16 MB"),
-        ((200, JSON, b'{"id":3,"result":' + b"[" * 100_000), "not valid JSON, or nested too deeply"),
+        ((200, JSON, b'{"id":4,"result":' + b"[" * 100_000), "not valid JSON, or nested too deeply"),
         (None, "did not answer within 0.5 s"),
     ],
 )
@@ -119,7 +122,7 @@ async def test_a_bad_answer_ends_its_call_and_the_next_one_works(
 ) -> None:
     timeout = 120.0 if answer else 0.5
     async with site() as there, one(spec(command="", url=there.url, timeout=timeout), tmp_path) as server:
-        there.calls = lambda number: well(number) if len(there.heads) > 5 else answer
+        there.calls = lambda number: well(number) if len(there.heads) > 6 else answer
         with pytest.raises(ToolError, match=why):
             await call(server, "echo")
         assert await call_in_time(server, "echo") == "well"
@@ -127,7 +130,7 @@ async def test_a_bad_answer_ends_its_call_and_the_next_one_works(
 
 async def test_a_session_that_was_forgotten_is_begun_anew(tmp_path: Path) -> None:
     async with site() as there, one(spec(command="", url=there.url), tmp_path) as server:
-        there.before = lambda head: (404, {}, b"") if "mcp-session-id: s1\r" in head else None
+        there.before = lambda head: (404, {}, b"") if "mcp-session-id: s2\r" in head else None
         with pytest.raises(ToolError, match="it has forgotten the session"):
             await call(server, "echo")
         assert await call(server, "echo") == "well"
@@ -136,9 +139,9 @@ async def test_a_session_that_was_forgotten_is_begun_anew(tmp_path: Path) -> Non
 async def test_a_stopped_call_closes_its_connection(tmp_path: Path) -> None:
     async with site(lambda _: None) as there, one(spec(command="", url=there.url), tmp_path) as server:
         calling = asyncio.create_task(call(server, "echo"))
-        await until(lambda: "post" in there.heads[-1] and len(there.heads) == 5)
+        await until(lambda: "post" in there.heads[-1] and len(there.heads) == 6)
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        assert len(there.heads) == 5  # it does not wait for what is told to the server
-        await until(lambda: len(there.heads) == 6)  # told that it was cancelled
+        assert len(there.heads) == 6  # it does not wait for what is told to the server
+        await until(lambda: len(there.heads) == 7)  # told that it was cancelled

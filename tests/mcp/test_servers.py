@@ -39,8 +39,8 @@ def spec(*args: str, **fields: object) -> McpServerSpec:
     return McpServerSpec(**{**values, **fields})  # type: ignore[arg-type]
 
 
-def oracle(transport: str) -> McpServerSpec:
-    return spec(args=(str(HERE / "oracle_server.py"), transport))
+def oracle(transport: str, protocol: str) -> McpServerSpec:
+    return spec(args=(str(HERE / "oracle_server.py"), transport), protocol=protocol)
 
 
 @asynccontextmanager
@@ -136,14 +136,26 @@ async def use_the_oracle(server: McpServer) -> None:
     assert await call(server, "grown") == "grown"
 
 
-async def test_the_official_server_over_standard_streams(tmp_path: Path) -> None:
-    async with one(oracle("stdio"), tmp_path) as server:
-        await use_the_oracle(server)
+PROTOCOLS = [
+    ("", "2026-07-28"),
+    ("2026-07-28", "2026-07-28"),
+    ("2025-11-25", "2025-11-25"),
+    ("2025-03-26", "2025-03-26"),
+]
 
 
-async def test_the_official_server_over_http(address: str, tmp_path: Path) -> None:
-    async with one(spec(command="", url=address), tmp_path) as server:
+@pytest.mark.parametrize(("protocol", "agreed"), PROTOCOLS)
+async def test_the_official_server_over_standard_streams(protocol: str, agreed: str, tmp_path: Path) -> None:
+    async with one(oracle("stdio", protocol), tmp_path) as server:
         await use_the_oracle(server)
+        assert server.offer.version == agreed
+
+
+@pytest.mark.parametrize(("protocol", "agreed"), PROTOCOLS)
+async def test_the_official_server_over_http(protocol: str, agreed: str, address: str, tmp_path: Path) -> None:
+    async with one(spec(command="", url=address, protocol=protocol), tmp_path) as server:
+        await use_the_oracle(server)
+        assert server.offer.version == agreed
 
 
 async def test_calls_side_by_side_get_their_own_answers(tmp_path: Path) -> None:
@@ -161,7 +173,9 @@ async def test_a_cancelled_call_is_taken_back(tmp_path: Path) -> None:
         await asyncio.wait({calling}, timeout=60)
         assert calling.cancelled()
         await call(server, "echo")
-        assert json.loads(await call(server, "cancelled")) == [3]  # after `initialize` and `tools/list`
+        assert json.loads(await call(server, "cancelled")) == [
+            4
+        ]  # after `server/discover`, `initialize` and `tools/list`
 
 
 async def test_a_call_that_takes_too_long_says_so(tmp_path: Path) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from blockbuster import BlockBuster
+from msgspec import structs
 
+from hermes.commands.context import PromptScope
+from hermes.commands.named_prompts import describe_prompt, list_named_prompts
 from hermes.config.home import HermesHome
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError, ToolError
@@ -24,6 +27,7 @@ from hermes.testing.server import ScriptedServer
 from tests.sessions.test_event_loop import CHEAP, MEASURED
 
 PROGRAM = Path(__file__).parent.parent / "mcp" / "broken_server.py"
+ORACLE = PROGRAM.with_name("oracle_server.py")
 TOKEN = "tok-" + os.urandom(12).hex()
 
 
@@ -143,3 +147,27 @@ async def test_a_program_of_the_workspace_is_not_taken_for_the_one_that_is_meant
     await found.close()
     await wardens.close()
     assert not list(tmp_path.rglob("ran"))
+
+
+async def test_a_prompt_of_a_server_joins_the_message_as_untrusted_content() -> None:
+    served = {"command": sys.executable, "args": [str(ORACLE), "stdio"]}
+    async with ScriptedServer([Say("ok"), Say("ok")]) as server:
+        with TempHome.for_server(server.url, more_config={"mcp_servers": {"srv": served}}) as home:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                scope = PromptScope(folder=str(home.cwd), taken=frozenset())
+                assert not any(one.server for one in await list_named_prompts(app, scope))  # a list starts nothing
+                actor = await app.open_session()
+                (started,) = app.services.mcp_servers().servers
+                await started.first_attempt.wait()
+                found = {one.name: one for one in await list_named_prompts(app, scope) if one.server}
+                prompt = found["mcp-srv-review-code"]
+                assert describe_prompt(prompt).endswith("(a prompt of the MCP server srv)")
+                assert await list_named_prompts(app, structs.replace(scope, own=False, skills=False)) == []
+                text = prompt.format_prompt("python short")
+                ended = await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))
+                taint = app.live_session(actor).tools.state.taint
+                assert ended.text == "ok" and "mcp:srv" in taint.list_sources()
+        sent = next(body for one in server.requests if "review-code" in (body := one.body.decode()))
+        assert "Review this python code, short." in sent and "/mcp-srv-review-code python short" in sent
+        before, _, _ = sent.partition("Review this python code")
+        assert "<untrusted" in before.rpartition("/mcp-srv-review-code")[2]

@@ -60,7 +60,7 @@ def _format_groups(commands: CommandRegistry, prompts: Sequence[NamedPrompt]) ->
         rows = [one for one in commands.listed if one.group is group]
         if rows:
             lines += ["", tr(group.value), *(line for one in rows for line in _format_command(one))]
-    if own := [one for one in prompts if one.body]:
+    if own := [one for one in prompts if one.is_listed]:
         lines += ["", tr("Your own"), *(line for one in own for line in _format_usage(one.name, one.usage, one.about))]
     return lines
 
@@ -69,7 +69,7 @@ def _format_first_help(commands: CommandRegistry, prompts: Sequence[NamedPrompt]
     """Return what fits on a screen: the keys, the commands that are used most, and the names of own ones."""
     usual = [one for name in commands.usual if (one := commands.find_command(name)) is not None]
     rows = [*_KEY_HELP, *_list_action_keys(keys)]
-    own = " ".join(f"/{one.name}" for one in prompts if one.body)
+    own = " ".join(f"/{one.name}" for one in prompts if one.is_listed)
     return [
         tr("Keys to press"),
         *(_format_row(shown, tr(what)) for shown, what in rows),

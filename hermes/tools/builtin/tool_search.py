@@ -24,7 +24,8 @@ async def tool_search(
         return ToolOutput(text="There are no further tools.")
     missing = await ctx.deferred_tools.wait_for_tools()
     found = ctx.deferred_tools.search(query, 5)
-    text = "\n\n".join(_format_tool(one) for one in found)
+    notes = dict.fromkeys(one.note.replace("\n", "\n    ") for one in found if one.note)
+    text = "\n\n".join((*(_format_tool(one) for one in found), *notes))
     if not found:
         found = ctx.deferred_tools.search("", MAX_LISTED)
         text = f"Nothing matches. Further tools: {', '.join(one.schema.name for one in found) or 'none'}."

@@ -1,0 +1,173 @@
+"""The authorization code flow with PKCE: the address that the person opens, the answer, the exchange, the refresh."""
+
+import hmac
+from collections.abc import Mapping
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from hermes.core.secret import KeyHolder
+from hermes.i18n.messages import N_
+from hermes.oauth.client_registration import OAuthClient
+from hermes.oauth.metadata import AuthorizationServer
+from hermes.oauth.pkce import compute_challenge, create_state, create_verifier
+from hermes.oauth.requests import (
+    OAuthError,
+    SendRequest,
+    format_basic_credentials,
+    parse_document,
+    post_form,
+    quote_remote_text,
+)
+from hermes.oauth.token_store import SignIn
+
+_MAX_LIFE = 10 * 365 * 86_400.0
+_AGAIN = N_("Sign in again.")
+_WHOLE_ADDRESS = N_("Copy the whole address from the browser, from http:// on.")
+
+
+class CodeRequest(KeyHolder, frozen=True, kw_only=True):
+    """One attempt to sign in. It holds the secrets of the attempt, and what its answer is held against."""
+
+    server: AuthorizationServer
+    client: OAuthClient
+    redirect_uri: str
+    scope: str
+    resource: str
+    state: str
+    verifier: str
+
+    @property
+    def url(self) -> str:
+        """The address that the person opens."""
+        fields = {
+            "response_type": "code",
+            "client_id": self.client.client_id,
+            "redirect_uri": self.redirect_uri,
+            "state": self.state,
+            "code_challenge": compute_challenge(self.verifier),
+            "code_challenge_method": "S256",
+            **({"scope": self.scope} if self.scope else {}),
+            **({"resource": self.resource} if self.resource else {}),
+            # OpenID Connect gives a refresh token for this scope only where the person is asked.
+            **({"prompt": "consent"} if "offline_access" in self.scope.split() else {}),
+        }
+        endpoint = self.server.authorization_endpoint
+        return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(fields)}"
+
+
+class _TokenAnswer(KeyHolder, frozen=True):
+    access_token: str = ""
+    token_type: str = ""
+    refresh_token: str = ""
+    expires_in: float | str | None = None
+    scope: str | None = None
+
+
+def begin_code_flow(
+    server: AuthorizationServer, client: OAuthClient, *, redirect_uri: str, scope: str, resource: str
+) -> CodeRequest:
+    """Return a new attempt to sign in, with a state and a verifier of its own."""
+    return CodeRequest(
+        server=server,
+        client=client,
+        redirect_uri=redirect_uri,
+        scope=scope,
+        resource=resource,
+        state=create_state(),
+        verifier=create_verifier(),
+    )
+
+
+def read_code(request: CodeRequest, answered_url: str) -> str:
+    """Return the code in the address to which the person's browser was sent back. Raises OAuthError.
+
+    State and issuer are looked at first (RFC 9207): what another server says is neither used nor shown.
+    """
+    try:
+        fields = parse_qs(urlsplit(answered_url.strip()).query, keep_blank_values=True)
+    except ValueError:
+        fields = {}
+    if any(len(values) > 1 for values in fields.values()):
+        raise OAuthError(N_("The answer of the sign-in names something twice."), _AGAIN)
+    said = {name: values[0] for name, values in fields.items()}
+    if not said.get("state"):
+        raise OAuthError(N_("This is not the address that the sign-in has led to."), _WHOLE_ADDRESS)
+    if not _is_same(said["state"], request.state):
+        raise OAuthError(N_("The answer belongs to another sign-in: its state is a different one."), _AGAIN)
+    _check_issuer(request.server, said.get("iss"))
+    if said.get("error"):
+        reason = quote_remote_text(": ".join(filter(None, (said["error"], said.get("error_description", "")))))
+        raise OAuthError(N_("The sign-in was refused: {reason}.", reason=reason.rstrip(".")), code=said["error"][:80])
+    if not said.get("code"):
+        raise OAuthError(N_("The answer of the sign-in has no code."), _AGAIN)
+    return said["code"]
+
+
+def _check_issuer(server: AuthorizationServer, issuer: str | None) -> None:
+    """Compare the issuer of an answer with that of the server that was asked, letter for letter."""
+    if issuer is None and server.authorization_response_iss_parameter_supported:
+        raise OAuthError(N_("The answer does not name the authorization server, which it has to."), _AGAIN)
+    if issuer is not None and issuer != server.issuer:
+        raise OAuthError(N_("The answer comes from another authorization server than was asked."), _AGAIN)
+
+
+async def exchange_code(request: CodeRequest, code: str, send: SendRequest, now: float) -> SignIn:
+    """Return the sign-in that a code stands for. Raises OAuthError."""
+    sign_in = SignIn(
+        issuer=request.server.issuer,
+        token_endpoint=request.server.token_endpoint,
+        client_id=request.client.client_id,
+        client_secret=request.client.client_secret,
+        auth_method=request.client.auth_method,
+        scope=request.scope,
+        resource=request.resource,
+    )
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": request.redirect_uri,
+        "code_verifier": request.verifier,
+    }
+    return await _request_tokens(sign_in, form, send, now)
+
+
+async def refresh_tokens(sign_in: SignIn, send: SendRequest, now: float) -> SignIn:
+    """Return the sign-in with new tokens; its refresh token is used up then. Raises OAuthError.
+
+    Only for who holds the lock of the sign-in.
+    """
+    form = {"grant_type": "refresh_token", "refresh_token": sign_in.refresh_token}
+    return await _request_tokens(sign_in, form, send, now)
+
+
+async def _request_tokens(sign_in: SignIn, form: Mapping[str, str], send: SendRequest, now: float) -> SignIn:
+    fields = {**form, **({"resource": sign_in.resource} if sign_in.resource else {})}
+    headers: dict[str, str] = {}
+    if sign_in.auth_method == "client_secret_basic":
+        headers["authorization"] = format_basic_credentials(sign_in.client_id, sign_in.client_secret)
+    else:
+        fields["client_id"] = sign_in.client_id
+        if sign_in.auth_method == "client_secret_post":
+            fields["client_secret"] = sign_in.client_secret
+    answer = await post_form(send, sign_in.token_endpoint, fields, headers)
+    found = parse_document(answer.body, _TokenAnswer)
+    if found is None or not _is_token(found.access_token) or found.token_type.lower() != "bearer":
+        raise OAuthError(N_("{issuer} has given no token that can be used.", issuer=sign_in.issuer))
+    return sign_in.use_tokens(found.access_token, found.refresh_token, _find_end(found.expires_in, now))
+
+
+def _find_end(seconds: float | str | None, now: float) -> float:
+    """Return when a token ends; 0 where nobody says so in a way that makes sense."""
+    try:
+        life = float(seconds) if seconds is not None else 0.0
+    except ValueError:
+        return 0.0
+    return now + life if 0 < life <= _MAX_LIFE else 0.0
+
+
+def _is_token(text: str) -> bool:
+    """Return whether a text can stand in a header field as a token."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())

@@ -1,0 +1,92 @@
+"""The end of a sign-in on this machine: a server on 127.0.0.1 that takes one request, the browser's with the answer."""
+
+import asyncio
+import contextlib
+from types import TracebackType
+
+from hermes.core.errors import HermesError
+from hermes.i18n.messages import N_
+
+SIGN_IN_SECONDS = 300.0
+"""Seconds that a person has to sign in."""
+_PATH = "/callback"
+_MAX_HEAD = 16 * 1024
+_READ_SECONDS = 10.0
+_MAX_CONNECTIONS = 16
+_PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Hermes</title>'
+    "<body><p>{text}</p><p>{translated}</p></body></html>"
+)
+
+
+class LoopbackReceiver:
+    """Waits for the answer of a sign-in; an async context. Everything but the first request to its path is refused."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._connections = 0
+
+    async def __aenter__(self) -> "LoopbackReceiver":
+        try:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=_MAX_HEAD)
+        except OSError as error:
+            raise HermesError(
+                N_("127.0.0.1:{port} cannot be listened on: {reason}.", port=self._port, reason=error.strerror or error)
+            ) from None
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self._server.wait_closed()
+
+    @property
+    def redirect_uri(self) -> str:
+        """The address that the browser is sent back to."""
+        return f"http://127.0.0.1:{self._port}{_PATH}"
+
+    async def wait_for_answer(self) -> str:
+        """Return the address with the answer, once the browser has asked for it."""
+        return await asyncio.shield(self._answer)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        try:
+            if self._connections <= _MAX_CONNECTIONS:
+                async with asyncio.timeout(_READ_SECONDS):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    status, text, translated = self._take_request(head)
+                    writer.write(_format_page(status, text, translated))
+                    await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            self._connections -= 1
+            writer.close()
+
+    def _take_request(self, head: bytes) -> tuple[str, str, str]:
+        """Take the one request that counts; return the status and the words of the page."""
+        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+        target = rest.rpartition(b" ")[0].decode("ascii", "replace")
+        path, _, query = target.partition("?")
+        if method != b"GET" or path != _PATH or not query or self._answer.done():
+            return "404 Not Found", "There is nothing here.", "这里什么都没有。"
+        self._answer.set_result(f"http://127.0.0.1:{self._port}{target}")
+        return "200 OK", "Hermes has the answer. You can close this page.", "Hermes 已收到答复，可以关闭此页面。"
+
+
+def _format_page(status: str, text: str, translated: str) -> bytes:
+    body = _PAGE.format(text=text, translated=translated).encode()
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+        "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nContent-Security-Policy: default-src 'none'\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,138 @@
+"""Requests of a sign-in: JSON documents and forms of an authorization server, bounded and never redirected."""
+
+import base64
+import contextlib
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from hermes.core.encoding import to_json
+from hermes.core.errors import HermesError
+from hermes.i18n.messages import N_
+from hermes.util.text import escape_confusable_characters, to_one_line
+
+MAX_DOCUMENT_BYTES = 256 * 1024
+"""The most bytes of a document or of an answer."""
+_MAX_ERROR = 200
+_LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+DocumentT = TypeVar("DocumentT", bound=Struct)
+
+
+class OAuthError(HermesError):
+    """A sign-in did not succeed. `code` is the error code of the authorization server, empty where it gave none."""
+
+    def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
+        super().__init__(message, hint)
+        self.code = code
+
+
+class HttpAnswer(Struct, frozen=True):
+    """An answer, read to its end; the names of header fields are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class SendRequest(Protocol):
+    """Sends one request and reads the answer. Redirects are not followed."""
+
+    async def __call__(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+        """Return the answer. Raises `HermesError` when there is none, in time and within `MAX_DOCUMENT_BYTES`."""
+        ...
+
+
+class _ErrorDocument(Struct):
+    error: str = ""
+    error_description: str = ""
+
+
+def check_endpoint(url: str, *, allows_loopback: bool) -> str:
+    """Return the address of an endpoint if a secret may be sent there, or a browser opened at it. Raises OAuthError.
+
+    It is https; plain http only on this machine, and only where the server that is signed in to is there, too.
+    """
+    if not _is_endpoint(url, allows_loopback=allows_loopback):
+        raise OAuthError(
+            N_("The sign-in names an address that is not used: {url}.", url=quote_remote_text(url)),
+            N_("Endpoints of a sign-in are https addresses without a user in them."),
+        )
+    return url
+
+
+def _is_endpoint(url: str, *, allows_loopback: bool) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, has_user = parts.hostname, parts.username is not None or parts.password is not None
+    except ValueError:
+        return False
+    if not host or has_user or parts.fragment or not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and allows_loopback and is_loopback_url(url))
+
+
+def is_loopback_url(url: str) -> bool:
+    """Return whether an address is on this machine."""
+    try:
+        return (urlsplit(url).hostname or "").lower() in _LOOPBACK_HOSTS
+    except ValueError:
+        return False
+
+
+async def fetch_document(
+    send: SendRequest, url: str, kind: type[DocumentT], headers: Mapping[str, str] | None = None
+) -> DocumentT | None:
+    """Return the JSON document at an address, or None where there is none. Raises OAuthError for a server's failure."""
+    answer = await send("GET", url, headers={"accept": "application/json", **(headers or {})}, body=b"")
+    if answer.status >= 500 or answer.status == 429:
+        raise OAuthError(N_("{url} answered with status {status}.", url=url, status=answer.status), N_("Try again."))
+    if answer.status != 200:
+        return None
+    return parse_document(answer.body, kind)
+
+
+def parse_document(body: bytes, kind: type[DocumentT]) -> DocumentT | None:
+    """Return a JSON document, or None for something else."""
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+        return msgspec.json.decode(body, type=kind)
+    return None
+
+
+async def post_form(
+    send: SendRequest, url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
+) -> HttpAnswer:
+    """Post a form. Raises OAuthError with the server's reason when it refuses."""
+    fields = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded", **(headers or {})}
+    answer = await send("POST", url, headers=fields, body=urlencode(form).encode())
+    return _require_success(answer, url)
+
+
+async def post_json(send: SendRequest, url: str, value: object) -> HttpAnswer:
+    """Post a JSON document. Raises OAuthError with the server's reason when it refuses."""
+    fields = {"accept": "application/json", "content-type": "application/json"}
+    return _require_success(await send("POST", url, headers=fields, body=to_json(value)), url)
+
+
+def format_basic_credentials(client_id: str, client_secret: str) -> str:
+    """Return the value of the field Authorization for a client with a secret (RFC 6749, section 2.3.1)."""
+    pair = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def quote_remote_text(text: str) -> str:
+    """Return a text of a server for a message: short, on one line, everything in it visible."""
+    return to_one_line(escape_confusable_characters(text), _MAX_ERROR)
+
+
+def _require_success(answer: HttpAnswer, url: str) -> HttpAnswer:
+    if answer.status in (200, 201):
+        return answer
+    found = parse_document(answer.body, _ErrorDocument) or _ErrorDocument()
+    said = quote_remote_text(": ".join(one for one in (found.error, found.error_description) if one))
+    where = urlsplit(url).netloc
+    if not said:
+        raise OAuthError(N_("{where} answered with status {status}.", where=where, status=answer.status))
+    raise OAuthError(N_("{where} refused: {said}.", where=where, said=said.rstrip(".")), code=found.error[:80])

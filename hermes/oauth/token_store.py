@@ -1,0 +1,181 @@
+"""`oauth.json`: the tokens of sign-ins, in a file that belongs to its owner alone (0600) and is replaced atomically.
+
+A refresh token is good for one use. So whoever refreshes holds the lock of that sign-in over reading, asking and
+writing, and reads the store again once the lock is there: another process may have been first.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from hermes.core.encoding import to_json
+from hermes.core.errors import BusyError, ConfigError, StoreError
+from hermes.core.secret import KeyHolder
+from hermes.i18n.disk_errors import advise_on_write_error
+from hermes.i18n.messages import N_
+from hermes.util.atomic_write import write_atomic
+from hermes.util.file_lock import hold_file_lock, open_lock_file, try_lock
+
+_MAX_BYTES = 4 << 20
+_WRITE_SECONDS = 10.0
+"""Seconds that a writer waits for another one."""
+_POLL_SECONDS = 0.02
+
+
+class SignIn(KeyHolder, frozen=True, kw_only=True, omit_defaults=True):
+    """A sign-in: the tokens, and what is needed to refresh them. Times are seconds since 1970."""
+
+    issuer: str = ""
+    """The authorization server. The client and the tokens belong to it and go nowhere else."""
+    token_endpoint: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    auth_method: str = "none"
+    """How the client proves itself at the token endpoint: `none`, `client_secret_basic` or `client_secret_post`."""
+    access_token: str = ""
+    refresh_token: str = ""
+    expires_at: float = 0.0
+    """When the access token ends; 0: nobody said."""
+    scope: str = ""
+    """The permissions that were asked for, separated by blanks."""
+    resource: str = ""
+    """What the tokens are for; empty: that is not told to the server."""
+    ended_because: str = ""
+    """Why the tokens are of no use any more; empty while they are."""
+
+    def use_tokens(self, access_token: str, refresh_token: str, expires_at: float) -> "SignIn":
+        """Return the sign-in with new tokens; a server that names no new refresh token leaves the old one valid."""
+        return structs.replace(
+            self,
+            access_token=access_token,
+            refresh_token=refresh_token or self.refresh_token,
+            expires_at=expires_at,
+            ended_because="",
+        )
+
+    def end(self, reason: str) -> "SignIn":
+        """Return the sign-in without its tokens, with the reason; the client stays known."""
+        return structs.replace(self, access_token="", refresh_token="", expires_at=0.0, ended_because=reason)
+
+
+class _Document(KeyHolder, frozen=True):
+    sign_ins: Mapping[str, SignIn] = {}
+
+
+class TokenStore:
+    """The sign-ins of a home, by name. `on_secret` is told each token that is read or written, to be redacted."""
+
+    def __init__(self, file: Path, locks: Path, on_secret: Callable[[str], None] = lambda _: None) -> None:
+        self._file = file
+        self._locks = locks
+        self._on_secret = on_secret
+
+    def read(self, name: str) -> SignIn | None:
+        """Return a sign-in, or None. Raises ConfigError for a file that cannot be used."""
+        found = self._read_document().sign_ins.get(name)
+        if found is not None:
+            self._announce_secrets(found)
+        return found
+
+    def list_names(self) -> list[str]:
+        """Return the names of all sign-ins, sorted. Raises ConfigError."""
+        return sorted(self._read_document().sign_ins)
+
+    def write(self, name: str, sign_in: SignIn) -> None:
+        """Store a sign-in in the place of an earlier one, durably. Raises ConfigError, BusyError, StoreError."""
+        self._announce_secrets(sign_in)
+        with self._edit_document() as sign_ins:
+            sign_ins[name] = sign_in
+
+    def delete(self, name: str) -> bool:
+        """Delete a sign-in; return whether there was one. Raises ConfigError, BusyError, StoreError."""
+        with self._edit_document() as sign_ins:
+            return sign_ins.pop(name, None) is not None
+
+    @contextlib.asynccontextmanager
+    async def hold_refresh_lock(self, name: str, seconds: float) -> AsyncIterator[None]:
+        """Hold the lock of one sign-in, between processes and tasks. Raises BusyError when it is not free in time.
+
+        A process that dies releases it. Cancelling ends the wait.
+        """
+        mark = hashlib.sha256(name.encode()).hexdigest()[:16]
+        with contextlib.ExitStack() as stack:
+            try:
+                self._locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+                handle = stack.enter_context(open_lock_file(self._locks / f"oauth-{mark}.lock"))
+            except OSError as error:
+                raise self._make_lock_error(error) from None
+            try:
+                async with asyncio.timeout(seconds):
+                    while not try_lock(handle):  # noqa: ASYNC110 - a lock of the kernel between processes
+                        await asyncio.sleep(_POLL_SECONDS)
+            except TimeoutError:
+                raise BusyError(N_("Another process is refreshing this sign-in."), N_("Try again.")) from None
+            yield
+
+    @contextlib.contextmanager
+    def _edit_document(self) -> Iterator[dict[str, SignIn]]:
+        with contextlib.ExitStack() as stack:
+            try:
+                self._locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+                stack.enter_context(hold_file_lock(self._locks / "oauth.lock", _WRITE_SECONDS))
+            except TimeoutError:
+                raise BusyError(
+                    N_("{file} is being changed by another process.", file=self._file), N_("Try again.")
+                ) from None
+            except OSError as error:
+                raise self._make_lock_error(error) from None
+            sign_ins = dict(self._read_document().sign_ins)
+            yield sign_ins
+            try:
+                write_atomic(self._file, to_json(_Document(sign_ins)) + b"\n", mode=0o600)
+            except OSError as error:
+                raise StoreError(
+                    N_("{file} cannot be written: {reason}.", file=self._file, reason=error.strerror),
+                    advise_on_write_error(error),
+                ) from None
+
+    def _make_lock_error(self, error: OSError) -> StoreError:
+        return StoreError(
+            N_("The lock of {file} cannot be made: {reason}.", file=self._file, reason=error.strerror),
+            N_("Make {folder} writable.", folder=self._locks),
+        )
+
+    def _read_document(self) -> _Document:
+        """Read the file; empty when there is none. Permissions of other users are removed, links are refused."""
+        try:
+            handle = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return _Document()
+        except OSError as error:
+            raise ConfigError(
+                N_("{file} cannot be read: {reason}.", file=self._file, reason=error.strerror),
+                N_("Put the file itself there, and fix its permissions."),
+            ) from None
+        with open(handle, "rb") as source:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigError(N_("{file} is not a file.", file=self._file), N_("Move it away."))
+            if status.st_mode & 0o077:
+                with contextlib.suppress(OSError):  # not ours to change: it can be read all the same
+                    os.fchmod(handle, 0o600)
+            raw = source.read(_MAX_BYTES + 1)
+        try:
+            return msgspec.json.decode(raw or b"{}", type=_Document)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            raise ConfigError(
+                N_("{file} holds no sign-ins that can be read.", file=self._file),
+                N_("Move it away, and sign in again."),
+            ) from None
+
+    def _announce_secrets(self, sign_in: SignIn) -> None:
+        for secret in (sign_in.access_token, sign_in.refresh_token, sign_in.client_secret):
+            if secret:
+                self._on_secret(secret)
