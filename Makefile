@@ -28,7 +28,8 @@
 # make faults         2,000 random scripts of faults against the whole program, 100 more on the real clock by three front-ends
 #                     (15 minutes; make faults COUNT=100 FRONTS=10 SEED=7)
 # make templates      conversations with 48 servers that refuse orders of roles; no refusal may end a turn (2 minutes)
-# make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
+# make sign-ins       50 processes with one token that has run out: one refresh
+# make escapes        197 ways out of the sandbox, and what hostile plug-ins try, for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, and against 4 sessions with 50 sub-agents
@@ -70,7 +71,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
   code-kills code-upgrade code-bench plugin-bench \
   stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
   cron-year cron-fields family ends acp load screens shape lint types contracts deps lock clean \
-  wheel install-check image units release-notes mcp-conformance mcp-servers
+  wheel install-check image units release-notes sign-ins mcp-conformance mcp-servers
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -200,7 +201,10 @@ ways: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.attack.four_ways
 
 escapes: $(VENV)/dev.stamp
-	HERMES_ESCAPES=1 $(BIN)/python -m pytest -n 2 tests/attack/test_escapes.py
+	HERMES_ESCAPES=1 $(BIN)/python -m pytest -n 2 tests/attack/test_escapes.py tests/plugin_host/test_hostile_plugins.py
+
+sign-ins: $(VENV)/dev.stamp
+	SIGN_IN_PROCESSES=50 $(BIN)/python -m pytest -n 2 tests/oauth
 
 backends: $(VENV)/dev.stamp
 	HERMES_BACKENDS=1 $(BIN)/python -m pytest -n 2 -rs tests/execution/test_backends.py tests/execution/test_ssh.py tests/torture/test_remote_backends.py

@@ -16,7 +16,7 @@ from hermes.oauth.token_store import SignIn
 from tests.oauth.oauth_client import NAME, open_keeper, open_store, sign_in
 from tests.vendors.oauth_server import FakeOAuthServer, fake_oauth_server
 
-PROCESSES = 50
+PROCESSES = int(os.environ.get("SIGN_IN_PROCESSES", "12"))
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ from tests.plugin_host.rig import BOXES, HEADER, PluginRig, open_rig
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the boxes are Linux's")]
 
 CANARY = "canary-" + os.urandom(8).hex()
+FEW = BOXES if os.environ.get("HERMES_ESCAPES") else BOXES[:1]
+"""The boxes for what is the same in all of them; `make escapes` tries each."""
 LIBC = "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
 
 
@@ -329,6 +331,7 @@ def find_processes(mark: bytes) -> Iterator[str]:
                 yield name
 
 
+@pytest.mark.parametrize("rig", FEW, indirect=True)
 @pytest.mark.parametrize("name", sorted(MISBEHAVIOURS))
 async def test_a_plug_in_that_does_not_answer_well_is_named(rig: PluginRig, name: str) -> None:
     one = MISBEHAVIOURS[name]
@@ -344,6 +347,7 @@ async def test_a_plug_in_that_does_not_answer_well_is_named(rig: PluginRig, name
     await wait_until_gone(rig)
 
 
+@pytest.mark.parametrize("rig", FEW, indirect=True)
 async def test_a_flood_of_requests_to_a_plug_in_that_does_not_read_ends_by_name(rig: PluginRig) -> None:
     folder = rig.add_plugin("deaf", f"{RAW}\ndef answer(id):\n    time.sleep(100)\nserve()\n")
     sent = [asyncio.create_task(rig.act(folder, 3.0, text="x" * 1_000_000)) for _ in range(60)]
@@ -352,6 +356,7 @@ async def test_a_flood_of_requests_to_a_plug_in_that_does_not_read_ends_by_name(
     assert {one.reason for one in ended if isinstance(one, PluginError)} & {"it does not read what it is sent"}
 
 
+@pytest.mark.parametrize("rig", FEW, indirect=True)
 async def test_an_answer_that_comes_too_late_is_dropped(rig: PluginRig) -> None:
     body = "time.sleep(0.6); send({'id': id, 'result': {'text': f'answer to {id}'}})"
     folder = rig.add_plugin("late", f"{RAW}\ndef answer(id):\n    {body}\nserve()\n")
@@ -361,6 +366,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(rig: PluginRig) -> None:
     assert rig.get_process(folder).list_facts().starts == 1
 
 
+@pytest.mark.parametrize("rig", FEW, indirect=True)
 async def test_one_that_is_stuck_is_ended_and_started_again(rig: PluginRig) -> None:
     body = "time.sleep(100) if id == 2 and not os.path.exists(m) else None; send({'id': id, 'result': {'text': 'x'}})"
     mark = "m = os.environ['HERMES_PLUGIN_DATA'] + '/was-here'"
@@ -375,6 +381,7 @@ async def test_one_that_is_stuck_is_ended_and_started_again(rig: PluginRig) -> N
     assert await rig.act(folder) == "x" and rig.get_process(folder).list_facts().starts == 2
 
 
+@pytest.mark.parametrize("rig", FEW, indirect=True)
 async def test_one_that_fails_often_is_off_with_a_line(rig: PluginRig) -> None:
     folder = rig.add_plugin("weak", f"{RAW}\ndef answer(id):\n    os._exit(1)\nserve()\n")
     said = []
@@ -387,6 +394,7 @@ async def test_one_that_fails_often_is_off_with_a_line(rig: PluginRig) -> None:
     await wait_until_gone(rig)
 
 
+@pytest.mark.parametrize("rig", FEW, indirect=True)
 @pytest.mark.parametrize(
     ("greeting", "says"),
     [
