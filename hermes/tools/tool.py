@@ -70,6 +70,31 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     is_own_text: bool = False
 
 
+class ToolRequirements(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What must be there so that a tool can work: data, so that nothing is imported to decide. In each entry names
+    that are joined by `|` are as good as each other: `BRAVE_SEARCH_API_KEY|BRAVE_API_KEY`.
+    """
+
+    variables: tuple[str, ...] = ()
+    """Environment variables, of the process or of `.env`, which hold keys and addresses."""
+    programs: tuple[str, ...] = ()
+    """Programs that are found by `PATH`."""
+
+
+NO_REQUIREMENTS = ToolRequirements()
+
+
+class AvailabilityCheck(Struct, frozen=True, kw_only=True):
+    """A function that tells of the rest: it is imported only where a setting that it reads has not its default."""
+
+    function: str
+    """`module:function`: it takes the environment variables and the settings, and returns why the tool cannot work,
+    without a stop at the end; empty where it can. It is cheap: it starts nothing and reaches nothing.
+    """
+    settings: tuple[str, ...] = ()
+    """The settings that it reads, such as `web.search_backend`. Without any it is always called."""
+
+
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
 
 
@@ -95,6 +120,8 @@ class ToolTraits(TypedDict, total=False):
     texts: Callable[[Arguments], Mapping[str, str | None]]
     doubts: Callable[[Arguments, Sequence[str]], Sequence[CommandFinding]]
     redirect: Callable[[Arguments], Redirect]
+    requirements: ToolRequirements
+    availability: AvailabilityCheck
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -153,6 +180,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The provenance of its description and schema; None: Hermes' own."""
     redirect: Callable[[Arguments], Redirect] | None = None
     """Returns the call that this one stands for, for a tool that only stands for another."""
+    requirements: ToolRequirements = NO_REQUIREMENTS
+    """What must be there so that it can work: where it is not, the tool is not offered."""
+    availability: AvailabilityCheck | None = None
+    """A function that tells of what `requirements` cannot say."""
 
     def format_line(self, arguments: Arguments) -> str:
         """Return what a call does, on one short line."""

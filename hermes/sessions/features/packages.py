@@ -9,6 +9,8 @@ from msgspec import Struct
 from hermes.hooks.hook import HookSource
 from hermes.i18n.messages import N_
 from hermes.plugins import InstalledPackage, load_enabled
+from hermes.sessions.session_tools import OWNED_TOOLS
+from hermes.tools.registry import ToolRegistry
 from hermes.tools.tool import Tool
 from hermes.util.text import to_one_line
 
@@ -39,6 +41,13 @@ def load_package_offers(taken: Callable[[str], bool]) -> PackageOffers:
             tools[one.name] = one
     hooks = tuple(_load_hooks(problems))
     return PackageOffers(tuple(tools.values()), hooks, tuple(problems))
+
+
+def load_new_tools() -> PackageOffers:
+    """Load what enabled packages add to the tools of every session, for whoever has no session."""
+    taken = {name for names in OWNED_TOOLS.values() for name in names}
+    registry = ToolRegistry()
+    return load_package_offers(lambda name: name in taken or registry.find_known(name) is not None)
 
 
 def _load_kind(kind: str, wanted: type[T], problems: list[str]) -> Iterable[T]:
