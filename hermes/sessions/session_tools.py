@@ -233,7 +233,7 @@ def build_session_tools(
     """
     options = plan.options
     environ = process_deps.environ
-    toolbox, remarks, servers = _select_tools(ToolSurroundings(environ, settings), options, extra_tools)
+    toolbox, remarks, servers = select_session_tools(ToolSurroundings(environ, settings), options, extra_tools)
     state = ToolState(cwd=Path(plan.cwd), mode=options.mode)
     for host in {*settings.security.allowed_hosts} & {"localhost", "127.0.0.1", "::1"}:
         state.taint.trust_source(f"{Source.WEB}:{host}")  # what listens on the person's own machine is theirs, they say
@@ -288,7 +288,7 @@ def build_session_tools(
 
     def reselect(by: Settings) -> Toolbox:
         named = structs.replace(options, enabled_toolsets=None, disabled_toolsets=())
-        return _select_tools(ToolSurroundings(environ, by), named, extra_tools)[0]
+        return select_session_tools(ToolSurroundings(environ, by), named, extra_tools)[0]
 
     def narrow(limit: Sequence[str] | None) -> None:
         toolbox.is_withdrawn = _make_withdrawal_check(limit, extra_tools)
@@ -296,7 +296,7 @@ def build_session_tools(
     return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, narrow, unkept)
 
 
-def _select_tools(
+def select_session_tools(
     around: ToolSurroundings, options: SessionOptions, extra_tools: Sequence[KnownTool]
 ) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
     """Select the requested tools; return the toolbox, remarks on missing sets, and the MCP servers to add.

@@ -207,10 +207,8 @@ class ToolSurroundings(Struct, frozen=True):
             check = None
         if needs == NO_REQUIREMENTS and check is None:
             return ""
-        from hermes.tools.requirements import call_check, explain_requirements
-
-        missing = explain_requirements(needs, self.environ)
-        return missing or (call_check(check, self.environ, self.settings) if check is not None else "")
+        missing = needs.explain_missing(self.environ)
+        return missing or (check.explain_missing(self.environ, self.settings) if check is not None else "")
 
     def _has_changed(self, names: Sequence[str]) -> bool:
         """Return whether one of these settings has another value than its default."""
@@ -335,7 +333,7 @@ class ToolRegistry:
         self, names: Sequence[str], explain_missing: ExplainMissing | None, *, expect_deferred: bool
     ) -> "Toolbox":
         tools = [tool for name in names if name not in BRIDGE_TOOLS and (tool := self.find_known(name)) is not None]
-        hidden = {tool.name: why for tool in tools if explain_missing is not None and (why := explain_missing(tool))}
+        hidden = _explain_all(tools, explain_missing)
         tools = [tool for tool in tools if tool.name not in hidden]
         if expect_deferred or any(tool.deferred for tool in tools):
             tools += [tool for name in BRIDGE_TOOLS if (tool := self.find_known(name)) is not None]
@@ -367,6 +365,13 @@ class ToolRegistry:
             return
         self._loaded.add(module)
         self._tools.update(_import_tools(self._modules[module]))
+
+
+def _explain_all(tools: Iterable[KnownTool], explain_missing: ExplainMissing | None) -> dict[str, str]:
+    """Return the tools that cannot work, by name, with the reasons."""
+    if explain_missing is None:
+        return {}
+    return {tool.name: why for tool in tools if (why := explain_missing(tool))}
 
 
 def _keep_tool(_tool: KnownTool) -> bool:

@@ -1,20 +1,26 @@
 """The tool type, and the decorator that makes one from a typed async function."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from pkgutil import resolve_name
 from typing import TypedDict, Unpack
 
 from msgspec import Struct
 
+from hermes.config.settings import Settings
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import ImagePart, Provenance, ToolStatus
 from hermes.execution.base import DeniedPath
+from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import CommandFinding
 from hermes.tools.schema import Arguments, ParameterSet, parameters_from_function
 from hermes.tools.session import ToolContext
 from hermes.util.renamed import renamed_names
 from hermes.util.text import to_one_line
 
+_LOG = logging.getLogger(__name__)
+_MAX_REASON = 200
 MAX_SUMMARY = 120
 """The characters of the line that shows a call."""
 
@@ -80,6 +86,19 @@ class ToolRequirements(Struct, frozen=True, kw_only=True, omit_defaults=True):
     programs: tuple[str, ...] = ()
     """Programs that are found by `PATH`."""
 
+    def explain_missing(self, environ: Mapping[str, str]) -> str:
+        """Return which variable or program is missing, for a person; empty where none is."""
+        for names in self.variables:
+            if not any(environ.get(name, "").strip() for name in names.split("|")):
+                return N_("it needs the variable {names}", names=names.replace("|", " / "))
+        if self.programs:
+            from shutil import which
+
+            for names in self.programs:
+                if not any(which(name, path=environ.get("PATH", "")) for name in names.split("|")):
+                    return N_("it needs the program {names}", names=names.replace("|", " / "))
+        return ""
+
 
 NO_REQUIREMENTS = ToolRequirements()
 
@@ -93,6 +112,15 @@ class AvailabilityCheck(Struct, frozen=True, kw_only=True):
     """
     settings: tuple[str, ...] = ()
     """The settings that it reads, such as `web.search_backend`. Without any it is always called."""
+
+    def explain_missing(self, environ: Mapping[str, str], settings: Settings) -> str:
+        """Return what the function says; one that fails counts as a no."""
+        try:
+            said: object = resolve_name(self.function)(environ, settings)
+        except Exception as error:  # noqa: BLE001 - it may be others' code: without an answer nothing is offered
+            _LOG.warning("%s cannot tell whether its tool can work", self.function, exc_info=True)
+            return N_("its check failed: {error}", error=to_one_line(f"{type(error).__name__}: {error}", _MAX_REASON))
+        return said if isinstance(said, str) else N_("its check gave no text")
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
