@@ -47,10 +47,22 @@ class PackageGate:
 
     def __init__(self) -> None:
         self._is_enabled: Callable[[InstalledPackage], bool] = lambda _package: False
+        self._has_any: Callable[[], bool] = lambda: False
+        self.generation = 0
+        """How often the consents were replaced, for whoever keeps what was loaded by them."""
 
-    def use(self, is_enabled: Callable[[InstalledPackage], bool]) -> None:
-        """Ask this function from now on; the process uses the consents of the home that it opened last."""
+    def use(self, is_enabled: Callable[[InstalledPackage], bool], has_any: Callable[[], bool] = lambda: True) -> None:
+        """Ask this function from now on; the process uses the consents of the home that it opened last.
+
+        `has_any` says at no cost whether anything was ever enabled there.
+        """
         self._is_enabled = is_enabled
+        self._has_any = has_any
+        self.generation += 1
+
+    def has_any(self) -> bool:
+        """Return whether anything was ever enabled; without it no metadata of packages need be read."""
+        return self._has_any()
 
     def is_enabled(self, package: InstalledPackage) -> bool:
         """Return whether the person has enabled a package as it is installed now."""
@@ -141,6 +153,8 @@ def load_enabled(kind: str) -> Iterator[tuple[InstalledPackage, str, Callable[[]
     """Return what the enabled packages offer of a kind: the package, the name, and what imports it, which may raise
     anything.
     """
+    if not PACKAGES.has_any():
+        return
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=f"hermes.{kind}"):

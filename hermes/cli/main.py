@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from hermes.cli.verbs import HIDDEN_VERBS, VERB_GROUPS, VERBS, is_prompt, load_verb
+from hermes.cli.verbs import HIDDEN_VERBS, VERB_GROUPS, VERBS, is_prompt, load_package_verb, load_verb
 from hermes.i18n.messages import N_, tr
 
 _NEARNESS_BELOW = 0.75
@@ -81,6 +81,8 @@ def _dispatch_command(args: list[str]) -> int:
         asks_help = args[1:] == ["help"] and first not in _FREE_TEXT_VERBS
         return load_verb(first)(["--help"] if asks_help else args[1:])
     if first and not first.startswith("-") and not is_prompt(first):
+        if (run := load_package_verb(first)) is not None:
+            return run(args[1:])
         print(_format_unknown_command(first, args), file=sys.stderr)
         return 2
     from hermes.cli.chat import run_bare
@@ -99,7 +101,13 @@ def _use_consents() -> None:
 
         return PluginConsents(locate_home(copy_environment()).consent_file).is_enabled_package(package)
 
-    PACKAGES.use(is_enabled)
+    def has_any() -> bool:
+        from hermes.config.environment import copy_environment
+        from hermes.config.home import locate_home
+
+        return os.path.lexists(locate_home(copy_environment()).consent_file)
+
+    PACKAGES.use(is_enabled, has_any)
 
 
 def _show_help(words: list[str]) -> int:

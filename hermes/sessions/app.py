@@ -119,7 +119,7 @@ class App:
         home = locate_home(self._process_environ)
         home.check_usable()
         _check_foreign_home(home, agreed=self.options.share_home)
-        PACKAGES.use(partial(_is_enabled_package, home))
+        PACKAGES.use(partial(_is_enabled_package, home), partial(os.path.lexists, home.consent_file))
         async with AsyncExitStack() as stack:
             self._services = Services(home, self._process_environ, self.options, self._clock)
             stack.push_async_callback(self._services.close)
