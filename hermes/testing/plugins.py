@@ -1,17 +1,19 @@
-"""What tests of plug-ins need beside a temporary home: packages as installers leave them, enabling, recording hooks.
-
-`ToolSession` (`hermes.sessions.python_library.tool_session`) calls their tools as a model's calls are made.
-"""
+"""What tests of plug-ins need beside a temporary home: packages as installers leave them, enabling, recording hooks."""
 
 import base64
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from hermes.admin.plugins import PluginAdmin
+from hermes.core.messages import ToolResultPart
 from hermes.hooks.events import HookEvent
-from hermes.hooks.hook import NO_OUTCOME, HookCall, HookOutcome
+from hermes.hooks.hook import NO_OUTCOME, HookCall, HookOutcome, HookSource
 from hermes.plugins import GROUPS
+from hermes.sessions.options import SessionOptions
+from hermes.sessions.python_library.tool_session import ToolSession
+from hermes.testing.home import TempHome
+from hermes.tools.tool import Tool
 
 
 def enable_plugin(environ: Mapping[str, str], name: str, folder: str = "") -> None:
@@ -50,6 +52,24 @@ def write_package(
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
         record.append(f"{path},sha256={digest},{len(text.encode())}\n")
     (info / "RECORD").write_text("".join(record), encoding="utf-8")
+
+
+async def call_tool(
+    home: TempHome,
+    name: str,
+    arguments: Mapping[str, object],
+    *,
+    tools: Sequence[Tool] = (),
+    hooks: Sequence[HookSource] = (),
+) -> ToolResultPart:
+    """Call one tool in a fresh session of a home, as a model's call is made: through hooks, the permission gate and the
+    executor. Nobody is there to ask, so what needs an answer is refused.
+
+    Tools and hooks of what is enabled in the home are there by themselves; `tools` and `hooks` stand beside them.
+    """
+    options = SessionOptions(cwd=str(home.cwd), extra_tools=tuple(tools))
+    async with ToolSession(home.environ, options, hooks=hooks) as session:
+        return await session.call(name, arguments)
 
 
 class RecordingHooks:

@@ -104,7 +104,10 @@ NO_REQUIREMENTS = ToolRequirements()
 
 
 class AvailabilityCheck(Struct, frozen=True, kw_only=True):
-    """A function that tells of the rest: it is imported only where a setting that it reads has not its default."""
+    """A function that tells of the rest: it is imported only where a setting that it reads has not its default.
+
+    It is named by code alone, never by a manifest or another file of a plug-in, since what is named is run.
+    """
 
     function: str
     """`module:function`: it takes the environment variables and the settings, and returns why the tool cannot work,

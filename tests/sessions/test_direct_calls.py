@@ -24,6 +24,8 @@ from hermes.sessions.options import SessionOptions
 from hermes.sessions.python_library.function_tools import make_function_tool
 from hermes.sessions.python_library.tool_session import ToolSession
 from hermes.testing.home import TempHome
+from hermes.testing.script import Say
+from hermes.testing.server import ScriptedServer
 from hermes.tools.toolsets import resolve_toolset
 
 
@@ -159,6 +161,15 @@ async def halve(number: int) -> float:
 def nested(number: int) -> str:
     """Call another tool."""
     return handle_function_call("double", {"number": number})
+
+
+@pytest.mark.parametrize("verdict", ["FINE", "ASK"])
+async def test_in_smart_mode_the_model_looks_at_calls_too(verdict: str) -> None:
+    async with ScriptedServer([Say(verdict)] * 4) as server:
+        with TempHome.for_server(server.url, more_config={"approvals": {"mode": "smart"}}) as home:
+            async with ToolSession(home.environ, SessionOptions(cwd=str(home.cwd))) as session:
+                result = await session.call("terminal", {"command": "make"})
+        assert server.requests and ("Nothing was done" in result.text) is (verdict == "ASK"), result.text
 
 
 async def test_own_tools_plain_and_async_and_hooks() -> None:

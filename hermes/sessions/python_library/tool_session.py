@@ -21,9 +21,11 @@ from hermes.providers.resolve import is_configured
 from hermes.sessions.app import App
 from hermes.sessions.model.model_route import choose_model
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.session_tools import approval_mode
 from hermes.sessions.shell_escape import NullJournal
 from hermes.tools.effect_marks import EffectMarks
 from hermes.tools.executor import CallBatch, Executor
+from hermes.tools.permissions.gate import CallReviewer
 from hermes.tools.registry import Toolbox
 from hermes.tools.taint import sources_from_provenance
 
@@ -80,7 +82,8 @@ class ToolSession:
             actor = await app.open_session()
             live = self._live = app.live_session(actor)
             self.notices += app.notices
-            self._executor = Executor(live.tools.toolbox, live.tools.gate, marks=self._marks)
+            reviewer = self._build_reviewer(app)
+            self._executor = Executor(live.tools.toolbox, live.tools.gate, reviewer=reviewer, marks=self._marks)
             hooks = self._executor.hooks = self._open_hooks()
             if hooks is not None and hooks is not live.hooks:
                 stack.push_async_callback(hooks.close)
@@ -129,6 +132,16 @@ class ToolSession:
         if is_configured(choice, merge_dotenv(self._environ, home.env_file)):
             return self._options
         return structs.replace(self._options, **_NO_MODEL)
+
+    def _build_reviewer(self, app: App) -> CallReviewer | None:
+        """Return the model that looks at what the rules allow, where the approval mode is `smart`."""
+        settings = app.services.settings
+        if approval_mode(settings) != "smart":
+            return None
+        from hermes.runtime.reviewer import ModelReviewer
+
+        task = app.services.create_side_task("approval", settings.auxiliary.approval, self._live.meter, lambda: None)
+        return ModelReviewer(task)
 
     def _open_hooks(self) -> "SessionHooks | None":
         """Return the hooks of the session, with those that were given beside them."""
