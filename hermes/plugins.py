@@ -25,6 +25,10 @@ KINDS = ("tools", "platforms", "providers", "commands", "memory_providers", "con
 GROUPS = {f"hermes.{kind}": kind for kind in KINDS}
 
 
+PACKAGE_PREFIX = "package:"
+"""What the keys of consents to packages begin with."""
+
+
 class InstalledPackage(NamedTuple):
     """An installed distribution that offers something to Hermes: `offers` are pairs of kind and name.
 
@@ -39,34 +43,49 @@ class InstalledPackage(NamedTuple):
     @property
     def key(self) -> str:
         """The key under which the consent to it is kept."""
-        return f"package:{self.name}"
+        return f"{PACKAGE_PREFIX}{self.name}"
 
 
 class PackageGate:
     """Tells which installed packages may be imported: none before a home is used."""
 
     def __init__(self) -> None:
-        self._is_enabled: Callable[[InstalledPackage], bool] = lambda _package: False
+        self._is_enabled: Callable[[InstalledPackage], bool] = _say_no
+        self._is_changed: Callable[[InstalledPackage], bool] = _say_no
         self._has_any: Callable[[], bool] = lambda: False
         self.generation = 0
         """How often the consents were replaced, for whoever keeps what was loaded by them."""
 
-    def use(self, is_enabled: Callable[[InstalledPackage], bool], has_any: Callable[[], bool] = lambda: True) -> None:
-        """Ask this function from now on; the process uses the consents of the home that it opened last.
+    def use(
+        self,
+        is_enabled: Callable[[InstalledPackage], bool],
+        *,
+        is_changed: Callable[[InstalledPackage], bool] | None = None,
+        has_any: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Ask these functions from now on; the process uses the consents of the home that it opened last.
 
-        `has_any` says at no cost whether anything was ever enabled there.
+        `has_any` says at next to no cost whether any package was ever enabled there, `is_changed` whether one was and
+        is another one now.
         """
-        self._is_enabled = is_enabled
-        self._has_any = has_any
+        self._is_enabled, self._is_changed, self._has_any = is_enabled, is_changed or _say_no, has_any
         self.generation += 1
 
     def has_any(self) -> bool:
-        """Return whether anything was ever enabled; without it no metadata of packages need be read."""
+        """Return whether any package was ever enabled; without it no metadata of packages need be read."""
         return self._has_any()
 
     def is_enabled(self, package: InstalledPackage) -> bool:
         """Return whether the person has enabled a package as it is installed now."""
         return self._is_enabled(package)
+
+    def is_changed(self, package: InstalledPackage) -> bool:
+        """Return whether a package was enabled and is another one now: nothing of it runs."""
+        return self._is_changed(package)
+
+
+def _say_no(_package: InstalledPackage) -> bool:
+    return False
 
 
 PACKAGES = PackageGate()
@@ -103,6 +122,11 @@ def describe_package(distribution: "Distribution") -> InstalledPackage | None:
         digest=hashlib.sha256(record.encode()).hexdigest(),
         offers=tuple(sorted(offers)),
     )
+
+
+def list_changed_packages() -> list[InstalledPackage]:
+    """Return the installed packages that were enabled and are others now."""
+    return [one for one in list_packages() if PACKAGES.is_changed(one)] if PACKAGES.has_any() else []
 
 
 def list_builtin_names(package: types.ModuleType) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.encoding import Plain
-from hermes.i18n.messages import localize, tr
+from hermes.core.errors import UsageError
+from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.session_tools import OWNED_TOOLS, check_toolsets, list_server_toolsets
 from hermes.tools import toolsets
 from hermes.tools.registry import KnownTool, ToolRegistry, ToolSurroundings
@@ -120,6 +121,7 @@ def _save_switch(environ: Mapping[str, str], names: Sequence[str], *, on: bool) 
     home = locate_writable_home(environ)
     settings = load_settings(home).settings
     wanted = tuple(dict.fromkeys(name.strip() for name in names))
+    _refuse_package_sets(home, settings, wanted)
     check_toolsets(settings, wanted)
     changed = tuple(name for name in wanted if _toolset_state(settings, name)[0] is not on)
     enabled, disabled = (_lists_with if on else _lists_without)(settings, changed)
@@ -131,6 +133,20 @@ def _save_switch(environ: Mapping[str, str], names: Sequence[str], *, on: bool) 
     if changes:
         change_settings(home, changes)
     return ToolsetChange(changed, tuple(name for name in wanted if name not in changed), str(home.config_file))
+
+
+def _refuse_package_sets(home: HermesHome, settings: Settings, names: Sequence[str]) -> None:
+    """Raise UsageError for the set of a package: a setting that names it would be wrong without the package."""
+    known = {*toolsets.TOOLSETS}
+    if known.issuperset(names):
+        return
+    added = {str(row["name"]) for row in _list_package_toolsets(home, ToolSurroundings({}, settings), known)}
+    for name in names:
+        if name in added:
+            raise UsageError(
+                N_("The tool set {name} belongs to an enabled package.", name=name),
+                N_("`hermes plugins` lists the packages; `hermes plugins disable NAME` switches one off."),
+            )
 
 
 def _lists_with(settings: Settings, names: Sequence[str]) -> tuple[list[str], list[str]]:

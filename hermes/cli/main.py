@@ -10,6 +10,10 @@ import sys
 from hermes.cli.verbs import HIDDEN_VERBS, VERB_GROUPS, VERBS, is_prompt, load_package_verb, load_verb
 from hermes.i18n.messages import N_, tr
 
+TYPE_CHECKING = False  # as in `typing`, which `--help` does not import
+if TYPE_CHECKING:
+    from hermes.config.plugin_consents import PluginConsents
+
 _NEARNESS_BELOW = 0.75
 """How near a word must be to one that stands below a verb: there are many of those."""
 _TEXT_OPTIONS = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
@@ -92,22 +96,20 @@ def _dispatch_command(args: list[str]) -> int:
 
 def _use_consents() -> None:
     """Have installed packages imported only where the person's home has enabled them."""
-    from hermes.plugins import PACKAGES, InstalledPackage
+    from hermes.plugins import PACKAGES
 
-    def is_enabled(package: InstalledPackage) -> bool:
+    def open_consents() -> "PluginConsents":
         from hermes.config.environment import copy_environment
         from hermes.config.home import locate_home
         from hermes.config.plugin_consents import PluginConsents
 
-        return PluginConsents(locate_home(copy_environment()).consent_file).is_enabled_package(package)
+        return PluginConsents(locate_home(copy_environment()).consent_file)
 
-    def has_any() -> bool:
-        from hermes.config.environment import copy_environment
-        from hermes.config.home import locate_home
-
-        return os.path.lexists(locate_home(copy_environment()).consent_file)
-
-    PACKAGES.use(is_enabled, has_any)
+    PACKAGES.use(
+        lambda package: open_consents().is_enabled_package(package),
+        is_changed=lambda package: open_consents().is_changed_package(package),
+        has_any=lambda: open_consents().has_packages(),
+    )
 
 
 def _show_help(words: list[str]) -> int:

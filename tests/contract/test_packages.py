@@ -145,8 +145,10 @@ async def test_a_package_adds_tools_and_hooks_once_it_is_enabled(package: Path) 
             assert "roll_dice" not in names
             write_package(package, "dice-game", {"dice_game.py": SOURCE + "\n# changed\n"}, OFFERS)
             (package / "imported").unlink()
-            results, _, names = await play(home, server)
+            results, notices, names = await play(home, server)
             assert "roll_dice" not in names and "secrets stay here" not in results
+            assert "The package dice-game has changed since it was enabled" in "\n".join(notices)
+            assert not (package / "imported").exists()
             assert PluginAdmin(home.environ).find("dice-game").state is PluginState.CHANGED
 
 
@@ -188,6 +190,7 @@ def test_a_package_adds_a_verb_of_the_command_line(package: Path) -> None:
         assert "taken" not in run_hermes(home, package, "status").stdout
         listed = run_hermes(home, package, "tools").stdout
         assert "dice " in listed and "roll_dice is hidden: it needs the variable DICE_KEY." in listed
+        assert "belongs to an enabled package" in run_hermes(home, package, "tools", "disable", "dice").stderr
 
 
 def test_a_provider_is_chosen_by_name(package: Path) -> None:
