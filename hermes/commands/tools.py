@@ -48,7 +48,9 @@ def switch_toolsets(call: VerbCall) -> VerbResult:
     if action == "list":
         if names:
             call.reject_arguments("list takes no name")
-        return rows_result(toolsets.list_toolsets(call.environ, with_packages=True), _format_toolset, "")
+        said: set[str] = set()
+        rows = toolsets.list_toolsets(call.environ, with_packages=True)
+        return rows_result(rows, lambda row: _format_toolset(row, said), "")
     if not names:
         call.reject_arguments(N_("{action} needs the name of a tool set; `hermes tools` shows them", action=action))
     if action == "enable":
@@ -63,8 +65,10 @@ def _switch_result(done: "ToolsetChange", *, on: bool) -> VerbResult:
     return VerbResult(structs.asdict(done), [escape_unseen_characters(line) for line in said])
 
 
-def _format_toolset(row: Plain) -> list[str]:
-    """Format a tool set on one line, which fits into a terminal, and a line for each of its hidden tools."""
+def _format_toolset(row: Plain, said: set[str]) -> list[str]:
+    """Format a tool set on one line, which fits into a terminal, and a line for each of its hidden tools that no set
+    before it has `said`.
+    """
     columns = max(shutil.get_terminal_size((80, 24)).columns - 1, 60) if sys.stdout.isatty() else 0
     state = tr("on") if row["on"] else tr("off")
     tools = row["tools"]
@@ -75,7 +79,8 @@ def _format_toolset(row: Plain) -> list[str]:
     line = escape_unseen_characters(f"{pad_text(str(row['name']), 16)} {pad_text(state, 4)} ")
     hidden = row["hidden"]
     assert isinstance(hidden, dict)
-    lines = [f"  {one}" for one in _format_hidden(hidden)]
+    lines = [f"  {one}" for one in _format_hidden(hidden) if one not in said]
+    said.update(_format_hidden(hidden))
     if not columns:
         return [line + description + why, *lines]
     room = columns - measure_width(line) - measure_width(why)
