@@ -25,6 +25,10 @@ KINDS = ("tools", "platforms", "providers", "commands", "memory_providers", "con
 GROUPS = {f"hermes.{kind}": kind for kind in KINDS}
 
 
+PACKAGE_PREFIX = "package:"
+"""What the keys of consents to packages begin with."""
+
+
 class InstalledPackage(NamedTuple):
     """An installed distribution that offers something to Hermes: `offers` are pairs of kind and name.
 
@@ -39,22 +43,49 @@ class InstalledPackage(NamedTuple):
     @property
     def key(self) -> str:
         """The key under which the consent to it is kept."""
-        return f"package:{self.name}"
+        return f"{PACKAGE_PREFIX}{self.name}"
 
 
 class PackageGate:
     """Tells which installed packages may be imported: none before a home is used."""
 
     def __init__(self) -> None:
-        self._is_enabled: Callable[[InstalledPackage], bool] = lambda _package: False
+        self._is_enabled: Callable[[InstalledPackage], bool] = _say_no
+        self._is_changed: Callable[[InstalledPackage], bool] = _say_no
+        self._has_any: Callable[[], bool] = lambda: False
+        self.generation = 0
+        """How often the consents were replaced, for whoever keeps what was loaded by them."""
 
-    def use(self, is_enabled: Callable[[InstalledPackage], bool]) -> None:
-        """Ask this function from now on; the process uses the consents of the home that it opened last."""
-        self._is_enabled = is_enabled
+    def use(
+        self,
+        is_enabled: Callable[[InstalledPackage], bool],
+        *,
+        is_changed: Callable[[InstalledPackage], bool] | None = None,
+        has_any: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Ask these functions from now on; the process uses the consents of the home that it opened last.
+
+        `has_any` says at next to no cost whether any package was ever enabled there, `is_changed` whether one was and
+        is another one now.
+        """
+        self._is_enabled, self._is_changed, self._has_any = is_enabled, is_changed or _say_no, has_any
+        self.generation += 1
+
+    def has_any(self) -> bool:
+        """Return whether any package was ever enabled; without it no metadata of packages need be read."""
+        return self._has_any()
 
     def is_enabled(self, package: InstalledPackage) -> bool:
         """Return whether the person has enabled a package as it is installed now."""
         return self._is_enabled(package)
+
+    def is_changed(self, package: InstalledPackage) -> bool:
+        """Return whether a package was enabled and is another one now: nothing of it runs."""
+        return self._is_changed(package)
+
+
+def _say_no(_package: InstalledPackage) -> bool:
+    return False
 
 
 PACKAGES = PackageGate()
@@ -93,6 +124,11 @@ def describe_package(distribution: "Distribution | None") -> InstalledPackage | 
         digest=hashlib.sha256(record.encode()).hexdigest(),
         offers=tuple(sorted(offers)),
     )
+
+
+def list_changed_packages() -> list[InstalledPackage]:
+    """Return the installed packages that were enabled and are others now."""
+    return [one for one in list_packages() if PACKAGES.is_changed(one)] if PACKAGES.has_any() else []
 
 
 def list_builtin_names(package: types.ModuleType) -> tuple[str, ...]:
@@ -143,6 +179,8 @@ def load_enabled(kind: str) -> Iterator[tuple[InstalledPackage, str, Callable[[]
     """Return what the enabled packages offer of a kind: the package, the name, and what imports it, which may raise
     anything.
     """
+    if not PACKAGES.has_any():
+        return
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=f"hermes.{kind}"):

@@ -60,6 +60,8 @@ def make_listing() -> bytes:
             deferred=tool.deferred,
             brief=tool.brief,
             housekeeping=tool.housekeeping,
+            requirements=tool.requirements,
+            availability=tool.availability,
         )
         for tool in sorted(iter_tools(), key=lambda tool: tool.name)
     ]

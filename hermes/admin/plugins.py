@@ -9,14 +9,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from hermes.admin.config import change_settings, locate_writable_home
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.plugin_consents import PluginConsent, PluginConsents
 from hermes.config.trusted_folders import TrustFile
+from hermes.context.engine import list_engine_names
 from hermes.core.errors import ConfigError, NotFoundError
 from hermes.hooks.hook_sets import HookSet, HookSetState
 from hermes.hooks.statistics_file import HookRecord, read_records
 from hermes.i18n.messages import N_
+from hermes.memory.provider import list_memory_providers
 from hermes.plugin_host.description import describe_manifest
 from hermes.plugin_host.folders import PLUGINS_FOLDER, PluginFolderRow, list_plugin_folders
 from hermes.plugin_host.scaffold import write_example_plugin
@@ -43,6 +46,28 @@ class PluginState(StrEnum):
     """It cannot be used as it stands."""
     UNTRUSTED = "untrusted"
     """It lies in a folder that the person does not trust."""
+
+
+class ProviderKind(StrEnum):
+    """What there is one of at a time, and a setting chooses."""
+
+    ENGINE = "engine"
+    """The context engine: `context.engine`."""
+    MEMORY = "memory"
+    """One more memory beside the files: `memory.provider`."""
+
+
+class ProviderChoice(Struct, frozen=True):
+    """A name that may be chosen, and whether it is in use."""
+
+    name: str
+    used: bool = False
+
+
+NO_PROVIDER = "none"
+"""Stands for no further memory."""
+_PROVIDER_SETTINGS = {ProviderKind.ENGINE: ("context", "engine"), ProviderKind.MEMORY: ("memory", "provider")}
+_PROVIDER_OFFERS = {ProviderKind.ENGINE: "context_engines", ProviderKind.MEMORY: "memory_providers"}
 
 
 class PluginRow(Struct, frozen=True, kw_only=True):
@@ -131,6 +156,46 @@ class PluginAdmin:
                 raise
             key = keys[0]
         return self._consents.disable(key)
+
+    def list_providers(self, kind: ProviderKind) -> list[ProviderChoice]:
+        """Return what may be chosen: what is built in, and what enabled packages offer."""
+        settings = load_settings(self._home).settings
+        if kind is ProviderKind.ENGINE:
+            names, used = [*list_engine_names()], settings.context.engine
+        else:
+            names, used = [NO_PROVIDER, *list_memory_providers()], settings.memory.provider or NO_PROVIDER
+        names += [name for name, package in self._list_offers(kind) if self._consents.is_enabled_package(package)]
+        return [ProviderChoice(name, name == used) for name in dict.fromkeys(names)]
+
+    def use_provider(self, kind: ProviderKind, name: str) -> bool:
+        """Write into `config.yaml` which one is used; return False where it is already. Raises NotFoundError for an
+        unknown name, ConfigError for one of a package that is not enabled, or where the file cannot be changed.
+        """
+        choices = self.list_providers(kind)
+        chosen = next((one for one in choices if one.name == name), None)
+        if chosen is None:
+            for offered, package in self._list_offers(kind):
+                if offered == name:
+                    raise ConfigError(
+                        N_(
+                            "{name} is offered by the package {package}, which is not enabled.",
+                            name=name,
+                            package=package.name,
+                        ),
+                        N_("If you trust it, `hermes plugins enable {package}` enables it.", package=package.name),
+                    )
+            names = [one.name for one in choices]
+            hint = suggest_name(name, names) or N_("Possible: {names}.", names=", ".join(names))
+            raise NotFoundError(N_("There is no {kind} {name!r}.", kind=kind.value, name=name[:80]), hint)
+        if chosen.used:
+            return False
+        value = "" if name == NO_PROVIDER else name
+        change_settings(locate_writable_home(self._environ), {_PROVIDER_SETTINGS[kind]: value})
+        return True
+
+    def _list_offers(self, kind: ProviderKind) -> list[tuple[str, InstalledPackage]]:
+        group = _PROVIDER_OFFERS[kind]
+        return [(name, one) for one in list_packages() for offered, name in one.offers if offered == group]
 
     def _describe_package(self, package: InstalledPackage) -> PluginRow:
         consent = self._consents.get(package.key)

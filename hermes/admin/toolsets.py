@@ -1,18 +1,22 @@
 """Show and switch tool sets, and tell why each is on or off; shared by every front-end."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct, structs
 
 from hermes.admin.config import change_settings, locate_writable_home
-from hermes.config.home import locate_home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.encoding import Plain
-from hermes.i18n.messages import tr
+from hermes.core.errors import UsageError
+from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.session_tools import OWNED_TOOLS, check_toolsets, list_server_toolsets
 from hermes.tools import toolsets
-from hermes.tools.registry import ToolRegistry
+from hermes.tools.registry import KnownTool, ToolRegistry, ToolSurroundings
+from hermes.tools.tool import Tool
 from hermes.tools.toolsets import MCP_TOOLSET
 
 BY_DEFAULT = ""
@@ -31,19 +35,68 @@ class ToolsetChange(Struct, frozen=True):
     file: str
 
 
-def list_toolsets(environ: Mapping[str, str]) -> list[Plain]:
-    """List every set that holds tools in this version: its tools, whether it is on, and why."""
-    return list_toolsets_of(load_settings(locate_home(environ)).settings)
+def list_toolsets(environ: Mapping[str, str], *, with_packages: bool = False) -> list[Plain]:
+    """List every set that holds tools in this version: its tools, whether it is on, and why; and which of its tools
+    are hidden since they cannot work (`hidden`: name and reason).
+
+    `with_packages` adds those of enabled packages, which are imported for that.
+    """
+    home = locate_home(environ)
+    settings = load_settings(home).settings
+    around = ToolSurroundings(merge_dotenv(environ, home.env_file), settings)
+    rows = list_toolsets_of(settings, around.environ)
+    return [*rows, *_list_package_toolsets(home, around, {str(row["name"]) for row in rows})] if with_packages else rows
 
 
-def list_toolsets_of(settings: Settings) -> list[Plain]:
-    """List the sets like `list_toolsets`, by settings that are loaded."""
-    registry = ToolRegistry()
+def list_toolsets_of(settings: Settings, environ: Mapping[str, str]) -> list[Plain]:
+    """List the sets like `list_toolsets`, by settings that are loaded, and the variables with those of `.env`."""
+    registry, around = ToolRegistry(), ToolSurroundings(environ, settings)
     found: list[Plain] = []
     for name in _toolset_names(registry, settings):
         on, why = _toolset_state(settings, name)
-        found.append({"name": name, "on": on, "why": why, "tools": _tools_of(registry, name, settings)})
+        tools = _tools_of(registry, name, settings)
+        known = [tool for one in tools if (tool := registry.find_known(one)) is not None]
+        hidden = _find_hidden(known, around) or _find_missing_server(name, around)
+        found.append({"name": name, "on": on, "why": why, "tools": tools, "hidden": hidden})
     return found
+
+
+def _list_package_toolsets(home: HermesHome, around: ToolSurroundings, known: Collection[str]) -> list[Plain]:
+    """List the sets that enabled packages add; nothing is imported where nothing was ever enabled."""
+    if not os.path.lexists(home.consent_file):
+        return []
+    from hermes.sessions.features.packages import load_new_tools
+
+    sets: dict[str, list[Tool]] = {}
+    for tool in load_new_tools().tools:
+        if tool.toolset not in known:
+            sets.setdefault(tool.toolset, []).append(tool)
+    chosen = around.settings.toolsets
+    return [
+        {
+            "name": name,
+            "on": not chosen or name in chosen or not {*toolsets.ALL_TOOLSETS}.isdisjoint(chosen),
+            "why": tr("an enabled package adds it; `hermes plugins` switches it"),
+            "tools": [tool.name for tool in tools],
+            "hidden": _find_hidden(tools, around),
+        }
+        for name, tools in sorted(sets.items())
+    ]
+
+
+def _find_hidden(tools: Sequence[KnownTool], around: ToolSurroundings) -> dict[str, str]:
+    """Return the tools that cannot work here, with the reasons."""
+    return {tool.name: localize(why) for tool in tools if (why := around.explain_missing(tool))}
+
+
+def _find_missing_server(name: str, around: ToolSurroundings) -> dict[str, str]:
+    """Return that no tool of an MCP server is there, where its program is not."""
+    if not name.startswith(f"{MCP_TOOLSET}-"):
+        return {}
+    from hermes.sessions.mcp_servers import explain_missing_program
+
+    why = explain_missing_program(around.settings, around.environ, name.removeprefix(f"{MCP_TOOLSET}-"))
+    return {name: localize(why)} if why else {}
 
 
 def enable_toolsets(environ: Mapping[str, str], names: Sequence[str]) -> ToolsetChange:
@@ -68,6 +121,7 @@ def _save_switch(environ: Mapping[str, str], names: Sequence[str], *, on: bool) 
     home = locate_writable_home(environ)
     settings = load_settings(home).settings
     wanted = tuple(dict.fromkeys(name.strip() for name in names))
+    _refuse_package_sets(home, settings, wanted)
     check_toolsets(settings, wanted)
     changed = tuple(name for name in wanted if _toolset_state(settings, name)[0] is not on)
     enabled, disabled = (_lists_with if on else _lists_without)(settings, changed)
@@ -79,6 +133,20 @@ def _save_switch(environ: Mapping[str, str], names: Sequence[str], *, on: bool) 
     if changes:
         change_settings(home, changes)
     return ToolsetChange(changed, tuple(name for name in wanted if name not in changed), str(home.config_file))
+
+
+def _refuse_package_sets(home: HermesHome, settings: Settings, names: Sequence[str]) -> None:
+    """Raise UsageError for the set of a package: a setting that names it would be wrong without the package."""
+    known = {*toolsets.TOOLSETS}
+    if known.issuperset(names):
+        return
+    added = {str(row["name"]) for row in _list_package_toolsets(home, ToolSurroundings({}, settings), known)}
+    for name in names:
+        if name in added:
+            raise UsageError(
+                N_("The tool set {name} belongs to an enabled package.", name=name),
+                N_("`hermes plugins` lists the packages; `hermes plugins disable NAME` switches one off."),
+            )
 
 
 def _lists_with(settings: Settings, names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -7,8 +7,12 @@ import io
 import os
 import sys
 
-from hermes.cli.verbs import HIDDEN_VERBS, VERB_GROUPS, VERBS, is_prompt, load_verb
+from hermes.cli.verbs import HIDDEN_VERBS, VERB_GROUPS, VERBS, is_prompt, load_package_verb, load_verb
 from hermes.i18n.messages import N_, tr
+
+TYPE_CHECKING = False  # as in `typing`, which `--help` does not import
+if TYPE_CHECKING:
+    from hermes.config.plugin_consents import PluginConsents
 
 _NEARNESS_BELOW = 0.75
 """How near a word must be to one that stands below a verb: there are many of those."""
@@ -81,6 +85,8 @@ def _dispatch_command(args: list[str]) -> int:
         asks_help = args[1:] == ["help"] and first not in _FREE_TEXT_VERBS
         return load_verb(first)(["--help"] if asks_help else args[1:])
     if first and not first.startswith("-") and not is_prompt(first):
+        if (run := load_package_verb(first)) is not None:
+            return run(args[1:])
         print(_format_unknown_command(first, args), file=sys.stderr)
         return 2
     from hermes.cli.chat import run_bare
@@ -90,16 +96,20 @@ def _dispatch_command(args: list[str]) -> int:
 
 def _use_consents() -> None:
     """Have installed packages imported only where the person's home has enabled them."""
-    from hermes.plugins import PACKAGES, InstalledPackage
+    from hermes.plugins import PACKAGES
 
-    def is_enabled(package: InstalledPackage) -> bool:
+    def open_consents() -> "PluginConsents":
         from hermes.config.environment import copy_environment
         from hermes.config.home import locate_home
         from hermes.config.plugin_consents import PluginConsents
 
-        return PluginConsents(locate_home(copy_environment()).consent_file).is_enabled_package(package)
+        return PluginConsents(locate_home(copy_environment()).consent_file)
 
-    PACKAGES.use(is_enabled)
+    PACKAGES.use(
+        lambda package: open_consents().is_enabled_package(package),
+        is_changed=lambda package: open_consents().is_changed_package(package),
+        has_any=lambda: open_consents().has_packages(),
+    )
 
 
 def _show_help(words: list[str]) -> int:

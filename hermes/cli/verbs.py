@@ -143,3 +143,28 @@ def load_verb(verb: str) -> Callable[[list[str]], int]:
     from hermes.cli.verb_runner import run_verb
 
     return partial(run_verb, found)
+
+
+def load_package_verb(name: str) -> Callable[[list[str]], int] | None:
+    """Return the function of a command that an enabled package adds; None where there is none. One that cannot be
+    loaded is reported by what is returned.
+    """
+    from hermes.plugins import PACKAGES
+
+    if not PACKAGES.has_any():
+        return None
+    from hermes.commands.packages import find_package_verb
+    from hermes.core.errors import HermesError
+
+    try:
+        verb = find_package_verb(name)
+    except HermesError as error:
+        from hermes.cli.output import report_failure
+
+        code = report_failure(error)
+        return lambda _arguments: code
+    if verb is None:
+        return None
+    from hermes.cli.verb_runner import run_verb
+
+    return partial(run_verb, verb)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
@@ -17,12 +17,12 @@ from hermes.commands.verb import (
     slash_command,
 )
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, localize, tr
 from hermes.markup.cells import pad_text
 from hermes.util.text import escape_confusable_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.admin.plugins import PluginAdmin, PluginRow
+    from hermes.admin.plugins import PluginAdmin, PluginRow, ProviderChoice
     from hermes.hooks.statistics_file import HookRecord
 
 _MAX_OFFER = 200
@@ -100,17 +100,58 @@ async def disable_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     return VerbResult({"name": call.args.name, "enabled": False}, [said.format(name=call.args.name)])
 
 
+@PLUGINS.admin_action(
+    "use",
+    "choose the context engine or the further memory",
+    argument("kind", choices=["engine", "memory"], help="what is chosen"),
+    argument("name", nargs="?", default="", help="which one; without it you are asked"),
+    JSON_OPTION,
+)
+async def use_provider(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
+    """Choose the provider of a kind, by its name or from a menu."""
+    from hermes.admin.plugins import ProviderKind
+
+    kind = ProviderKind(call.args.kind)
+    name = call.args.name or _choose_provider(await asyncio.to_thread(admin.list_providers, kind), call)
+    changed = await asyncio.to_thread(admin.use_provider, kind, name)
+    said = tr("{name} is used, from the next session on.") if changed else tr("{name} is used already.")
+    return VerbResult({"kind": kind.value, "name": name, "changed": changed}, [said.format(name=name)])
+
+
+def _choose_provider(choices: "Sequence[ProviderChoice]", call: VerbCall) -> str:
+    """Ask for one of a few names. Raises UsageError where nobody can be asked, or for another number."""
+    names = [one.name for one in choices]
+    used = tr("(in use)")
+    rows = [f"  {number}. {one.name} {used if one.used else ''}".rstrip() for number, one in enumerate(choices, 1)]
+    call.show([escape_confusable_characters(row) for row in rows])
+    answer = call.ask_line(tr("A number or a name:") + " ")
+    if not answer:
+        raise UsageError(N_("Nothing was chosen."), N_("Name one of these: {names}.", names=", ".join(names)))
+    if answer.isdecimal() and 0 < int(answer[:6]) <= len(names):
+        return names[int(answer[:6]) - 1]
+    return answer
+
+
 @PLUGINS.admin_action("doctor", "what is wrong, and what hooks have cost lately", JSON_OPTION, in_chats=True)
 async def examine_plugins(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     """Show what does not run and why, and the numbers of hooks."""
     del call
     rows = await asyncio.to_thread(admin.list_rows)
     records = await asyncio.to_thread(admin.list_hook_records)
+    commands = await asyncio.to_thread(_list_command_problems)
     bad = [row for row in rows if row.problems or row.state.value not in ("enabled", "off")]
     lines = [line for row in bad for line in (_format_row(row), *_format_problems(row))]
+    lines += [escape_confusable_characters(localize(one)) for one in commands]
     lines += [_format_record(one) for one in records]
-    value = {"problems": bad, "hooks": records}
-    return VerbResult(value, lines or [tr("Nothing is wrong, and no hook has been called.")], exit_code=1 if bad else 0)
+    value = {"problems": bad, "commands": commands, "hooks": records}
+    nothing = [tr("Nothing is wrong, and no hook has been called.")]
+    return VerbResult(value, lines or nothing, exit_code=1 if bad or commands else 0)
+
+
+def _list_command_problems() -> Sequence[str]:
+    from hermes.commands.registry import list_package_problems
+
+    return list_package_problems()
 
 
 def _format_record(one: "HookRecord") -> str:

@@ -5,7 +5,7 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -17,7 +17,7 @@ from hermes.commands.model import describe_cache_reset, session_choices
 from hermes.commands.verb import JSON_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, join_sentences, tr, tr_plural
+from hermes.i18n.messages import N_, join_sentences, localize, tr, tr_plural
 from hermes.markup.cells import fit_text, measure_width, pad_text
 from hermes.util.text import escape_unseen_characters, to_one_line
 
@@ -48,7 +48,9 @@ def switch_toolsets(call: VerbCall) -> VerbResult:
     if action == "list":
         if names:
             call.reject_arguments("list takes no name")
-        return rows_result(toolsets.list_toolsets(call.environ), _format_toolset, "")
+        said: set[str] = set()
+        rows = toolsets.list_toolsets(call.environ, with_packages=True)
+        return rows_result(rows, lambda row: _format_toolset(row, said), "")
     if not names:
         call.reject_arguments(N_("{action} needs the name of a tool set; `hermes tools` shows them", action=action))
     if action == "enable":
@@ -63,8 +65,10 @@ def _switch_result(done: "ToolsetChange", *, on: bool) -> VerbResult:
     return VerbResult(structs.asdict(done), [escape_unseen_characters(line) for line in said])
 
 
-def _format_toolset(row: Plain) -> str:
-    """Format a tool set on one line, which fits into a terminal."""
+def _format_toolset(row: Plain, said: set[str]) -> list[str]:
+    """Format a tool set on one line, which fits into a terminal, and a line for each of its hidden tools that no set
+    before it has `said`.
+    """
     columns = max(shutil.get_terminal_size((80, 24)).columns - 1, 60) if sys.stdout.isatty() else 0
     state = tr("on") if row["on"] else tr("off")
     tools = row["tools"]
@@ -73,10 +77,22 @@ def _format_toolset(row: Plain) -> str:
     description = describe_toolset(str(row["name"])) or names
     why = f" [{row['why']}]" if row["why"] else ""
     line = escape_unseen_characters(f"{pad_text(str(row['name']), 16)} {pad_text(state, 4)} ")
+    hidden = row["hidden"]
+    assert isinstance(hidden, dict)
+    lines = [f"  {one}" for one in _format_hidden(hidden) if one not in said]
+    said.update(_format_hidden(hidden))
     if not columns:
-        return line + description + why
+        return [line + description + why, *lines]
     room = columns - measure_width(line) - measure_width(why)
-    return line + fit_text(escape_unseen_characters(description), room).rstrip() + why
+    return [line + fit_text(escape_unseen_characters(description), room).rstrip() + why, *lines]
+
+
+def _format_hidden(hidden: Mapping[str, str]) -> list[str]:
+    """Return a line for each tool that cannot work, with the reason."""
+    return [
+        escape_unseen_characters(tr("{name} is hidden: {why}.", name=name, why=localize(why)))
+        for name, why in hidden.items()
+    ]
 
 
 _DEFAULT_COLUMNS, _MIN_COLUMNS = 100, 40
@@ -131,6 +147,7 @@ def _list_tools(call: CommandCall) -> None:
             "{n} more tool is found when it is needed:", "{n} more tools are found when needed:", len(later)
         )
         lines += ["", found, *(f"  {escape_unseen_characters(name)}" for name in later[:40])]
+    lines += _format_hidden(toolbox.hidden)
     call.context.tell("\n".join(lines) or tr("This session has no tools."))
     call.context.tell(tr("/toolsets shows the sets; /tools disable NAME switches one off."))
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
-from hermes.plugins import InstalledPackage
+from hermes.plugins import PACKAGE_PREFIX, InstalledPackage
 from hermes.util.atomic_write import write_atomic
 
 _MAX_BYTES = 1 << 20
@@ -48,6 +48,21 @@ class PluginConsents:
         """Return whether a package is enabled in this version; a damaged file enables none."""
         try:
             return self.get(package.key) == PluginConsent(package.version, package.digest)
+        except ConfigError:
+            return False
+
+    def is_changed_package(self, package: InstalledPackage) -> bool:
+        """Return whether a package was enabled and is another one now; of a damaged file nothing is known."""
+        try:
+            consent = self.get(package.key)
+        except ConfigError:
+            return False
+        return consent is not None and consent != PluginConsent(package.version, package.digest)
+
+    def has_packages(self) -> bool:
+        """Return whether any package was ever enabled; a damaged file enables none."""
+        try:
+            return any(key.startswith(PACKAGE_PREFIX) for key in self._read())
         except ConfigError:
             return False
 

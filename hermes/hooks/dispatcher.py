@@ -69,6 +69,10 @@ class HookDispatcher:
         self.statistics: dict[str, HookStatistics] = {}
         """By the names of the sources."""
 
+    def add_sources(self, sources: Sequence[HookSource]) -> None:
+        """Ask these, too, from now on."""
+        self._sources = (*self._sources, *sources)
+
     def has(self, call: HookCall) -> bool:
         """Return whether any hook wants to be told of this moment."""
         return any(source.handles(call) for source in self._sources)

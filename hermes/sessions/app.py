@@ -24,7 +24,7 @@ from hermes.core.usage import NANO_PER_USD
 from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_
 from hermes.llm.context_length import find_context_length
-from hermes.plugins import PACKAGES, InstalledPackage
+from hermes.plugins import PACKAGES
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
@@ -41,6 +41,7 @@ from hermes.util.clock import Clock, SystemClock
 from hermes.util.text import redact_url
 
 if TYPE_CHECKING:
+    from hermes.config.plugin_consents import PluginConsents
     from hermes.sessions.background.work import BackgroundWork
     from hermes.sessions.context_usage import TokenShare
     from hermes.sessions.epoch_frame import PromptPartSize
@@ -119,7 +120,11 @@ class App:
         home = locate_home(self._process_environ)
         home.check_usable()
         _check_foreign_home(home, agreed=self.options.share_home)
-        PACKAGES.use(partial(_is_enabled_package, home))
+        PACKAGES.use(
+            lambda package: _open_consents(home).is_enabled_package(package),
+            is_changed=lambda package: _open_consents(home).is_changed_package(package),
+            has_any=lambda: os.path.lexists(home.consent_file) and _open_consents(home).has_packages(),
+        )
         async with AsyncExitStack() as stack:
             self._services = Services(home, self._process_environ, self.options, self._clock)
             stack.push_async_callback(self._services.close)
@@ -323,10 +328,10 @@ class App:
             live.tools.gate.session_grants.yolo = on
 
 
-def _is_enabled_package(home: HermesHome, package: InstalledPackage) -> bool:
+def _open_consents(home: HermesHome) -> "PluginConsents":
     from hermes.config.plugin_consents import PluginConsents
 
-    return PluginConsents(home.consent_file).is_enabled_package(package)
+    return PluginConsents(home.consent_file)
 
 
 async def _take_up_work(app: App, actor: SessionActor) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -299,6 +300,23 @@ def _check_protocol(given: str, version: str) -> str:
             N_("Versions are: {names}.", names=", ".join(PROTOCOL_VERSIONS)),
         )
     return version
+
+
+def explain_missing_program(settings: Settings, environ: Mapping[str, str], name: str) -> str:
+    """Return why the server of that name in tool names cannot be started, for a person; empty where nothing is seen
+    that is missing. Nothing is started for that.
+    """
+    given = map_server_names(settings)[name]
+    try:
+        spec = _build_spec(given, name, settings.mcp_servers[given], environ)
+    except ConfigError as error:
+        return error.message.rstrip(".")
+    if not spec.command:
+        return ""
+    program = os.path.join(spec.folder, spec.command) if os.path.dirname(spec.command) else spec.command
+    if shutil.which(program, path=spec.env.get("PATH", environ.get("PATH", ""))):
+        return ""
+    return N_("its program {program} is not found", program=spec.command)
 
 
 def _redact_spec_secrets(spec: "McpServerSpec", redactor: Redactor) -> None:

@@ -22,7 +22,7 @@ from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_tru
 from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
-from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
+from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry, ToolSurroundings
 from hermes.tools.session import Asker, CodeAccess, ToolContext, ToolLimits, ToolState, WebAccess
 from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
@@ -232,8 +232,8 @@ def build_session_tools(
     back end, and when the requested sets hold no tool.
     """
     options = plan.options
-    toolbox, remarks, servers = _select_tools(settings, options, extra_tools)
     environ = process_deps.environ
+    toolbox, remarks, servers = select_session_tools(ToolSurroundings(environ, settings), options, extra_tools)
     state = ToolState(cwd=Path(plan.cwd), mode=options.mode)
     for host in {*settings.security.allowed_hosts} & {"localhost", "127.0.0.1", "::1"}:
         state.taint.trust_source(f"{Source.WEB}:{host}")  # what listens on the person's own machine is theirs, they say
@@ -284,7 +284,8 @@ def build_session_tools(
     gate = build_session_gate(home, settings, options, unkept.append, process_deps.on_allowed)
 
     def reselect(by: Settings) -> Toolbox:
-        return _select_tools(by, structs.replace(options, enabled_toolsets=None, disabled_toolsets=()), extra_tools)[0]
+        named = structs.replace(options, enabled_toolsets=None, disabled_toolsets=())
+        return select_session_tools(ToolSurroundings(environ, by), named, extra_tools)[0]
 
     def narrow(limit: Sequence[str] | None) -> None:
         toolbox.is_withdrawn = _make_withdrawal_check(limit, extra_tools)
@@ -304,13 +305,14 @@ def _build_code_access(settings: Settings, home: HermesHome, environ: Mapping[st
     )
 
 
-def _select_tools(
-    settings: Settings, options: SessionOptions, extra_tools: Sequence[KnownTool]
+def select_session_tools(
+    around: ToolSurroundings, options: SessionOptions, extra_tools: Sequence[KnownTool]
 ) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
     """Select the requested tools; return the toolbox, remarks on missing sets, and the MCP servers to add.
 
-    An empty choice of a program (`()`) means none.
+    An empty choice of a program (`()`) means none. What cannot work here is left out.
     """
+    settings = around.settings
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
     servers = _select_servers(_add_handed_servers(settings, options), asked, disabled)
@@ -320,7 +322,9 @@ def _select_tools(
     named = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
     ours, without = (_list_present(names, own) for names in (named, without_mcp_toolsets(disabled)))
     servers = _allowed_servers(servers, options.toolset_limit)
-    toolbox = registry.select_tools(ours, without, expect_deferred=bool(servers))
+    toolbox = registry.select_tools(
+        ours, without, expect_deferred=bool(servers), explain_missing=around.explain_missing
+    )
     toolbox.servers = servers
     _apply_toolset_limit(toolbox, registry, options.toolset_limit, has_servers=bool(servers))
     if callers:
@@ -328,13 +332,7 @@ def _select_tools(
     if options.tool_names is not None:
         servers = toolbox.servers = _keep_named_tools(toolbox, options.tool_names)
     elif asked and not toolbox.size and not options.person:
-        known, sets = bool(registry.select_tools(ours).size), ", ".join(asked)
-        raise ConfigError(
-            N_("No tool of the set(s) {named} is left.", named=sets)
-            if known
-            else N_("No tool of the set(s) {named} exists in this version.", named=sets),
-            registry.describe_toolsets(),
-        )
+        raise _build_empty_error(registry, toolbox, asked, ours)
     return toolbox, tuple(_list_remarks(named, own)), servers
 
 
@@ -352,6 +350,20 @@ def _add_handed_servers(settings: Settings, options: SessionOptions) -> Settings
     if not options.handed_servers:
         return settings
     return structs.replace(settings, mcp_servers={**options.handed_servers, **settings.mcp_servers})
+
+
+def _build_empty_error(
+    registry: ToolRegistry, toolbox: Toolbox, asked: Sequence[str], ours: Sequence[str]
+) -> ConfigError:
+    """Return the error for sets of which no tool is left, with the reasons where tools cannot work."""
+    known, sets = bool(registry.select_tools(ours).size), ", ".join(asked)
+    hidden = [N_("{name} is hidden: {why}.", name=name, why=why) for name, why in toolbox.hidden.items()]
+    return ConfigError(
+        N_("No tool of the set(s) {named} is left.", named=sets)
+        if known
+        else N_("No tool of the set(s) {named} exists in this version.", named=sets),
+        join_localizable(" ", hidden) if hidden else registry.describe_toolsets(),
+    )
 
 
 def _register_tools(

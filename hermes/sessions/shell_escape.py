@@ -31,7 +31,7 @@ class _TypedCommandApprover:
         return ApprovalAnswer(scope=AnswerScope.ONCE, by="person")
 
 
-class _NullJournal:
+class NullJournal:
     """A journal that records nothing: a command outside of turns is in no transcript that a crash could repeat."""
 
     async def record_intents(self, intents: Sequence[Intent]) -> None:
@@ -65,7 +65,7 @@ async def _run_command(
     call = ToolCallPart(new_call_id(), "terminal", json.dumps({"command": command, "timeout": COMMAND_SECONDS}))
     batch = CallBatch((call,))
     executor = Executor(ToolRegistry().select_tools(("terminal",)), gate, approver=approver)
-    await executor.run(batch, context, _NullJournal(), show)
+    await executor.run(batch, context, NullJournal(), show)
     return batch.collect_results()[0]
 
 

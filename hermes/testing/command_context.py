@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.commands.background_texts import tell_background_end
 from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
 from hermes.commands.registry import builtin_command_names, command_registry
+from hermes.commands.sub_agent_texts import tell_background_end
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level

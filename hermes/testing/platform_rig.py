@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import aiohttp
@@ -10,19 +10,25 @@ import msgspec
 
 from hermes.core.chats import InboundEvent, Place
 from hermes.gateway.accounts import load_descriptor
-from hermes.gateway.platform import Platform, PlatformContext, PlatformError, PlatformOptions
+from hermes.gateway.platform import Descriptor, Platform, PlatformContext, PlatformError, PlatformOptions
 from hermes.testing.fake_platform import FakeChat
 from hermes.util.clock import Clock, SystemClock
 
 
-class Rig:
+class AccountRig:
     """One account, `here`. What it hears is in `arrivals`; cursors are kept as the gateway keeps them."""
 
-    def __init__(self, name: str, fake: FakeChat, http: aiohttp.ClientSession, folder: Path, clock: Clock) -> None:
-        self.name = name
-        self.fake = fake
-        self.descriptor = load_descriptor(name)
-        self.can = self.descriptor.can
+    def __init__(
+        self,
+        descriptor: Descriptor,
+        given: Callable[[], Mapping[str, object]],
+        http: aiohttp.ClientSession,
+        folder: Path,
+        clock: Clock,
+    ) -> None:
+        self._given = given
+        self.descriptor = descriptor
+        self.can = descriptor.can
         self.arrivals: list[InboundEvent] = []
         self.cursors: dict[str, str] = {}
         self.connections = 0
@@ -44,7 +50,7 @@ class Rig:
 
     def options(self, **changed: object) -> PlatformOptions:
         """The account's options, some of them changed."""
-        return msgspec.convert({**self.fake.options(), **changed}, self.descriptor.options, strict=False)
+        return msgspec.convert({**self._given(), **changed}, self.descriptor.options, strict=False)
 
     async def open(self, **changed: object) -> Platform:
         """A fresh platform, in the place of the one before."""
@@ -91,10 +97,6 @@ class Rig:
         await self.until(lambda: any(one.message_id == message_id for one in self.arrivals))
         return next(one for one in self.arrivals if one.message_id == message_id)
 
-    async def place(self) -> Place:
-        """The first person's direct chat."""
-        return (await self.hear(await self.fake.say("hello"))).place
-
     async def shut(self) -> None:
         """Stop listening, and close the platform."""
         if self._task is not None:
@@ -104,6 +106,34 @@ class Rig:
         if self._platform is not None:
             await self._platform.close()
             self._platform = None
+
+
+class Rig(AccountRig):
+    """An account of the platform called `name`, beside its fake."""
+
+    def __init__(self, name: str, fake: FakeChat, http: aiohttp.ClientSession, folder: Path, clock: Clock) -> None:
+        super().__init__(load_descriptor(name), fake.options, http, folder, clock)
+        self.name = name
+        self.fake = fake
+
+    async def place(self) -> Place:
+        """The first person's direct chat."""
+        return (await self.hear(await self.fake.say("hello"))).place
+
+
+@contextlib.asynccontextmanager
+async def open_account(
+    descriptor: Descriptor, options: Mapping[str, object], folder: Path, clock: Clock | None = None
+) -> AsyncIterator[AccountRig]:
+    """Open an account of a platform with these options, for whoever has no fake of the class `FakeChat`; files that
+    come in are put into `folder`.
+    """
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as http:
+        rig = AccountRig(descriptor, lambda: options, http, folder, clock or SystemClock())
+        try:
+            yield rig
+        finally:
+            await rig.shut()
 
 
 @contextlib.asynccontextmanager

@@ -11,11 +11,13 @@ import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
 
+from hermes.config.settings import Settings
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.frame import ToolSchema
@@ -24,7 +26,7 @@ from hermes.i18n.messages import N_
 from hermes.tools import toolsets
 from hermes.tools.schema import describe_json_error, join_surrogates
 from hermes.tools.session import FoundTool
-from hermes.tools.tool import Tool
+from hermes.tools.tool import NO_REQUIREMENTS, AvailabilityCheck, Tool, ToolRequirements
 from hermes.tools.toolsets import Toolset
 
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
@@ -149,12 +151,25 @@ class ToolListing(Struct, frozen=True, kw_only=True):
     deferred: bool = False
     brief: str = ""
     housekeeping: bool = False
+    requirements: ToolRequirements = NO_REQUIREMENTS
+    availability: AvailabilityCheck | None = None
 
 
 class ListedTool:
     """A tool that is known by its row; `load` gives the tool itself. A process has thousands of them."""
 
-    __slots__ = ("brief", "deferred", "description", "housekeeping", "load", "name", "schema", "toolset")
+    __slots__ = (
+        "availability",
+        "brief",
+        "deferred",
+        "description",
+        "housekeeping",
+        "load",
+        "name",
+        "requirements",
+        "schema",
+        "toolset",
+    )
     origin: Provenance | None = None
     note = ""
     runs_at_caller = False
@@ -166,11 +181,42 @@ class ListedTool:
         self.deferred = row.deferred
         self.brief = row.brief
         self.housekeeping = row.housekeeping
+        self.requirements = row.requirements
+        self.availability = row.availability
         self.schema = _read_schema(row.name)
         self.load = load
 
 
 KnownTool = Tool | ListedTool
+ExplainMissing = Callable[[KnownTool], str]
+"""Returns why a tool cannot work, for a person; empty where it can."""
+
+
+class ToolSurroundings(Struct, frozen=True):
+    """What there is for tools: the variables with those of `.env`, and the settings."""
+
+    environ: Mapping[str, str]
+    settings: Settings
+
+    def explain_missing(self, tool: KnownTool) -> str:
+        """Return why a tool cannot work here, for a person; empty where it can.
+
+        It is decided once when the tools of a session are selected, and again when a person switches them.
+        """
+        needs, check = tool.requirements, tool.availability
+        if check is not None and check.settings and not self._has_changed(check.settings):
+            check = None
+        if needs == NO_REQUIREMENTS and check is None:
+            return ""
+        missing = needs.explain_missing(self.environ)
+        return missing or (check.explain_missing(self.environ, self.settings) if check is not None else "")
+
+    def _has_changed(self, names: Sequence[str]) -> bool:
+        """Return whether one of these settings has another value than its default."""
+        return any(attrgetter(name)(self.settings) != attrgetter(name)(_DEFAULTS) for name in names)
+
+
+_DEFAULTS = Settings()
 
 
 @cache
@@ -267,10 +313,12 @@ class ToolRegistry:
         disabled: Sequence[str] = (),
         *,
         expect_deferred: bool = False,
+        explain_missing: ExplainMissing | None = None,
     ) -> "Toolbox":
         """Return the tools of a session. Raises `ConfigError` for a toolset that does not exist.
 
-        `expect_deferred` says that deferred ones will be put into the toolbox later.
+        `expect_deferred` says that deferred ones will be put into the toolbox later. A tool of which `explain_missing`
+        says why it cannot work is left out, and named in `Toolbox.hidden`.
         """
         sets = self.load_toolsets()
         unknown = [name for name in (*enabled, *disabled) if name not in sets and name not in toolsets.ALL_TOOLSETS]
@@ -279,13 +327,18 @@ class ToolRegistry:
                 N_("There is no toolset {unknown}.", unknown=repr(unknown[0])),
                 self._suggest_toolset(unknown[0]),
             )
-        return self._build_toolbox(toolsets.select_tool_names(enabled, disabled, sets), expect_deferred=expect_deferred)
+        names = toolsets.select_tool_names(enabled, disabled, sets)
+        return self._build_toolbox(names, explain_missing, expect_deferred=expect_deferred)
 
-    def _build_toolbox(self, names: Sequence[str], *, expect_deferred: bool) -> "Toolbox":
+    def _build_toolbox(
+        self, names: Sequence[str], explain_missing: ExplainMissing | None, *, expect_deferred: bool
+    ) -> "Toolbox":
         tools = [tool for name in names if name not in BRIDGE_TOOLS and (tool := self.find_known(name)) is not None]
+        hidden = _explain_all(tools, explain_missing)
+        tools = [tool for tool in tools if tool.name not in hidden]
         if expect_deferred or any(tool.deferred for tool in tools):
             tools += [tool for name in BRIDGE_TOOLS if (tool := self.find_known(name)) is not None]
-        return Toolbox(tools)
+        return Toolbox(tools, hidden)
 
     def describe_toolsets(self) -> str:
         """Return a sentence that lists the toolsets, those of the platforms left out."""
@@ -315,6 +368,13 @@ class ToolRegistry:
         self._tools.update(_import_tools(self._modules[module]))
 
 
+def _explain_all(tools: Iterable[KnownTool], explain_missing: ExplainMissing | None) -> dict[str, str]:
+    """Return the tools that cannot work, by name, with the reasons."""
+    if explain_missing is None:
+        return {}
+    return {tool.name: why for tool in tools if (why := explain_missing(tool))}
+
+
 def _keep_tool(_tool: KnownTool) -> bool:
     return False
 
@@ -322,8 +382,10 @@ def _keep_tool(_tool: KnownTool) -> bool:
 class Toolbox:
     """The tools of one session: a fixed array that the model sees, and deferred ones that it can find."""
 
-    def __init__(self, tools: Iterable[KnownTool]) -> None:
+    def __init__(self, tools: Iterable[KnownTool], hidden: Mapping[str, str] | None = None) -> None:
         self._set_tools({tool.name: tool for tool in tools})
+        self.hidden: Mapping[str, str] = hidden or {}
+        """Tools of the selected sets that are not offered, since they cannot work, and why."""
         self.servers: Sequence[str] = ()
         """Names of the servers whose tools are still to come."""
         self.replaced: Mapping[str, KnownTool] = {}

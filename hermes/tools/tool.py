@@ -1,20 +1,26 @@
 """The tool type, and the decorator that makes one from a typed async function."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from pkgutil import resolve_name
 from typing import TypedDict, Unpack
 
 from msgspec import Struct
 
+from hermes.config.settings import Settings
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import ImagePart, Provenance, ToolStatus
 from hermes.execution.base import DeniedPath
+from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import CommandFinding
 from hermes.tools.schema import Arguments, ParameterSet, parameters_from_function
 from hermes.tools.session import ToolContext
 from hermes.util.renamed import renamed_names
 from hermes.util.text import to_one_line
 
+_LOG = logging.getLogger(__name__)
+_MAX_REASON = 200
 MAX_SUMMARY = 120
 """The characters of the line that shows a call."""
 
@@ -70,6 +76,56 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     is_own_text: bool = False
 
 
+class ToolRequirements(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What must be there so that a tool can work: data, so that nothing is imported to decide. In each entry names
+    that are joined by `|` are as good as each other: `BRAVE_SEARCH_API_KEY|BRAVE_API_KEY`.
+    """
+
+    variables: tuple[str, ...] = ()
+    """Environment variables, of the process or of `.env`, which hold keys and addresses."""
+    programs: tuple[str, ...] = ()
+    """Programs that are found by `PATH`."""
+
+    def explain_missing(self, environ: Mapping[str, str]) -> str:
+        """Return which variable or program is missing, for a person; empty where none is."""
+        for names in self.variables:
+            if not any(environ.get(name, "").strip() for name in names.split("|")):
+                return N_("it needs the variable {names}", names=names.replace("|", " / "))
+        if self.programs:
+            from shutil import which
+
+            for names in self.programs:
+                if not any(which(name, path=environ.get("PATH", "")) for name in names.split("|")):
+                    return N_("it needs the program {names}", names=names.replace("|", " / "))
+        return ""
+
+
+NO_REQUIREMENTS = ToolRequirements()
+
+
+class AvailabilityCheck(Struct, frozen=True, kw_only=True):
+    """A function that tells of the rest: it is imported only where a setting that it reads has not its default.
+
+    It is named by code alone, never by a manifest or another file of a plug-in, since what is named is run.
+    """
+
+    function: str
+    """`module:function`: it takes the environment variables and the settings, and returns why the tool cannot work,
+    without a stop at the end; empty where it can. It is cheap: it starts nothing and reaches nothing.
+    """
+    settings: tuple[str, ...] = ()
+    """The settings that it reads, such as `web.search_backend`. Without any it is always called."""
+
+    def explain_missing(self, environ: Mapping[str, str], settings: Settings) -> str:
+        """Return what the function says; one that fails counts as a no."""
+        try:
+            said: object = resolve_name(self.function)(environ, settings)
+        except Exception as error:  # noqa: BLE001 - it may be others' code: without an answer nothing is offered
+            _LOG.warning("%s cannot tell whether its tool can work", self.function, exc_info=True)
+            return N_("its check failed: {error}", error=to_one_line(f"{type(error).__name__}: {error}", _MAX_REASON))
+        return said if isinstance(said, str) else N_("its check gave no text")
+
+
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
 
 
@@ -96,6 +152,8 @@ class ToolTraits(TypedDict, total=False):
     texts: Callable[[Arguments], Mapping[str, str | None]]
     doubts: Callable[[Arguments, Sequence[str]], Sequence[CommandFinding]]
     redirect: Callable[[Arguments], Redirect]
+    requirements: ToolRequirements
+    availability: AvailabilityCheck
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -158,6 +216,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     """What its owner says of all its tools together, which `tool_search` shows beside them; of the same origin."""
     redirect: Callable[[Arguments], Redirect] | None = None
     """Returns the call that this one stands for, for a tool that only stands for another."""
+    requirements: ToolRequirements = NO_REQUIREMENTS
+    """What must be there so that it can work: where it is not, the tool is not offered."""
+    availability: AvailabilityCheck | None = None
+    """A function that tells of what `requirements` cannot say."""
 
     def format_line(self, arguments: Arguments) -> str:
         """Return what a call does, on one short line."""

@@ -5,6 +5,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from hermes.config.settings import Settings
+from hermes.i18n.messages import N_
+
 
 class SearchEngine(Struct, frozen=True, kw_only=True):
     """A search engine. In templates `{query}`, `{limit}` and `{key}` stand for what they name.
@@ -116,3 +119,19 @@ ENGINES = {
     ),
 }
 """The engines by their names in `web.search_backend`."""
+
+
+def explain_missing(environ: Mapping[str, str], settings: Settings) -> str:
+    """Return why the engine that the settings name cannot be queried; empty where it can, or none is named."""
+    name = settings.web.search_backend
+    if not name:
+        return ""
+    if name not in ENGINES:
+        return N_("`web.search_backend` names {name}, which is no search engine", name=repr(name))
+    engine = ENGINES[name]
+    if not engine.base_url(settings.web.search_url, environ):
+        return N_("`web.search_backend` names {name}, and `web.search_url` does not say where it is", name=name)
+    if engine.key_variables and not engine.find_key(environ):
+        key = engine.key_variables[0]
+        return N_("`web.search_backend` names {name}, and its key {key} is not set", name=name, key=key)
+    return ""

@@ -142,7 +142,7 @@ class OverrideEditor:
 
     def list_toolsets(self) -> list[Plain]:
         """List every tool set with its tools, and whether this session has it (`on`)."""
-        return list_toolsets_of(self._tool_settings())
+        return list_toolsets_of(self._tool_settings(), self._services.environ)
 
     async def switch_toolsets(self, names: Sequence[str], *, on: bool) -> int | None:
         """Turn tool sets on or off in this session; return the bytes that are sent again, None for no change.
@@ -164,6 +164,7 @@ class OverrideEditor:
         chosen = select(after)
         self._live.overrides.enabled, self._live.overrides.disabled = after.toolsets, after.disabled_toolsets
         self._live.tools.toolbox.replace_tools(chosen)
+        self._live.tools.toolbox.hidden = chosen.hidden
         said = N_("the person switched tools on: {names}") if on else N_("the person switched tools off: {names}")
         return await self._renew_epoch(said.format(names=", ".join(names)))
 

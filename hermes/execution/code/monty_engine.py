@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from hermes.config.settings import Settings
 from hermes.core.encoding import to_json
 from hermes.execution.code import monty_prelude
 from hermes.execution.code.steps import (
@@ -33,6 +34,7 @@ from hermes.execution.code.steps import (
     show_last_value,
 )
 from hermes.execution.code.worker_wall import WorkerWall, choose_wall, find_worker_program, make_launcher
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     import pydantic_monty
@@ -65,6 +67,14 @@ def find_version() -> str:
         return importlib.metadata.version(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def explain_missing(environ: Mapping[str, str], settings: Settings) -> str:
+    """Return why no code can be run with the engine that the settings name; empty where it can."""
+    del environ
+    if settings.code_execution.engine != NAME or find_version():
+        return ""
+    return N_("`code_execution.engine` names {engine}, and {package} is not installed", engine=NAME, package=PACKAGE)
 
 
 class MontyRun:

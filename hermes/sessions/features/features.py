@@ -160,12 +160,9 @@ def _packages_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     del plan
     if not os.path.lexists(deps.home.consent_file):
         return Feature()
-    from hermes.sessions.features.packages import load_package_offers
-    from hermes.tools.registry import ToolRegistry
+    from hermes.sessions.features.packages import load_new_tools
 
-    taken = {name for names in OWNED_TOOLS.values() for name in names}
-    registry = ToolRegistry()
-    found = load_package_offers(lambda name: name in taken or registry.find_known(name) is not None)
+    found = load_new_tools()
     return Feature(tools=found.tools, hook_sources=found.hooks, remarks=found.problems)
 
 

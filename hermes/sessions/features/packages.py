@@ -8,7 +8,9 @@ from msgspec import Struct
 
 from hermes.hooks.hook import HookSource
 from hermes.i18n.messages import N_
-from hermes.plugins import InstalledPackage, load_enabled
+from hermes.plugins import InstalledPackage, list_changed_packages, load_enabled
+from hermes.sessions.session_tools import OWNED_TOOLS
+from hermes.tools.registry import ToolRegistry
 from hermes.tools.tool import Tool
 from hermes.util.text import to_one_line
 
@@ -38,7 +40,22 @@ def load_package_offers(taken: Callable[[str], bool]) -> PackageOffers:
         else:
             tools[one.name] = one
     hooks = tuple(_load_hooks(problems))
+    problems += [
+        N_(
+            "The package {name} has changed since it was enabled, so nothing of it runs. `hermes plugins enable {name}`"
+            " shows and enables it again.",
+            name=one.name,
+        )
+        for one in list_changed_packages()
+    ]
     return PackageOffers(tuple(tools.values()), hooks, tuple(problems))
+
+
+def load_new_tools() -> PackageOffers:
+    """Load what enabled packages add to the tools of every session, for whoever has no session."""
+    taken = {name for names in OWNED_TOOLS.values() for name in names}
+    registry = ToolRegistry()
+    return load_package_offers(lambda name: name in taken or registry.find_known(name) is not None)
 
 
 def _load_kind(kind: str, wanted: type[T], problems: list[str]) -> Iterable[T]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from hermes.core.errors import ToolError
 from hermes.tools.session import ToolContext
-from hermes.tools.tool import ToolOutput, tool
+from hermes.tools.tool import AvailabilityCheck, ToolOutput, tool
 
 SHOWN_CHARACTERS = 20_000
 """The characters of its output that a model is shown; all of it goes to a file."""
@@ -19,6 +19,9 @@ SHOWN_CHARACTERS = 20_000
     cap=SHOWN_CHARACTERS,
     brief="code that calls tools",
     summary=lambda args: str(args["code"]).strip().partition("\n")[0],
+    availability=AvailabilityCheck(
+        function="hermes.execution.code.monty_engine:explain_missing", settings=("code_execution.engine",)
+    ),
 )
 async def execute_code(ctx: ToolContext, code: Annotated[str, "Python code."]) -> ToolOutput:
     """Run Python that calls your tools: each is a function with keyword arguments, read_file(path="a"), or

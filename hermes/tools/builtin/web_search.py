@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from hermes.core.errors import ToolError
 from hermes.core.messages import Provenance, Source
 from hermes.tools.session import NO_WEB, ToolContext
-from hermes.tools.tool import Parallel, ToolOutput, tool
+from hermes.tools.tool import AvailabilityCheck, Parallel, ToolOutput, tool
 
 DEFAULT_LIMIT = 5
 
@@ -16,6 +16,9 @@ DEFAULT_LIMIT = 5
     parallel=Parallel.SAFE,
     repeatable=True,
     summary=lambda args: f"search the web: {args['query']}",
+    availability=AvailabilityCheck(
+        function="hermes.web.search_engines:explain_missing", settings=("web.search_backend",)
+    ),
 )
 async def web_search(
     ctx: ToolContext,

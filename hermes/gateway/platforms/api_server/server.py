@@ -188,7 +188,9 @@ class CatalogRoutes:
 
     async def _list_toolsets(self, request: web.Request) -> web.Response:
         caller_of(request).require_admin(ApiScope.ADMIN)
-        return json_response({"object": "list", "data": toolsets.list_toolsets_of(self._deps.app.services.settings)})
+        services = self._deps.app.services
+        rows = toolsets.list_toolsets_of(services.settings, services.environ)
+        return json_response({"object": "list", "data": rows})
 
     def _model_object(self, name: str) -> dict[str, object]:
         return {"id": name, "object": "model", "created": int(self._deps.began_at), "owned_by": "hermes"}
