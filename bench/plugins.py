@@ -5,6 +5,7 @@ hooks    CPU of this process, and wall time, for one call of a tool that the hoo
 start    wall time from the first request to its answer: the box is made, the child greeted
 memory   resident memory of a child that waits, and what this process grew by for three of them
 session  wall time of reading three plug-ins for a session, and again while what was read is fresh
+shell    wall time of a moment with one and with four programs as hooks, side by side, and of as many bare shells
 """
 
 import argparse
@@ -12,12 +13,18 @@ import asyncio
 import os
 import resource
 import statistics
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
+from hermes.config.plugin_consents import PluginConsent, PluginConsents
+from hermes.execution.supervisor import Supervisors
+from hermes.hooks.dispatcher import HookDispatcher
 from hermes.hooks.events import HookEvent
 from hermes.hooks.hook import HookCall
+from hermes.hooks.hook_sets import HookPlace, read_hook_set
+from hermes.hooks.shell_hooks import ShellHookDeps, make_shell_sources
 from tests.plugin_host.rig import HEADER, PluginRig, open_rig
 
 _GUARD = f"""{HEADER}
@@ -99,11 +106,50 @@ async def measure(rig: PluginRig, calls: int, rounds: int) -> None:
     print(f"session  {1_000 * first:.2f} ms, {1_000 * again:.3f} ms again")
 
 
+async def measure_shells(folder: Path, rounds: int) -> None:
+    """Measure programs as hooks against the same programs started by hand, in turns, and print."""
+    supervisors = Supervisors(os.environ)
+    try:
+        for count in (1, 4):
+            hooks = {"PreToolUse": [{"hooks": [{"command": f"exec true {number}"} for number in range(count)]}]}
+            place = HookPlace(name="hooks", file=str(folder / "config.yaml"), section=hooks)
+            consents = PluginConsents(folder / "plugins.json")
+            found = read_hook_set(place, str(folder), os.environ, consents)
+            consents.enable(found.key, PluginConsent("", found.digest))
+            found = read_hook_set(place, str(folder), os.environ, consents)
+            deps = ShellHookDeps(
+                folder=str(folder),
+                environ=os.environ,
+                find_supervisors=lambda: supervisors,
+                resolve_path=lambda path: path,
+                write_transcript=lambda: "",
+            )
+            dispatcher = HookDispatcher(make_shell_sources([found], deps), print)
+            ours, bare = [], []
+            for _ in range(rounds):
+                began = time.perf_counter()
+                await dispatcher.run(_CALL)
+                ours.append(1_000 * (time.perf_counter() - began))
+                began = time.perf_counter()
+                await asyncio.gather(*(asyncio.to_thread(_run_bare, number) for number in range(count)))
+                bare.append(1_000 * (time.perf_counter() - began))
+            print(
+                f"shell    {count}: {statistics.median(ours):.2f} ms, bare {statistics.median(bare):.2f} ms (medians)"
+            )
+    finally:
+        await supervisors.close()
+
+
+def _run_bare(number: int) -> None:
+    subprocess.run(["/bin/sh", "-c", f"exec true {number}"], input=b"{}", capture_output=True, check=True)
+
+
 async def run_trial(calls: int, rounds: int) -> None:
     """Run the trial in a folder of its own."""
     with tempfile.TemporaryDirectory() as root:
         async with open_rig(Path(root)) as rig:
             await measure(rig, calls, rounds)
+        await measure_shells(Path(root), calls // 5)
 
 
 def main() -> None:

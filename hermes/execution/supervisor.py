@@ -29,7 +29,7 @@ _WAKE_DELAYS = (0.05, 0.2, 1.0, 3.0)
 _KILL_SECONDS = 0.2
 """Seconds that a supervisor may take to kill; then Hermes kills instead, repeatedly at doubled intervals."""
 _MAX_KILL_INTERVAL = 4.0
-_MAX_IDLE = 2
+_MAX_IDLE = 4
 """The most supervisors kept without a command, a megabyte each."""
 _RECORD_SIZE = 5
 _RETRY_SECONDS = 0.005
