@@ -537,12 +537,15 @@ def _are_quickly_read(paths: Sequence[str]) -> bool:
 
 def _list_targets(path: str) -> list[str]:
     """Return the file that a path leads to, and the name itself where that is a link: a tool may change either."""
-    real = find_real_path(path)
-    folder, name = os.path.split(path)
-    if real == path or name in ("", ".", ".."):
-        return [real]
-    named = os.path.join(os.path.realpath(folder), name)
-    return [named, os.path.realpath(named)] if os.path.islink(named) else [named]
+    try:
+        real = find_real_path(path)
+        folder, name = os.path.split(path)
+        if real == path or name in ("", ".", ".."):
+            return [real]
+        named = os.path.join(os.path.realpath(folder), name)
+        return [named, os.path.realpath(named)] if os.path.islink(named) else [named]
+    except OSError:  # a link on the way was taken away while it was read: the tool opens no such path either
+        return [path]
 
 
 def _list_missing_folders(path: str) -> list[str]:
