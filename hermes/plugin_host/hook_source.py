@@ -14,6 +14,7 @@ from hermes.plugin_host.channel import PluginError, PluginRefusedError
 from hermes.plugin_host.folders import PluginFolder
 from hermes.plugin_host.given_sources import GivenSources
 from hermes.plugin_host.process import PluginProcess
+from hermes.plugin_host.tools import plugin_source
 from hermes.safety.fencing import reveal_hidden_text
 from hermes.util.text import to_one_line
 
@@ -88,7 +89,7 @@ class FolderHookSource:
         """Return where its texts come from: from others, where it reaches hosts or was ever given untrusted text."""
         if not self._reaches_hosts and not self._given.list_all():
             return None
-        return Provenance(Source.OTHER, f"plugin:{self.name}")
+        return Provenance(Source.OTHER, plugin_source(self.name))
 
     async def close(self) -> None:
         """Do nothing: the process serves other sessions, too, and its host ends it."""
