@@ -60,13 +60,15 @@ class PluginRow(Struct, frozen=True, kw_only=True):
     """What of it does not run, and why."""
     key: str = ""
     digest: str = ""
+    hooks: tuple[str, ...] = ()
+    """The events at which a folder plug-in is asked."""
     is_confined: bool = False
     """Whether it runs in the sandbox: all else has every right of the person."""
 
     @property
     def consent(self) -> PluginConsent:
         """The consent to it as it is now."""
-        return PluginConsent(self.version, self.digest)
+        return PluginConsent(self.version, self.digest, self.hooks)
 
 
 class PluginAdmin:
@@ -160,6 +162,7 @@ def _describe_folder(row: PluginFolderRow) -> PluginRow:
         problems=(row.problem,) if row.problem else (),
         key=folder.key if folder is not None else "",
         digest=folder.digest if folder is not None else "",
+        hooks=folder.manifest.hooks if folder is not None else (),
         is_confined=True,
     )
 

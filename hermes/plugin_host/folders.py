@@ -79,6 +79,8 @@ class PluginFolderRow(Struct, frozen=True, kw_only=True):
     is_project: bool
     folder: PluginFolder | None = None
     problem: str = ""
+    missed_events: tuple[str, ...] = ()
+    """The events at which it was to be asked when it was enabled, and cannot be asked now."""
 
 
 def read_plugin_folder(path: Path, *, is_project: bool = False) -> PluginFolder:
@@ -222,15 +224,26 @@ def _build_row(path: Path, enabled: Mapping[str, PluginConsent], *, is_project: 
     try:
         folder = read_plugin_folder(path, is_project=is_project)
     except ConfigError as error:
+        consent = enabled.get(f"folder:{os.path.realpath(path) if is_project else path.name}")
         return PluginFolderRow(
             name=_show_name(path),
             path=str(path),
             state=PluginFolderState.INVALID,
             is_project=is_project,
             problem=error.message,
+            missed_events=consent.hooks if consent is not None else (),
         )
-    state = find_state(folder, enabled.get(folder.key))
-    return PluginFolderRow(name=folder.name, path=folder.path, state=state, is_project=is_project, folder=folder)
+    consent = enabled.get(folder.key)
+    state = find_state(folder, consent)
+    missed = (*consent.hooks, *folder.manifest.hooks) if consent and state is PluginFolderState.CHANGED else ()
+    return PluginFolderRow(
+        name=folder.name,
+        path=folder.path,
+        state=state,
+        is_project=is_project,
+        folder=folder,
+        missed_events=tuple(dict.fromkeys(missed)),
+    )
 
 
 def find_state(folder: PluginFolder, consent: PluginConsent | None) -> PluginFolderState:

@@ -1,6 +1,6 @@
 """The hooks of a folder plug-in: calls to its process, and its answers, which are taken strictly or not at all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -96,17 +96,16 @@ class FolderHookSource:
 
 
 class ChangedHookSource:
-    """The guards of a plug-in that has changed since it was enabled: nothing of it runs, and what they guard is refused
-    until the person has enabled it again.
+    """The hooks of a plug-in that has changed since it was enabled: nothing of it runs. What they guard is refused, and
+    the texts that they change are left out, until the person has enabled it again.
     """
 
-    def __init__(self, folder: PluginFolder) -> None:
-        self.name = folder.name
-        guards = (one for one in folder.manifest.hooks if EVENT_TRAITS[HookEvent(one)].role is HookRole.GUARD)
-        self._events = frozenset(guards)
+    def __init__(self, name: str, events: Iterable[str]) -> None:
+        self.name = name
+        self._events = frozenset(one for one in events if _is_answer_needed(one))
 
     def handles(self, call: HookCall) -> bool:
-        """Return whether the manifest names this event as one at which it may refuse."""
+        """Return whether it was to be asked at this event before anything goes on."""
         return call.event in self._events
 
     async def run_hook(self, call: HookCall) -> HookOutcome:
@@ -118,6 +117,11 @@ class ChangedHookSource:
 
     async def close(self) -> None:
         """Do nothing: nothing of it runs."""
+
+
+def _is_answer_needed(event: str) -> bool:
+    """Return whether nothing goes on at an event without an answer. One that Hermes no longer has never comes."""
+    return event in EVENT_TRAITS and EVENT_TRAITS[HookEvent(event)].role is not HookRole.OBSERVER
 
 
 def decode_outcome(event: HookEvent, raw: Raw) -> HookOutcome:

@@ -99,8 +99,8 @@ class PluginHost:
         rows = self.list_rows(workspace)
         for row in rows:
             folder = row.folder
-            if folder is not None and row.state is PluginFolderState.CHANGED and folder.manifest.hooks:
-                hooks.append(ChangedHookSource(folder))
+            if row.missed_events:
+                hooks.append(ChangedHookSource(row.name, row.missed_events))
             if row.state is not PluginFolderState.ENABLED or folder is None:
                 continue
             process = _SessionProcess(self, folder, workspace)

@@ -345,7 +345,7 @@ def _folder_plugins_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     from hermes.sessions.features.folder_plugins import SessionFolderPlugins
 
     found = SessionFolderPlugins(get_host(), plan)
-    return Feature(tools=found.tools, attending=(found.attach_to_session,), hook_sources=found.hooks)
+    return Feature(tools=found.tools, hook_sources=found.hooks, remarks=found.remarks)
 
 
 FEATURE_BUILDERS: Sequence[Callable[[SessionPlan, FeatureDeps], Feature]] = (
