@@ -116,8 +116,8 @@ class PluginAdmin:
     def enable(self, row: PluginRow) -> None:
         """Enable something as it was shown. Raises ConfigError where it cannot be used, or has changed since."""
         if row.state in (PluginState.INVALID, PluginState.UNTRUSTED) or not row.digest:
-            reason = row.problems[0] if row.problems else N_("it cannot be read")
-            raise ConfigError(N_("{name} cannot be enabled: {reason}.", name=row.name, reason=reason))
+            reason = row.problems[0] if row.problems else N_("It cannot be read.")
+            raise ConfigError(N_("{name} cannot be enabled: {reason}", name=row.name, reason=reason))
         now = self.find(row.name)
         if now.digest != row.digest:
             raise ConfigError(N_("{name} has just changed, so it was not enabled.", name=row.name))
@@ -160,7 +160,7 @@ def _describe_folder(row: PluginFolderRow) -> PluginRow:
         place=row.path,
         offers=describe_manifest(folder.manifest) if folder is not None else (),
         problems=(row.problem,) if row.problem else (),
-        key=folder.key if folder is not None else "",
+        key=row.key,
         digest=folder.digest if folder is not None else "",
         hooks=folder.manifest.hooks if folder is not None else (),
         is_confined=True,

@@ -73,8 +73,7 @@ async def enable_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     row = await asyncio.to_thread(admin.find, call.args.name)
     call.show(_format_details(row))
     if not call.args.yes:
-        what = tr("{name} was not enabled", name=row.name)
-        await call.require_yes(tr("Enable it?"), what=what)
+        await call.require_yes(tr("Enable it?"), what=tr("Enabling {name}", name=row.name))
     await asyncio.to_thread(admin.enable, row)
     line = tr("{name} is enabled, from the next session on.", name=row.name)
     return VerbResult({"name": row.name, "enabled": True}, [line])
@@ -87,7 +86,7 @@ async def create_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     shown = escape_confusable_characters(str(folder))
     lines = [
         tr("Written to {folder}. `hermes plugins enable {name}` enables it.", folder=shown, name=call.args.name),
-        tr("docs/plugins.md says what a plug-in may do and how to test it."),
+        tr("docs/plugins.md says what a plug-in may do."),
     ]
     return VerbResult({"name": call.args.name, "folder": str(folder)}, lines)
 
@@ -137,6 +136,8 @@ def _format_details(row: "PluginRow") -> list[str]:
         if row.is_confined
         else tr("It runs with all of your rights, outside of the sandbox.")
     )
+    if row.state.value in ("invalid", "untrusted") and not row.offers:
+        return [_format_row(row), *_format_problems(row)]
     offers = [f"  {to_one_line(escape_confusable_characters(one), _MAX_OFFER)}" for one in row.offers]
     return [_format_row(row), rights, *offers, *_format_problems(row)]
 

@@ -1,8 +1,8 @@
 """The files that a set of hooks would run: their digest, and whether they are still what was enabled.
 
 A command names its scripts in words; every word that is a file counts, wherever it lies, but not what only the
-superuser writes (`/usr/bin/python3`), nor what the command itself writes (`>> ~/hooks.log`), which is another file after
-each call. What such a script starts by itself is not followed.
+superuser writes (`/usr/bin/python3`), nor what the command itself writes (`>> ~/hooks.log`), which is another file
+after each call. What such a script starts by itself is not followed.
 """
 
 import hashlib

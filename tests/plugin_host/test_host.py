@@ -83,7 +83,7 @@ async def test_a_plug_in_has_tools_hooks_and_commands(tmp_path: Path, box: objec
         place = str(rig.workspace)
         said = await rig.host.run_command("greeter", "greet", "Bob", session_id="s", workspace=place)
         assert said == "Hello, Bob"
-        with pytest.raises(NotFoundError, match="greeter:other"):
+        with pytest.raises(NotFoundError, match=r"no command .other.. Its commands: greet"):
             await rig.host.run_command("greeter", "other", "", session_id="s", workspace=place)
         (facts,) = rig.host.list_facts()
         counted = (facts.process.starts, facts.process.calls, facts.process.failures)
