@@ -17,7 +17,7 @@ from hermes.commands.verb import (
     slash_command,
 )
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, localize, tr
 from hermes.markup.cells import pad_text
 from hermes.util.text import escape_confusable_characters, to_one_line
 
@@ -138,12 +138,13 @@ def _format_details(row: "PluginRow") -> list[str]:
     )
     if row.state.value in ("invalid", "untrusted") and not row.offers:
         return [_format_row(row), *_format_problems(row)]
-    offers = [f"  {to_one_line(escape_confusable_characters(one), _MAX_OFFER)}" for one in row.offers]
+    offers = [f"  {to_one_line(localize(escape_confusable_characters(one)), _MAX_OFFER)}" for one in row.offers]
     return [_format_row(row), rights, *offers, *_format_problems(row)]
 
 
 def _format_problems(row: "PluginRow") -> list[str]:
-    return ["  " + tr("does not run: {reason}", reason=escape_confusable_characters(one)) for one in row.problems]
+    reasons = [localize(escape_confusable_characters(one)) for one in row.problems]
+    return ["  " + tr("does not run: {reason}", reason=one) for one in reasons]
 
 
 COMMANDS = CommandList(CommandGroup.MODEL)
@@ -170,9 +171,9 @@ COMMANDS.append(
     slash_command(
         PLUGINS,
         about=N_("other people's code: what runs here, and what it may do"),
-        usage="[list | info NAME]",
+        usage="[list | info NAME | doctor]",
         group=CommandGroup.MODEL,
-        takes=N_("/plugins takes list, or info and a name."),
+        takes=N_("/plugins takes list, doctor, or info and a name."),
         outside=N_("That is done in a terminal."),
     )
 )

@@ -67,6 +67,17 @@ async def test_a_guard_that_is_broken_or_gone_is_missed_until_it_is_disabled() -
             assert not list_missed_events(home)
 
 
+async def test_what_one_may_do_is_said_in_the_person_s_language() -> None:
+    with TempHome({}) as home:
+        await run_hermes(home, "plugins", "new", "notes")
+        home.write_config({"display": {"language": "zh"}})
+        shown = (await run_hermes(home, "plugins", "info", "notes")).stdout
+        assert "pre_tool_call" in shown and "\\u" not in shown and "It " not in shown and "Nothing else" not in shown
+        (home.hermes / "plugins/notes/plugin.yaml").unlink()
+        shown = (await run_hermes(home, "plugins", "info", "notes")).stdout
+        assert "plugin.yaml" in shown and "It has no" not in shown
+
+
 def test_the_example_is_the_one_of_the_documentation(tmp_path: Path) -> None:
     folder = write_example_plugin(tmp_path, "words")
     page = (Path(__file__).parents[2] / "docs/plugins.md").read_text()
