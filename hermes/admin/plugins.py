@@ -182,11 +182,16 @@ def _describe_hook_set(one: HookSet) -> PluginRow:
         version="",
         state=PluginState.INVALID if one.problem else _HOOK_STATES[one.state],
         place=one.place.file,
-        offers=(*_list_commands(one), *(f"file: {path}" for path in one.files.paths)),
+        offers=(*_list_commands(one), *(f"file: {path}" for path in one.files.paths), *_list_bounds(one)),
         problems=(*((one.problem,) if one.problem else ()), *refused),
         key=one.key,
         digest=one.digest,
     )
+
+
+def _list_bounds(one: HookSet) -> Sequence[str]:
+    """Return the line that says where a consent holds, unless it holds everywhere."""
+    return [N_("for sessions in {folder} alone", folder=one.only_folder)] if one.only_folder else []
 
 
 def _list_commands(one: HookSet) -> Sequence[str]:
