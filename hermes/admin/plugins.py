@@ -85,13 +85,15 @@ class PluginRow(Struct, frozen=True, kw_only=True):
     """What of it does not run, and why."""
     key: str = ""
     digest: str = ""
+    hooks: tuple[str, ...] = ()
+    """The events at which a folder plug-in is asked."""
     is_confined: bool = False
     """Whether it runs in the sandbox: all else has every right of the person."""
 
     @property
     def consent(self) -> PluginConsent:
         """The consent to it as it is now."""
-        return PluginConsent(self.version, self.digest)
+        return PluginConsent(self.version, self.digest, self.hooks)
 
 
 class PluginAdmin:
@@ -139,8 +141,8 @@ class PluginAdmin:
     def enable(self, row: PluginRow) -> None:
         """Enable something as it was shown. Raises ConfigError where it cannot be used, or has changed since."""
         if row.state in (PluginState.INVALID, PluginState.UNTRUSTED) or not row.digest:
-            reason = row.problems[0] if row.problems else N_("it cannot be read")
-            raise ConfigError(N_("{name} cannot be enabled: {reason}.", name=row.name, reason=reason))
+            reason = row.problems[0] if row.problems else N_("It cannot be read.")
+            raise ConfigError(N_("{name} cannot be enabled: {reason}", name=row.name, reason=reason))
         now = self.find(row.name)
         if now.digest != row.digest:
             raise ConfigError(N_("{name} has just changed, so it was not enabled.", name=row.name))
@@ -223,8 +225,9 @@ def _describe_folder(row: PluginFolderRow) -> PluginRow:
         place=row.path,
         offers=describe_manifest(folder.manifest) if folder is not None else (),
         problems=(row.problem,) if row.problem else (),
-        key=folder.key if folder is not None else "",
+        key=row.key,
         digest=folder.digest if folder is not None else "",
+        hooks=folder.manifest.hooks if folder is not None else (),
         is_confined=True,
     )
 
@@ -244,11 +247,16 @@ def _describe_hook_set(one: HookSet) -> PluginRow:
         version="",
         state=PluginState.INVALID if one.problem else _HOOK_STATES[one.state],
         place=one.place.file,
-        offers=(*_list_commands(one), *(f"file: {path}" for path in one.files.paths)),
+        offers=(*_list_commands(one), *(f"file: {path}" for path in one.files.paths), *_list_bounds(one)),
         problems=(*((one.problem,) if one.problem else ()), *refused),
         key=one.key,
         digest=one.digest,
     )
+
+
+def _list_bounds(one: HookSet) -> Sequence[str]:
+    """Return the line that says where a consent holds, unless it holds everywhere."""
+    return [N_("for sessions in {folder} alone", folder=one.only_folder)] if one.only_folder else []
 
 
 def _list_commands(one: HookSet) -> Sequence[str]:

@@ -90,8 +90,10 @@ def _list_agents(call: VerbCall) -> VerbResult:
     """Show in a line for each agent what there is."""
     rows: list[Plain] = []
     lines: list[str] = []
+    untrusted = 0
     for agent in OTHER_AGENTS:
         survey = _look_at(call, agent)
+        untrusted += len(survey.untrusted)
         if survey.is_empty and not survey.hooks and not survey.is_agreed:
             continue
         rows.append(survey.to_plain())
@@ -99,7 +101,8 @@ def _list_agents(call: VerbCall) -> VerbResult:
             tr("read where they lie") if survey.is_agreed else tr("not used; `hermes import {name}`", name=agent.name)
         )
         lines.append(f"{agent.title:<12} {_count_items(survey)}  {state}")
-    return VerbResult(rows, lines or [tr("No files of Claude Code, codex or opencode are there.")])
+    lines = lines or [tr("No files of Claude Code, codex or opencode are there.")]
+    return VerbResult(rows, [*lines, *_format_untrusted(untrusted)])
 
 
 def _count_items(survey: "AgentSurvey") -> str:
@@ -137,13 +140,19 @@ def _format_unused(survey: "AgentSurvey") -> Iterator[str]:
         yield "  " + tr("not read:")
     for row in survey.left:
         yield _clean(f"    {row.what}: {localize(row.why)}")
-    if survey.untrusted:
-        said = tr_plural(
-            "{n} place of this folder is not looked at, since you do not trust it: `hermes trust .`",
-            "{n} places of this folder are not looked at, since you do not trust it: `hermes trust .`",
-            len(survey.untrusted),
-        )
-        yield f"  {said}"
+    for line in _format_untrusted(len(survey.untrusted)):
+        yield f"  {line}"
+
+
+def _format_untrusted(count: int) -> list[str]:
+    if not count:
+        return []
+    said = tr_plural(
+        "{n} place of this folder is not looked at, since you do not trust it: `hermes trust .`",
+        "{n} places of this folder are not looked at, since you do not trust it: `hermes trust .`",
+        count,
+    )
+    return [said]
 
 
 def _format_item(item: "AgentItem") -> Iterator[str]:

@@ -73,8 +73,7 @@ async def enable_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     row = await asyncio.to_thread(admin.find, call.args.name)
     call.show(_format_details(row))
     if not call.args.yes:
-        what = tr("{name} was not enabled", name=row.name)
-        await call.require_yes(tr("Enable it?"), what=what)
+        await call.require_yes(tr("Enable it?"), what=tr("Enabling {name}", name=row.name))
     await asyncio.to_thread(admin.enable, row)
     line = tr("{name} is enabled, from the next session on.", name=row.name)
     return VerbResult({"name": row.name, "enabled": True}, [line])
@@ -87,7 +86,7 @@ async def create_plugin(admin: "PluginAdmin", call: VerbCall) -> VerbResult:
     shown = escape_confusable_characters(str(folder))
     lines = [
         tr("Written to {folder}. `hermes plugins enable {name}` enables it.", folder=shown, name=call.args.name),
-        tr("docs/plugins.md says what a plug-in may do and how to test it."),
+        tr("docs/plugins.md says what a plug-in may do."),
     ]
     return VerbResult({"name": call.args.name, "folder": str(folder)}, lines)
 
@@ -178,12 +177,15 @@ def _format_details(row: "PluginRow") -> list[str]:
         if row.is_confined
         else tr("It runs with all of your rights, outside of the sandbox.")
     )
-    offers = [f"  {to_one_line(escape_confusable_characters(one), _MAX_OFFER)}" for one in row.offers]
+    if row.state.value in ("invalid", "untrusted") and not row.offers:
+        return [_format_row(row), *_format_problems(row)]
+    offers = [f"  {to_one_line(localize(escape_confusable_characters(one)), _MAX_OFFER)}" for one in row.offers]
     return [_format_row(row), rights, *offers, *_format_problems(row)]
 
 
 def _format_problems(row: "PluginRow") -> list[str]:
-    return ["  " + tr("does not run: {reason}", reason=escape_confusable_characters(one)) for one in row.problems]
+    reasons = [localize(escape_confusable_characters(one)) for one in row.problems]
+    return ["  " + tr("does not run: {reason}", reason=one) for one in reasons]
 
 
 COMMANDS = CommandList(CommandGroup.MODEL)
@@ -210,9 +212,9 @@ COMMANDS.append(
     slash_command(
         PLUGINS,
         about=N_("other people's code: what runs here, and what it may do"),
-        usage="[list | info NAME]",
+        usage="[list | info NAME | doctor]",
         group=CommandGroup.MODEL,
-        takes=N_("/plugins takes list, or info and a name."),
+        takes=N_("/plugins takes list, doctor, or info and a name."),
         outside=N_("That is done in a terminal."),
     )
 )

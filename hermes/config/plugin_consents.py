@@ -21,11 +21,13 @@ from hermes.util.atomic_write import write_atomic
 _MAX_BYTES = 1 << 20
 
 
-class PluginConsent(Struct, frozen=True):
+class PluginConsent(Struct, frozen=True, omit_defaults=True):
     """That a person has enabled something: its version and the digest of its files at that time."""
 
     version: str
     digest: str
+    hooks: tuple[str, ...] = ()
+    """The events at which a folder plug-in is asked: while it is another one, what it guarded is refused."""
 
 
 class _ConsentDocument(Struct):

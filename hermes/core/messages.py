@@ -156,13 +156,17 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """Return the author's text: text parts, joined. What Hermes put into other people's messages is left out."""
-        return "\n".join(
-            part.text
-            for part in self.parts
-            if isinstance(part, TextPart)
-            and (self.synthetic or part.provenance is None or part.provenance.source is Source.PERSON)
-        )
+        """Return the author's text: text parts, joined. What Hermes put into other people's messages is left out.
+
+        An answer that a hook has changed is the answer still, also where its text then comes from a plug-in.
+        """
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart) and self._is_own_text(part))
+
+    def _is_own_text(self, part: TextPart) -> bool:
+        if self.synthetic or part.provenance is None:
+            return True
+        source = part.provenance.source
+        return source is not Source.PROGRAM if self.role is Role.ASSISTANT else source is Source.PERSON
 
     @property
     def reasoning(self) -> str:

@@ -1,7 +1,8 @@
 """The files that a set of hooks would run: their digest, and whether they are still what was enabled.
 
 A command names its scripts in words; every word that is a file counts, wherever it lies, but not what only the
-superuser writes (`/usr/bin/python3`). What such a script starts by itself is not followed.
+superuser writes (`/usr/bin/python3`), nor what the command itself writes (`>> ~/hooks.log`), which is another file
+after each call. What such a script starts by itself is not followed.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ _MAX_FILE_BYTES = 32 * 1024 * 1024
 _MAX_FILES = 500
 _MAX_PATH = 4_096
 _SEPARATORS = ";|&()<>"
+_OUTPUT_OPERATORS = frozenset((">", ">>", ">|", "&>", "&>>"))
 
 
 class FileMark(Struct, frozen=True):
@@ -57,7 +59,9 @@ def _split_command(command: str) -> Sequence[str]:
     except ValueError:
         words = command.split()
     # A program text in quotation marks (`sh -c 'x.sh arg'`) names files, too.
-    return [piece for word in words for piece in (word, *(word.split() if " " in word else ()))]
+    pieces = [piece for word in words for piece in (word, *(word.split() if " " in word else ()))]
+    before = ("", *pieces)
+    return [piece for piece, operator in zip(pieces, before, strict=False) if operator not in _OUTPUT_OPERATORS]
 
 
 def _find_file(word: str, folder: str, environ: Mapping[str, str]) -> str:

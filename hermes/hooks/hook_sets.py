@@ -1,5 +1,6 @@
 """Sets of hooks: those of one place, enabled as a whole by the digest of all that they would run."""
 
+import os
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -48,6 +49,8 @@ class HookSet(Struct, frozen=True, kw_only=True):
     state: HookSetState
     problem: str = ""
     """Why the digest could not be computed; empty where it could."""
+    only_folder: str = ""
+    """The only folder for whose sessions a consent holds; empty where it holds for all."""
 
     def list_kept_files(self) -> tuple[str, ...]:
         """Return the files that no session writes: those of a set that the person has enabled."""
@@ -58,11 +61,14 @@ def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], con
     """Read the hooks of a place for sessions in a folder. It reads the files that they name, in the caller's thread.
 
     What lies in the session's folder is the project's: hooks of the home that name such files are enabled for that
-    folder alone.
+    folder alone. A session in the person's home has no project; there only names count that mean other files elsewhere.
     """
     definitions = read_definitions(place.section)
     paths = list_script_paths(definitions.hooks, folder, environ)
-    is_bound = place.is_project or any(is_or_below(path, folder) for path in paths)
+    if is_or_below(os.path.realpath(environ.get("HOME") or "/"), folder):
+        is_bound = place.is_project or paths != list_script_paths(definitions.hooks, "/", environ)
+    else:
+        is_bound = place.is_project or any(is_or_below(path, folder) for path in paths)
     key = f"hooks:{place.file}" + (f"@{folder}" if is_bound else "")
     files = HookFiles(to_json(place.section, is_sorted=True), paths)
     digest = problem = ""
@@ -78,6 +84,7 @@ def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], con
         digest=digest,
         state=_find_state(key, digest, consents),
         problem=problem,
+        only_folder=folder if is_bound else "",
     )
 
 

@@ -125,7 +125,7 @@ class ShellHookSource:
 
 def _name_program(command: str) -> str:
     """Return a short name for a command: the base name of its script, or its first word."""
-    words = to_one_line(command, 500).replace('"', " ").replace("'", " ").split()
+    words = to_one_line(command, 500).replace('"', " ").replace("'", " ").partition(">")[0].split()
     script = next((word for word in words if "/" in word and not word.startswith(("/bin/", "/usr/", "-"))), "")
     return (script.rpartition("/")[2] or words[0] if words else command)[:_MAX_NAME]
 

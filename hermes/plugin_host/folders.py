@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
@@ -77,8 +77,12 @@ class PluginFolderRow(Struct, frozen=True, kw_only=True):
     path: str
     state: PluginFolderState
     is_project: bool
+    key: str
+    """The key of its consent."""
     folder: PluginFolder | None = None
     problem: str = ""
+    missed_events: tuple[str, ...] = ()
+    """The events at which it was to be asked when it was enabled, and cannot be asked now."""
 
 
 def read_plugin_folder(path: Path, *, is_project: bool = False) -> PluginFolder:
@@ -109,7 +113,7 @@ def read_plugin_folder(path: Path, *, is_project: bool = False) -> PluginFolder:
     suffix = f"@{hashlib.sha256(real.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}" if is_project else ""
     return PluginFolder(
         path=real,
-        key=f"folder:{real}" if is_project else f"folder:{manifest.name}",
+        key=_build_key(real if is_project else manifest.name, is_project=is_project),
         identity=f"{manifest.name}{suffix}",
         manifest=manifest,
         digest=compute_digest(files),
@@ -189,6 +193,7 @@ def list_plugin_folders(
     """
     enabled = consents.list_all()
     rows = [_build_row(one, enabled, is_project=False) for one in _list_folders(home / PLUGINS_FOLDER)]
+    rows += _list_gone(home / PLUGINS_FOLDER, rows, enabled, is_project=False)
     if workspace is None:
         return tuple(rows)
     place = Path(os.path.realpath(os.path.join(workspace, PROJECT_FOLDER)))
@@ -196,17 +201,60 @@ def list_plugin_folders(
         return tuple(rows)
     for one in _list_folders(place):
         if not trust.is_trusted_folder(os.path.realpath(one)):
-            state = PluginFolderState.UNTRUSTED
-            rows.append(PluginFolderRow(name=_show_name(one), path=str(one), state=state, is_project=True))
+            state, key = PluginFolderState.UNTRUSTED, _build_key(str(one), is_project=True)
+            problem = N_("You do not trust {folder}: `hermes trust` does, if you know its files.", folder=workspace)
+            row = PluginFolderRow(
+                name=_show_name(one), path=str(one), state=state, is_project=True, key=key, problem=problem
+            )
+            rows.append(row)
             continue
         row = _build_row(one, enabled, is_project=True)
         if any(row.name == other.name and not other.is_project for other in rows):
             problem = N_("The home has a plug-in of that name, which is used.")
             row = PluginFolderRow(
-                name=row.name, path=row.path, state=PluginFolderState.INVALID, is_project=True, problem=problem
+                name=row.name,
+                path=row.path,
+                state=PluginFolderState.INVALID,
+                is_project=True,
+                key=row.key,
+                problem=problem,
             )
         rows.append(row)
+    if trust.is_trusted_folder(str(place)):
+        rows += _list_gone(place, rows, enabled, is_project=True)
     return tuple(rows)
+
+
+def _list_gone(
+    place: Path, rows: Sequence[PluginFolderRow], enabled: Mapping[str, PluginConsent], *, is_project: bool
+) -> list[PluginFolderRow]:
+    """Return the plug-ins of a place that were enabled with hooks and are not there any more: what they guarded stays
+    refused until the person has disabled them.
+    """
+    known = {row.key for row in rows}
+    gone: list[PluginFolderRow] = []
+    for key, consent in enabled.items():
+        kind, _, rest = key.partition(":")
+        name = rest.rpartition("/")[2]
+        path = place / name
+        if kind != "folder" or key in known or not consent.hooks or key != _build_key(str(path), is_project=is_project):
+            continue
+        row = PluginFolderRow(
+            name=_show_name(path),
+            path=str(path),
+            state=PluginFolderState.INVALID,
+            is_project=is_project,
+            key=key,
+            problem=N_("Its folder is gone. `hermes plugins disable {name}` forgets it.", name=_show_name(path)),
+            missed_events=consent.hooks,
+        )
+        gone.append(row)
+    return gone
+
+
+def _build_key(path: str, *, is_project: bool) -> str:
+    """Return the key of the consent to a plug-in: for a project's one it is its place, not its name."""
+    return f"folder:{os.path.realpath(path)}" if is_project else f"folder:{os.path.basename(path)}"
 
 
 def _list_folders(place: Path) -> list[Path]:
@@ -222,15 +270,29 @@ def _build_row(path: Path, enabled: Mapping[str, PluginConsent], *, is_project: 
     try:
         folder = read_plugin_folder(path, is_project=is_project)
     except ConfigError as error:
+        key = _build_key(str(path), is_project=is_project)
+        consent = enabled.get(key)
         return PluginFolderRow(
             name=_show_name(path),
             path=str(path),
             state=PluginFolderState.INVALID,
             is_project=is_project,
+            key=key,
             problem=error.message,
+            missed_events=consent.hooks if consent is not None else (),
         )
-    state = find_state(folder, enabled.get(folder.key))
-    return PluginFolderRow(name=folder.name, path=folder.path, state=state, is_project=is_project, folder=folder)
+    consent = enabled.get(folder.key)
+    state = find_state(folder, consent)
+    missed = (*consent.hooks, *folder.manifest.hooks) if consent and state is PluginFolderState.CHANGED else ()
+    return PluginFolderRow(
+        name=folder.name,
+        path=folder.path,
+        state=state,
+        is_project=is_project,
+        key=folder.key,
+        folder=folder,
+        missed_events=tuple(dict.fromkeys(missed)),
+    )
 
 
 def find_state(folder: PluginFolder, consent: PluginConsent | None) -> PluginFolderState:

@@ -1,6 +1,6 @@
 """The hooks of a folder plug-in: calls to its process, and its answers, which are taken strictly or not at all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -14,6 +14,7 @@ from hermes.plugin_host.channel import PluginError, PluginRefusedError
 from hermes.plugin_host.folders import PluginFolder
 from hermes.plugin_host.given_sources import GivenSources
 from hermes.plugin_host.process import PluginProcess
+from hermes.plugin_host.tools import plugin_source
 from hermes.safety.fencing import reveal_hidden_text
 from hermes.util.text import to_one_line
 
@@ -88,24 +89,23 @@ class FolderHookSource:
         """Return where its texts come from: from others, where it reaches hosts or was ever given untrusted text."""
         if not self._reaches_hosts and not self._given.list_all():
             return None
-        return Provenance(Source.OTHER, f"plugin:{self.name}")
+        return Provenance(Source.OTHER, plugin_source(self.name))
 
     async def close(self) -> None:
         """Do nothing: the process serves other sessions, too, and its host ends it."""
 
 
 class ChangedHookSource:
-    """The guards of a plug-in that has changed since it was enabled: nothing of it runs, and what they guard is refused
-    until the person has enabled it again.
+    """The hooks of a plug-in that has changed since it was enabled: nothing of it runs. What they guard is refused, and
+    the texts that they change are left out, until the person has enabled it again.
     """
 
-    def __init__(self, folder: PluginFolder) -> None:
-        self.name = folder.name
-        guards = (one for one in folder.manifest.hooks if EVENT_TRAITS[HookEvent(one)].role is HookRole.GUARD)
-        self._events = frozenset(guards)
+    def __init__(self, name: str, events: Iterable[str]) -> None:
+        self.name = name
+        self._events = frozenset(one for one in events if _is_answer_needed(one))
 
     def handles(self, call: HookCall) -> bool:
-        """Return whether the manifest names this event as one at which it may refuse."""
+        """Return whether it was to be asked at this event before anything goes on."""
         return call.event in self._events
 
     async def run_hook(self, call: HookCall) -> HookOutcome:
@@ -117,6 +117,11 @@ class ChangedHookSource:
 
     async def close(self) -> None:
         """Do nothing: nothing of it runs."""
+
+
+def _is_answer_needed(event: str) -> bool:
+    """Return whether nothing goes on at an event without an answer. One that Hermes no longer has never comes."""
+    return event in EVENT_TRAITS and EVENT_TRAITS[HookEvent(event)].role is not HookRole.OBSERVER
 
 
 def decode_outcome(event: HookEvent, raw: Raw) -> HookOutcome:

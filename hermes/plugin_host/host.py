@@ -99,8 +99,8 @@ class PluginHost:
         rows = self.list_rows(workspace)
         for row in rows:
             folder = row.folder
-            if folder is not None and row.state is PluginFolderState.CHANGED and folder.manifest.hooks:
-                hooks.append(ChangedHookSource(folder))
+            if row.missed_events:
+                hooks.append(ChangedHookSource(row.name, row.missed_events))
             if row.state is not PluginFolderState.ENABLED or folder is None:
                 continue
             process = _SessionProcess(self, folder, workspace)
@@ -155,10 +155,15 @@ class PluginHost:
             folder = row.folder
             if row.name != plugin or folder is None or row.state is not PluginFolderState.ENABLED:
                 continue
-            if any(one.name == name for one in folder.manifest.commands):
+            names = [one.name for one in folder.manifest.commands]
+            if name in names:
                 return await self._ask_command(folder, name, text, session_id, workspace)
+            raise NotFoundError(
+                N_("The plug-in {plugin} has no command {name!r}.", plugin=row.name, name=name[:60]),
+                N_("Its commands: {names}.", names=", ".join(names)) if names else N_("It has none."),
+            )
         raise NotFoundError(
-            N_("No enabled plug-in has the command {plugin}:{name}.", plugin=plugin[:60], name=name[:60]),
+            N_("No enabled plug-in is called {plugin!r}.", plugin=plugin[:60]),
             N_("`hermes plugins list` shows the plug-ins."),
         )
 

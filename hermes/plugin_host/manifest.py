@@ -41,8 +41,13 @@ _SILENT_EVENTS = frozenset(
 )
 """The events at which a hook is told nothing that was said."""
 
-_Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=24)]
-_ToolName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=30)]
+_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+_MAX_NAME = 24
+_TOOL_NAME = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$"
+_PATTERN_WORDS = {_NAME: "small letters, digits and single dashes", _TOOL_NAME: "small letters, digits and single _"}
+"""What the patterns of names mean, for a message."""
+_Name = Annotated[str, Meta(pattern=_NAME, max_length=_MAX_NAME)]
+_ToolName = Annotated[str, Meta(pattern=_TOOL_NAME, max_length=30)]
 _Line = Annotated[str, Meta(min_length=1, max_length=200)]
 _ShortLine = Annotated[str, Meta(max_length=200)]
 _Text = Annotated[str, Meta(min_length=1, max_length=2_000)]
@@ -76,7 +81,7 @@ class ToolDeclaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class CommandDeclaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A command of a plug-in, which a person calls as `/NAME:COMMAND`."""
+    """A command of a plug-in, which a person calls as `/plugin NAME COMMAND`."""
 
     name: _Name
     about: _Line
@@ -141,14 +146,25 @@ def parse_manifest(raw: bytes) -> PluginManifest:
         return _check_manifest(msgspec.convert(_load_yaml(raw), PluginManifest))
     except (yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        for pattern, words in _PATTERN_WORDS.items():
+            said = said.replace(f"`str` matching regex {pattern!r}", words)
         raise ConfigError(
             N_(
-                "{MANIFEST_FILE} is not valid: {reason}",
+                "{MANIFEST_FILE} is not valid: {reason}.",
                 MANIFEST_FILE=MANIFEST_FILE,
                 reason=to_one_line(show_control_characters(said), _MAX_PROBLEM),
             ),
             N_("docs/plugins.md lists the keys of a manifest."),
         ) from None
+
+
+def check_plugin_name(name: str) -> None:
+    """Raise ConfigError where a plug-in cannot have this name."""
+    if len(name) > _MAX_NAME or not re.fullmatch(_NAME, name):
+        raise ConfigError(
+            N_("{name!r} is no name for a plug-in.", name=name[:60]),
+            N_("A name has small letters, digits and single dashes, {MAX_NAME} at most.", MAX_NAME=_MAX_NAME),
+        )
 
 
 def _load_yaml(raw: bytes) -> object:

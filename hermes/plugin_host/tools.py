@@ -108,7 +108,7 @@ def _build_tool(folder: PluginFolder, declared: ToolDeclaration, caller: ToolCal
         summary=format_arguments,
         shown=format_for_question,
         doubts=find_doubts,
-        origin=Provenance(Source.OTHER, f"plugin:{plugin}", vouched=True),
+        origin=Provenance(Source.OTHER, plugin_source(plugin), vouched=True),
     )
 
 

@@ -25,6 +25,7 @@ _LOCAL_HOST = r"localhost|.*\.localhost|\[?[0-9a-f]*:[0-9a-f:.]*\]?|[\d.]+"
 _FILE_SUFFIXES = "md rs sh py pl pm ps zip mov so cc ml mk la ms tf vi ac am sc st cl do id as in br cr is at pub"
 """Suffixes of files' names that are also top-level domains: their hosts are named by an address with `://`."""
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/opt/homebrew")
+_SINGLE_KINDS = frozenset(Source)
 _ESCAPE, _LINE_BREAK = "\\", "\n"
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which hosts are looked for."""
@@ -56,11 +57,15 @@ def sources_from_provenance(provenance: Provenance) -> list[str]:
 
 
 def provenance_from_sources(sources: Iterable[str]) -> Provenance | None:
-    """Return the provenance of something that was made from text of these sources, or None when there are none."""
+    """Return the provenance of something that was made from text of these sources, or None when there are none.
+
+    `sources_from_provenance` names the same sources again, so that a source which a person trusts stays one.
+    """
     listed = list(sources)
     if len(listed) == 1:
         kind, label = split_source(listed[0])
-        return Provenance(Source(kind), label)
+        if kind in _SINGLE_KINDS and not (kind == Source.OTHER and ":" in label):
+            return Provenance(Source(kind), label)
     return Provenance(Source.OTHER, "\n".join(listed)) if listed else None
 
 

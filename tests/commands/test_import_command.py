@@ -133,6 +133,7 @@ def test_an_untrusted_project_is_only_counted(name: str) -> None:
         fill_project(home.cwd, ran)
         done = call(home, name, "--read-in-place", "--yes")
         assert done.code == 0 and MARK not in done.stdout and "not looked at" in done.stdout
+        assert "not looked at" in call(home).stdout
         assert list(json.loads(home.hermes.joinpath("plugins.json").read_text())["enabled"]) == [f"agent:{name}"]
         run_command_line(home, "trust", ".")
         done = call(home, name, "--dry-run")

@@ -8,8 +8,11 @@ import msgspec
 from hermes.core.messages import (
     ImagePart,
     Message,
+    Provenance,
     ReasoningPart,
     Role,
+    Source,
+    TextPart,
     ToolCallPart,
     ToolResultPart,
     program_message,
@@ -33,6 +36,13 @@ def test_messages_round_trip() -> None:
 def test_injected_text_is_hidden_from_views() -> None:
     message = user_message("hi", *program_message(Role.USER, "today is Friday").parts)
     assert message.text == "hi"
+
+
+def test_an_answer_that_a_plug_in_has_changed_is_the_answer() -> None:
+    changed = TextPart(text="shorter", provenance=Provenance(Source.OTHER, "other:plugin:one"))
+    note = TextPart(text="stopped", provenance=Provenance(Source.PROGRAM))
+    assert Message(role=Role.ASSISTANT, parts=(changed, note)).text == "shorter"
+    assert Message(role=Role.USER, parts=(TextPart(text="hi"), changed, note)).text == "hi"
 
 
 def test_importing_the_package_imports_no_library() -> None:

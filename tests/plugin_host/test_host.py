@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from hermes.core.events import Event
 from hermes.core.messages import Message, Role, TextPart
 from hermes.core.stream import Answer, Failure
 from hermes.hooks.events import HookEvent
-from hermes.hooks.hook import HookCall, HookDecision, HookOutcome
+from hermes.hooks.hook import HookCall, HookDecision, HookError, HookOutcome
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Emit
 from hermes.plugin_host.folders import read_plugin_folder
@@ -28,6 +29,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
+from hermes.testing.plugins import enable_plugin
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
 from tests.plugin_host.rig import BOXES, HEADER, open_rig
@@ -81,12 +83,29 @@ async def test_a_plug_in_has_tools_hooks_and_commands(tmp_path: Path, box: objec
         place = str(rig.workspace)
         said = await rig.host.run_command("greeter", "greet", "Bob", session_id="s", workspace=place)
         assert said == "Hello, Bob"
-        with pytest.raises(NotFoundError, match="greeter:other"):
+        with pytest.raises(NotFoundError, match=r"no command .other.. Its commands: greet"):
             await rig.host.run_command("greeter", "other", "", session_id="s", workspace=place)
         (facts,) = rig.host.list_facts()
         counted = (facts.process.starts, facts.process.calls, facts.process.failures)
         assert counted == (1, 5, 0) and facts.process.p95 > 0
     assert "this goes to the log" in (rig.home / "logs/plugin-greeter.log").read_text()
+
+
+@pytest.mark.parametrize("manifest", ["hooks: []\n", "no: 1\n"])
+async def test_one_that_changed_is_missed_where_it_was_to_be_asked(tmp_path: Path, manifest: str) -> None:
+    async with open_rig(tmp_path) as rig:
+        path = rig.write_plugin("one", GREETER, "hooks: [pre_tool_call, transform_tool_result, post_tool_call]")
+        enable_plugin({"HERMES_HOME": str(rig.home)}, "one", str(rig.workspace))
+        file = path / "plugin.yaml"
+        file.write_text(re.sub("hooks:.*\n", manifest, file.read_text()))
+        found = rig.host.open_session(str(rig.workspace))
+        (source,) = found.hooks
+        assert found.remarks and not found.tools
+        for event in (HookEvent.PRE_TOOL_CALL, HookEvent.TRANSFORM_TOOL_RESULT):
+            assert source.handles(HookCall(event=event))
+            with pytest.raises(HookError, match="has changed since it was enabled"):
+                await source.run_hook(HookCall(event=event))
+        assert not source.handles(HookCall(event=HookEvent.POST_TOOL_CALL))
 
 
 async def test_calls_run_side_by_side_and_a_hook_does_not_wait_for_them(tmp_path: Path) -> None:

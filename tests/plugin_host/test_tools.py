@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from hermes.core.messages import Source, ToolResultPart
-from hermes.tools.registry import Toolbox
-from hermes.tools.taint import TrustedFolders
+from hermes.plugin_host.tools import plugin_source
+from hermes.tools.registry import Toolbox, ToolRegistry
+from hermes.tools.taint import TrustedFolders, provenance_from_sources, sources_from_provenance
 from tests.plugin_host.rig import HEADER, PluginRig, open_rig
 from tests.tools.tool_session import Person, Session, make_context
 
@@ -52,6 +54,26 @@ async def test_what_one_hears_or_fetches_is_untrusted(tmp_path: Path, more: str)
         result = await call(rig)
         assert sources_of(result) == "other:plugin:one" and result.provenance is not None
         assert result.provenance.source is Source.OTHER
+
+
+async def test_the_model_finds_the_tools_of_one(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        rig.add_plugin("one", PROGRAM)
+        registry = ToolRegistry()
+        for tool in rig.host.open_session(str(rig.workspace)).tools:
+            registry.register(tool)
+        box = registry.select_tools(["todo", "plugin-one"])
+        session = Session(structs.replace(make_context(rig.person), deferred_tools=box), box)
+        found = await session.call("tool_search", query="act")
+        await session.close()
+        assert found.text.startswith("plugin__one__act: [plug-in one] Acts.\nparameters: {")
+        assert not sources_of(found), "the person has seen what it says and enabled it"
+
+
+@pytest.mark.parametrize("source", [plugin_source("one"), "other:mail", WEB, "file:/home/a b", "plugin:one"])
+def test_a_source_keeps_its_name_through_what_is_made_of_it(source: str) -> None:
+    made = provenance_from_sources([source])
+    assert made is not None and sources_from_provenance(made) == [source]
 
 
 async def test_a_hook_that_hears_nothing_leaves_results_trusted(tmp_path: Path) -> None:

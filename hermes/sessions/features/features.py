@@ -332,17 +332,25 @@ def find_summary_writer(name: str, plan: SessionPlan, deps: FeatureDeps, model: 
         return None  # a session says of the file of consents itself what is wrong with it
 
 
+def _may_have_folder_plugins(plan: SessionPlan, home: HermesHome) -> bool:
+    """Return whether a folder may hold plug-ins, or one was enabled that may be gone, and with it what it guards."""
+    if any(os.path.isdir(one) for one in (home.root / "plugins", os.path.join(plan.cwd, ".hermes/plugins"))):
+        return True
+    try:
+        return b'"folder:' in home.consent_file.read_bytes()
+    except OSError:
+        return False
+
+
 def _folder_plugins_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
-    """Build the tools and hooks of folder plug-ins. Nothing of them is imported where no folder may hold one."""
+    """Build the tools and hooks of folder plug-ins. Nothing of them is imported where none is or was enabled."""
     get_host = deps.get_plugin_host
-    if get_host is None or plan.options.ignore_config:
-        return Feature()
-    if not any(os.path.isdir(one) for one in (deps.home.root / "plugins", os.path.join(plan.cwd, ".hermes/plugins"))):
+    if get_host is None or plan.options.ignore_config or not _may_have_folder_plugins(plan, deps.home):
         return Feature()
     from hermes.sessions.features.folder_plugins import SessionFolderPlugins
 
     found = SessionFolderPlugins(get_host(), plan)
-    return Feature(tools=found.tools, attending=(found.attach_to_session,), hook_sources=found.hooks)
+    return Feature(tools=found.tools, hook_sources=found.hooks, remarks=found.remarks)
 
 
 FEATURE_BUILDERS: Sequence[Callable[[SessionPlan, FeatureDeps], Feature]] = (

@@ -1,13 +1,10 @@
 """The folder plug-ins of a session: their tools, and where its hooks come from."""
 
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from hermes.core.errors import ConfigError
-from hermes.core.events import Level
 from hermes.hooks.hook import HookSource
 from hermes.plugin_host.host import PluginHost, SessionPlugins
-from hermes.runtime.actor import SessionActor
 from hermes.sessions.session_tools import SessionPlan
 from hermes.tools.tool import Tool
 
@@ -23,20 +20,16 @@ class SessionFolderPlugins:
     """What a session has of the folder plug-ins. Their tools are the owner's; their hooks hold for everybody."""
 
     def __init__(self, host: PluginHost, plan: SessionPlan) -> None:
-        self._remarks: tuple[str, ...] = ()
+        self.remarks: tuple[str, ...] = ()
+        """Lines for the person: what is off although it was enabled, and what cannot be used."""
         found = SessionPlugins()
         try:
             found = host.open_session(plan.cwd)
-            self._remarks = found.remarks
+            self.remarks = found.remarks
         except ConfigError as error:
-            self._remarks = (f"{error.message} {error.hint}",)
+            self.remarks = (f"{error.message} {error.hint}",)
         self.tools: tuple[Tool, ...] = found.tools if not plan.options.person else ()
         self.hooks: tuple[HookSource, ...] = found.hooks
-
-    async def attach_to_session(self, actor: SessionActor, _stack: AsyncExitStack) -> None:
-        """Tell the person what is off although it was enabled, and what cannot be used."""
-        for line in self._remarks:
-            actor.notify(Level.WARNING, line)
 
 
 def open_plugin_host(

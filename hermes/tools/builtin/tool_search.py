@@ -30,7 +30,10 @@ async def tool_search(
         found = ctx.deferred_tools.search("", MAX_LISTED)
         text = f"Nothing matches. Further tools: {', '.join(one.schema.name for one in found) or 'none'}."
     untrusted_sources = dict.fromkeys(
-        source for one in found if one.origin is not None for source in sources_from_provenance(one.origin)
+        source
+        for one in found
+        if one.origin is not None and one.origin.is_untrusted
+        for source in sources_from_provenance(one.origin)
     )
     return ToolOutput(text=f"{text}\n\n{missing}".rstrip(), provenance=provenance_from_sources(untrusted_sources))
 
