@@ -59,6 +59,8 @@ class PluginRow(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
     """What of it does not run, and why."""
     key: str = ""
+    other_key: str = ""
+    """Another key under which there may be a consent to it."""
     digest: str = ""
     is_confined: bool = False
     """Whether it runs in the sandbox: all else has every right of the person."""
@@ -124,13 +126,14 @@ class PluginAdmin:
     def disable(self, name: str) -> bool:
         """Disable something, also what is not there any more; return False where it was not enabled."""
         try:
-            key = self.find(name).key
+            row = self.find(name)
+            keys = [one for one in (row.key, row.other_key) if one]
         except NotFoundError:
             keys = [one for one in self._consents.list_all() if one.partition(":")[2] in (name, name.lower())]
             if not keys:
                 raise
-            key = keys[0]
-        return self._consents.disable(key)
+            keys = keys[:1]
+        return bool([key for key in keys if self._consents.disable(key)])
 
     def _describe_package(self, package: InstalledPackage) -> PluginRow:
         consent = self._consents.get(package.key)
@@ -182,6 +185,7 @@ def _describe_hook_set(one: HookSet) -> PluginRow:
         offers=(*_list_commands(one), *(f"file: {path}" for path in one.files.paths)),
         problems=(*((one.problem,) if one.problem else ()), *refused),
         key=one.key,
+        other_key=one.other_key,
         digest=one.digest,
     )
 

@@ -81,7 +81,7 @@ class ShellHookSource:
         told = list(list_foreign_calls(call.tool, call.arguments, self._deps.resolve_path))
         meant = [one for one in told if self._is_meant(call.tool, one)]
         outcomes = [await self._run(call, one) for one in meant]
-        return _join_outcomes(call.tool, meant, outcomes)
+        return _join_outcomes(call, meant, outcomes)
 
     async def close(self) -> None:
         """End what runs in the background."""
@@ -90,7 +90,8 @@ class ShellHookSource:
     def _is_meant(self, tool: str, call: ForeignCall) -> bool:
         names = list_call_names(tool, call)
         rule = self._hook.rule
-        return self._hook.matcher.matches(names) and (rule is None or rule.matches(names, call.arguments))
+        told = {} if call.is_opaque else call.arguments
+        return self._hook.matcher.matches(names) and (rule is None or rule.matches(names, told))
 
     def _check_files(self) -> None:
         """Raise HookError unless all files are those that the person has enabled."""
@@ -154,14 +155,14 @@ def _fits_kind(hook: HookDefinition, call: HookCall) -> bool:
     return kinds.get(hook.name, True)
 
 
-def _join_outcomes(tool: str, calls: Sequence[ForeignCall], outcomes: Sequence[HookOutcome]) -> HookOutcome:
+def _join_outcomes(told: HookCall, calls: Sequence[ForeignCall], outcomes: Sequence[HookOutcome]) -> HookOutcome:
     """Return the answers to the parts of one call as one: the strictest counts. Raises HookError."""
     if not outcomes:
         return NO_OUTCOME
     changed = [(call, one.arguments) for call, one in zip(calls, outcomes, strict=True) if one.arguments is not None]
     if changed and len(calls) > 1:
         raise HookError("it changes one part of a call that has several")
-    arguments = to_own_arguments(tool, *changed[0]) if changed else None
+    arguments = to_own_arguments(told.tool, *changed[0], told.arguments) if changed else None
     strictest = max(outcomes, key=lambda one: _STRICTNESS.index(one.decision))
     return structs.replace(
         strictest,

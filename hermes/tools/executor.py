@@ -430,8 +430,10 @@ class _BatchRun:
             except asyncio.CancelledError:
                 self._emit_ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
                 raise
+            # Where a text is from is found before hooks are told of it: what they make of it is from there, too.
+            output = structs.replace(output, provenance=await self._locate_provenance(item, output, noted.earlier))
             output, said = await self._finish_call(item, output, started)
-            result = self._build_result(item, output, await self._locate_provenance(item, output, noted.earlier))
+            result = self._build_result(item, output, output.provenance)
             _record_outcome(noted, result, self.context.state.written_files)
             result = await self._mark_effects(item, noted, result, output.opened_paths)
             if said is not None and not self._is_nested:  # code that made the call gets the result alone

@@ -25,6 +25,7 @@ from hermes.sessions.backend_factory import filter_trusted_path
 from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools
 from hermes.store.records import SUB_AGENT_SOURCE
+from hermes.util.file_handles import RefusedPathError, open_read
 
 HOOKS_NAME = "hooks"
 """The name of the set in `config.yaml`."""
@@ -52,8 +53,8 @@ def list_hook_places(
 
 def _read_foreign_place(file: str, name: str, *, is_project: bool) -> list[HookPlace]:
     """Return the hooks of another agent's settings, where there are any; a file that cannot be read has none."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
-        with open(file, "rb") as opened:
+    with contextlib.suppress(OSError, RefusedPathError, msgspec.MsgspecError, RecursionError):
+        with open(open_read(file), "rb") as opened:
             document = msgspec.json.decode(opened.read(_MAX_SETTINGS_BYTES))
         if isinstance(document, dict) and document.get("hooks") and document.get("disableAllHooks") is not True:
             return [HookPlace(name=name, file=file, section=document["hooks"], is_project=is_project)]
@@ -66,7 +67,8 @@ def read_hook_sets(
     """Return the hooks of all places for sessions in a folder, with their states."""
     consents = PluginConsents(home.consent_file)
     places = list_hook_places(home, settings, folder, environ, trusted)
-    return [read_hook_set(place, folder, environ, consents) for place in places]
+    found = make_hook_environ(environ, folder)
+    return [read_hook_set(place, folder, found, consents) for place in places]
 
 
 def describe_states(sets: Sequence[HookSet]) -> list[str]:
