@@ -109,6 +109,7 @@ class ShellHookSource:
         transcript = deps.write_transcript() if hook.is_foreign else ""
         program = HookProgram(
             command=hook.command,
+            shell=hook.shell,
             given=build_input(hook, call, foreign, transcript),
             folder=deps.folder,
             environment={**deps.environ, "CLAUDE_PROJECT_DIR": deps.folder, "HERMES_SESSION_ID": call.session_id},
