@@ -59,6 +59,11 @@ class HookSet(Struct, frozen=True, kw_only=True):
         return (*self.files.paths, os.path.realpath(self.place.file)) if self.state is not HookSetState.OFF else ()
 
 
+def name_hook_key(file: str, folder: str = "") -> str:
+    """Return the key of consents to the hooks of a file: for all folders, or for one alone."""
+    return f"hooks:{file}@{folder}" if folder else f"hooks:{file}"
+
+
 def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], consents: PluginConsents) -> HookSet:
     """Read the hooks of a place for sessions in a folder. It reads the files that they name, in the caller's thread.
 
@@ -76,7 +81,7 @@ def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], con
         digest = files.compute_digest()
     except HookFilesError as error:
         problem = str(error)
-    free_key, bound_key = f"hooks:{place.file}", f"hooks:{place.file}@{folder}"
+    free_key, bound_key = name_hook_key(place.file), name_hook_key(place.file, folder)
     is_bound = place.is_project or any(is_or_below(path, folder) for path in files.paths)
     return HookSet(
         place=place,

@@ -8,7 +8,7 @@ from msgspec import Struct, field, structs
 
 from hermes.execution.supervisor import Supervisors
 from hermes.hooks.definitions import HookDefinition
-from hermes.hooks.events import EVENT_TRAITS, HookRole
+from hermes.hooks.events import EVENT_TRAITS, HookEvent, HookRole
 from hermes.hooks.foreign_tools import (
     ForeignCall,
     list_call_names,
@@ -19,12 +19,16 @@ from hermes.hooks.foreign_tools import (
 from hermes.hooks.hook import NO_OUTCOME, HookCall, HookDecision, HookError, HookOutcome
 from hermes.hooks.hook_files import HookFilesError
 from hermes.hooks.hook_sets import HookSet, HookSetState
+from hermes.hooks.matchers import ToolMatcher
 from hermes.hooks.programs import HookProgram, run_program
 from hermes.hooks.shell_answers import build_input, read_end
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import to_one_line
 
 _LOG = logging.getLogger(__name__)
+_ANY_CALL = HookDefinition(
+    event=HookEvent.PRE_TOOL_CALL, name=HookEvent.PRE_TOOL_CALL.value, command="settings", matcher=ToolMatcher("")
+)
 _MAX_BACKGROUND = 16
 _MAX_NAME = 40
 _STRICTNESS = (HookDecision.NONE, HookDecision.ASK, HookDecision.DENY)
@@ -178,4 +182,12 @@ def _join_outcomes(told: HookCall, calls: Sequence[ForeignCall], outcomes: Seque
 def make_shell_sources(sets: Sequence[HookSet], deps: ShellHookDeps) -> list[ShellHookSource]:
     """Return the hooks of the sets that run, or that say no since they were changed."""
     chosen = (one for one in sets if one.state is not HookSetState.OFF)
-    return [ShellHookSource(hook, one, deps) for one in chosen for hook in one.definitions.hooks]
+    return [ShellHookSource(hook, one, deps) for one in chosen for hook in _list_hooks(one)]
+
+
+def _list_hooks(one: HookSet) -> Sequence[HookDefinition]:
+    """Return the hooks of a set. Of a project's that were changed nobody can tell what they guarded, since whoever has
+    changed them may have taken it out: all calls are refused.
+    """
+    is_lost = one.state is HookSetState.CHANGED and one.place.is_project
+    return (_ANY_CALL,) if is_lost else one.definitions.hooks
