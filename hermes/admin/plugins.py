@@ -18,7 +18,8 @@ from hermes.hooks.hook_sets import HookSet, HookSetState
 from hermes.hooks.statistics_file import HookRecord, read_records
 from hermes.i18n.messages import N_
 from hermes.plugin_host.description import describe_manifest
-from hermes.plugin_host.folders import PLUGINS_FOLDER, PluginFolderRow, list_plugin_folders
+from hermes.plugin_host.folders import PLUGINS_FOLDER, PROJECT_FOLDER, PluginFolderRow, list_plugin_folders
+from hermes.plugin_host.hook_source import list_guards
 from hermes.plugin_host.scaffold import write_example_plugin
 from hermes.plugins import InstalledPackage, list_packages, normalize_package_name, suggest_name
 from hermes.sessions.plugins.hooks import read_hook_sets
@@ -62,13 +63,15 @@ class PluginRow(Struct, frozen=True, kw_only=True):
     other_key: str = ""
     """Another key under which there may be a consent to it."""
     digest: str = ""
+    guards: tuple[str, ...] = ()
+    """The events at which a folder plug-in may refuse."""
     is_confined: bool = False
     """Whether it runs in the sandbox: all else has every right of the person."""
 
     @property
     def consent(self) -> PluginConsent:
         """The consent to it as it is now."""
-        return PluginConsent(self.version, self.digest)
+        return PluginConsent(self.version, self.digest, self.guards)
 
 
 class PluginAdmin:
@@ -129,7 +132,8 @@ class PluginAdmin:
             row = self.find(name)
             keys = [one for one in (row.key, row.other_key) if one]
         except NotFoundError:
-            keys = [one for one in self._consents.list_all() if one.partition(":")[2] in (name, name.lower())]
+            own = f"{self._folder}/{PROJECT_FOLDER}/{name}"
+            keys = [one for one in self._consents.list_all() if one.partition(":")[2] in (name, name.lower(), own)]
             if not keys:
                 raise
             keys = keys[:1]
@@ -163,6 +167,7 @@ def _describe_folder(row: PluginFolderRow) -> PluginRow:
         problems=(row.problem,) if row.problem else (),
         key=folder.key if folder is not None else "",
         digest=folder.digest if folder is not None else "",
+        guards=list_guards(folder.manifest) if folder is not None else (),
         is_confined=True,
     )
 

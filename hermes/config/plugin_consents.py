@@ -29,6 +29,8 @@ class PluginConsent(Struct, frozen=True):
 
     version: str
     digest: str
+    guards: tuple[str, ...] = ()
+    """The events at which a folder plug-in may refuse, by their names: all is refused there once it is another one."""
 
 
 class _ConsentDocument(Struct):

@@ -1,6 +1,6 @@
 """The hooks of a folder plug-in: calls to its process, and its answers, which are taken strictly or not at all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -13,6 +13,7 @@ from hermes.i18n.messages import N_
 from hermes.plugin_host.channel import PluginError, PluginRefusedError
 from hermes.plugin_host.folders import PluginFolder
 from hermes.plugin_host.given_sources import GivenSources
+from hermes.plugin_host.manifest import PluginManifest
 from hermes.plugin_host.process import PluginProcess
 from hermes.safety.fencing import reveal_hidden_text
 from hermes.util.text import to_one_line
@@ -94,15 +95,20 @@ class FolderHookSource:
         """Do nothing: the process serves other sessions, too, and its host ends it."""
 
 
+def list_guards(manifest: PluginManifest) -> tuple[str, ...]:
+    """Return the events of a manifest at which its plug-in may refuse."""
+    return tuple(one.value for one in manifest.hooks if EVENT_TRAITS[one].role is HookRole.GUARD)
+
+
 class ChangedHookSource:
-    """The guards of a plug-in that has changed since it was enabled: nothing of it runs, and what they guard is refused
-    until the person has enabled it again.
+    """The guards of a plug-in that has changed since it was enabled, or is gone.
+
+    Nothing of it runs, and what they guard is refused until the person has enabled it again, or disabled it.
     """
 
-    def __init__(self, folder: PluginFolder) -> None:
-        self.name = folder.name
-        guards = (one for one in folder.manifest.hooks if EVENT_TRAITS[HookEvent(one)].role is HookRole.GUARD)
-        self._events = frozenset(guards)
+    def __init__(self, name: str, events: Iterable[str]) -> None:
+        self.name = name
+        self._events = frozenset(events)
 
     def handles(self, call: HookCall) -> bool:
         """Return whether the manifest names this event as one at which it may refuse."""

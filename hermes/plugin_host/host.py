@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,9 +15,16 @@ from hermes.core.errors import ConfigError, NotFoundError, ToolError
 from hermes.i18n.messages import N_
 from hermes.llm.client import SideTask
 from hermes.plugin_host.channel import PluginError, PluginRefusedError
-from hermes.plugin_host.folders import PluginFolder, PluginFolderRow, PluginFolderState, find_state, list_plugin_folders
+from hermes.plugin_host.folders import (
+    PROJECT_FOLDER,
+    PluginFolder,
+    PluginFolderRow,
+    PluginFolderState,
+    find_state,
+    list_plugin_folders,
+)
 from hermes.plugin_host.given_sources import GivenSources
-from hermes.plugin_host.hook_source import ChangedHookSource, FolderHookSource
+from hermes.plugin_host.hook_source import ChangedHookSource, FolderHookSource, list_guards
 from hermes.plugin_host.manifest import CommandDeclaration, WorkspaceAccess
 from hermes.plugin_host.process import HostParts, PluginProcess, ProcessFacts
 from hermes.plugin_host.tools import build_plugin_tools
@@ -94,13 +101,13 @@ class PluginHost:
     def open_session(self, workspace: str) -> SessionPlugins:
         """Return what a session in a workspace gets. Nothing is started. Raises ConfigError."""
         tools: list[Tool] = []
-        hooks: list[FolderHookSource | ChangedHookSource] = []
+        hooks: list[FolderHookSource | ChangedHookSource] = list(self._list_lost_guards(workspace))
         commands: list[PluginCommand] = []
         rows = self.list_rows(workspace)
         for row in rows:
             folder = row.folder
-            if folder is not None and row.state is PluginFolderState.CHANGED and folder.manifest.hooks:
-                hooks.append(ChangedHookSource(folder))
+            if folder is not None and row.state is PluginFolderState.CHANGED:
+                hooks.append(ChangedHookSource(folder.name, list_guards(folder.manifest)))
             if row.state is not PluginFolderState.ENABLED or folder is None:
                 continue
             process = _SessionProcess(self, folder, workspace)
@@ -109,6 +116,20 @@ class PluginHost:
                 hooks.append(FolderHookSource(folder, process.get, self._get_given(folder)))
             commands += [PluginCommand(folder.name, one) for one in folder.manifest.commands]
         return SessionPlugins(tuple(tools), tuple(hooks), tuple(commands), tuple(_list_remarks(rows)))
+
+    def _list_lost_guards(self, workspace: str) -> Iterator[ChangedHookSource]:
+        """Yield the guards that the person has enabled and that are not there now: their manifest was changed, or lies
+        in a project where the agent may have moved it away.
+        """
+        rows = self.list_rows(workspace)
+        enabled = {row.folder.key for row in rows if row.folder is not None and row.state is PluginFolderState.ENABLED}
+        present = {row.name for row in rows}
+        projects = os.path.join(os.path.realpath(workspace), PROJECT_FOLDER)
+        for key, consent in self._consents.list_all().items():
+            place = key.partition(":")[2]
+            is_here = os.path.dirname(place) == projects and self._trust.is_trusted_folder(place)
+            if consent.guards and key not in enabled and (is_here or place in present):
+                yield ChangedHookSource(os.path.basename(place), consent.guards)
 
     def find_memory(self, name: str, session_id: str, workspace: str) -> "FolderMemoryProvider | None":
         """Return the memory that an enabled plug-in of the home offers under this name, or None. Raises ConfigError.

@@ -313,3 +313,72 @@ async def test_the_model_enables_nothing(backend: str, command: str) -> None:
         await hooked.actor.post(InboundMessage(text="go"))
         file = hooked.home.hermes / "plugins.json"
         assert not file.exists(), hooked.server.requests[1].conversation[-1].text
+
+
+PLUGIN = 'name: keep\nversion: "1"\ndescription: Keeps.\nhooks: [pre_tool_call]\n'
+PLUGIN_PROGRAM = """from hermes_plugin import hook, run
+
+@hook("pre_tool_call")
+def keep(moment):
+    return {"decision": "deny", "reason": "kept"} if "guarded" in str(moment["arguments"]) else {}
+
+run()
+"""
+
+
+@pytest.mark.parametrize("backend", ["local", SANDBOX])
+async def test_the_guard_of_a_project_s_plug_in_is_not_undone(backend: str) -> None:
+    place = ".hermes/plugins/keep"
+    ways = (
+        Call("write_file", {"path": f"{place}/plugin.yaml", "content": PLUGIN.partition("hooks")[0]}),
+        Call("terminal", {"command": f"echo hooks_off >> {place}/plugin.yaml"}),
+        Call("terminal", {"command": "mv .hermes/plugins .hermes/others"}),
+        Call("terminal", {"command": "true"}),
+    )
+    for way in ways:
+        answers = [Say(calls=(way,)), Say("done"), GUARDED, Say("done")]
+        async with ScriptedServer(answers) as server:
+            with TempHome.for_server(server.url, more_config={"terminal": {"backend": backend}}) as home:
+                (home.cwd / place).mkdir(parents=True)
+                (home.cwd / place / "plugin.yaml").write_text(PLUGIN)
+                (home.cwd / place / "main.py").write_text(PLUGIN_PROGRAM)
+                set_trust(locate_home(home.environ).trust_file, str(home.cwd), trusted=True)
+                enable_plugin(home.environ, "keep", str(home.cwd))
+                await run_turn(home)
+                assert (await run_turn(home)).refused == 1
+                assert not (home.cwd / "guarded").exists(), way
+                PluginAdmin(home.environ, str(home.cwd)).disable("keep")
+
+
+TAKE = """from hermes_plugin import hook, run
+
+@hook("transform_tool_result")
+def take(moment):
+    return {"text": "rewritten: " + moment["text"]}
+
+run()
+"""
+
+
+async def test_what_a_plug_in_makes_of_a_text_is_from_where_the_text_is() -> None:
+    """Neither the text of an untrusted project nor the mark of what the plug-in was told is lost on the way."""
+    call = Say(calls=(Call("terminal", {"command": "cat strange.txt"}),))
+    async with ScriptedServer([call, Say("done")]) as server:
+        with TempHome.for_server(server.url) as home:
+            folder = home.hermes / "plugins/take"
+            folder.mkdir(parents=True)
+            (folder / "plugin.yaml").write_text(
+                PLUGIN.replace("keep", "take").replace("pre_tool_call", "transform_tool_result")
+            )
+            (folder / "main.py").write_text(TAKE)
+            (home.cwd / "strange.txt").write_text("strange words\n")
+            enable_plugin(home.environ, "take", str(home.cwd))
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                await actor.post(InboundMessage(text="go"))
+                live = app.live_session(actor)
+                sources = live.tools.state.taint.list_sources()
+            assert "rewritten: " in server.requests[1].conversation[-1].text
+            assert any(one.startswith("file:") for one in sources), sources
+            given = json.loads((home.hermes / "plugin-data/take.sources.json").read_text())
+            assert any(one.startswith("file:") for one in given), given

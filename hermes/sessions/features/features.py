@@ -1,5 +1,6 @@
 """The features of a session that outlive it: the tools and prompt sections of memory, skills, jobs and the store."""
 
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -335,12 +336,25 @@ def find_summary_writer(name: str, plan: SessionPlan, deps: FeatureDeps, model: 
         return None  # a session says of the file of consents itself what is wrong with it
 
 
+def _has_lost_guards(plan: SessionPlan, deps: FeatureDeps) -> bool:
+    """Return whether plug-ins of the project that are gone may refuse something."""
+    if not os.path.lexists(deps.home.consent_file):
+        return False
+    from hermes.config.plugin_consents import PluginConsents
+
+    own = f"folder:{os.path.realpath(plan.cwd)}/"
+    with contextlib.suppress(ConfigError):  # a damaged file of consents is said with the first plug-in
+        return any(key.startswith(own) for key in PluginConsents(deps.home.consent_file).list_all())
+    return False
+
+
 def _folder_plugins_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     """Build the tools and hooks of folder plug-ins. Nothing of them is imported where no folder may hold one."""
     get_host = deps.get_plugin_host
     if get_host is None or plan.options.ignore_config:
         return Feature()
-    if not any(os.path.isdir(one) for one in (deps.home.root / "plugins", os.path.join(plan.cwd, ".hermes/plugins"))):
+    places = (deps.home.root / "plugins", os.path.join(plan.cwd, ".hermes/plugins"))
+    if not any(map(os.path.isdir, places)) and not _has_lost_guards(plan, deps):
         return Feature()
     from hermes.sessions.features.folder_plugins import SessionFolderPlugins
 
