@@ -78,21 +78,25 @@ class CallRule:
         return self._pattern == "*" or not values or any(map(self._matches_value, values))
 
     def _matches_value(self, value: str) -> bool:
-        pattern = self._pattern
-        if pattern.startswith("domain:"):
-            host = urlsplit(value).hostname
-            wanted = pattern.removeprefix("domain:").strip().lower()
-            return host is None or fnmatchcase(host, wanted) or host.endswith(f".{wanted.removeprefix('*.')}")
-        if pattern.endswith(":*"):
-            pattern = f"{pattern[:-2]}*"
+        if self._pattern.startswith("domain:"):
+            return _is_in_domain(value, self._pattern.removeprefix("domain:").strip().lower())
         parts = dict.fromkeys(one for part in (value, *_SPLIT_COMMANDS.split(value)) for one in _list_forms(part))
-        # A path in a rule is the home's, the file system's or the project's; those that are told are absolute.
-        shapes = (pattern, f"*/{_PATH_START.sub('', pattern)}")
         if self._tool == "Bash" and any(map(_HIDDEN_PROGRAM.match, parts)):
             return True
-        return any(fnmatchcase(part, shape) for part in parts for shape in shapes) or any(
-            part == pattern.removesuffix(" *") for part in parts
-        )
+        pattern = f"{self._pattern[:-2]}*" if self._pattern.endswith(":*") else self._pattern
+        # A path in a rule is the home's, the file system's or the project's; those that are told are absolute.
+        shapes = (pattern, f"*/{_PATH_START.sub('', pattern)}")
+        matched = any(fnmatchcase(part, shape) for part in parts for shape in shapes)
+        return matched or pattern.removesuffix(" *") in parts
+
+
+def _is_in_domain(address: str, wanted: str) -> bool:
+    """Return whether an address is of a domain or one below it; one that cannot be read counts."""
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:
+        return True
+    return host is None or fnmatchcase(host, wanted) or host.endswith(f".{wanted.removeprefix('*.')}")
 
 
 def _list_forms(part: str) -> Sequence[str]:

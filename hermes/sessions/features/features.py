@@ -354,7 +354,7 @@ def _folder_plugins_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     if get_host is None or plan.options.ignore_config:
         return Feature()
     places = (deps.home.root / "plugins", os.path.join(plan.cwd, ".hermes/plugins"))
-    if not any(map(os.path.isdir, places)) and not _has_lost_guards(plan, deps):
+    if not any(os.path.isdir(one) for one in places) and not _has_lost_guards(plan, deps):
         return Feature()
     from hermes.sessions.features.folder_plugins import SessionFolderPlugins
 
