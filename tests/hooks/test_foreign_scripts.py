@@ -11,7 +11,6 @@ from hermes.testing.script import Say
 from tests.hooks.foreign_scripts import SCENES, Scene
 from tests.hooks.hooked_home import open_hooked
 
-
 NEEDED = {"jq": pytest.mark.needs("jq"), "node": pytest.mark.needs("node")}
 
 
