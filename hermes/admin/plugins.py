@@ -21,7 +21,7 @@ from hermes.hooks.statistics_file import HookRecord, read_records
 from hermes.i18n.messages import N_
 from hermes.memory.provider import list_memory_providers
 from hermes.plugin_host.description import describe_manifest
-from hermes.plugin_host.folders import PLUGINS_FOLDER, PluginFolderRow, list_plugin_folders
+from hermes.plugin_host.folders import PLUGINS_FOLDER, PROJECT_FOLDER, PluginFolderRow, list_plugin_folders
 from hermes.plugin_host.scaffold import write_example_plugin
 from hermes.plugins import InstalledPackage, list_packages, normalize_package_name, suggest_name
 from hermes.sessions.plugins.hooks import read_hook_sets
@@ -84,6 +84,8 @@ class PluginRow(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
     """What of it does not run, and why."""
     key: str = ""
+    other_key: str = ""
+    """Another key under which there may be a consent to it."""
     digest: str = ""
     hooks: tuple[str, ...] = ()
     """The events at which a folder plug-in is asked."""
@@ -151,13 +153,15 @@ class PluginAdmin:
     def disable(self, name: str) -> bool:
         """Disable something, also what is not there any more; return False where it was not enabled."""
         try:
-            key = self.find(name).key
+            row = self.find(name)
+            keys = [one for one in (row.key, row.other_key) if one]
         except NotFoundError:
-            keys = [one for one in self._consents.list_all() if one.partition(":")[2] in (name, name.lower())]
+            own = f"{self._folder}/{PROJECT_FOLDER}/{name}"
+            keys = [one for one in self._consents.list_all() if one.partition(":")[2] in (name, name.lower(), own)]
             if not keys:
                 raise
-            key = keys[0]
-        return self._consents.disable(key)
+            keys = keys[:1]
+        return bool([key for key in keys if self._consents.disable(key)])
 
     def list_providers(self, kind: ProviderKind) -> list[ProviderChoice]:
         """Return what may be chosen: what is built in, and what enabled packages offer."""
@@ -250,6 +254,7 @@ def _describe_hook_set(one: HookSet) -> PluginRow:
         offers=(*_list_commands(one), *(f"file: {path}" for path in one.files.paths), *_list_bounds(one)),
         problems=(*((one.problem,) if one.problem else ()), *refused),
         key=one.key,
+        other_key=one.other_key,
         digest=one.digest,
     )
 

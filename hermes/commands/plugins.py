@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from hermes.admin.plugins import PluginAdmin, PluginRow, ProviderChoice
     from hermes.hooks.statistics_file import HookRecord
 
-_MAX_OFFER = 200
+_MAX_OFFER = 10_000
+"""More than any command of a hook has: a person sees the whole of what they enable."""
 _STATES = {
     "enabled": N_("enabled"),
     "off": N_("off"),

@@ -5,8 +5,9 @@ Each entry holds the digest of all files that would run. Code whose digest is an
 has enabled it again.
 """
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,8 +18,10 @@ from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
 from hermes.plugins import PACKAGE_PREFIX, InstalledPackage
 from hermes.util.atomic_write import write_atomic
+from hermes.util.file_lock import hold_file_lock
 
 _MAX_BYTES = 1 << 20
+_LOCK_SECONDS = 5.0
 
 
 class PluginConsent(Struct, frozen=True, omit_defaults=True):
@@ -74,15 +77,29 @@ class PluginConsents:
 
     def enable(self, key: str, consent: PluginConsent) -> None:
         """Keep a consent. Raises ConfigError."""
-        self._write({**self._read(), key: consent})
+        with self._hold_lock():
+            self._write({**self._read(), key: consent})
 
     def disable(self, key: str) -> bool:
         """Take a consent back; return False where there was none. Raises ConfigError."""
-        before = self._read()
-        if key not in before:
+        if key not in self._read():
             return False
-        self._write({name: one for name, one in before.items() if name != key})
+        with self._hold_lock():
+            self._write({name: one for name, one in self._read().items() if name != key})
         return True
+
+    @contextlib.contextmanager
+    def _hold_lock(self) -> Iterator[None]:
+        """Let no other process write between the look and the write: what it takes back would come back."""
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with hold_file_lock(self._file.with_name(f".{self._file.name}.lock"), _LOCK_SECONDS):
+                yield
+        except (TimeoutError, OSError) as error:
+            reason = getattr(error, "strerror", None) or N_("another Hermes writes it")
+            raise ConfigError(
+                N_("{file} cannot be written: {reason}.", file=self._file, reason=reason), N_("Try again.")
+            ) from None
 
     def _read(self) -> Mapping[str, PluginConsent]:
         try:
@@ -105,6 +122,5 @@ class PluginConsents:
         return self._enabled
 
     def _write(self, enabled: Mapping[str, PluginConsent]) -> None:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomic(self._file, to_json(_ConsentDocument(dict(sorted(enabled.items())))), mode=0o600)
         self._stamp = (0, 0, 0)

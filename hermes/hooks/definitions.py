@@ -49,6 +49,8 @@ class HookDefinition(Struct, frozen=True, kw_only=True):
     seconds: float = DEFAULT_SECONDS
     in_background: bool = False
     """Whether nobody waits for it."""
+    shell: str = "sh"
+    """The shell that reads the command, where it is there."""
 
     @property
     def is_foreign(self) -> bool:
@@ -126,6 +128,7 @@ def _read_handler(name: str, event: HookEvent, matcher: object, handler: object)
             rule=CallRule(str(rule)) if rule else None,
             seconds=min(float(handler.get("timeout", DEFAULT_SECONDS)), MAX_SECONDS),
             in_background=handler.get("async") is True,
+            shell=str(handler.get("shell") or ("bash" if name in FOREIGN_EVENTS else "sh")),
         )
     except MatcherError as error:
         return RefusedHook(name, str(error))

@@ -12,6 +12,7 @@ from hermes.core.messages import Provenance
 from hermes.hooks.events import EVENT_TRAITS, HookEvent, HookRole
 from hermes.hooks.hook import HookCall, HookDecision, HookError, HookOutcome, HookSource
 from hermes.i18n.messages import N_
+from hermes.tools.taint import join_provenances
 from hermes.util.text import strip_control_characters, to_one_line
 
 _LOG = logging.getLogger(__name__)
@@ -75,14 +76,16 @@ class HookDispatcher:
 
     def has(self, call: HookCall) -> bool:
         """Return whether any hook wants to be told of this moment."""
-        return any(source.handles(call) for source in self._sources)
+        return any(_wants_call(source, call) for source in self._sources)
 
-    async def run(self, call: HookCall) -> HookResult:
-        """Run all hooks of a moment and return their result. It raises nothing but CancelledError, which ends them.
+    async def run(self, call: HookCall, *, passed_over: frozenset[str] = frozenset()) -> HookResult:
+        """Run all hooks of a moment, but those of the names in `passed_over`, and return their result.
+
+        It raises nothing but CancelledError, which ends them.
 
         A guard that cannot answer says no; so does more than one hook that changes the arguments, unless they agree.
         """
-        chosen = [source for source in self._sources if source.handles(call)]
+        chosen = [one for one in self._sources if one.name not in passed_over and _wants_call(one, call)]
         if not chosen:
             return NO_RESULT
         answers = await self._ask_all(chosen, call)
@@ -109,7 +112,7 @@ class HookDispatcher:
         numbers.calls += 1
         began = time.monotonic()
         try:
-            return source.name, await source.run_hook(call)
+            return source.name, await _ask_source(source, call)
         except HookError as error:
             numbers.failures += 1
             numbers.last_failure = str(error)
@@ -148,20 +151,40 @@ class HookDispatcher:
         text, origin = call.text, None
         for source in self._sources:
             now = _with_text(call, text)
-            if not source.handles(now):
+            if not _wants_call(source, now):
                 continue
             name, answer = await self._run_source(source, now)
             if isinstance(answer, HookError):
                 self._tell_failure(call.event, name, answer)
                 return f"[Left out: the hook {name}, which changes such texts, could not answer.]", None
             if answer.text is not None:
-                text, origin = answer.text[:_MAX_TEXT], answer.provenance or origin
+                text, origin = answer.text[:_MAX_TEXT], join_provenances(origin, answer.provenance)
         return text, origin
 
     async def close(self) -> None:
         """Close all sources."""
         for source in self._sources:
             await source.close()
+
+
+def _wants_call(source: HookSource, call: HookCall) -> bool:
+    """Return whether a hook wants to be told of a moment; one that cannot say is asked."""
+    try:
+        return source.handles(call)
+    except Exception:  # noqa: BLE001 - somebody else's code: it is asked, and what that raises is said
+        _LOG.warning("hook %s cannot say whether it is for %s", source.name, call.event, exc_info=True)
+        return True
+
+
+async def _ask_source(source: HookSource, call: HookCall) -> HookOutcome:
+    """Return the answer of a hook. Raises HookError, whatever it raises."""
+    try:
+        return await source.run_hook(call)
+    except HookError:
+        raise
+    except Exception as error:  # noqa: BLE001 - somebody else's code, or arguments that nobody has foreseen
+        _LOG.warning("hook %s failed at %s", source.name, call.event, exc_info=True)
+        raise HookError(f"it failed: {type(error).__name__}: {to_one_line(str(error), 200)}") from None
 
 
 def _is_foreign(outcome: HookOutcome) -> bool:

@@ -18,6 +18,8 @@ class ForeignCall(Struct, frozen=True):
 
     name: str
     arguments: Input
+    is_opaque: bool = False
+    """Whether no rule can tell what it does: it is a program in another language than the other agent's tool runs."""
 
 
 class ForeignTool(Struct, frozen=True):
@@ -48,10 +50,13 @@ _TOOLS = {
 _MORE_NAMES = {
     "search_files": ("Glob",),
     "process": ("Bash",),
+    "execute_code": ("Bash",),
+    "skill_manage": ("Write", "Edit", "MultiEdit"),
     "patch": ("MultiEdit", "Write"),
     "delegate_task": ("Agent",),
 }
 """More names by which a matcher may mean a tool: it stands for several there, or has had another name."""
+_MAX_SECONDS = 1e9
 _SECONDS_FIELDS = frozenset({"timeout"})
 """Fields in seconds here that are in milliseconds there."""
 
@@ -65,6 +70,8 @@ def list_tool_names(name: str) -> tuple[str, ...]:
 def list_call_names(name: str, call: ForeignCall) -> tuple[str, ...]:
     """Return the names by which a matcher may mean one call: that of the tool here, and those it has there."""
     old = {"Edit": ("MultiEdit",), "Task": ("Agent",)}
+    if name == "skill_manage":
+        return (name, "Write", "Edit", "MultiEdit")
     return (name, call.name, *old.get(call.name, ()))
 
 
@@ -91,6 +98,18 @@ def _read_typed_text(arguments: Mapping[str, object], _resolve: ResolvePath) -> 
     return [ForeignCall("Bash", {"command": data})] if isinstance(data, str) and data else ()
 
 
+def _tell_code(arguments: Mapping[str, object], _resolve: ResolvePath) -> Sequence[ForeignCall]:
+    """Return code as a command: it may start programs like one."""
+    return [ForeignCall("Bash", {"command": arguments.get("code", "")}, is_opaque=True)]
+
+
+def _tell_skill_file(arguments: Mapping[str, object], _resolve: ResolvePath) -> Sequence[ForeignCall]:
+    """Return what is changed of a skill as a file that is written. Its path is told by the skill's name."""
+    file = arguments.get("file_path") or "SKILL.md"
+    content = next((one for key in ("file_content", "content", "new_string") if (one := arguments.get(key))), "")
+    return [ForeignCall("Write", {"file_path": f"skills/{arguments.get('name', '')}/{file}", "content": content})]
+
+
 def _translate(name: str, arguments: Mapping[str, object], resolve: ResolvePath) -> ForeignCall:
     tool = _TOOLS.get(name)
     if tool is None:
@@ -100,7 +119,7 @@ def _translate(name: str, arguments: Mapping[str, object], resolve: ResolvePath)
         there = tool.fields.get(key, key)
         if key in tool.paths and isinstance(value, str):
             found[there] = resolve(value)
-        elif key in _SECONDS_FIELDS and isinstance(value, int | float):
+        elif key in _SECONDS_FIELDS and isinstance(value, int | float) and abs(value) < _MAX_SECONDS:
             found[there] = int(value * 1000)
         else:
             found[there] = value
@@ -131,12 +150,16 @@ _SPLITTERS: Mapping[str, Callable[[Mapping[str, object], ResolvePath], Sequence[
     "web_extract": _split_addresses,
     "delegate_task": _split_tasks,
     "process": _read_typed_text,
+    "execute_code": _tell_code,
+    "skill_manage": _tell_skill_file,
 }
 """The tools of which one call may stand for several of the other agent."""
 
 
-def to_own_arguments(name: str, call: ForeignCall, changed: Mapping[str, object]) -> Input:
-    """Return the arguments here that changed arguments of the other agent stand for.
+def to_own_arguments(
+    name: str, call: ForeignCall, changed: Mapping[str, object], given: Mapping[str, object] = {}
+) -> Input:
+    """Return the arguments here that changed arguments of the other agent stand for; `given` are those of the call.
 
     Fields that stand for the same call unchanged are taken over; what has no name here stays as it is, and is checked
     against the tool's parameters like any other.
@@ -146,9 +169,11 @@ def to_own_arguments(name: str, call: ForeignCall, changed: Mapping[str, object]
     found: Input = {}
     for key, value in changed.items():
         in_milliseconds = key in _SECONDS_FIELDS and name in _TOOLS and isinstance(value, int | float)
-        found[back.get(key, key)] = -(-int(str(value)) // 1000) if in_milliseconds else value
+        found[back.get(key, key)] = -(-int(float(str(value))) // 1000) if in_milliseconds else value
     if name == "web_extract" and "url" in found:
-        found = {"urls": [found["url"]]}
+        found = {**given, "urls": [found["url"]]}
     if name == "process":
-        found = {"data": found.get("command", "")}
+        found = {**given, "data": found.get("command", "")}
+    if name == "execute_code":
+        found = {"code": found.get("command", "")}
     return found

@@ -1,7 +1,7 @@
 """Sets of hooks: those of one place, enabled as a whole by the digest of all that they would run."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from hermes.config.plugin_consents import PluginConsent, PluginConsents
 from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.hooks.definitions import HookDefinitions, read_definitions
-from hermes.hooks.hook_files import HookFiles, HookFilesError, list_script_paths
+from hermes.hooks.hook_files import HookFiles, HookFilesError, find_present_files, list_script_paths
 from hermes.safety.paths import is_or_below
 
 _VERSION = ""
@@ -43,6 +43,8 @@ class HookSet(Struct, frozen=True, kw_only=True):
     place: HookPlace
     key: str
     """The key under which the consent is kept."""
+    other_key: str
+    """The key under which a consent is kept for these hooks without, or with, files of the session's folder."""
     definitions: HookDefinitions
     files: HookFiles
     digest: str
@@ -53,8 +55,15 @@ class HookSet(Struct, frozen=True, kw_only=True):
     """The only folder for whose sessions a consent holds; empty where it holds for all."""
 
     def list_kept_files(self) -> tuple[str, ...]:
-        """Return the files that no session writes: those of a set that the person has enabled."""
-        return self.files.paths if self.state is not HookSetState.OFF else ()
+        """Return the files that no session writes: those of a set that the person has enabled, and the one that it
+        stands in.
+        """
+        return (*self.files.paths, os.path.realpath(self.place.file)) if self.state is not HookSetState.OFF else ()
+
+
+def name_hook_key(file: str, folder: str = "") -> str:
+    """Return the key of consents to the hooks of a file: for all folders, or for one alone."""
+    return f"hooks:{file}@{folder}" if folder else f"hooks:{file}"
 
 
 def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], consents: PluginConsents) -> HookSet:
@@ -64,36 +73,51 @@ def read_hook_set(place: HookPlace, folder: str, environ: Mapping[str, str], con
     folder alone. A session in the person's home has no project; there only names count that mean other files elsewhere.
     """
     definitions = read_definitions(place.section)
-    paths = list_script_paths(definitions.hooks, folder, environ)
-    if is_or_below(os.path.realpath(environ.get("HOME") or "/"), folder):
-        is_bound = place.is_project or paths != list_script_paths(definitions.hooks, "/", environ)
-    else:
-        is_bound = place.is_project or any(is_or_below(path, folder) for path in paths)
-    key = f"hooks:{place.file}" + (f"@{folder}" if is_bound else "")
-    files = HookFiles(to_json(place.section, is_sorted=True), paths)
+
+    def list_names() -> Sequence[str]:
+        return list_script_paths(definitions.hooks, folder, environ)
+
+    files = HookFiles(to_json(place.section, is_sorted=True), list_names, folder)
     digest = problem = ""
     try:
         digest = files.compute_digest()
     except HookFilesError as error:
         problem = str(error)
+    free_key, bound_key = name_hook_key(place.file), name_hook_key(place.file, folder)
+    is_bound = place.is_project or _names_project_files(files, definitions, folder, environ)
     return HookSet(
         place=place,
-        key=key,
+        key=bound_key if is_bound else free_key,
+        other_key=free_key if is_bound else bound_key,
         definitions=definitions,
         files=files,
         digest=digest,
-        state=_find_state(key, digest, consents),
+        state=_find_state((bound_key, free_key) if is_bound else (free_key, bound_key), digest, consents),
         problem=problem,
         only_folder=folder if is_bound else "",
     )
 
 
-def _find_state(key: str, digest: str, consents: PluginConsents) -> HookSetState:
-    """Return the state by the consents; where their file is damaged nobody can tell, so guards say no."""
+def _names_project_files(
+    files: HookFiles, definitions: HookDefinitions, folder: str, environ: Mapping[str, str]
+) -> bool:
+    """Return whether commands name files of the session's folder; in one that holds the person's home, only those count
+    that the same names do not mean elsewhere.
+    """
+    if not is_or_below(os.path.realpath(environ.get("HOME") or "/"), folder):
+        return any(is_or_below(path, folder) for path in files.paths)
+    return files.paths != find_present_files(list_script_paths(definitions.hooks, "/", environ))
+
+
+def _find_state(keys: Sequence[str], digest: str, consents: PluginConsents) -> HookSetState:
+    """Return the state by the consents; where their file is damaged nobody can tell, so guards say no.
+
+    A consent under the second key is to the same place with other files: one that came into the folder, or went.
+    """
     try:
-        consent = consents.get(key)
+        given = [consents.get(key) for key in keys]
     except ConfigError:
         return HookSetState.CHANGED
-    if consent is None:
-        return HookSetState.OFF
-    return HookSetState.ENABLED if digest and consent == PluginConsent(_VERSION, digest) else HookSetState.CHANGED
+    if digest and given[0] == PluginConsent(_VERSION, digest):
+        return HookSetState.ENABLED
+    return HookSetState.CHANGED if any(given) else HookSetState.OFF

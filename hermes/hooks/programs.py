@@ -9,6 +9,7 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 
 from msgspec import Struct
 
@@ -30,9 +31,12 @@ _SHELL = "/bin/sh"
 
 
 class HookProgram(Struct, frozen=True, kw_only=True):
-    """A program to run: a shell's text, its input, where, with which variables, and for how many seconds at most."""
+    """A program to run: a text and the shell that reads it, its input, where, with which variables, and for how many
+    seconds at most.
+    """
 
     command: str
+    shell: str
     given: bytes
     folder: str
     environment: Mapping[str, str]
@@ -158,7 +162,7 @@ async def _start(program: HookProgram, supervisors: Supervisors, streams: tuple[
     source, output, errors = streams
     request = LaunchRequest(
         folder=program.folder,
-        arguments=(_SHELL, "-c", _SEPARATE_ERRORS + program.command),
+        arguments=(_find_shell(program.shell), "-c", _SEPARATE_ERRORS + program.command),
         environment=program.environment,
         source=source,
         output=output,
@@ -167,10 +171,16 @@ async def _start(program: HookProgram, supervisors: Supervisors, streams: tuple[
     return await supervisors.start(request) or _start_unsupervised(program, streams)
 
 
+@cache
+def _find_shell(name: str) -> str:
+    """Return the path of a shell; that of `sh` where there is no other."""
+    return f"/bin/{name}" if os.path.exists(f"/bin/{name}") else _SHELL
+
+
 def _start_unsupervised(program: HookProgram, streams: tuple[int, int, int]) -> UnsupervisedProcess:
     return UnsupervisedProcess(
         subprocess.Popen(
-            (_SHELL, "-c", program.command),
+            (_find_shell(program.shell), "-c", program.command),
             cwd=program.folder,
             env=dict(program.environment),
             stdin=streams[0],

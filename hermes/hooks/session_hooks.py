@@ -18,11 +18,12 @@ from hermes.hooks.event_teller import EventTeller
 from hermes.hooks.events import HookEvent
 from hermes.hooks.hook import HookCall, HookDecision
 from hermes.hooks.transcript_file import TranscriptFile
+from hermes.i18n.messages import N_
 from hermes.safety.fencing import fence_untrusted_text
 from hermes.tools.output import write_spill
 from hermes.tools.permissions.call_hooks import CallReview, HookedCall
 from hermes.tools.permissions.gate import PermissionDecision
-from hermes.tools.taint import sources_from_provenance
+from hermes.tools.taint import join_provenances, sources_from_provenance
 from hermes.tools.tool import ToolOutput
 from hermes.util.text import strip_control_characters
 
@@ -32,6 +33,8 @@ TURN_TOKENS = 400
 START_TOKENS = 2_500
 """The tokens that all hooks may add once, with the first message of a session."""
 _BYTES_PER_TOKEN = 4
+_MAX_CONTEXT_FILES = 8
+"""The most texts of one turn that go to a file once there is no room: each costs a line."""
 _END_SECONDS = 10.0
 """Seconds that hooks have, all together, when a session is closed."""
 
@@ -102,19 +105,33 @@ class SessionHooks:
         told = self._build_tool_call(HookEvent.PRE_TOOL_CALL, call)
         result = await self.dispatcher.run(told)
         self._note_end(result)
+        asks = result.reason if result.decision is HookDecision.ASK else ""
+        changed = next((one.arguments for _, one in result.outcomes if one.arguments is not None), None)
+        notes = self._take_contexts(result.contexts)
+        if changed is not None and result.decision is not HookDecision.DENY:
+            notes = (*notes, "[A hook of the person's changed the arguments of this call before it ran.]")
+            # The others have seen another call than the one that runs.
+            again = await self._review_changed(structs.replace(told, arguments=changed), result)
+            result = again if again.decision is HookDecision.DENY else result
+            asks = asks or (again.reason if again.decision is HookDecision.ASK else "")
         if result.decision is HookDecision.DENY:
             return CallReview(denied=result.reason)
-        changes = [one.arguments for _, one in result.outcomes if one.arguments is not None]
-        arguments = to_json(changes[0]).decode() if changes else None
-        notes = self._take_contexts(result.contexts)
-        if changes:
-            notes = (*notes, "[A hook of the person's changed the arguments of this call before it ran.]")
         return CallReview(
-            asks=result.reason if result.decision is HookDecision.ASK else "",
-            arguments=arguments,
+            asks=asks,
+            arguments=to_json(changed).decode() if changed is not None else None,
             notes=notes,
             provenance=_find_provenance(result.contexts),
         )
+
+    async def _review_changed(self, told: HookCall, first: HookResult) -> HookResult:
+        """Return what the hooks say of changed arguments that have not changed them."""
+        authors = frozenset(name for name, one in first.outcomes if one.arguments is not None)
+        again = await self.dispatcher.run(told, passed_over=authors)
+        self._note_end(again)
+        if any(one.arguments not in (None, told.arguments) for _, one in again.outcomes):
+            reason = N_("several hooks change the arguments of the call in different ways")
+            return structs.replace(again, decision=HookDecision.DENY, reason=reason)
+        return again
 
     async def review_question(self, call: HookedCall, decision: PermissionDecision) -> str:
         """Return why a call is refused that a person would be asked about; empty where it is not."""
@@ -141,7 +158,8 @@ class SessionHooks:
         result = await self.dispatcher.run(told)
         self._note_end(result)
         notes = self._take_contexts(result.contexts)
-        review = CallReview(notes=notes, provenance=_find_provenance(result.contexts))
+        heard_from = origin if heard and notes else None  # a hook may say what it was told
+        review = CallReview(notes=notes, provenance=join_provenances(_find_provenance(result.contexts), heard_from))
         return await self._transform_output(told, result, output, is_command=bool(call.command)), review
 
     async def _transform_output(
@@ -151,14 +169,14 @@ class SessionHooks:
         text, origin = output.text, None
         for _, one in result.outcomes:
             if one.text is not None:
-                text, origin = one.text, one.provenance
+                text, origin = one.text, join_provenances(origin, one.provenance)
         events = [HookEvent.TRANSFORM_TERMINAL_OUTPUT] if is_command else []
         for event in (*events, HookEvent.TRANSFORM_TOOL_RESULT):
             text, found = await self.dispatcher.transform_text(structs.replace(told, event=event, text=text))
-            origin = found or origin
+            origin = join_provenances(origin, found)
         if text is output.text:
             return output
-        return structs.replace(output, text=text, provenance=origin or output.provenance)
+        return structs.replace(output, text=text, provenance=join_provenances(origin, output.provenance))
 
     def _build_tool_call(self, event: HookEvent, call: HookedCall) -> HookCall:
         told = self.build_call(event)
@@ -264,6 +282,8 @@ class SessionHooks:
         parts = []
         for one in contexts:
             text = self._fit_context(one)
+            if not text:
+                continue
             if one.provenance is not None and one.provenance.is_untrusted:
                 parts.append(TextPart(text=fence_untrusted_text(text, one.provenance), provenance=one.provenance))
             else:
@@ -271,16 +291,21 @@ class SessionHooks:
         return parts
 
     def _take_contexts(self, contexts: Sequence[HookContext]) -> tuple[str, ...]:
-        return tuple(self._fit_context(one) for one in contexts)
+        return tuple(filter(None, map(self._fit_context, contexts)))
 
     def _fit_context(self, context: HookContext) -> str:
-        """Return a context with the name of its hook, as far as there is room; what is longer goes to a file."""
+        """Return a context with the name of its hook, as far as there is room; what is longer goes to a file, and is
+        dropped, with a line in the log, after eight of these.
+        """
         text = strip_control_characters(context.text).strip()
         size, left = estimate_tokens(text), self._budget.left
         if size <= left:
             self._budget.left -= size
             return f"[Hook {context.name}: {text}]"
         self._budget.left = 0
+        if self._budget.files >= _MAX_CONTEXT_FILES:
+            _LOG.warning("hook %s adds more than there is room for: %s tokens are dropped", context.name, size)
+            return ""
         self._budget.files += 1
         shown = text.encode()[: left * _BYTES_PER_TOKEN].decode("utf-8", "ignore")
         try:

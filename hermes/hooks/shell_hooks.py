@@ -8,7 +8,7 @@ from msgspec import Struct, field, structs
 
 from hermes.execution.supervisor import Supervisors
 from hermes.hooks.definitions import HookDefinition
-from hermes.hooks.events import EVENT_TRAITS, HookRole
+from hermes.hooks.events import EVENT_TRAITS, HookEvent, HookRole
 from hermes.hooks.foreign_tools import (
     ForeignCall,
     list_call_names,
@@ -19,12 +19,16 @@ from hermes.hooks.foreign_tools import (
 from hermes.hooks.hook import NO_OUTCOME, HookCall, HookDecision, HookError, HookOutcome
 from hermes.hooks.hook_files import HookFilesError
 from hermes.hooks.hook_sets import HookSet, HookSetState
+from hermes.hooks.matchers import ToolMatcher
 from hermes.hooks.programs import HookProgram, run_program
 from hermes.hooks.shell_answers import build_input, read_end
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import to_one_line
 
 _LOG = logging.getLogger(__name__)
+_ANY_CALL = HookDefinition(
+    event=HookEvent.PRE_TOOL_CALL, name=HookEvent.PRE_TOOL_CALL.value, command="settings", matcher=ToolMatcher("")
+)
 _MAX_BACKGROUND = 16
 _MAX_NAME = 40
 _STRICTNESS = (HookDecision.NONE, HookDecision.ASK, HookDecision.DENY)
@@ -81,7 +85,7 @@ class ShellHookSource:
         told = list(list_foreign_calls(call.tool, call.arguments, self._deps.resolve_path))
         meant = [one for one in told if self._is_meant(call.tool, one)]
         outcomes = [await self._run(call, one) for one in meant]
-        return _join_outcomes(call.tool, meant, outcomes)
+        return _join_outcomes(call, meant, outcomes)
 
     async def close(self) -> None:
         """End what runs in the background."""
@@ -90,7 +94,8 @@ class ShellHookSource:
     def _is_meant(self, tool: str, call: ForeignCall) -> bool:
         names = list_call_names(tool, call)
         rule = self._hook.rule
-        return self._hook.matcher.matches(names) and (rule is None or rule.matches(names, call.arguments))
+        told = {} if call.is_opaque else call.arguments
+        return self._hook.matcher.matches(names) and (rule is None or rule.matches(names, told))
 
     def _check_files(self) -> None:
         """Raise HookError unless all files are those that the person has enabled."""
@@ -108,6 +113,7 @@ class ShellHookSource:
         transcript = deps.write_transcript() if hook.is_foreign else ""
         program = HookProgram(
             command=hook.command,
+            shell=hook.shell,
             given=build_input(hook, call, foreign, transcript),
             folder=deps.folder,
             environment={**deps.environ, "CLAUDE_PROJECT_DIR": deps.folder, "HERMES_SESSION_ID": call.session_id},
@@ -154,14 +160,14 @@ def _fits_kind(hook: HookDefinition, call: HookCall) -> bool:
     return kinds.get(hook.name, True)
 
 
-def _join_outcomes(tool: str, calls: Sequence[ForeignCall], outcomes: Sequence[HookOutcome]) -> HookOutcome:
+def _join_outcomes(told: HookCall, calls: Sequence[ForeignCall], outcomes: Sequence[HookOutcome]) -> HookOutcome:
     """Return the answers to the parts of one call as one: the strictest counts. Raises HookError."""
     if not outcomes:
         return NO_OUTCOME
     changed = [(call, one.arguments) for call, one in zip(calls, outcomes, strict=True) if one.arguments is not None]
     if changed and len(calls) > 1:
         raise HookError("it changes one part of a call that has several")
-    arguments = to_own_arguments(tool, *changed[0]) if changed else None
+    arguments = to_own_arguments(told.tool, *changed[0], told.arguments) if changed else None
     strictest = max(outcomes, key=lambda one: _STRICTNESS.index(one.decision))
     return structs.replace(
         strictest,
@@ -176,4 +182,12 @@ def _join_outcomes(tool: str, calls: Sequence[ForeignCall], outcomes: Sequence[H
 def make_shell_sources(sets: Sequence[HookSet], deps: ShellHookDeps) -> list[ShellHookSource]:
     """Return the hooks of the sets that run, or that say no since they were changed."""
     chosen = (one for one in sets if one.state is not HookSetState.OFF)
-    return [ShellHookSource(hook, one, deps) for one in chosen for hook in one.definitions.hooks]
+    return [ShellHookSource(hook, one, deps) for one in chosen for hook in _list_hooks(one)]
+
+
+def _list_hooks(one: HookSet) -> Sequence[HookDefinition]:
+    """Return the hooks of a set. Of a project's that were changed nobody can tell what they guarded, since whoever has
+    changed them may have taken it out: all calls are refused.
+    """
+    is_lost = one.state is HookSetState.CHANGED and one.place.is_project
+    return (_ANY_CALL,) if is_lost else one.definitions.hooks

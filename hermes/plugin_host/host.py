@@ -15,7 +15,13 @@ from hermes.core.errors import ConfigError, NotFoundError, ToolError
 from hermes.i18n.messages import N_
 from hermes.llm.client import SideTask
 from hermes.plugin_host.channel import PluginError, PluginRefusedError
-from hermes.plugin_host.folders import PluginFolder, PluginFolderRow, PluginFolderState, find_state, list_plugin_folders
+from hermes.plugin_host.folders import (
+    PluginFolder,
+    PluginFolderRow,
+    PluginFolderState,
+    find_state,
+    list_plugin_folders,
+)
 from hermes.plugin_host.given_sources import GivenSources
 from hermes.plugin_host.hook_source import ChangedHookSource, FolderHookSource
 from hermes.plugin_host.manifest import CommandDeclaration, WorkspaceAccess

@@ -430,8 +430,9 @@ class _BatchRun:
             except asyncio.CancelledError:
                 self._emit_ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
                 raise
+            output = await self._add_provenance(item, output, noted.earlier)
             output, said = await self._finish_call(item, output, started)
-            result = self._build_result(item, output, await self._locate_provenance(item, output, noted.earlier))
+            result = self._build_result(item, output, output.provenance)
             _record_outcome(noted, result, self.context.state.written_files)
             result = await self._mark_effects(item, noted, result, output.opened_paths)
             if said is not None and not self._is_nested:  # code that made the call gets the result alone
@@ -636,13 +637,12 @@ class _BatchRun:
         found = find_provenance(effects, paths, self.context, seen_hosts, runs=runs, earlier=earlier)
         return found or (said and structs.replace(said, vouched=True))
 
-    async def _locate_provenance(
-        self, item: _PreparedCall, output: ToolOutput, earlier: Sequence[str]
-    ) -> Provenance | None:
-        """Return the provenance of a result; marked files are read for it, in a thread."""
+    async def _add_provenance(self, item: _PreparedCall, output: ToolOutput, earlier: Sequence[str]) -> ToolOutput:
+        """Return the output with its provenance, also of what hooks make of it; marked files are read in a thread."""
         if self.context.taint_marks.is_empty:
-            return self._find_provenance(item, output, earlier)
-        return await asyncio.to_thread(self._find_provenance, item, output, earlier)
+            return structs.replace(output, provenance=self._find_provenance(item, output, earlier))
+        found = await asyncio.to_thread(self._find_provenance, item, output, earlier)
+        return structs.replace(output, provenance=found)
 
     def _build_result(self, item: _PreparedCall, output: ToolOutput, provenance: Provenance | None) -> ToolResultPart:
         text = self.context.redact(clean_surrogates(output.text))

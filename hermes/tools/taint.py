@@ -56,6 +56,15 @@ def sources_from_provenance(provenance: Provenance) -> list[str]:
     return [f"{Source.WEB}:{host}" for host in dict.fromkeys(hosts)]
 
 
+def join_provenances(one: Provenance | None, other: Provenance | None) -> Provenance | None:
+    """Return where a text comes from that may be made of both: all untrusted sources count."""
+    untrusted = [each for each in (one, other) if each is not None and each.is_untrusted]
+    if len(untrusted) < 2 or one == other:
+        return untrusted[0] if untrusted else one or other
+    sources = dict.fromkeys(source for each in untrusted for source in sources_from_provenance(each))
+    return Provenance(Source.OTHER, "\n".join(sources))
+
+
 def provenance_from_sources(sources: Iterable[str]) -> Provenance | None:
     """Return the provenance of something that was made from text of these sources, or None when there are none.
 

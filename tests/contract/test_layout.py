@@ -13,6 +13,7 @@ SUBJECTS = {
     "config": {"yaml_list_edit"},
     "cron": {"accounting", "several_processes"},
     "gateway": {"bad_input", "family", "shared_session"},
+    "hooks": {"foreign_scripts"},
     "llm": {"cache_marks", "error_matrix", "request_size"},
     "providers": {"connection_limit"},
     "runtime": {"archives", "compacted_lookup", "fallback", "resume"},

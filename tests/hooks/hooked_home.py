@@ -62,16 +62,21 @@ async def open_hooked(
     make_hooks: "Mapping[str, object] | None" = None,
     *,
     scripts: Mapping[str, str] = {},
+    files: Mapping[str, str] = {},
     enable: bool = True,
     settings: Mapping[str, object] | None = None,
     options: SessionOptions | None = None,
 ) -> AsyncIterator[HookedHome]:
     """Open a session with these hooks. In their commands `{name}` stands for a script's path and `{record}` for a
-    command that records.
+    command that records. `files` lie in the workspace.
     """
     async with ScriptedServer(list(answers)) as server:
         with TempHome.for_server(server.url, more_config=settings) as home:
             paths = {name: write_script(home, name, text) for name, text in scripts.items()}
+            for name, content in files.items():
+                (home.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+                (home.cwd / name).write_text(content)
+                (home.cwd / name).chmod(0o755)
             text = json.dumps(make_hooks or {})
             for name, path in {**paths, "record": recorder(home), "root": str(home.root)}.items():
                 text = text.replace(f"<{name}>", json.dumps(path)[1:-1])

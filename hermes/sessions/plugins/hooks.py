@@ -10,10 +10,11 @@ from hermes.config.home import HermesHome
 from hermes.config.plugin_consents import PluginConsents
 from hermes.config.settings import Settings
 from hermes.config.trusted_folders import TrustFile
+from hermes.core.errors import ConfigError
 from hermes.core.messages import ImagePart, TextPart
 from hermes.hooks.dispatcher import HookDispatcher
 from hermes.hooks.hook import HookSource
-from hermes.hooks.hook_sets import HookPlace, HookSet, HookSetState, read_hook_set
+from hermes.hooks.hook_sets import HookPlace, HookSet, HookSetState, name_hook_key, read_hook_set
 from hermes.hooks.session_hooks import SessionFacts, SessionHooks
 from hermes.hooks.shell_hooks import ShellHookDeps, make_shell_sources
 from hermes.hooks.transcript_file import TranscriptFile
@@ -25,11 +26,13 @@ from hermes.sessions.backend_factory import filter_trusted_path
 from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools
 from hermes.store.records import SUB_AGENT_SOURCE
+from hermes.util.file_handles import RefusedPathError, open_read
 
 HOOKS_NAME = "hooks"
 """The name of the set in `config.yaml`."""
 _CLAUDE_NAME = "claude"
 _CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
+_PROJECT_NAMES = ("claude-project", "claude-local")
 _MAX_SETTINGS_BYTES = 1 << 20
 
 
@@ -44,16 +47,15 @@ def list_hook_places(
     if person:
         places += _read_foreign_place(os.path.join(person, _CLAUDE_FILES[0]), _CLAUDE_NAME, is_project=False)
     if os.path.realpath(person or "/") != folder and TrustFile(home.trust_file, trusted).is_trusted_folder(folder):
-        for name in _CLAUDE_FILES:
-            label = f"{_CLAUDE_NAME}-project" if name == _CLAUDE_FILES[0] else f"{_CLAUDE_NAME}-local"
+        for label, name in zip(_PROJECT_NAMES, _CLAUDE_FILES, strict=True):
             places += _read_foreign_place(os.path.join(folder, name), label, is_project=True)
     return places
 
 
 def _read_foreign_place(file: str, name: str, *, is_project: bool) -> list[HookPlace]:
     """Return the hooks of another agent's settings, where there are any; a file that cannot be read has none."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
-        with open(file, "rb") as opened:
+    with contextlib.suppress(OSError, RefusedPathError, msgspec.MsgspecError, RecursionError):
+        with open(open_read(file), "rb") as opened:
             document = msgspec.json.decode(opened.read(_MAX_SETTINGS_BYTES))
         if isinstance(document, dict) and document.get("hooks") and document.get("disableAllHooks") is not True:
             return [HookPlace(name=name, file=file, section=document["hooks"], is_project=is_project)]
@@ -66,7 +68,25 @@ def read_hook_sets(
     """Return the hooks of all places for sessions in a folder, with their states."""
     consents = PluginConsents(home.consent_file)
     places = list_hook_places(home, settings, folder, environ, trusted)
-    return [read_hook_set(place, folder, environ, consents) for place in places]
+    places += _list_lost_places(places, home, folder, trusted, consents)
+    found = make_hook_environ(environ, folder)
+    return [read_hook_set(place, folder, found, consents) for place in places]
+
+
+def _list_lost_places(
+    places: Sequence[HookPlace], home: HermesHome, folder: str, trusted: Sequence[str], consents: PluginConsents
+) -> list[HookPlace]:
+    """Return the places of a project whose hooks the person has enabled and that have none now: what they guarded is
+    refused until that is looked at.
+    """
+    known = {one.file for one in places}
+    found = []
+    for label, name in zip(_PROJECT_NAMES, _CLAUDE_FILES, strict=True):
+        file = os.path.join(folder, name)
+        with contextlib.suppress(ConfigError):  # a damaged file of consents is said elsewhere
+            if file not in known and consents.get(name_hook_key(file, folder)) is not None:
+                found.append(HookPlace(name=label, file=file, section={}, is_project=True))
+    return found if found and TrustFile(home.trust_file, trusted).is_trusted_folder(folder) else []
 
 
 def describe_states(sets: Sequence[HookSet]) -> list[str]:

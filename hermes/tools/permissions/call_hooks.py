@@ -10,11 +10,13 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct, structs
 
+from hermes.core.encoding import to_plain
 from hermes.core.messages import Provenance, ToolCallPart, ToolResultPart
 from hermes.safety.shell.findings import Verdict
 from hermes.tools.permissions.fingerprint import fingerprint_texts
 from hermes.tools.permissions.gate import PermissionDecision
 from hermes.tools.schema import Arguments
+from hermes.tools.taint import join_provenances
 from hermes.tools.tool import Tool, ToolOutput
 
 HOOK_RULE = "hook"
@@ -64,7 +66,8 @@ class CallReview(Struct, frozen=True, kw_only=True):
 
     def join(self, after: "CallReview") -> "CallReview":
         """Return what is said before a call and after it as one."""
-        return structs.replace(self, notes=(*self.notes, *after.notes), provenance=self.provenance or after.provenance)
+        origin = join_provenances(self.provenance, after.provenance)
+        return structs.replace(self, notes=(*self.notes, *after.notes), provenance=origin)
 
     def add_to(self, result: ToolResultPart) -> ToolResultPart:
         """Return the result with these lines behind it."""
@@ -75,8 +78,8 @@ class CallReview(Struct, frozen=True, kw_only=True):
             from hermes.safety.fencing import fence_untrusted_text
 
             text = fence_untrusted_text(text, origin)
-        kept = result.provenance if result.provenance is not None and result.provenance.is_untrusted else origin
-        return structs.replace(result, text=f"{result.text}\n{text}", provenance=kept or result.provenance)
+        joined = join_provenances(result.provenance, origin)
+        return structs.replace(result, text=f"{result.text}\n{text}", provenance=joined)
 
 
 class CallHooks(Protocol):
@@ -102,12 +105,14 @@ def build_hooked_call(call: ToolCallPart, tool: Tool, arguments: Arguments, raw:
 
 
 def _read_given(raw: str, arguments: Arguments) -> Mapping[str, object]:
-    """Return the arguments as the model gave them; where its text is no plain JSON, all."""
+    """Return the arguments that the model gave, as the tool gets them; where its text is no plain JSON, all."""
     try:
         given = msgspec.json.decode(raw) if raw.strip() else {}
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return dict(arguments)
-    return given if isinstance(given, dict) else dict(arguments)
+        given = arguments
+    names = given if isinstance(given, Mapping) else arguments
+    found: Mapping[str, object] = to_plain({name: arguments[name] for name in names if name in arguments})
+    return found
 
 
 def refuse_decision(decision: PermissionDecision, reason: str) -> PermissionDecision:
