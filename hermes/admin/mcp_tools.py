@@ -26,7 +26,7 @@ from hermes.core.messages import (
 )
 from hermes.i18n.messages import N_
 from hermes.mcp.serving.calls import McpCall, Result
-from hermes.mcp.serving.served_tools import ServedTool, build_schema, decode_arguments, make_result
+from hermes.mcp.serving.served_tools import AnswerCall, ServedTool, build_schema, decode_arguments, make_result
 from hermes.safety.fencing import fence_untrusted_text
 from hermes.util.text import clean_surrogates
 
@@ -99,6 +99,12 @@ class GetJob(Struct, forbid_unknown_fields=True):
     """The arguments of `job_status`."""
 
     job: Annotated[str, Meta(min_length=1, max_length=200, description="Its id or its name.")]
+
+
+class AskQuestion(Struct, forbid_unknown_fields=True):
+    """The arguments of `ask`."""
+
+    question: Annotated[str, Meta(min_length=1, max_length=100_000, description="What the agent is to answer or do.")]
 
 
 class ReadTools:
@@ -249,9 +255,21 @@ def serve_home_of_app(app: "App") -> ServedHome:
     return ServedHome(SessionAdmin(services.store, services.home), cron_admin_of_app(app), services.redactor.redact)
 
 
-def _build_tool(
-    name: str, description: str, arguments: type[Struct], answer: Callable[[Raw, McpCall], Awaitable[Result]]
-) -> ServedTool:
+def build_ask_tool(answer: AnswerCall, *, asks_person: bool) -> ServedTool:
+    """Return the tool that asks the agent; `asks_person` says whether its calls may wait for the owner."""
+    waits = "What it has to ask the owner about waits: see permissions_list_open."
+    refused = "What it would have to ask the owner about is refused."
+    return ServedTool(
+        name="ask",
+        description="Ask the owner's agent; it may use its tools, and costs the owner money. "
+        + (waits if asks_person else refused),
+        schema=build_schema(AskQuestion),
+        answer=answer,
+        annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+    )
+
+
+def _build_tool(name: str, description: str, arguments: type[Struct], answer: AnswerCall) -> ServedTool:
     return ServedTool(
         name=name,
         description=description,

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
+from hermes.admin.mcp_tools import AskQuestion, build_ask_tool
 from hermes.core.encoding import Plain
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, ToolStarted, TurnEnded
@@ -38,12 +39,6 @@ _MAX_ATTEMPTS = 5
 """Wrong tokens after which none is taken any more."""
 _PERSON = "a person, over MCP"
 _ANSWERS = {"once": AnswerScope.ONCE, "deny": AnswerScope.DENY}
-
-
-class AskQuestion(Struct, forbid_unknown_fields=True):
-    """The arguments of `ask`."""
-
-    question: Annotated[str, Meta(min_length=1, max_length=100_000, description="What the agent is to answer or do.")]
 
 
 class ListPermissions(Struct, forbid_unknown_fields=True):
@@ -98,18 +93,7 @@ class AgentQuestions:
 
     def list_tools(self) -> list[ServedTool]:
         """Return the tools: `ask`, and those for approvals where a person has a token."""
-        text = "Ask the owner's agent; it may use its tools, and costs the owner money. "
-        refused = "What it would have to ask the owner about is refused."
-        waits = "What it has to ask the owner about waits: see permissions_list_open."
-        tools = [
-            ServedTool(
-                name="ask",
-                description=text + (waits if self._options.person_token else refused),
-                schema=build_schema(AskQuestion),
-                answer=self._ask,
-                annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
-            )
-        ]
+        tools = [build_ask_tool(self._ask, asks_person=bool(self._options.person_token))]
         if self._options.person_token:
             tools += [
                 ServedTool(
