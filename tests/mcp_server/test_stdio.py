@@ -18,7 +18,7 @@ from hermes.mcp.revisions import SESSION_VERSIONS
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
-from tests.mcp_server.conftest import META, Program, serve_program
+from tests.mcp_server.conftest import META, Program, count_processes, serve_program
 
 pytestmark = pytest.mark.slow
 READING = [
@@ -258,18 +258,6 @@ async def test_nothing_is_left_of_a_question_when_the_client_or_the_server_goes(
         async with asyncio.timeout(20):
             while count_processes(mark):  # noqa: ASYNC110 - processes end where nothing can be waited for
                 await asyncio.sleep(0.05)
-
-
-def count_processes(mark: str) -> int:
-    found = 0
-    for name in os.listdir("/proc"):
-        try:
-            if name.isdigit():
-                with open(f"/proc/{name}/cmdline", "rb") as file:
-                    found += mark.encode() in file.read()
-        except OSError:
-            continue
-    return found
 
 
 async def test_approvals_need_the_persons_token_and_are_for_one_call() -> None:

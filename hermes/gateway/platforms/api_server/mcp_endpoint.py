@@ -302,14 +302,12 @@ async def _stream_answer(
 ) -> web.StreamResponse:
     async with EventStreamResponse(request) as stream:
         waiting = first
-        while True:
+        while not task.done():
             await stream.send(b"".join(waiting) or KEEP_ALIVE)
-            if task.done():
-                waiting = await channel.wait_messages(task, 0)
-                answer = encode_event("message", _describe_end(identity, task))
-                await stream.send(b"".join((*waiting, answer)))
-                return stream.response
             waiting = await channel.wait_messages(task, KEEP_ALIVE_SECONDS)
+        rest = await channel.wait_messages(task, 0)
+        await stream.send(b"".join((*waiting, *rest, encode_event("message", _describe_end(identity, task)))))
+        return stream.response
 
 
 async def _tell_faults(work: Awaitable[Result], method: str) -> Result:
