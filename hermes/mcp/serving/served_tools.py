@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 from hermes.core.encoding import Plain, to_json
 from hermes.core.errors import HermesError
 from hermes.core.json_rpc import INVALID_PARAMS, RpcError
+from hermes.i18n.messages import N_
 from hermes.mcp.serving.calls import McpCall, Result, decode_params
 
 _PAGE = 50
@@ -20,7 +21,7 @@ AnswerCall = Callable[[Raw, McpCall], Awaitable[Result]]
 class ServedTool(Struct, frozen=True, kw_only=True):
     """A tool: what clients are told of it, and what answers a call.
 
-    `answer` gets the arguments as JSON text. Raises HermesError for what the caller's model can mend, RpcError for what
+    `answer` gets the arguments as JSON text. Raises HermesError for what the caller's model can fix, RpcError for what
     is wrong with the request.
     """
 
@@ -55,11 +56,11 @@ def decode_arguments(arguments: Raw, kind: type[ArgumentsT]) -> ArgumentsT:
     try:
         return msgspec.json.decode(bytes(arguments), type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise ToolArgumentError(f"The arguments cannot be used: {error}.") from None
+        raise ToolArgumentError(N_("The arguments cannot be used: {why}.", why=str(error))) from None
 
 
 class ToolArgumentError(HermesError):
-    """The arguments of a call do not fit the tool's schema; its caller can mend that."""
+    """The arguments of a call do not fit the tool's schema; its caller can fix that."""
 
 
 def make_result(value: Mapping[str, object]) -> Result:

@@ -46,7 +46,7 @@ class _Meta(Struct):
     progress_token: int | str | None = field(default=None, name="progressToken")
 
 
-class RequestHead(Struct):
+class McpRequestHead(Struct):
     """What a request says of itself, beside its method."""
 
     meta: _Meta | None = field(default=None, name="_meta")
@@ -91,14 +91,14 @@ class McpResponder:
         A request that names its revision is answered by that; any other belongs to the session, which `initialize`
         opens.
         """
-        head = decode_params(params, RequestHead)
+        head = decode_params(params, McpRequestHead)
         if head.version is not None or not (session.is_open or method in ("initialize", "ping")):
             return await self.answer_stateless(method, params, channel)
         return await self.answer_in_session(method, params, session, channel)
 
     async def answer_stateless(self, method: str, params: Raw, channel: CallChannel) -> Result:
         """Return the result of a request of the revision without sessions."""
-        meta = decode_params(params, RequestHead).meta
+        meta = decode_params(params, McpRequestHead).meta
         if meta is None or not isinstance(meta.version, str) or not isinstance(meta.capabilities, dict):
             raise RpcError(
                 INVALID_PARAMS,
@@ -127,7 +127,7 @@ class McpResponder:
             return self._initialize(decode_params(params, _InitializeParams), session)
         if method == "ping":
             return {}
-        head = decode_params(params, RequestHead)
+        head = decode_params(params, McpRequestHead)
         call = McpCall(
             version=session.version,
             capabilities=session.capabilities,

@@ -40,7 +40,7 @@ from hermes.mcp.revisions import (
     UNSUPPORTED_VERSION,
 )
 from hermes.mcp.serving.calls import Result, decode_params
-from hermes.mcp.serving.service import McpResponder, McpSession, RequestHead
+from hermes.mcp.serving.service import McpRequestHead, McpResponder, McpSession
 from hermes.util.cancellation import cancel_tasks
 
 PATH = "/mcp"
@@ -204,7 +204,7 @@ class McpEndpoint:
         self, request: web.Request, responder: McpResponder, message: _Message
     ) -> web.StreamResponse:
         version = request.headers.get(_VERSION, "")
-        head = decode_params(message.params, RequestHead) if message.method is not None else RequestHead()
+        head = decode_params(message.params, McpRequestHead) if message.method is not None else McpRequestHead()
         if head.version is not None or (version and version not in SESSION_VERSIONS):
             return await self._take_stateless(request, responder, message, head)
         if message.method == "initialize":
@@ -222,7 +222,7 @@ class McpEndpoint:
         return web.Response(status=202)
 
     async def _take_stateless(
-        self, request: web.Request, responder: McpResponder, message: _Message, head: RequestHead
+        self, request: web.Request, responder: McpResponder, message: _Message, head: McpRequestHead
     ) -> web.StreamResponse:
         if message.id is msgspec.UNSET or message.method is None:  # no message but requests means anything here
             return web.Response(status=202)
@@ -371,7 +371,7 @@ def _take_notification(session: _HttpSession, message: _Message) -> None:
         task.cancel()
 
 
-def _check_headers(headers: Mapping[str, str], method: str, head: RequestHead) -> None:
+def _check_headers(headers: Mapping[str, str], method: str, head: McpRequestHead) -> None:
     """Raise RpcError where header fields say something else than the body: who routes by them must not be deceived."""
     wanted = {_VERSION: head.version, _METHOD: method}
     subject = {"name": head.name, "uri": head.uri}.get(_NAMED.get(method, ""))
