@@ -325,3 +325,12 @@ async def test_hermes_own_client_uses_it() -> None:
         tested = await run_hermes(home, "mcp", "test", "self")
         assert "protocol: 2026-07-28" in tested.stdout
         assert tested.stdout.count("[reads only]") == 6
+
+
+async def test_nothing_of_it_is_imported_where_it_is_not_in_use() -> None:
+    async with make_home([Say("Yes.")]) as home:
+        for words in (["--help"], ["-z", "go"]):
+            done = await home.run(sys.executable, "-X", "importtime", "-m", "hermes", *words)
+            assert done.code == 0
+            for name in ("hermes.mcp_server", "hermes.mcp.serving", "hermes.admin.mcp_tools", "hermes.ipc.rpc_peer"):
+                assert name not in done.stderr, (words, name)
