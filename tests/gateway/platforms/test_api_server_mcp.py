@@ -169,6 +169,17 @@ async def test_a_question_streams_progress_and_is_bounded() -> None:
         assert messages[-1]["result"]["structuredContent"]["answer"] == "Done."
 
 
+async def test_the_cap_of_a_question_holds() -> None:
+    asking = {"name": "ask", "arguments": {"question": "Costly?"}}
+    async with api([Say("Never.")], mcp_ask=True, mcp_max_cost=0.0000001, more=PRICES) as it:
+        status, value = await call_stateless(it, "tools/call", asking)
+        assert (status, value["result"]["isError"]) == (200, True)
+        assert it.model.requests == []
+    async with api([Say("Never.")], mcp_ask=True) as it:  # a model without a known price
+        status, value = await call_stateless(it, "tools/call", asking)
+        assert (status, value["result"]["isError"]) == (200, True)
+
+
 async def test_who_goes_away_takes_the_question_back() -> None:
     mark = f"mcp-serve-{os.urandom(6).hex()}"
     replies = [Say(calls=(Call("terminal", {"command": f"sleep 600; echo {mark}"}),)), Say("Late.")]
