@@ -53,7 +53,7 @@
 #                     `hermes` a prompt (5 minutes; ONLY=pip,uv; WITH=python3.13 for another Python)
 # make image          builds the container image with podman or docker, asks a prompt, opens the chat, runs the gateway, and says its
 #                     size (3 minutes; IMAGE_OPTIONS="--bootstrap --index": see scripts/image_check.py)
-# make mcp-conformance  every scored client scenario of the official MCP suite, of both revisions (1 minute; FOLDER=/tmp/x; installs
+# make mcp-conformance  every scored client and server scenario of the official MCP suite, of both revisions (2 minutes; FOLDER=/tmp/x; installs
 #                     node and the suite there)
 # make mcp-servers    every tool, resource and prompt of seven official MCP servers of npm and PyPI (1 minute; FOLDER=/tmp/x)
 # make units          boots a small Debian with systemd and runs the gateway there as a service, of an account and of the machine

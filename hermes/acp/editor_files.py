@@ -3,7 +3,8 @@
 import msgspec
 
 from hermes.acp.protocol import ClientCapabilities, FileText
-from hermes.acp.rpc import RpcError, RpcPeer
+from hermes.core.json_rpc import RpcError
+from hermes.ipc.rpc_peer import RpcPeer
 
 _SECONDS = 3.0
 """How long an editor may take for a file; then the one on disk counts."""

@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from hermes.acp import protocol
 from hermes.acp.calls import Update, describe_question, make_question_call, make_text_content
-from hermes.acp.rpc import RpcError, RpcPeer
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
+from hermes.core.json_rpc import RpcError
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, tr
+from hermes.ipc.rpc_peer import RpcPeer
 from hermes.sessions.port import SessionPort
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import strip_control_characters

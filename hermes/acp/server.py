@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from hermes.acp import protocol, rpc
+from hermes.acp import protocol
 from hermes.acp.greeting import SETUP_METHOD, EditorStreams, describe_agent
 from hermes.acp.options import AcpOptions
 from hermes.acp.protocol import ClientCapabilities, decode_params
-from hermes.acp.rpc import RpcError, RpcPeer, read_lines
+from hermes.acp.rpc_errors import ACP_DIALECT, describe_error
 from hermes.core.errors import ConfigError
+from hermes.core.json_rpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from hermes.i18n.messages import N_, join_sentences, localize
+from hermes.ipc.rpc_peer import RpcPeer, read_lines
 from hermes.util.pipes import PipeReader, PipeWriter
 
 if TYPE_CHECKING:
@@ -47,12 +49,12 @@ class AcpServer:
             self.capabilities, self._is_initialized = given.read_capabilities(), True
             return describe_agent(self.capabilities, self._version)
         if not self._is_initialized:
-            raise RpcError(rpc.INVALID_REQUEST, "The first request must be initialize.")
+            raise RpcError(INVALID_REQUEST, "The first request must be initialize.")
         if method == "authenticate":
             return await self._authenticate(decode_params(params, protocol.AuthenticateParams))
         handlers = _load_handlers() if method.startswith("session/") else {}
         if method not in handlers:
-            raise RpcError(rpc.METHOD_NOT_FOUND, f"There is no method {method[:80]!r}.")
+            raise RpcError(METHOD_NOT_FOUND, f"There is no method {method[:80]!r}.")
         return await handlers[method](await self._open_table(), params)
 
     def take_notification(self, method: str, params: Raw) -> None:
@@ -60,7 +62,7 @@ class AcpServer:
         if method == "session/cancel" and self._table is not None:
             self._table.cancel_prompts(decode_params(params, protocol.SessionParams).session_id)
         elif not method.startswith(("$/", "_")) and method != "session/cancel":
-            raise RpcError(rpc.METHOD_NOT_FOUND, "There is no such notification.")
+            raise RpcError(METHOD_NOT_FOUND, "There is no such notification.")
 
     async def close(self) -> None:
         """End all sessions: turns are stopped and stored, and whatever they ran is ended."""
@@ -70,7 +72,7 @@ class AcpServer:
     async def _authenticate(self, params: protocol.AuthenticateParams) -> object:
         """Say plainly what is missing; nothing is signed in to, since keys are no editor's business."""
         if params.method_id != SETUP_METHOD:
-            raise RpcError(rpc.INVALID_PARAMS, f"There is no way to sign in called {params.method_id[:80]!r}.")
+            raise RpcError(INVALID_PARAMS, f"There is no way to sign in called {params.method_id[:80]!r}.")
         await self._open_table()
         return {}
 
@@ -87,7 +89,7 @@ class AcpServer:
                     await table.open()
                 except ConfigError as error:
                     hint = N_("`hermes setup` in a terminal sets up a model; `hermes doctor` says what is wrong.")
-                    told = rpc.describe_error(error)
+                    told = describe_error(error)
                     raise RpcError(told.code, join_sentences(told.message, localize(hint))) from None
                 self._table = table
         return self._table
@@ -112,7 +114,7 @@ async def _serve(server: AcpServer, streams: EditorStreams) -> int:
         if reading is not None:
             reading.cancel()
 
-    peer = server.peer = RpcPeer(server, PipeWriter(streams.outgoing), end)
+    peer = server.peer = RpcPeer(server, PipeWriter(streams.outgoing), end, ACP_DIALECT)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, end)
     work = read_lines(PipeReader(streams.incoming).read, peer.receive_message, streams.received)

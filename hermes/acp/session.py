@@ -16,13 +16,14 @@ from hermes.acp.config_options import ConfigOptions
 from hermes.acp.prompt_content import build_inbound
 from hermes.acp.protocol import ClientCapabilities, ContentBlock, TextBlock
 from hermes.acp.questions import EditorForms, EditorQuestions
-from hermes.acp.rpc import INTERNAL_ERROR, RpcError, RpcPeer
 from hermes.acp.session_projection import SessionProjection, format_moment
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Level, ToolEnded, TurnEnded
+from hermes.core.json_rpc import INTERNAL_ERROR, RpcError
 from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_, join_sentences, localize
+from hermes.ipc.rpc_peer import RpcPeer
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage, OwnWords
 from hermes.sessions.app import App, withdraw_newest

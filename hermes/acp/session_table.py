@@ -15,13 +15,13 @@ from hermes.acp.handed_servers import convert_servers
 from hermes.acp.options import AcpOptions
 from hermes.acp.protocol import ClientCapabilities, decode_params
 from hermes.acp.questions import EditorForms
-from hermes.acp.rpc import RpcPeer
 from hermes.acp.session import EditorSession
 from hermes.acp.session_projection import format_moment
 from hermes.admin.sessions import SessionAdmin
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_
+from hermes.ipc.rpc_peer import RpcPeer
 from hermes.ipc.session_server import serve_sessions
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

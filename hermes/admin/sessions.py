@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
@@ -17,7 +17,7 @@ from hermes.i18n.messages import N_
 from hermes.runtime.locks import find_lock_owner, session_lock
 from hermes.sessions.formats.openai_format import to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.records import PROGRAM_SOURCES, SUB_AGENT_SOURCE, MessageState, SessionRow, StoredMessage
+from hermes.store.records import PROGRAM_SOURCES, SUB_AGENT_SOURCE, MessageState, SearchQuery, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.store.sub_agents import SubAgentRow
 from hermes.util.text import strip_control_characters, to_one_line
@@ -106,7 +106,11 @@ class SessionAdmin:
 
     async def list_messages(self, session_id: str) -> list[Message]:
         """Return the messages of a session as they were said, compressed or not, without those that were undone."""
-        return [row.message for row in await self._visible_messages(session_id, hidden=False)]
+        return [row.message for row in await self.list_stored_messages(session_id)]
+
+    async def list_stored_messages(self, session_id: str) -> list[StoredMessage]:
+        """Return the messages of a session as they were said, each with its place and time."""
+        return await self._visible_messages(session_id, hidden=False)
 
     async def list_tree(
         self, limit: int, *, person: str | None = None, everything: bool = False
@@ -185,6 +189,10 @@ class SessionAdmin:
         made = {one for compaction in compactions for one in compaction.made}
         rows = await self._store.messages.read(session_id, everything=True)
         return [row for row in rows if row.state is not MessageState.UNDONE and (hidden or row.id not in made)]
+
+    async def search_own_messages(self, search: SearchQuery) -> list[Plain]:
+        """Find messages in the owner's sessions only."""
+        return [row_to_dict(hit) for hit in await self._store.search.run_query(structs.replace(search, person=""))]
 
     async def search_messages(self, query: str, *, limit: int, newest: bool) -> list[Plain]:
         """Find messages that hold the words, newest or best first."""

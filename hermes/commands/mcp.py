@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -14,7 +15,7 @@ from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.encoding import Plain
-from hermes.core.errors import NotFoundError, ToolError
+from hermes.core.errors import NotFoundError, ToolError, UsageError
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 30.0
 """How long a list waits for a server."""
 _MAX_TARGET, _MAX_REASON = 100, 200
+_MOST_STEPS = 1_000
+_PERSON_TOKEN, _LEAST_TOKEN = "HERMES_MCP_PERSON_TOKEN", 16
 _NO_SERVERS = N_("There are no MCP servers. `hermes mcp add` adds one.")
 MCP = Verb(
     "mcp",
@@ -179,6 +182,56 @@ async def _add_and_test(call: VerbCall, new: "NewServer") -> VerbResult:
         return VerbResult(found, [line])
     stays = tr("It stays in config.yaml; `hermes mcp remove {name}` removes it.", name=done.name)
     return VerbResult(found, [line], [stays], exit_code=1)
+
+
+@MCP.action(
+    "serve",
+    "be an MCP server for the program that starts this: it reads sessions and jobs, and may ask",
+    argument("--ask", action="store_true", help="the client may ask the agent something, which costs money"),
+    argument(
+        "--max-cost",
+        type=float,
+        default=0.5,
+        metavar="USD",
+        help="what all of its questions together may cost (0.5)",
+    ),
+    argument("--max-steps", type=int, default=30, metavar="N", help="the most model calls of a question (30)"),
+    argument(
+        "--approvals",
+        action="store_true",
+        help="questions of the agent wait for a person, who shows HERMES_MCP_PERSON_TOKEN; else the answer is no",
+    ),
+)
+def serve_program(call: VerbCall) -> VerbResult:
+    """Serve the program that has started this one, until it goes away."""
+    args = call.args
+    token = _find_person_token(call.environ) if args.approvals else ""
+    if args.approvals and not args.ask:
+        raise UsageError(N_("--approvals is for what --ask does."), N_("Add --ask."))
+    if not 0 < args.max_cost < float("inf") or not 0 < args.max_steps <= _MOST_STEPS:
+        raise UsageError(N_("--max-cost and --max-steps must be above 0, and steps at most {n}.", n=_MOST_STEPS))
+    if os.isatty(0):
+        raise UsageError(
+            N_("`hermes mcp serve` is started by an MCP client, and talks with it on standard input."),
+            N_("docs/mcp.md says how clients are set up."),
+        )
+    from hermes import __version__
+
+    # A front-end is above this layer: it is started by its name.
+    start = importlib.import_module("hermes.mcp_server.start")
+    options = start.McpServeOptions(asks=args.ask, max_cost=args.max_cost, max_steps=args.max_steps, person_token=token)
+    return VerbResult(exit_code=int(start.serve(call.environ, options, __version__)))
+
+
+def _find_person_token(environ: Mapping[str, str]) -> str:
+    """Return what a person shows to answer approvals. Raises UsageError where it is missing, or can be guessed."""
+    found = merge_dotenv(environ, locate_home(environ).env_file).get(_PERSON_TOKEN, "")
+    if len(found) < _LEAST_TOKEN:
+        raise UsageError(
+            N_("--approvals needs {name}, {n} characters at least.", name=_PERSON_TOKEN, n=_LEAST_TOKEN),
+            N_("Put it into the home's .env file: openssl rand -hex 32"),
+        )
+    return found
 
 
 @MCP.action("remove", "remove a server from config.yaml", argument("name", help="the server"))

@@ -8,14 +8,16 @@ from msgspec import Raw, Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.mcp.definitions import clean_text
+from hermes.mcp.revisions import (
+    HEADER_MISMATCH,
+    MISSING_CAPABILITY,
+    PROTOCOL_VERSIONS,
+    SESSION_VERSIONS,
+    STATELESS_VERSION,
+    UNSUPPORTED_VERSION,
+)
 from hermes.mcp.rpc import McpConnection, McpRpcError, NoAnswerError
 
-STATELESS_VERSION = "2026-07-28"
-"""The revision without sessions; each message says of itself what it is."""
-SESSION_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""The revisions that begin with `initialize`, the newest first."""
-PROTOCOL_VERSIONS = (STATELESS_VERSION, *SESSION_VERSIONS)
-"""The protocol versions that are spoken, the newest first."""
 MAX_INSTRUCTIONS = 2_000
 """The most characters of a server's instructions that are kept."""
 CLIENT: dict[str, object] = {
@@ -25,7 +27,6 @@ CLIENT: dict[str, object] = {
 """What servers are told of this client: it can ask the person, and nothing else for them."""
 _PROBE_SECONDS = 4.0
 """Seconds for an answer to the first question of the stateless revision, before the other one is asked beside it."""
-_UNSUPPORTED_VERSION, _HEADER_MISMATCH, _MISSING_CAPABILITY = -32022, -32020, -32021
 
 
 class Era(StrEnum):
@@ -129,9 +130,9 @@ async def _discover(connection: McpConnection, seconds: float) -> ServerOffer | 
         try:
             hello = _decode_hello(await connection.request("server/discover", {}, seconds, version=STATELESS_VERSION))
         except McpRpcError as error:
-            if error.code in (_HEADER_MISMATCH, _MISSING_CAPABILITY):
+            if error.code in (HEADER_MISMATCH, MISSING_CAPABILITY):
                 raise
-            if error.code != _UNSUPPORTED_VERSION or not _is_supported(error):
+            if error.code != UNSUPPORTED_VERSION or not _is_supported(error):
                 return None
             continue  # it names the version all the same
         except NoAnswerError:

@@ -14,11 +14,11 @@ from msgspec import Raw, Struct
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
+from hermes.mcp.revisions import META_PREFIX
 from hermes.tools.schema import join_surrogates
 from hermes.util.cancellation import wait_for_task
 
 METHOD_NOT_FOUND = -32601
-META_PREFIX = "io.modelcontextprotocol/"
 _MAX_UNREQUESTED, _WINDOW_SECONDS = 10_000, 10.0
 """The most messages that nobody requested, within the seconds of the window."""
 _MAX_TASKS = 256

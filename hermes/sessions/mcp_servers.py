@@ -292,7 +292,7 @@ def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mappi
 
 
 def _check_protocol(given: str, version: str) -> str:
-    from hermes.mcp.handshake import PROTOCOL_VERSIONS
+    from hermes.mcp.revisions import PROTOCOL_VERSIONS
 
     if version and version not in PROTOCOL_VERSIONS:
         raise ConfigError(

@@ -30,7 +30,7 @@ class NewSession(Struct, frozen=True, kw_only=True):
 
 
 SUB_AGENT_SOURCE = "delegation"
-PROGRAM_SOURCES = ("cron", "api_server", "webhook", SUB_AGENT_SOURCE)
+PROGRAM_SOURCES = ("cron", "api_server", "mcp_server", "webhook", SUB_AGENT_SOURCE)
 """Where nobody talks: runs of jobs, programs, reports, and sub-agents; lists of sessions leave them out."""
 
 

@@ -32,12 +32,14 @@ import hermes.admin.models.local_servers
 import hermes.cli
 import hermes.config.other_agents
 import hermes.execution
+import hermes.gateway.platforms.api_server.mcp_endpoint
 import hermes.gateway.platforms.discord
 import hermes.gateway.platforms.matrix
 import hermes.gateway.platforms.ntfy
 import hermes.gateway.platforms.slack
 import hermes.gateway.platforms.telegram
 import hermes.hooks.shell_answers
+import hermes.ipc.rpc_peer
 import hermes.mcp.definitions
 import hermes.mcp.elicitation
 import hermes.mcp.handshake
@@ -196,12 +198,14 @@ FOREIGN = (
     hermes.cli,
     hermes.config.other_agents,
     hermes.execution,
+    hermes.gateway.platforms.api_server.mcp_endpoint,
     hermes.gateway.platforms.discord,
     hermes.gateway.platforms.matrix,
     hermes.gateway.platforms.ntfy,
     hermes.gateway.platforms.slack,
     hermes.gateway.platforms.telegram,
     hermes.hooks.shell_answers,
+    hermes.ipc.rpc_peer,
     hermes.mcp.definitions,
     hermes.mcp.elicitation,
     hermes.mcp.handshake,

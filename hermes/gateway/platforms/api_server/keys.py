@@ -36,6 +36,8 @@ class ApiScope(StrEnum):
     """To see and change jobs on a clock. They work for the owner, so the role must be owner, too."""
     APPROVE = "approve"
     """To answer questions of the key's own runs; the role must be one that may approve, too."""
+    MCP = "mcp"
+    """To read the owner's sessions and jobs over the Model Context Protocol; the role must be owner, too."""
     ADMIN = "admin"
     """To see how the gateway is, with its metrics, its skills and tool sets; the role must be owner or admin, too."""
 
@@ -48,7 +50,7 @@ class KeySettings(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     """What the key is called: the sessions of its programs are found by it, so a key can be replaced under its name."""
     scopes: tuple[ApiScope, ...] = (ApiScope.CHAT, ApiScope.RUNS, ApiScope.SESSIONS)
-    """What it is for: `chat`, `runs`, `sessions`, `jobs`, `approve`, `admin`."""
+    """What it is for: `chat`, `runs`, `sessions`, `jobs`, `approve`, `mcp`, `admin`."""
     role: PersonRole = PersonRole.OWNER
     """What who holds it may do: `owner`, `admin`, `user`, `guest`."""
 
@@ -76,6 +78,12 @@ class ApiOptions(PlatformOptions, KeyHolder, frozen=True, kw_only=True):
     """Connections at once at most."""
     turns: Annotated[int, Meta(ge=1)] = 1_024
     """Turns of one key at once at most; more are told to come again later."""
+    mcp_ask: bool = False
+    """Whether keys with the scopes `mcp` and `chat` may ask the agent something over MCP."""
+    mcp_max_cost: Annotated[float, Meta(gt=0)] = 0.5
+    """Dollars that one such question may cost."""
+    mcp_max_steps: Annotated[int, Meta(ge=1, le=1_000)] = 30
+    """The most model calls of one such question."""
     trust_tool_results: bool = False
     """Whether what programs send as results of their own tools counts as their users' own text, and not as untrusted
     content.

@@ -14,6 +14,8 @@ from hermes.gateway.platforms.api_server.chat_completions import ChatCompletions
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
 from hermes.gateway.platforms.api_server.keys import ApiScope
+from hermes.gateway.platforms.api_server.mcp_endpoint import McpEndpoint
+from hermes.gateway.platforms.api_server.mcp_tools import McpToolAccess
 from hermes.gateway.platforms.api_server.requests import CALLER, caller_of, json_response, query_number
 from hermes.gateway.platforms.api_server.responses import ResponseRoutes
 from hermes.gateway.platforms.api_server.runs import RunRoutes
@@ -25,8 +27,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _PUBLIC_PATHS = frozenset({"/health", "/v1/health"})
 """Paths that are answered without a key; they only tell that a server is here."""
 _SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-_REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Events"
-_RESPONSE_HEADERS = "X-Hermes-Session-Id, Retry-After"
+_REQUEST_HEADERS = (
+    "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Events, "
+    "MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+)
+_RESPONSE_HEADERS = "X-Hermes-Session-Id, Mcp-Session-Id, Retry-After"
 
 
 class JobRoutes:
@@ -176,6 +181,7 @@ class CatalogRoutes:
                     "run_approval": ApiScope.APPROVE in caller.scopes and self._deps.sessions.can_approve(caller),
                     "sessions": True,
                     "jobs": ApiScope.JOBS in caller.scopes and caller.person.is_owner,
+                    "mcp": ApiScope.MCP in caller.scopes and caller.person.is_owner,
                     "caller_tools": False,
                 },
                 "limits": {"body_bytes": self._deps.options.body_limit, "turns": self._deps.options.turns},
@@ -203,6 +209,7 @@ class ApiHttpServer:
         self._deps = deps
         self.runs = RunRoutes(deps)
         self.responses = ResponseRoutes(deps)
+        access = McpToolAccess(deps)
         application = web.Application(middlewares=[self._handle_errors], client_max_size=deps.options.body_limit)
         application.on_response_prepare.append(self._set_headers)
         application.add_routes(
@@ -212,6 +219,7 @@ class ApiHttpServer:
                 *self.runs.routes(),
                 *SessionRoutes(deps).routes(),
                 *JobRoutes(deps).routes(),
+                *McpEndpoint(deps.reader, access.find_responder, access.name_owner).routes(),
                 *CatalogRoutes(deps, self._count_connections).routes(),
             ]
         )

@@ -1,6 +1,6 @@
-"""JSON-RPC 2.0 in both directions over lines of JSON: an editor asks, and is asked.
+"""JSON-RPC 2.0 in both directions over lines of JSON: a program asks, and is asked.
 
-The editor is not trusted to behave well: messages have a limit, what cannot be read is answered as the protocol says,
+The program is not trusted to behave well: messages have a limit, what cannot be read is answered as the protocol says,
 and one that takes nothing any more ends the connection.
 """
 
@@ -14,38 +14,27 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hermes.core.encoding import to_json
-from hermes.core.errors import ConfigError, HermesError, NotFoundError, UsageError
+from hermes.core.errors import HermesError
+from hermes.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RequestId, RpcError
 from hermes.i18n.messages import N_, join_sentences, localize
 from hermes.util.text import escape_surrogates
 
 MAX_MESSAGE_BYTES = 64 << 20
 """The most bytes of one message: pictures come in them."""
 MAX_WAITING_BYTES = 256 << 20
-"""The most bytes that an editor has not taken before it counts as gone."""
+"""The most bytes that a program has not taken before it counts as gone."""
 MAX_OPEN_REQUESTS = 256
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
-INTERNAL_ERROR, CANCELLED, AUTH_REQUIRED, NOT_FOUND = -32603, -32800, -32000, -32002
+CANCELLED = -32800
 _NOTHING = Raw()
 _CHUNK = 1 << 16
 _LOG = logging.getLogger(__name__)
-RequestId = int | str | None
-
-
-class RpcError(Exception):
-    """An error as the other side is told it, or has told it."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
 
 
 class GoneError(RpcError):
     """The other side is gone; nothing it was asked will be answered."""
 
     def __init__(self) -> None:
-        super().__init__(INTERNAL_ERROR, "The editor is gone.")
+        super().__init__(INTERNAL_ERROR, "The other side is gone.")
 
 
 class RpcHandler(Protocol):
@@ -86,7 +75,7 @@ class _Fault(Struct):
 
 
 class _Message(Struct):
-    id: RequestId | msgspec.UnsetType = msgspec.UNSET
+    id: RequestId | msgspec.UnsetType | None = msgspec.UNSET
     method: str | None = None
     params: Raw = _NOTHING
     result: Raw = _NOTHING
@@ -94,17 +83,37 @@ class _Message(Struct):
 
 
 class _CancelParams(Struct):
-    request_id: RequestId = msgspec.field(name="requestId")
+    request_id: RequestId | None = msgspec.field(name="requestId")
+
+
+def _describe_plainly(error: HermesError) -> RpcError:
+    return RpcError(INTERNAL_ERROR, join_sentences(localize(error.message), localize(error.hint)))
+
+
+class RpcDialect(Struct, frozen=True, kw_only=True):
+    """What a protocol adds to JSON-RPC 2.0."""
+
+    cancel_method: str = "$/cancel_request"
+    """The notification by which a request is taken back."""
+    answers_cancelled: bool = True
+    """Whether a request that was taken back is answered all the same, with an error."""
+    allows_null_id: bool = True
+    """Whether `null` is the id of a request."""
+    describe_error: Callable[[HermesError], RpcError] = _describe_plainly
+    """Returns an error of ours as the other side is told it."""
 
 
 class RpcPeer:
-    """The exchange with one editor. `close` cancels what it has asked, and fails what it was asked."""
+    """The exchange with one program. `close` cancels what it has asked, and fails what it was asked."""
 
-    def __init__(self, handler: RpcHandler, writer: MessageSink, on_gone: Callable[[], None]) -> None:
+    def __init__(
+        self, handler: RpcHandler, writer: MessageSink, on_gone: Callable[[], None], dialect: RpcDialect
+    ) -> None:
         self._handler = handler
+        self._dialect = dialect
         self._writer = writer
         self._on_gone = on_gone
-        self._running: dict[RequestId, asyncio.Task[None]] = {}
+        self._running: dict[RequestId | None, asyncio.Task[None]] = {}
         self._asked: dict[int, asyncio.Future[Raw]] = {}
         self._last_id = 0
         self._is_closed = False
@@ -113,7 +122,7 @@ class RpcPeer:
 
     @contextlib.contextmanager
     def join_messages(self) -> Iterator[None]:
-        """Write all that is sent in the context at once, at its end: each write would wake the editor."""
+        """Write all that is sent in the context at once, at its end: each write would wake the program."""
         self._held = []
         try:
             yield
@@ -132,13 +141,15 @@ class RpcPeer:
             return
         if message.method is None:
             self._take_answer(message)
+        elif message.id is None and not self._dialect.allows_null_id:
+            self._send_error(None, RpcError(INVALID_REQUEST, "The id of a request must be a number or a text."))
         elif message.id is msgspec.UNSET:
             asyncio.get_running_loop().call_soon(self._take_notification, message.method, message.params)
         else:
             self._begin_request(message.id, message.method, message.params)
 
     async def request(self, method: str, params: object, seconds: float | None) -> Raw:
-        """Ask the editor and return its result. Raises RpcError with what it says, TimeoutError.
+        """Ask the program and return its result. Raises RpcError with what it says, TimeoutError.
 
         A question that is given up, by its time or by cancellation, is cancelled there.
         """
@@ -153,17 +164,17 @@ class RpcPeer:
             async with asyncio.timeout(seconds):
                 return await answer
         except (TimeoutError, asyncio.CancelledError):
-            self.notify("$/cancel_request", {"requestId": number})
+            self.notify(self._dialect.cancel_method, {"requestId": number})
             raise
         finally:
             del self._asked[number]
 
     def notify(self, method: str, params: object) -> None:
-        """Tell the editor something."""
+        """Tell the program something."""
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def close(self) -> None:
-        """Cancel what runs for the editor, and wait for its end."""
+        """Cancel what runs for the program, and wait for its end."""
         self._is_closed = True
         for answer in self._asked.values():
             if not answer.done():
@@ -175,26 +186,27 @@ class RpcPeer:
             await asyncio.wait(running)
         self._writer.close()
 
-    def _begin_request(self, identity: RequestId, method: str, params: Raw) -> None:
+    def _begin_request(self, identity: RequestId | None, method: str, params: Raw) -> None:
         if identity in self._running or len(self._running) >= MAX_OPEN_REQUESTS:
             self._send_error(identity, RpcError(INVALID_REQUEST, "Its id is in use, or too many requests are open."))
             return
-        task = asyncio.create_task(self._run_request(identity, method, params), name=f"acp {method}")
+        task = asyncio.create_task(self._run_request(identity, method, params), name=f"answer to {method[:80]}")
         self._running[identity] = task
         task.add_done_callback(lambda _: self._running.pop(identity, None))
 
-    async def _run_request(self, identity: RequestId, method: str, params: Raw) -> None:
+    async def _run_request(self, identity: RequestId | None, method: str, params: Raw) -> None:
         try:
             result = await self._handler.answer_request(method, params)
         except asyncio.CancelledError:
-            self._send_error(identity, RpcError(CANCELLED, "The request was cancelled."))
+            if self._dialect.answers_cancelled:
+                self._send_error(identity, RpcError(CANCELLED, "The request was cancelled."))
         except RpcError as error:
             self._send_error(identity, error)
         except (msgspec.MsgspecError, RecursionError) as error:
             self._send_error(identity, RpcError(INVALID_PARAMS, f"The parameters of {method} cannot be used: {error}"))
         except HermesError as error:
-            self._send_error(identity, describe_error(error))
-        except Exception as error:  # noqa: BLE001 - the editor must get an answer; the fault is logged
+            self._send_error(identity, self._dialect.describe_error(error))
+        except Exception as error:  # noqa: BLE001 - who asks must get an answer; the fault is logged
             _LOG.exception("answering %s failed", method)
             said = N_("Hermes has failed inside ({name}).", name=type(error).__name__)
             self._send_error(identity, RpcError(INTERNAL_ERROR, localize(said)))
@@ -203,7 +215,7 @@ class RpcPeer:
 
     def _take_notification(self, method: str, params: Raw) -> None:
         try:
-            if method == "$/cancel_request":
+            if method == self._dialect.cancel_method:
                 wanted = msgspec.json.decode(params, type=_CancelParams).request_id
                 if (task := self._running.get(wanted)) is not None:
                     task.cancel()
@@ -229,7 +241,7 @@ class RpcPeer:
             return
         self._send_error(None, RpcError(INVALID_REQUEST, "The message is no request of JSON-RPC 2.0."))
 
-    def _send_error(self, identity: RequestId, error: RpcError) -> None:
+    def _send_error(self, identity: RequestId | None, error: RpcError) -> None:
         told: dict[str, object] = {"code": error.code, "message": error.message}
         if error.data is not None:
             told["data"] = error.data
@@ -249,20 +261,6 @@ class RpcPeer:
             self._on_gone()
 
 
-def describe_error(error: HermesError) -> RpcError:
-    """Return an error of ours as the editor shows it."""
-    match error:
-        case ConfigError():
-            code = AUTH_REQUIRED
-        case UsageError():
-            code = INVALID_PARAMS
-        case NotFoundError():
-            code = NOT_FOUND
-        case _:
-            code = INTERNAL_ERROR
-    return RpcError(code, join_sentences(localize(error.message), localize(error.hint)))
-
-
 def _escape(value: object) -> object:
     """Return a message with lone surrogates escaped in all of its texts."""
     if isinstance(value, str):
@@ -273,7 +271,11 @@ def _escape(value: object) -> object:
 
 
 async def read_lines(
-    read: Callable[[int], Awaitable[bytes]], take: Callable[[bytes], None], received: bytes = b""
+    read: Callable[[int], Awaitable[bytes]],
+    take: Callable[[bytes], None],
+    received: bytes = b"",
+    *,
+    limit: int = MAX_MESSAGE_BYTES,
 ) -> None:
     """Read to the end, and hand over each line that is not empty, first those of what was `received` before. A line
     beyond the limit ends it.
@@ -290,7 +292,7 @@ async def read_lines(
         if rest:
             waiting.append(rest)
             size += len(rest)
-        if size > MAX_MESSAGE_BYTES:
-            _LOG.warning("the editor sent a message of more than %d bytes", MAX_MESSAGE_BYTES)
+        if size > limit:
+            _LOG.warning("a message of more than %d bytes has come: the exchange ends", limit)
             return
         chunk = await read(_CHUNK)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from hermes.acp.rpc import MAX_OPEN_REQUESTS, GoneError, RpcError, RpcPeer, read_lines
+from hermes.acp.rpc_errors import ACP_DIALECT
 from hermes.core.errors import ConfigError
+from hermes.core.json_rpc import RpcError
+from hermes.ipc.rpc_peer import MAX_OPEN_REQUESTS, GoneError, RpcPeer, read_lines
 
 
 class Sink:
@@ -48,7 +50,7 @@ class Handler:
 
 def make_peer() -> tuple[RpcPeer, Handler, Sink, list[str]]:
     handler, sink, gone = Handler(), Sink(), list[str]()
-    return RpcPeer(handler, sink, lambda: gone.append("gone")), handler, sink, gone
+    return RpcPeer(handler, sink, lambda: gone.append("gone"), ACP_DIALECT), handler, sink, gone
 
 
 def send(peer: RpcPeer, **message: object) -> None:

@@ -1,0 +1,1 @@
+"""The server side of the Model Context Protocol: what is offered, and the answers of each revision. No transport."""
