@@ -24,7 +24,7 @@ _MAX_BYTES = 1 << 20
 _LOCK_SECONDS = 5.0
 
 
-class PluginConsent(Struct, frozen=True):
+class PluginConsent(Struct, frozen=True, omit_defaults=True):
     """That a person has enabled something: its version and the digest of its files at that time."""
 
     version: str
