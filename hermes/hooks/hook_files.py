@@ -28,10 +28,14 @@ _MAX_FILES = 500
 _MAX_PATH = 4_096
 _MAX_DEPTH = 3
 _GLOB = re.compile(r"[*?\[]")
-_HAS_WORDS = re.compile(r"[\s;|&()<>]")
+_HAS_WORDS = re.compile(r"[\s;|&()<>`]")
 _TEXT_PROGRAMS = frozenset({"echo", "printf", "exit", "true", "false", ":", "tee", "touch"})
 """Programs that neither run nor read the files that they may name."""
-_SEPARATORS = ";|&()<>"
+_SHELL_WORDS = frozenset(
+    str.split("! [ [[ ] ]] case cd do done elif else esac exec fi for if in set test then while { }")
+)
+"""Words of the shell itself, which name no file."""
+_SEPARATORS = ";|&()<>`"
 _OUTPUT_OPERATORS = frozenset((">", ">>", ">|", "&>", "&>>"))
 
 
@@ -82,7 +86,8 @@ def _split_command(command: str, depth: int = 0) -> Iterator[str]:
             is_written = False
         elif not is_text:
             is_text = word in _TEXT_PROGRAMS
-            yield word.strip("`\"'")
+            if word not in _SHELL_WORDS:
+                yield word.strip("\"'")
             # A program text in quotation marks (`sh -c 'x.sh arg'`) names files, too.
             if depth < _MAX_DEPTH and _HAS_WORDS.search(word):
                 yield from _split_command(word, depth + 1)
