@@ -1,6 +1,6 @@
 """The hooks of a folder plug-in: calls to its process, and its answers, which are taken strictly or not at all."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -93,35 +93,6 @@ class FolderHookSource:
 
     async def close(self) -> None:
         """Do nothing: the process serves other sessions, too, and its host ends it."""
-
-
-class ChangedHookSource:
-    """The hooks of a plug-in that has changed since it was enabled: nothing of it runs. What they guard is refused, and
-    the texts that they change are left out, until the person has enabled it again.
-    """
-
-    def __init__(self, name: str, events: Iterable[str]) -> None:
-        self.name = name
-        self._events = frozenset(one for one in events if _is_answer_needed(one))
-
-    def handles(self, call: HookCall) -> bool:
-        """Return whether it was to be asked at this event before anything goes on."""
-        return call.event in self._events
-
-    async def run_hook(self, call: HookCall) -> HookOutcome:
-        """Raise HookError."""
-        del call
-        raise HookError(
-            N_("it has changed since it was enabled: `hermes plugins enable {name}` shows it", name=self.name)
-        )
-
-    async def close(self) -> None:
-        """Do nothing: nothing of it runs."""
-
-
-def _is_answer_needed(event: str) -> bool:
-    """Return whether nothing goes on at an event without an answer. One that Hermes no longer has never comes."""
-    return event in EVENT_TRAITS and EVENT_TRAITS[HookEvent(event)].role is not HookRole.OBSERVER
 
 
 def decode_outcome(event: HookEvent, raw: Raw) -> HookOutcome:

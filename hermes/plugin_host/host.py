@@ -12,6 +12,7 @@ from msgspec import Raw, Struct, structs
 from hermes.config.plugin_consents import PluginConsents
 from hermes.config.trusted_folders import TrustFile
 from hermes.core.errors import ConfigError, NotFoundError, ToolError
+from hermes.hooks.missing_hooks import MissingHookSource, explain_change
 from hermes.i18n.messages import N_
 from hermes.llm.client import SideTask
 from hermes.plugin_host.channel import PluginError, PluginRefusedError
@@ -23,7 +24,7 @@ from hermes.plugin_host.folders import (
     list_plugin_folders,
 )
 from hermes.plugin_host.given_sources import GivenSources
-from hermes.plugin_host.hook_source import ChangedHookSource, FolderHookSource
+from hermes.plugin_host.hook_source import FolderHookSource
 from hermes.plugin_host.manifest import CommandDeclaration, WorkspaceAccess
 from hermes.plugin_host.process import HostParts, PluginProcess, ProcessFacts
 from hermes.plugin_host.tools import build_plugin_tools
@@ -63,7 +64,7 @@ class SessionPlugins(Struct, frozen=True):
     """What a session gets of the plug-ins that are enabled for it."""
 
     tools: tuple[Tool, ...] = ()
-    hooks: tuple[FolderHookSource | ChangedHookSource, ...] = ()
+    hooks: tuple[FolderHookSource | MissingHookSource, ...] = ()
     commands: tuple[PluginCommand, ...] = ()
     remarks: tuple[str, ...] = ()
     """Lines for the person: what was changed since it was enabled, and what cannot be read."""
@@ -100,13 +101,13 @@ class PluginHost:
     def open_session(self, workspace: str) -> SessionPlugins:
         """Return what a session in a workspace gets. Nothing is started. Raises ConfigError."""
         tools: list[Tool] = []
-        hooks: list[FolderHookSource | ChangedHookSource] = []
+        hooks: list[FolderHookSource | MissingHookSource] = []
         commands: list[PluginCommand] = []
         rows = self.list_rows(workspace)
         for row in rows:
             folder = row.folder
             if row.missed_events:
-                hooks.append(ChangedHookSource(row.name, row.missed_events))
+                hooks.append(MissingHookSource(row.name, row.missed_events, _explain_missing(row)))
             if row.state is not PluginFolderState.ENABLED or folder is None:
                 continue
             process = _SessionProcess(self, folder, workspace)
@@ -289,3 +290,8 @@ def _list_remarks(rows: Sequence[PluginFolderRow]) -> list[str]:
         elif row.state is PluginFolderState.INVALID:
             remarks.append(N_("The plug-in {name} cannot be used: {problem}", name=row.name, problem=row.problem))
     return remarks
+
+
+def _explain_missing(row: PluginFolderRow) -> str:
+    """Return why a plug-in that was enabled cannot be asked, and what to do."""
+    return explain_change(row.name) if os.path.isdir(row.path) else row.problem

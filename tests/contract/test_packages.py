@@ -147,6 +147,7 @@ async def test_a_package_adds_tools_and_hooks_once_it_is_enabled(package: Path) 
             (package / "imported").unlink()
             results, notices, names = await play(home, server)
             assert "roll_dice" not in names and "secrets stay here" not in results
+            assert "`hermes plugins enable dice-game` shows it" in results and "open" not in results
             assert "The package dice-game has changed since it was enabled" in "\n".join(notices)
             assert not (package / "imported").exists()
             assert PluginAdmin(home.environ).find("dice-game").state is PluginState.CHANGED

@@ -7,6 +7,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from hermes.hooks.hook import HookSource
+from hermes.hooks.missing_hooks import MissingHookSource, explain_change
 from hermes.i18n.messages import N_
 from hermes.plugins import InstalledPackage, list_changed_packages, load_enabled
 from hermes.sessions.session_tools import OWNED_TOOLS
@@ -15,6 +16,8 @@ from hermes.tools.tool import Tool
 from hermes.util.text import to_one_line
 
 _LOG = logging.getLogger(__name__)
+_MISSED_EVENTS = ("pre_tool_call", "transform_tool_result")
+"""Where hooks of a package that is not imported are missed: nobody can ask it for its events."""
 T = TypeVar("T")
 
 
@@ -39,14 +42,15 @@ def load_package_offers(taken: Callable[[str], bool]) -> PackageOffers:
             problems.append(said)
         else:
             tools[one.name] = one
-    hooks = tuple(_load_hooks(problems))
+    changed = list_changed_packages()
+    hooks = (*_load_hooks(problems), *_list_missing_hooks(changed))
     problems += [
         N_(
             "The package {name} has changed since it was enabled, so nothing of it runs. `hermes plugins enable {name}`"
             " shows and enables it again.",
             name=one.name,
         )
-        for one in list_changed_packages()
+        for one in changed
     ]
     return PackageOffers(tuple(tools.values()), hooks, tuple(problems))
 
@@ -77,8 +81,18 @@ def _load_hooks(problems: list[str]) -> Iterable[HookSource]:
         made = _load(package, name, make, problems) if callable(make) else None
         if made is not None and callable(getattr(made, "run_hook", None)) and callable(getattr(made, "handles", None)):
             yield made  # type: ignore[misc]  # its form was just looked at
-        elif make is not None:
+            continue
+        if make is not None:
             problems.append(_describe_problem(package, name, N_("it makes no source of hooks")))
+        reason = N_("it cannot be loaded: `hermes plugins disable {name}` goes on without it", name=package.name)
+        yield MissingHookSource(package.name, _MISSED_EVENTS, reason)
+
+
+def _list_missing_hooks(changed: Iterable[InstalledPackage]) -> Iterable[HookSource]:
+    """Return what stands for the hooks of packages that are others now than those that were enabled."""
+    for package in changed:
+        if any(kind == "hooks" for kind, _ in package.offers):
+            yield MissingHookSource(package.name, _MISSED_EVENTS, explain_change(package.name))
 
 
 def _load(package: InstalledPackage, name: str, load: Callable[[], object], problems: list[str]) -> object | None:
