@@ -435,8 +435,11 @@ def _convert_opencode(table: Table) -> _Definition:
 
 def _list_claude_tables(document: Table, folder: str) -> list[dict[str, object]]:
     """Return the tables of servers: those of all projects, and those that the person has for this one."""
-    mine = _get_table(_get_table(document, "projects"), folder) if folder else {}
-    return [_get_table(document, "mcpServers"), _get_table(mine, "mcpServers")]
+    project = _get_table(_get_table(document, "projects"), folder) if folder else {}
+    servers = _get_table(project, "mcpServers").items()
+    # Those of a project start in its folder, so that relative words of theirs mean its files.
+    mine: dict[str, object] = {name: {"cwd": folder, **one} for name, one in servers if isinstance(one, dict)}
+    return [_get_table(document, "mcpServers"), mine]
 
 
 def _list_codex_tables(document: Table, _folder: str) -> list[dict[str, object]]:

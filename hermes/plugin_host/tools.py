@@ -80,7 +80,7 @@ def _build_tool(folder: PluginFolder, declared: ToolDeclaration, caller: ToolCal
         except PluginError as error:
             raise ToolError(f"The plug-in {plugin}: {error}.") from None
         except PluginRefusedError as error:
-            said = f"The plug-in refused the call: {error}"
+            said = f"The plug-in answered with an error: {error}"
             return ToolOutput(text=said, status=ToolStatus.ERROR, provenance=provenance)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise ToolError(f"The plug-in {plugin}: its result cannot be read ({error!s:.200}).") from None

@@ -76,9 +76,9 @@ _NEVER_WRITTEN = {
 _ASKED_IF_TAINTED = {
     INSTRUCTIONS: """
         agents.md agent.md claude.md claude.local.md gemini.md qwen.md soul.md hermes.md .hermes.md skill.md
-        .hermes/commands/ .hermes/agents/ copilot-instructions.md .cursorrules .windsurfrules .goosehints
-        .junie/guidelines.md .cursor/ .claude/ .roo/ .clinerules/ .windsurf/ .kiro/ .gemini/ .codex/ .opencode/
-        .github/instructions/ .github/prompts/ skills/
+        .hermes/commands/ .hermes/agents/ .hermes/plugins/ copilot-instructions.md .cursorrules .windsurfrules
+        .goosehints .junie/guidelines.md .cursor/ .claude/ .roo/ .clinerules/ .windsurf/ .kiro/ .gemini/ .codex/
+        .opencode/ .github/instructions/ .github/prompts/ skills/
     """,
     "builds and tests": """
         makefile gnumakefile makefile.am cmakelists.txt justfile rakefile gemfile vagrantfile dockerfile containerfile

@@ -138,7 +138,10 @@ def test_claude_codes_own_file_has_servers_for_all_projects_and_for_this_one(tmp
     }
     (tmp_path / ".claude.json").write_text(json.dumps(document))
     found = list_agent_servers(CLAUDE, {"HOME": str(tmp_path)}, "/work", has_project=True)
-    assert [(one.name, one.is_project, one.settings.cwd) for one in found] == [("all", False, ""), ("here", False, "")]
+    assert [(one.name, one.is_project, one.settings.cwd) for one in found] == [
+        ("all", False, ""),
+        ("here", False, "/work"),
+    ]
 
 
 def test_a_server_is_used_after_its_yes_and_asks_again_when_it_has_changed(tmp_path: Path) -> None:
