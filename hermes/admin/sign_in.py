@@ -78,7 +78,18 @@ def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> S
         raise UsageError(N_("{title} gives no device codes.", title=vendor.title), N_("Leave --device out."))
     if not vendor.authorization_endpoint and not vendor.device_endpoint:
         raise ConfigError(N_("sign_in.{name} names neither a page nor device codes.", name=own_name))
-    local = is_loopback_url(record.base_url)
+    _check_addresses(vendor, record.base_url)
+    return SignInPlan(
+        name=own_name,
+        vendor=vendor,
+        base_url=record.base_url,
+        by_device=by_device or not vendor.authorization_endpoint,
+    )
+
+
+def _check_addresses(vendor: SignInVendor, base_url: str) -> None:
+    """Raise OAuthError for an address that no secret may be sent to."""
+    check_endpoint(base_url, allows_loopback=True)
     for url in (
         vendor.authorization_endpoint,
         vendor.token_endpoint,
@@ -86,14 +97,7 @@ def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> S
         vendor.device_poll_endpoint,
     ):
         if url:
-            check_endpoint(url, allows_loopback=local)
-    check_endpoint(record.base_url, allows_loopback=True)
-    return SignInPlan(
-        name=own_name,
-        vendor=vendor,
-        base_url=record.base_url,
-        by_device=by_device or not vendor.authorization_endpoint,
-    )
+            check_endpoint(url, allows_loopback=is_loopback_url(base_url))
 
 
 async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountPerson) -> str:

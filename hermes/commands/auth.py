@@ -144,7 +144,9 @@ async def sign_in_to_vendor(call: VerbCall) -> VerbResult:
             await call.require_yes(tr("Sign in to {title}?", title=vendor.title))
     label = await sign_in(call.environ, plan, TerminalSignIn(call, opens_browser=not call.args.no_browser))
     provider = vendor.provider
-    said = tr("You are signed in to {label}. Use it: hermes -m {provider}/MODEL", label=label, provider=provider)
+    said = tr(
+        "You are signed in to {label}. Use it: hermes --provider {provider} -m MODEL", label=label, provider=provider
+    )
     return VerbResult({"vendor": plan.name, "provider": provider, "label": label}, [said])
 
 

@@ -157,11 +157,8 @@ class ModelClient:
         grant = await self._meter.reserve(lineage, final=final)
         if isinstance(grant, Failure):
             return grant
-        if state.drops_beta:
-            self._drop_beta()
         outcome: Answer | Failure | None = None
-        exchange, began = self._exchange_for(lease), self._clock.now()
-        state.has_beta = exchange.has_beta
+        exchange, began = self._exchange_for(lease, state), self._clock.now()
         call = exchange.create_call(emit, known_server=state.known_server, before=state.before)
         if not lineage.frame.streams:
             call.headers["accept"] = "application/json"
@@ -176,13 +173,7 @@ class ModelClient:
             state.emitted_text = state.emitted_text or call.emitted_text
             self._meter.settle(grant, read_call_usage(call, outcome))
         if isinstance(outcome, Failure):
-            another = await self._keys.report_failure(lease, outcome)
-            state.has_other_key = another and lease.key not in state.failed_keys
-            state.is_key_renewed = self._keys.was_renewed(lease)
-            if lease.advice and outcome.kind in KEY_REFUSALS:
-                outcome = structs.replace(outcome, hint=lease.advice)
-            if outcome.rotate:
-                state.failed_keys.add(lease.key)
+            outcome = await self._report_failure(lease, outcome, state)
         else:
             self._answered = True
             usage = outcome.usage or Usage()
@@ -192,6 +183,17 @@ class ModelClient:
             if usage.input and state.tools:
                 await self._warn_of_missing_hits(lineage, usage, emit, at=began, key=lease.key)
         return outcome
+
+    async def _report_failure(self, lease: KeyLease, failure: Failure, state: "RetryState") -> Failure:
+        """Report a failure to the keys, and note what that leaves for the next try; return it with their advice."""
+        another = await self._keys.report_failure(lease, failure)
+        state.has_other_key = another and lease.key not in state.failed_keys
+        state.is_key_renewed = self._keys.was_renewed(lease)
+        if failure.rotate:
+            state.failed_keys.add(lease.key)
+        if lease.advice and failure.kind in KEY_REFUSALS:
+            return structs.replace(failure, hint=lease.advice)
+        return failure
 
     def _drop_beta(self) -> None:
         """Leave `anthropic-beta` out of all further requests: the account, or the server, refuses what it names."""
@@ -207,8 +209,10 @@ class ModelClient:
         if line:
             await emit(Notice(level=Level.WARNING, text=line))
 
-    def _exchange_for(self, lease: KeyLease) -> ProviderExchange:
+    def _exchange_for(self, lease: KeyLease, state: "RetryState") -> ProviderExchange:
         """Return the exchange for a key; it is created once for each."""
+        if state.drops_beta:
+            self._drop_beta()
         found = self._exchanges.get(lease.key)
         if found is None:
             endpoint = structs.replace(self.endpoint, api_key=lease.key, organisation=lease.organisation)

@@ -487,9 +487,7 @@ class KeyPool:
         """Return the cooldowns that a failure brings."""
         seconds: float | None = SHORT_COOLDOWN if failure.kind is FailureKind.AUTH else LONG_COOLDOWN
         said = bool(failure.retry_after)
-        if failure.kind is FailureKind.AUTH_PERMANENT or (
-            failure.kind is FailureKind.AUTH and slot.is_spent(lease.key)
-        ):
+        if _is_for_good(failure, slot, lease.key):
             seconds, said = None, False
         elif failure.retry_after is not None:
             seconds = failure.retry_after or _MIN_COOLDOWN
@@ -564,6 +562,13 @@ class KeyPool:
             return Failure(kind=FailureKind.AUTH, message=reasons[0], hint=_HINT, fall_back=True, scope=Scope.KEY)
         message = N_("{keys} {many} refused for good.", keys=keys, many="are" if many else "is")
         return Failure(kind=FailureKind.AUTH_PERMANENT, message=message, hint=_HINT, fall_back=True, scope=Scope.KEY)
+
+
+def _is_for_good(failure: Failure, slot: KeySlot, key: str) -> bool:
+    """Return whether no time helps a key that failed like this."""
+    if failure.kind is FailureKind.AUTH:
+        return slot.is_spent(key)
+    return failure.kind is FailureKind.AUTH_PERMANENT
 
 
 def _slots_blocked_by_guess(waits: Sequence[_Wait]) -> list[KeySlot]:

@@ -89,7 +89,7 @@ async def test_a_device_code_signs_in_and_the_model_answers(vendor: FakeVendor) 
     with make_home(vendor) as home:
         shown = await log_in(home, "--device")
         assert "https://vendor.example/terms" in shown.stdout and "WXYZ-1234" in shown.stdout
-        assert f"{vendor.url}/device" in shown.stdout and "hermes -m vendor/MODEL" in shown.stdout
+        assert f"{vendor.url}/device" in shown.stdout and "hermes --provider vendor -m MODEL" in shown.stdout
         answered = await run_hermes(home, "-z", "hi")
         assert (answered.code, answered.stdout.strip()) == (0, "Hello."), answered.stderr
         found = stored(home)
@@ -97,7 +97,7 @@ async def test_a_device_code_signs_in_and_the_model_answers(vendor: FakeVendor) 
         assert stat.S_IMODE((home.hermes / "oauth.json").stat().st_mode) == 0o600
         listed = await run_hermes(home, "auth", "list")
         assert "The Vendor" in listed.stdout and "sign-in" in listed.stdout and "ready" in listed.stdout
-        backup = await run_hermes(home, "backup", str(home.root / "b.zip"))
+        backup = await run_hermes(home, "backup")
         assert backup.code == 0, backup.stderr
         assert_no_token(home, found.access_token, found.refresh_token)
         for said in (shown, answered, listed, backup):

@@ -90,7 +90,7 @@ class Credentials:
         ]
         known = {slot.key for slot in slots}
         for entry in read_entries(self._home).get(name, ()):
-            if entry.kind == "oauth" and address and entry.service != address:
+            if _is_for_other_address(entry, address):
                 continue
             slot = self._entry_slot(entry)
             if not slot.key or slot.key not in known:
@@ -212,6 +212,11 @@ class _LearningSource:
         key = await self._source.read_key()
         self._learn(self._name, key)
         return key
+
+
+def _is_for_other_address(entry: AuthEntry, address: str) -> bool:
+    """Return whether an entry is a sign-in whose tokens were given for another address than this one (empty: any)."""
+    return entry.kind == "oauth" and bool(address) and entry.service != address
 
 
 def make_account_sender(environ: Mapping[str, str], settings: Settings) -> "SendRequest":
