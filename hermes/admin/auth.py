@@ -212,10 +212,11 @@ class KeyAdmin:
         from hermes.admin.sign_in import read_sign_in_state
 
         found = read_sign_in_state(self._home, vendor)
-        if found.state == "dead":
-            reason = N_("{why}; `hermes auth login {name}` signs you in again", why=found.reason, name=vendor)
-            return structs.replace(state, state="dead", reason=reason)
-        return state
+        why = found.reason if found.state == "dead" else state.reason if state.state == "dead" else ""
+        if not why:
+            return state
+        reason = N_("{why}; `hermes auth login {name}` signs you in again", why=why, name=vendor)
+        return structs.replace(state, state="dead", reason=reason)
 
     async def _given_key_states(self, choice: ModelChoice, endpoint: Endpoint | None) -> Sequence[KeyState]:
         """Return the state of the key in `model.api_key`, which is used instead of all others."""

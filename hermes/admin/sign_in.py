@@ -17,7 +17,7 @@ from hermes.i18n.messages import N_
 from hermes.oauth.account_flow import AccountRequest, run_account_flow
 from hermes.oauth.client_registration import OAuthClient
 from hermes.oauth.device_flow import DeviceEndpoints, DevicePerson, DeviceRequest, run_device_flow
-from hermes.oauth.metadata import AuthorizationServer
+from hermes.oauth.metadata import AuthorizationServer, origin_of
 from hermes.oauth.requests import check_endpoint, is_loopback_url
 from hermes.oauth.sign_in_flow import SignInPerson
 from hermes.oauth.token_keeper import TokenKeeper
@@ -207,7 +207,7 @@ def _build_device_request(vendor: SignInVendor) -> DeviceRequest:
 
 def _build_server(vendor: SignInVendor) -> AuthorizationServer:
     return AuthorizationServer(
-        issuer=vendor.issuer or vendor.token_endpoint,
+        issuer=vendor.issuer or origin_of(vendor.token_endpoint),
         authorization_endpoint=vendor.authorization_endpoint,
         token_endpoint=vendor.token_endpoint,
     )

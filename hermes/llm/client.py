@@ -219,6 +219,7 @@ class ModelClient:
             found = self._exchanges[lease.key] = ProviderExchange(
                 endpoint, self._transport, self._clock, self._timeouts
             )
+        state.has_beta = found.has_beta
         return found
 
 

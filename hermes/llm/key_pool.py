@@ -561,7 +561,8 @@ class KeyPool:
         if reasons:
             return Failure(kind=FailureKind.AUTH, message=reasons[0], hint=_HINT, fall_back=True, scope=Scope.KEY)
         message = N_("{keys} {many} refused for good.", keys=keys, many="are" if many else "is")
-        return Failure(kind=FailureKind.AUTH_PERMANENT, message=message, hint=_HINT, fall_back=True, scope=Scope.KEY)
+        hint = next((slot.advice for slot in self._slots if slot.advice), _HINT)
+        return Failure(kind=FailureKind.AUTH_PERMANENT, message=message, hint=hint, fall_back=True, scope=Scope.KEY)
 
 
 def _is_for_good(failure: Failure, slot: KeySlot, key: str) -> bool:

@@ -29,6 +29,7 @@ class SignInVendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     client_id: str = ""
     scope: str = ""
     issuer: str = ""
+    """Who answers, as its answers name it; empty: the token endpoint's origin."""
     authorization_endpoint: str = ""
     """Where the browser is sent to; empty: there are only device codes."""
     token_endpoint: str = ""

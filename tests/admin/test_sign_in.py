@@ -4,17 +4,25 @@ import asyncio
 import json
 import os
 import stat
+import sys
 import time
 import zipfile
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
 
 from hermes.config.home import HermesHome
+from hermes.core.errors import ConfigError
 from hermes.oauth.token_store import SignIn, TokenStore
+from hermes.providers.records import load_record
+from hermes.providers.sign_in_vendors import REFUSED, VENDORS, find_vendor
 from hermes.testing.home import ProgramResult, TempHome
+from hermes.testing.script import Say, ScriptedModel
+from hermes.testing.server import ScriptedServer
 from tests.forked_hermes import run_hermes
+from tests.oauth.oauth_client import AgreeingPerson
 from tests.vendors.sign_in_server import ACCOUNT, CLAIM, CLIENT, FakeVendor, fake_vendor
 
 pytestmark = pytest.mark.slow
@@ -130,8 +138,10 @@ async def test_a_token_that_is_refused_although_it_is_fresh_is_dead(vendor: Fake
         assert failed.code != 0 and "token has expired" in failed.stderr, failed.stderr
         assert "hermes auth login vendor" in failed.stderr
         assert (vendor.refreshes, len(vendor.tokens)) == (1, 2)
-        assert "dead" in (await run_hermes(home, "auth", "list")).stdout
+        listed = (await run_hermes(home, "auth", "list")).stdout
+        assert "dead (auth" in listed and "hermes auth login vendor" in listed
         again = await run_hermes(home, "-z", "hi")
+        assert "hermes auth login vendor" in again.stderr
         assert again.code != 0 and (vendor.refreshes, len(vendor.tokens)) == (1, 2)
         vendor.refuses_all_tokens = False
         await log_in(home)
@@ -238,3 +248,68 @@ async def test_denied_and_expired_have_names(vendor: FakeVendor) -> None:
             failed = await run_hermes(home, "auth", "login", "vendor", "--yes")
             assert failed.code != 0 and words in failed.stderr
         assert not (home.hermes / "oauth.json").exists() and not (home.hermes / "auth.json").exists()
+
+
+async def test_kill_9_between_the_answer_and_the_store_has_a_name(vendor: FakeVendor) -> None:
+    vendor.interval = 0.01
+    with make_home(vendor) as home:
+        await log_in(home)
+        before = change_stored(home, expires_at=1.0)
+        vendor.refresh_delay = 30.0
+        words = [sys.executable, "-m", "hermes", "-z", "hi"]
+        process = await asyncio.create_subprocess_exec(*words, env=home.environ, cwd=home.cwd, stderr=DEVNULL)
+        async with asyncio.timeout(30):
+            await vendor.refresh_began.wait()
+        shown = await home.run("ps", "-eww", "-o", "args")
+        assert before.access_token not in shown.stdout and before.refresh_token not in shown.stdout
+        assert "hermes -z hi" in shown.stdout
+        process.kill()
+        await process.wait()
+        vendor.refresh_delay = 0.0
+        assert stored(home) == before
+        failed = await run_hermes(home, "-z", "hi")
+        assert failed.code != 0 and "invalid_grant" in failed.stderr and "hermes auth login vendor" in failed.stderr
+        assert vendor.reuses == 1 and not stored(home).refresh_token
+        await log_in(home)
+        assert (await run_hermes(home, "-z", "hi")).stdout.strip() == "Hello."
+        assert_no_token(home, before.access_token, before.refresh_token)
+
+
+async def test_the_browser_signs_in_by_the_pasted_address(vendor: FakeVendor) -> None:
+    with make_home(vendor, authorization_endpoint=f"{vendor.url}/authorize", device_endpoint="") as home:
+        words = [sys.executable, "-m", "hermes", "auth", "login", "vendor", "--yes", "--no-browser"]
+        process = await asyncio.create_subprocess_exec(
+            *words, env=home.environ, cwd=home.cwd, stdin=PIPE, stdout=PIPE, stderr=PIPE
+        )
+        assert process.stdin is not None and process.stdout is not None
+        async with asyncio.timeout(30):
+            while not (line := (await process.stdout.readline()).decode()).startswith(f"{vendor.url}/authorize"):
+                assert line
+            end = await asyncio.to_thread(AgreeingPerson._find_end, line.strip())
+            process.stdin.write(end.encode() + b"\n")
+            out, err = await process.communicate()
+        assert process.returncode == 0 and b"You are signed in" in out, err
+        assert (await run_hermes(home, "-z", "hi")).stdout.strip() == "Hello."
+
+
+async def test_nothing_of_a_sign_in_is_imported_where_nobody_signed_in() -> None:
+    async with ScriptedServer(ScriptedModel([Say("Hello.")])) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await home.run(sys.executable, "-X", "importtime", "-m", "hermes", "-z", "hi")
+    assert done.stdout == "Hello.\n" and "hermes.llm.client" in done.stderr
+    assert "hermes.oauth" not in done.stderr and "sign_in" not in done.stderr
+
+
+async def test_the_records_are_whole() -> None:
+    """Each vendor names its terms and says a sentence; all addresses are https; the provider is in the catalogue."""
+    for name, one in VENDORS.items():
+        assert one.terms.startswith("https://") and one.notice and one.title and load_record(one.provider)
+        addresses = [getattr(one, field) for field in one.__struct_fields__ if field.endswith(("endpoint", "page"))]
+        assert all(address.startswith("https://") for address in addresses if address)
+        assert bool(one.client_id and one.token_endpoint) == (name not in REFUSED)
+    own = find_vendor("chatgpt", {"openai": {"client_id": "mine"}})
+    assert own[0] == "openai" and own[1].client_id == "mine" and own[1].scope == VENDORS["openai"].scope
+    for record in ({"provider": "anthropic"}, {"no_such_field": 1}):
+        with pytest.raises(ConfigError):
+            find_vendor("own", {"own": record})
+    assert load_record("codex").sign_in == "openai"
