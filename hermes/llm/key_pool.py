@@ -23,7 +23,7 @@ from hermes.core.secret import KeyHolder
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.key_sources import KeySource
-from hermes.providers.records import is_valid_key
+from hermes.providers.records import check_refused_key, is_valid_key
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
 
@@ -83,6 +83,7 @@ class KeySlot:
                 return True
             try:
                 found = await self.source.read_key()
+                check_refused_key(found)
             except ConfigError as error:
                 self._record_failure(str(error), clock)
             else:

@@ -10,14 +10,20 @@ import zipfile
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
 
-import msgspec
 import pytest
+from msgspec import structs
 
 from hermes.config.home import HermesHome
 from hermes.core.errors import ConfigError
+from hermes.core.frame import EpochFrame, Sampling
+from hermes.llm.key_pool import KeySlot
+from hermes.llm.key_sources import CommandKeySource
 from hermes.oauth.token_store import SignIn, TokenStore
 from hermes.providers.records import load_record
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.sign_in_vendors import REFUSED, VENDORS, find_vendor
+from hermes.providers.wire import load_wire
+from hermes.testing.clock import ManualClock
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -73,7 +79,7 @@ def stored(home: TempHome) -> SignIn:
 
 
 def change_stored(home: TempHome, **changes: object) -> SignIn:
-    changed = msgspec.structs.replace(stored(home), **changes)
+    changed = structs.replace(stored(home), **changes)
     open_store(home).write("account:vendor", changed)
     return changed
 
@@ -313,3 +319,26 @@ async def test_the_records_are_whole() -> None:
         with pytest.raises(ConfigError):
             find_vendor("own", {"own": record})
     assert load_record("codex").sign_in == "openai"
+
+
+def test_the_account_goes_in_a_header_field_and_refused_members_are_left_out() -> None:
+    choice = ModelChoice("some-model", "openai-codex", stored=("codex",))
+    endpoint = structs.replace(resolve_endpoint(choice, {}), api_key="token", organisation=ACCOUNT)
+    wire = load_wire(endpoint.wire)
+    headers = wire.build_headers(endpoint)
+    assert endpoint.base_url == "https://chatgpt.com/backend-api/codex" and wire.path == "/responses"
+    assert headers["authorization"] == "Bearer token" and headers["chatgpt-account-id"] == ACCOUNT
+    sampling = Sampling(temperature=0.5, max_tokens=99)
+    frame = EpochFrame(
+        provider="codex", model="some-model", wire="responses", encoder_version=1, system="s", sampling=sampling
+    )
+    sent = json.loads(wire.encode_body(frame, b"", endpoint, final=False))
+    assert not {"max_output_tokens", "temperature"} & set(sent) and sent["store"] is False and sent["stream"]
+    other = structs.replace(endpoint, record=load_record("openai"))
+    assert ACCOUNT not in wire.build_headers(other).values()
+
+
+async def test_a_program_that_prints_a_token_of_a_refused_login_gives_no_key() -> None:
+    words = "printf " + "-".join(("sk", "ant", "oat01", "x" * 30))
+    slot = KeySlot("auth:1", CommandKeySource(words, dict(os.environ)), label="mine")
+    assert not await slot.read_key(ManualClock()) and "2026-02-19" in slot.reason and "x" * 30 not in slot.reason
