@@ -80,10 +80,10 @@ class KeyAdmin:
         name = self.resolve_provider(provider)
         _check_entry(entry)
         check_refused_key(entry.key)
-        if load_record_sign_in(name):
+        if _find_only_sign_in(name):
             raise UsageError(
                 N_("{name} takes no keys.", name=name),
-                N_("`hermes auth login {name}` signs you in.", name=load_record_sign_in(name)),
+                N_("`hermes auth login {name}` signs you in.", name=_find_only_sign_in(name)),
             )
         self._home.ensure_exists()
         entries = read_entries(self._home).get(name, ())
@@ -247,7 +247,7 @@ class KeyAdmin:
         return next(label for label in ([stem] if stem != "key" else []) + list(numbered) if label not in taken)
 
 
-def load_record_sign_in(name: str) -> str:
+def _find_only_sign_in(name: str) -> str:
     """Return what the sign-in of a provider without keys is called; empty for one with keys."""
     known = name.partition(":")[0]
     return load_record(known).sign_in if known in list_provider_names() else ""

@@ -26,6 +26,8 @@ from hermes.providers.sign_in_vendors import SignInVendor, find_vendor
 from hermes.sessions.model.credentials import load_known_record, make_account_sender
 
 OAUTH_KIND = "oauth"
+_LOCK_SECONDS = 45.0
+"""Seconds to wait for a process that refreshes: longer than its request may take."""
 
 
 class AccountPerson(SignInPerson, DevicePerson, Protocol):
@@ -118,7 +120,7 @@ async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountP
     return _store_entry(home, plan, found)
 
 
-def sign_out(environ: Mapping[str, str], name: str) -> bool:
+async def sign_out(environ: Mapping[str, str], name: str) -> bool:
     """Delete a vendor's tokens and its entry; return whether there were any. Raises HermesError.
 
     A vendor that is gone from the settings can be signed out from, too.
@@ -136,8 +138,11 @@ def sign_out(environ: Mapping[str, str], name: str) -> bool:
     found = [(provider, entry.id) for provider, entry in rows if entry.user == own_name]
     for provider, entry_id in found:
         remove_entry(home, provider, entry_id)
-    deleted = os.path.lexists(home.oauth_file) and _open_store(home).delete(name_account(own_name))
-    return deleted or bool(found)
+    store, account = _open_store(home), name_account(own_name)
+    if store.read(account) is None:
+        return bool(found)
+    async with store.hold_refresh_lock(account, _LOCK_SECONDS):  # a refresh that ends later would bring it back
+        return store.delete(account) or bool(found)
 
 
 def read_sign_in_state(home: HermesHome, vendor: str) -> SignInState:

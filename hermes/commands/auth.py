@@ -151,12 +151,12 @@ async def sign_in_to_vendor(call: VerbCall) -> VerbResult:
 
 
 @AUTH.action("logout", "delete the tokens of a sign-in", argument("vendor", help="as in `hermes auth login`"))
-def sign_out_of_vendor(call: VerbCall) -> VerbResult:
+async def sign_out_of_vendor(call: VerbCall) -> VerbResult:
     """Delete a vendor's tokens."""
     from hermes.admin.sign_in import sign_out
 
     name = call.args.vendor
-    done = sign_out(call.environ, name)
+    done = await sign_out(call.environ, name)
     said = tr("The tokens of {name} are deleted.", name=name) if done else tr("{name} has no tokens.", name=name)
     return VerbResult({"name": name, "deleted": done}, [said])
 

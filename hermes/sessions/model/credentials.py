@@ -216,7 +216,10 @@ class _LearningSource:
 
 def _is_for_other_address(entry: AuthEntry, address: str) -> bool:
     """Return whether an entry is a sign-in whose tokens were given for another address than this one (empty: any)."""
-    return entry.kind == "oauth" and bool(address) and entry.service != address
+    if entry.kind != "oauth" or not address:
+        return False
+    # One API format has the version in its path instead of in the address.
+    return entry.service.rstrip("/").removesuffix("/v1") != address.rstrip("/").removesuffix("/v1")
 
 
 def make_account_sender(environ: Mapping[str, str], settings: Settings) -> "SendRequest":
