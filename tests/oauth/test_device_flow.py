@@ -1,18 +1,20 @@
 """Device codes against a vendor on loopback: by the standard, with the quirks of vendors, and their ends."""
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import parse_qs
 
 import pytest
 
 from hermes.core.errors import HermesError
 from hermes.oauth.account_flow import AccountRequest, run_account_flow
 from hermes.oauth.client_registration import OAuthClient
-from hermes.oauth.code_flow import read_claim
-from hermes.oauth.device_flow import DeviceEndpoints, DeviceRequest, run_device_flow
+from hermes.oauth.code_flow import read_claim, refresh_tokens
+from hermes.oauth.device_flow import DeviceEndpoints, DeviceRequest, _DeviceCode, run_device_flow
 from hermes.oauth.metadata import AuthorizationServer
-from hermes.oauth.requests import OAuthError
+from hermes.oauth.requests import HttpAnswer, OAuthError
 from hermes.oauth.token_store import SignIn
 from tests.oauth.oauth_client import AgreeingPerson, send
 from tests.vendors.sign_in_server import ACCOUNT, CLAIM, CLIENT, FakeVendor, fake_vendor, make_id_token
@@ -178,3 +180,21 @@ def test_only_a_text_that_fits_a_header_field_is_an_account() -> None:
     for token in ("", "a.b.c", "a.!!!.c", "a.W10.c"):
         assert read_claim(token, CLAIM) == ""
     assert read_claim(make_id_token(), ("sub", "more")) == "" == read_claim(make_id_token(), (CLAIM[0],))
+
+
+async def test_nothing_of_an_attempt_is_shown_by_its_values(vendor: FakeVendor) -> None:
+    found = await sign_in(vendor, Reader())
+    assert found.access_token not in repr(found) and found.refresh_token not in repr(found)
+    code = _DeviceCode(device_code="d" * 20, user_code="u", url="u", interval=1, seconds=1)
+    assert "d" * 20 not in repr(code)
+
+
+async def test_what_a_vendor_repeats_of_a_secret_is_not_said(vendor: FakeVendor) -> None:
+    async def send_echo(_method: str, _url: str, *, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+        told = parse_qs(body.decode())["refresh_token"][0]
+        return HttpAnswer(400, headers, json.dumps({"error": {"code": "no", "message": f"{told} is bad"}}).encode())
+
+    found = await sign_in(vendor, Reader())
+    with pytest.raises(OAuthError) as raised:
+        await refresh_tokens(found, send_echo, 0.0)
+    assert "no: [key] is bad" in str(raised.value) and found.refresh_token not in str(raised.value)
