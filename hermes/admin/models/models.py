@@ -503,7 +503,7 @@ def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mappi
 
 
 def check_key(text: str) -> None:
-    """Raise UsageError for a text that cannot be a key, ConfigError for a token that its vendor lets nobody else use."""
+    """Raise UsageError for a text that cannot be a key, ConfigError for a token of a refused login."""
     from hermes.providers.records import check_refused_key, is_valid_key
 
     check_refused_key(text)
