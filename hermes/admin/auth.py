@@ -18,9 +18,16 @@ from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.protocols import KeyLedger
 from hermes.i18n.messages import N_
 from hermes.llm.key_pool import KeyPool, KeyState, key_ending
-from hermes.llm.key_sources import split_command
+from hermes.llm.key_sources import SIGN_IN_SOURCE, split_command
 from hermes.plugins import suggest_name
-from hermes.providers.records import ALIASES, KEY_VARIABLES, is_valid_key, list_provider_names, load_record
+from hermes.providers.records import (
+    ALIASES,
+    KEY_VARIABLES,
+    check_refused_key,
+    is_valid_key,
+    list_provider_names,
+    load_record,
+)
 from hermes.providers.resolve import ModelChoice, is_own_address, resolve_endpoint
 from hermes.providers.wire import Endpoint, ProviderRecord
 from hermes.sessions.model.credentials import Credentials, list_named_providers, pool_name, with_stored_providers
@@ -72,6 +79,12 @@ class KeyAdmin:
         """
         name = self.resolve_provider(provider)
         _check_entry(entry)
+        check_refused_key(entry.key)
+        if _find_only_sign_in(name):
+            raise UsageError(
+                N_("{name} takes no keys.", name=name),
+                N_("`hermes auth login {name}` signs you in.", name=_find_only_sign_in(name)),
+            )
         self._home.ensure_exists()
         entries = read_entries(self._home).get(name, ())
         if entry.key and any(other.key == entry.key for other in entries):
@@ -85,6 +98,8 @@ class KeyAdmin:
         """Remove an entry of `auth.json`. Raises NotFoundError, and UsageError for a key that is kept elsewhere."""
         row = await self.find_key(provider, which)
         slot = str(row["slot"])
+        if row["source"] == SIGN_IN_SOURCE:
+            raise UsageError(N_("{row} is a sign-in.", row=row["label"]), N_("`hermes auth logout VENDOR` ends it."))
         if not slot.startswith("auth:"):
             where = "config.yaml" if slot.startswith("given:") else "`.env` or the environment"
             raise UsageError(
@@ -178,15 +193,30 @@ class KeyAdmin:
         found = self._named_record(name) or load_record(name.partition(":")[0])
         here = endpoint is not None and pool_name(endpoint) == name
         own = is_own_address(choice, self._environ) if here else found.name != "custom"
+        accounts = {f"auth:{one.id}": one.user for one in read_entries(self._home).get(name, ()) if one.kind == "oauth"}
         slots = self._credentials.list_slots(name, found, own_address=own, variables=here or found.name != "custom")
         pool = self._credentials.create_pool(name, slots, found.title)
         states = await pool.list_key_states() if slots else []
         if here:
             states = [*await self._given_key_states(choice, endpoint), *states]
+        states = [self._add_sign_in_state(state, accounts.get(state.slot, "")) for state in states]
         return [
             {"provider": name, "number": number, "strategy": pool.strategy.value, **structs.asdict(state)}
             for number, state in enumerate(states, 1)
         ]
+
+    def _add_sign_in_state(self, state: KeyState, vendor: str) -> KeyState:
+        """Return the state of an account that is signed in to, with what the store knows; any other as it is."""
+        if not vendor:
+            return state
+        from hermes.admin.sign_in import read_sign_in_state
+
+        found = read_sign_in_state(self._home, vendor)
+        why = found.reason if found.state == "dead" else state.reason if state.state == "dead" else ""
+        if not why:
+            return state
+        reason = N_("{why}; `hermes auth login {name}` signs you in again", why=why, name=vendor)
+        return structs.replace(state, state="dead", reason=reason)
 
     async def _given_key_states(self, choice: ModelChoice, endpoint: Endpoint | None) -> Sequence[KeyState]:
         """Return the state of the key in `model.api_key`, which is used instead of all others."""
@@ -215,6 +245,12 @@ class KeyAdmin:
         stem = os.path.basename(base.get(entry.kind, "") or "key")
         numbered = (f"{stem}-{number}" for number in range(1, len(taken) + 2))
         return next(label for label in ([stem] if stem != "key" else []) + list(numbered) if label not in taken)
+
+
+def _find_only_sign_in(name: str) -> str:
+    """Return what the sign-in of a provider without keys is called; empty for one with keys."""
+    known = name.partition(":")[0]
+    return load_record(known).sign_in if known in list_provider_names() else ""
 
 
 def _check_entry(entry: AuthEntry) -> None:

@@ -120,6 +120,47 @@ async def reset_cooldowns(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
     return VerbResult(lines=[said if ended else tr("No key was resting.")])
 
 
+@AUTH.action(
+    "login",
+    "sign in with a subscription: openai (ChatGPT), xai, or one of `sign_in:` in config.yaml",
+    argument("vendor", help="openai, xai, or a name of your own"),
+    argument("--device", action="store_true", help="with a code that you type into a browser on any machine"),
+    argument("--no-browser", action="store_true", help="only show the address to open"),
+    argument("--yes", "-y", action="store_true", help="do not ask after the vendor's terms were named"),
+    JSON_OPTION,
+    description="In a browser on this machine; over ssh, paste the address that it ends at, or use --device.",
+)
+async def sign_in_to_vendor(call: VerbCall) -> VerbResult:
+    """Sign in to a vendor, so that its provider can be used without a key."""
+    from hermes.admin.sign_in import plan_sign_in, sign_in
+    from hermes.commands.sign_in_prompts import TerminalSignIn
+
+    plan = plan_sign_in(call.environ, call.args.vendor, by_device=call.args.device)
+    vendor = plan.vendor
+    if vendor.notice or vendor.terms:
+        lines = [localize(vendor.notice)] if vendor.notice else []
+        call.show([*lines, *([tr("Its terms: {page}", page=vendor.terms)] if vendor.terms else [])])
+        if not call.args.yes:
+            await call.require_yes(tr("Sign in to {title}?", title=vendor.title))
+    label = await sign_in(call.environ, plan, TerminalSignIn(call, opens_browser=not call.args.no_browser))
+    provider = vendor.provider
+    said = tr(
+        "You are signed in to {label}. Use it: hermes --provider {provider} -m MODEL", label=label, provider=provider
+    )
+    return VerbResult({"vendor": plan.name, "provider": provider, "label": label}, [said])
+
+
+@AUTH.action("logout", "delete the tokens of a sign-in", argument("vendor", help="as in `hermes auth login`"))
+async def sign_out_of_vendor(call: VerbCall) -> VerbResult:
+    """Delete a vendor's tokens."""
+    from hermes.admin.sign_in import sign_out
+
+    name = call.args.vendor
+    done = await sign_out(call.environ, name)
+    said = tr("The tokens of {name} are deleted.", name=name) if done else tr("{name} has no tokens.", name=name)
+    return VerbResult({"name": name, "deleted": done}, [said])
+
+
 def _read_key_source(call: VerbCall, name: str) -> dict[str, str]:
     """Return the fields of the entry that say where the key is."""
     args = call.args
@@ -158,5 +199,5 @@ def _format_state(row: Plain) -> str:
             reason=row["reason"],
             only=only,
         )
-    dead = tr("dead ({reason}{only})", reason=row["reason"], only=only)
+    dead = tr("dead ({reason}{only})", reason=localize(str(row["reason"])), only=only)
     return dead if row["state"] == "dead" else tr("ready")

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from urllib.parse import parse_qs, urlsplit
 
 from hermes.commands.verb import VerbCall
 from hermes.i18n.messages import tr
@@ -29,11 +30,29 @@ class TerminalSignIn:
             tr("Sign in at this address, within 5 minutes:"),
             escape_unseen_characters(url),
             tr(
-                "If your browser is on another machine, it ends at an address that begins with http://127.0.0.1 and "
-                "cannot be opened: paste that address here."
+                "If your browser is on another machine, it ends at an address that begins with {start} and cannot be "
+                "opened: paste that address here.",
+                start=_find_redirect_start(url),
             ),
         ]
         self._tell(lines)
+        if self._opens_browser:
+            import webbrowser
+
+            await asyncio.to_thread(webbrowser.open, url)
+
+    async def show_code(self, url: str, code: str, seconds: float) -> None:
+        """Show the page to open on any machine, and the code to type there; open it where there is a browser."""
+        self.was_asked = True
+        minutes = max(round(seconds / 60), 1)
+        self._tell(
+            [
+                tr("Open this page on any machine, within {n} minutes:", n=minutes),
+                escape_unseen_characters(url),
+                tr("and type this code there: {code}", code=escape_unseen_characters(code)),
+                tr("Type it only if you have begun this sign-in yourself."),
+            ]
+        )
         if self._opens_browser:
             import webbrowser
 
@@ -80,6 +99,13 @@ class TerminalSignIn:
             sys.stderr.flush()
         else:
             self._call.show(lines)
+
+
+def _find_redirect_start(url: str) -> str:
+    """Return how the address begins that the browser will be sent back to."""
+    redirect = parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0]
+    host = urlsplit(redirect).hostname or "127.0.0.1"
+    return f"http://{escape_unseen_characters(host)}"
 
 
 def can_open_browser(environ: Mapping[str, str]) -> bool:

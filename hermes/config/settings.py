@@ -698,6 +698,9 @@ class Settings(Struct, frozen=True):
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""
     prompt_caching: CachingSettings = CachingSettings()
+    sign_in: Mapping[str, Mapping[str, object]] = {}
+    """Vendors to sign in to with a subscription, by name, and what is different about those that are known: a client id
+    of your own, for one; see `sign-in.md`."""
     credential_pool_strategies: Mapping[str, str] = {}
     """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
     `round_robin`, `random` or `least_used`."""

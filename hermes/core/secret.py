@@ -16,6 +16,10 @@ _KEY_FIELDS = frozenset(
         "client_secret",
         "access_token",
         "refresh_token",
+        "id_token",
+        "device_code",
+        "authorization_code",
+        "code_verifier",
         "state",
         "verifier",
     }

@@ -19,8 +19,8 @@ from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.llm.classify import RequestSize
 from hermes.llm.context_length import find_context_length
-from hermes.llm.exchange import Emit, Meter, ProviderExchange, Unmetered, read_call_usage
-from hermes.llm.key_pool import KeyLease, ProviderKeys, SingleKey
+from hermes.llm.exchange import BETA_FIELD, Emit, Meter, ProviderExchange, Unmetered, read_call_usage
+from hermes.llm.key_pool import KEY_REFUSALS, KeyLease, ProviderKeys, SingleKey
 from hermes.llm.lineage import CacheWatch, Lineage
 from hermes.providers.wire import Endpoint, load_wire
 from hermes.util.clock import Clock
@@ -158,7 +158,7 @@ class ModelClient:
         if isinstance(grant, Failure):
             return grant
         outcome: Answer | Failure | None = None
-        exchange, began = self._exchange_for(lease), self._clock.now()
+        exchange, began = self._exchange_for(lease, state), self._clock.now()
         call = exchange.create_call(emit, known_server=state.known_server, before=state.before)
         if not lineage.frame.streams:
             call.headers["accept"] = "application/json"
@@ -173,10 +173,7 @@ class ModelClient:
             state.emitted_text = state.emitted_text or call.emitted_text
             self._meter.settle(grant, read_call_usage(call, outcome))
         if isinstance(outcome, Failure):
-            another = await self._keys.report_failure(lease, outcome)
-            state.has_other_key = another and lease.key not in state.failed_keys
-            if outcome.rotate:
-                state.failed_keys.add(lease.key)
+            outcome = await self._report_failure(lease, outcome, state)
         else:
             self._answered = True
             usage = outcome.usage or Usage()
@@ -187,20 +184,42 @@ class ModelClient:
                 await self._warn_of_missing_hits(lineage, usage, emit, at=began, key=lease.key)
         return outcome
 
+    async def _report_failure(self, lease: KeyLease, failure: Failure, state: "RetryState") -> Failure:
+        """Report a failure to the keys, and note what that leaves for the next try; return it with their advice."""
+        another = await self._keys.report_failure(lease, failure)
+        state.has_other_key = another and lease.key not in state.failed_keys
+        state.is_key_renewed = self._keys.was_renewed(lease)
+        if failure.rotate:
+            state.failed_keys.add(lease.key)
+        if lease.advice and failure.kind in KEY_REFUSALS:
+            return structs.replace(failure, hint=lease.advice)
+        return failure
+
+    def _drop_beta(self) -> None:
+        """Leave `anthropic-beta` out of all further requests: the account, or the server, refuses what it names."""
+        quirks = self.endpoint.record.quirks
+        kept = {name: value for name, value in quirks.extra_headers.items() if name.lower() != BETA_FIELD}
+        record = structs.replace(self.endpoint.record, quirks=structs.replace(quirks, extra_headers=kept))
+        self.endpoint = structs.replace(self.endpoint, record=record)
+        self._exchanges.clear()
+
     async def _warn_of_missing_hits(self, lineage: Lineage, usage: Usage, emit: Emit, *, at: float, key: str) -> None:
         """Tell the person when the provider's prompt cache has stopped to help."""
         line = lineage.check_cache_hits(self._watch, usage, at=at, key=key)
         if line:
             await emit(Notice(level=Level.WARNING, text=line))
 
-    def _exchange_for(self, lease: KeyLease) -> ProviderExchange:
+    def _exchange_for(self, lease: KeyLease, state: "RetryState") -> ProviderExchange:
         """Return the exchange for a key; it is created once for each."""
+        if state.drops_beta:
+            self._drop_beta()
         found = self._exchanges.get(lease.key)
         if found is None:
-            endpoint = structs.replace(self.endpoint, api_key=lease.key)
+            endpoint = structs.replace(self.endpoint, api_key=lease.key, organisation=lease.organisation)
             found = self._exchanges[lease.key] = ProviderExchange(
                 endpoint, self._transport, self._clock, self._timeouts
             )
+        state.has_beta = found.has_beta
         return found
 
 
@@ -224,6 +243,12 @@ class RetryState(Struct):
     """Whether text of an answer was shown already; a new try would show it twice."""
     has_other_key: bool = False
     """Whether another key can replace the last try's."""
+    is_key_renewed: bool = False
+    """Whether that key is a newer one of the same account, which is nothing that a person has to know."""
+    has_beta: bool = False
+    """Whether the last try named a feature in `anthropic-beta`."""
+    drops_beta: bool = False
+    """Whether the next try, and all after it, leave that field out."""
     failed_keys: set[str] = field(default_factory=set)
     """Keys that were refused in this call: each gives way to another once, so rotation ends."""
 
@@ -299,7 +324,27 @@ async def _wait_before_retry(failure: Failure, state: RetryState) -> None:
     await state.clock.sleep(delay)
 
 
+def _can_use_renewed(failure: Failure, state: RetryState) -> bool:
+    return state.is_key_renewed and _can_rotate(failure, state)
+
+
+async def _use_renewed(failure: Failure, state: RetryState) -> None:
+    """Do nothing: the next try takes the newer key by itself, and nobody is told."""
+
+
+def _can_drop_beta(failure: Failure, state: RetryState) -> bool:
+    return failure.kind is FailureKind.LONG_CONTEXT_TIER and state.has_beta and not state.emitted_text
+
+
+async def _drop_beta(_failure: Failure, state: RetryState) -> None:
+    state.drops_beta = True
+    text = N_("The provider refuses `anthropic-beta`: it is left out from now on.")
+    await state.emit(Notice(level=Level.WARNING, text=text))
+
+
 CALL_RECOVERIES: tuple[CallRecovery, ...] = (
+    CallRecovery("renewed", _can_use_renewed, _use_renewed),
+    CallRecovery("drop_beta", _can_drop_beta, _drop_beta),
     CallRecovery("rotate", _can_rotate, _rotate_key),
     CallRecovery("back_off", _can_wait, _wait_before_retry),
 )

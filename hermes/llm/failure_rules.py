@@ -190,6 +190,8 @@ _TOOL_IMAGE = (
     r"|tool.{0,40}(content|messages?).{0,60}(must be|should be|only supports?) .{0,20}(string|text)"
 )
 _LONG_TIER = r"extra usage is required for (long|\d+[km]) context|long.context (tier|pricing|requests)"
+_BETA_REFUSED = r"long.context beta.{0,60}not|anthropic-beta"
+"""What is refused because of a header field: the request is good without it (`llm/client.py`)."""
 _PER_MODEL = r"limit reached for \S|\bmodel: ?\S|limit.{0,20} for (this|the) model"
 _PER_ORGANISATION = r"organi[sz]ation|\bproject (tpm|rpm|rate)|\bteam\b"
 _TRY_AGAIN = r"try again (in|at|after)|resets? (at|in|on)|temporar|usage limit|weekly|monthly|daily"
@@ -321,6 +323,7 @@ FAILURE_RULES: tuple[FailureRule, ...] = (
     _make_rule(Kind.OVERLOADED, 500, 502, says=_OVERLOAD),
     _make_rule(Kind.SERVER_ERROR, 500, 502),
     _make_rule(Kind.OVERLOADED, 503, 529),
+    _make_rule(Kind.LONG_CONTEXT_TIER, 0, 400, says=_BETA_REFUSED),
     # Any other status, 400 and 422 above all. What a server cannot stream first: its code is that of any wrong value.
     _make_rule(Kind.STREAMING, 0, 400, 405, 406, 415, 422, 501, says=_NO_STREAMS),
     # Then the provider's code.

@@ -23,7 +23,7 @@ from hermes.core.secret import KeyHolder
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.key_sources import KeySource
-from hermes.providers.records import is_valid_key
+from hermes.providers.records import check_refused_key, is_valid_key
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
 
@@ -66,6 +66,8 @@ class KeySlot:
         self.uses = 0
         self.taken_at = 0.0
         """When it was last handed out (wall time)."""
+        self.advice = ""
+        """What the person can do when its key is refused; empty: what they can do with any key."""
         self._failed_at = float("-inf")
         self._opening = asyncio.Lock()
 
@@ -81,6 +83,7 @@ class KeySlot:
                 return True
             try:
                 found = await self.source.read_key()
+                check_refused_key(found)
             except ConfigError as error:
                 self._record_failure(str(error), clock)
             else:
@@ -89,6 +92,16 @@ class KeySlot:
                 else:
                     self._record_failure("What was read holds a space or a line break, which no key does.", clock)
         return bool(self.key)
+
+    async def renew_key(self, clock: Clock, refused: str) -> bool:
+        """Get another key in the place of the refused one; return whether there is one."""
+        await self.read_key(clock, reread=True)
+        return self.key not in ("", refused)
+
+    def is_spent(self, refused: str) -> bool:
+        """Return whether nothing but a person can help, now that this key was refused."""
+        del refused
+        return False
 
     def has_failed_recently(self, clock: Clock) -> bool:
         """Return whether its key could not be read a moment ago."""
@@ -142,6 +155,10 @@ class KeyLease(KeyHolder, frozen=True):
     key_id: str = ""
     model: str = ""
     taken_at: float = 0.0
+    organisation: str = ""
+    """The account that the key belongs to, where it is known."""
+    advice: str = ""
+    """What the person can do when the key is refused; empty: what they can do with any key."""
 
 
 class ProviderKeys(Protocol):
@@ -166,6 +183,10 @@ class ProviderKeys(Protocol):
         """
         ...
 
+    def was_renewed(self, lease: KeyLease) -> bool:
+        """Return whether the lease's key was refused and has been replaced by a newer one of the same account."""
+        ...
+
 
 class SingleKey:
     """A single key (or none) that is tried however often it fails."""
@@ -186,6 +207,10 @@ class SingleKey:
 
     async def report_failure(self, _lease: KeyLease, _failure: Failure) -> bool:
         """Return False: there is no other key."""
+        return False
+
+    def was_renewed(self, _lease: KeyLease) -> bool:
+        """Return False: the key stays what it is."""
         return False
 
 
@@ -380,12 +405,17 @@ class KeyPool:
         slot = next((slot for slot in self._slots if slot.name == lease.key_id), None)
         if slot is None or failure.scope not in _CHARGED_SCOPES:
             return False
-        if failure.kind in KEY_REFUSALS and await self._reread_refused(slot, lease.key):
+        if failure.kind in KEY_REFUSALS and await self._reread_refused(slot, lease.key, renew=True):
             return True
         if not self._cooldowns.salt:
             await self._cooldowns.refresh(self._merge_uses, force=True)
         await self._cooldowns.add_cooldowns(self._build_cooldowns(slot, lease, failure))
         return any(self._is_ready(other, lease.model) for other in self._slots if other is not slot)
+
+    def was_renewed(self, lease: KeyLease) -> bool:
+        """Return whether the lease's key was refused and has been replaced by a newer one of the same account."""
+        slot = next((slot for slot in self._slots if slot.name == lease.key_id), None)
+        return slot is not None and bool(slot.advice) and slot.key not in ("", lease.key)
 
     async def list_key_states(self) -> list[KeyState]:
         """Return the state of each key, in order. No source is read for it."""
@@ -431,7 +461,7 @@ class KeyPool:
             self._next = self._slots.index(slot) + 1
             self._cooldowns.count_use(slot)
         slot.taken_at = self._clock.now()
-        return KeyLease(slot.key, slot.name, model, slot.taken_at)
+        return KeyLease(slot.key, slot.name, model, slot.taken_at, slot.organisation, slot.advice)
 
     def _merge_uses(self, uses: Mapping[str, int]) -> None:
         """Merge in what the ledger counted; what was counted here and is not there yet stays."""
@@ -458,7 +488,7 @@ class KeyPool:
         """Return the cooldowns that a failure brings."""
         seconds: float | None = SHORT_COOLDOWN if failure.kind is FailureKind.AUTH else LONG_COOLDOWN
         said = bool(failure.retry_after)
-        if failure.kind is FailureKind.AUTH_PERMANENT:
+        if _is_for_good(failure, slot, lease.key):
             seconds, said = None, False
         elif failure.retry_after is not None:
             seconds = failure.retry_after or _MIN_COOLDOWN
@@ -477,10 +507,15 @@ class KeyPool:
             if one is slot or (everyone and slot.organisation and one.organisation == slot.organisation)
         ]
 
-    async def _reread_refused(self, slot: KeySlot, refused: str) -> bool:
-        """Return whether the slot's source holds another key than the refused one; it is read again once in a while."""
+    async def _reread_refused(self, slot: KeySlot, refused: str, *, renew: bool = False) -> bool:
+        """Return whether the slot's source holds another key than the refused one; it is read again once in a while.
+
+        `renew`: an account that is signed in to may be asked for another one, which is done once for a refusal.
+        """
         if slot.key != refused:
-            return True
+            return bool(slot.key)
+        if renew and slot.advice:
+            return await slot.renew_key(self._clock, refused)
         now = self._clock.monotonic()
         if not slot.source.renewable or now - slot.renewed_at < _REREAD_EVERY:
             return False
@@ -527,7 +562,15 @@ class KeyPool:
         if reasons:
             return Failure(kind=FailureKind.AUTH, message=reasons[0], hint=_HINT, fall_back=True, scope=Scope.KEY)
         message = N_("{keys} {many} refused for good.", keys=keys, many="are" if many else "is")
-        return Failure(kind=FailureKind.AUTH_PERMANENT, message=message, hint=_HINT, fall_back=True, scope=Scope.KEY)
+        hint = next((slot.advice for slot in self._slots if slot.advice), _HINT)
+        return Failure(kind=FailureKind.AUTH_PERMANENT, message=message, hint=hint, fall_back=True, scope=Scope.KEY)
+
+
+def _is_for_good(failure: Failure, slot: KeySlot, key: str) -> bool:
+    """Return whether no time helps a key that failed like this."""
+    if failure.kind is FailureKind.AUTH:
+        return slot.is_spent(key)
+    return failure.kind is FailureKind.AUTH_PERMANENT
 
 
 def _slots_blocked_by_guess(waits: Sequence[_Wait]) -> list[KeySlot]:

@@ -16,6 +16,8 @@ from hermes.util.text import strip_control_characters, to_one_line
 
 READ_SECONDS = 30.0
 """Seconds that a program or a keyring may take."""
+SIGN_IN_SOURCE = "sign-in"
+"""How the source of a key is called in lists that is the token of an account."""
 _MAX_OUTPUT = 64 * 1024
 """Bytes of a program's output that are read."""
 _DRAIN = 0.2

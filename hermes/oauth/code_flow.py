@@ -1,8 +1,13 @@
 """The authorization code flow with PKCE: the address that the person opens, the answer, the exchange, the refresh."""
 
+import base64
+import contextlib
 import hmac
 from collections.abc import Mapping
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+import msgspec
+from msgspec import structs
 
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
@@ -20,6 +25,7 @@ from hermes.oauth.requests import (
 from hermes.oauth.token_store import SignIn
 
 _MAX_LIFE = 10 * 365 * 86_400.0
+_MAX_ACCOUNT = 200
 _AGAIN = N_("Sign in again.")
 _WHOLE_ADDRESS = N_("Copy the whole address from the browser, from http:// on.")
 
@@ -34,6 +40,10 @@ class CodeRequest(KeyHolder, frozen=True, kw_only=True):
     resource: str
     state: str
     verifier: str
+    fields: Mapping[str, str] = {}
+    """Further fields of the address, by a vendor's own rules."""
+    account_claim: tuple[str, ...] = ()
+    """Where the vendor's id token names the account; see `SignIn`."""
 
     @property
     def url(self) -> str:
@@ -48,7 +58,8 @@ class CodeRequest(KeyHolder, frozen=True, kw_only=True):
             **({"scope": self.scope} if self.scope else {}),
             **({"resource": self.resource} if self.resource else {}),
             # OpenID Connect gives a refresh token for this scope only where the person is asked.
-            **({"prompt": "consent"} if "offline_access" in self.scope.split() else {}),
+            **({"prompt": "consent"} if "offline_access" in self.scope.split() and not self.fields else {}),
+            **self.fields,
         }
         endpoint = self.server.authorization_endpoint
         return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(fields)}"
@@ -60,6 +71,7 @@ class _TokenAnswer(KeyHolder, frozen=True):
     refresh_token: str = ""
     expires_in: float | str | None = None
     scope: str | None = None
+    id_token: str | None = None
 
 
 def begin_code_flow(
@@ -120,6 +132,7 @@ async def exchange_code(request: CodeRequest, code: str, send: SendRequest, now:
         auth_method=request.client.auth_method,
         scope=request.scope,
         resource=request.resource,
+        account_claim=request.account_claim,
     )
     form = {
         "grant_type": "authorization_code",
@@ -149,10 +162,34 @@ async def _request_tokens(sign_in: SignIn, form: Mapping[str, str], send: SendRe
         if sign_in.auth_method == "client_secret_post":
             fields["client_secret"] = sign_in.client_secret
     answer = await post_form(send, sign_in.token_endpoint, fields, headers)
-    found = parse_document(answer.body, _TokenAnswer)
+    return read_tokens(sign_in, answer.body, now)
+
+
+def read_tokens(sign_in: SignIn, body: bytes, now: float) -> SignIn:
+    """Return the sign-in with the tokens of a server's answer. Raises OAuthError for an answer without any."""
+    found = parse_document(body, _TokenAnswer)
     if found is None or not _is_token(found.access_token) or found.token_type.lower() != "bearer":
         raise OAuthError(N_("{issuer} has given no token that can be used.", issuer=sign_in.issuer))
-    return sign_in.use_tokens(found.access_token, found.refresh_token, _find_end(found.expires_in, now))
+    account = read_claim(found.id_token or "", sign_in.account_claim)
+    fresh = sign_in.use_tokens(found.access_token, found.refresh_token, _find_end(found.expires_in, now))
+    return structs.replace(fresh, account=account) if account else fresh
+
+
+def read_claim(id_token: str, path: tuple[str, ...]) -> str:
+    """Return a text of an id token's claims; empty where there is none that can stand in a header field.
+
+    The token comes over TLS from the server that made it, so its signature says nothing more (OpenID Connect Core,
+    3.1.3.7).
+    """
+    if not path:
+        return ""
+    part = id_token.partition(".")[2].partition(".")[0]
+    found: object = None
+    with contextlib.suppress(ValueError, msgspec.MsgspecError, RecursionError):
+        found = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, str) and len(found) <= _MAX_ACCOUNT and _is_token(found) else ""
 
 
 def _find_end(seconds: float | str | None, now: float) -> float:

@@ -9,6 +9,7 @@ from hermes.i18n.messages import N_
 
 SIGN_IN_SECONDS = 300.0
 """Seconds that a person has to sign in."""
+_HOST = "127.0.0.1"
 _PATH = "/callback"
 _MAX_HEAD = 16 * 1024
 _READ_SECONDS = 10.0
@@ -22,8 +23,13 @@ _PAGE = (
 class LoopbackReceiver:
     """Waits for the answer of a sign-in; an async context. Everything but the first request to its path is refused."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, *, path: str = _PATH, host: str = _HOST) -> None:
+        """`path` and `host` are how the redirect address is written, where a client has a fixed one; it is 127.0.0.1
+        that is listened on.
+        """
         self._port = port
+        self._path = path
+        self._host = host
         self._server: asyncio.Server | None = None
         self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._connections = 0
@@ -50,7 +56,7 @@ class LoopbackReceiver:
     @property
     def redirect_uri(self) -> str:
         """The address that the browser is sent back to."""
-        return f"http://127.0.0.1:{self._port}{_PATH}"
+        return f"http://{self._host}:{self._port}{self._path}"
 
     async def wait_for_answer(self) -> str:
         """Return the address with the answer, once the browser has asked for it."""
@@ -76,9 +82,9 @@ class LoopbackReceiver:
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
         target = rest.rpartition(b" ")[0].decode("ascii", "replace")
         path, _, query = target.partition("?")
-        if method != b"GET" or path != _PATH or not query or self._answer.done():
+        if method != b"GET" or path != self._path or not query or self._answer.done():
             return "404 Not Found", "There is nothing here.", "这里什么都没有。"
-        self._answer.set_result(f"http://127.0.0.1:{self._port}{target}")
+        self._answer.set_result(f"http://{self._host}:{self._port}{target}")
         return "200 OK", "Hermes has the answer. You can close this page.", "Hermes 已收到答复，可以关闭此页面。"
 
 

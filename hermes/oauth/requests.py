@@ -17,16 +17,21 @@ from hermes.util.text import escape_confusable_characters, to_one_line
 MAX_DOCUMENT_BYTES = 256 * 1024
 """The most bytes of a document or of an answer."""
 _MAX_ERROR = 200
+_SECRET_FIELDS = frozenset({"refresh_token", "code", "code_verifier", "client_secret", "device_code", "device_auth_id"})
+"""Fields of requests that no error message repeats, whatever a server says."""
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 DocumentT = TypeVar("DocumentT", bound=Struct)
 
 
 class OAuthError(HermesError):
-    """A sign-in did not succeed. `code` is the error code of the authorization server, empty where it gave none."""
+    """A sign-in did not succeed. `code` is the error code of the authorization server, empty where it gave none;
+    `status` is that of its answer, 0 where there was none.
+    """
 
-    def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, code: str = "", status: int = 0) -> None:
         super().__init__(message, hint)
         self.code = code
+        self.status = status
 
 
 class HttpAnswer(Struct, frozen=True):
@@ -45,9 +50,23 @@ class SendRequest(Protocol):
         ...
 
 
+class _ErrorObject(Struct):
+    code: str | None = None
+    type: str | None = None
+    message: str | None = None
+
+
 class _ErrorDocument(Struct):
-    error: str = ""
-    error_description: str = ""
+    """An error as RFC 6749 has it; some servers put an object in the place of the code."""
+
+    error: str | _ErrorObject | None = None
+    error_description: str | None = None
+
+    def read_error(self) -> tuple[str, str]:
+        """Return the code and the description; empty where there are none."""
+        if isinstance(self.error, _ErrorObject):
+            return self.error.code or self.error.type or "", self.error.message or ""
+        return self.error or "", self.error_description or ""
 
 
 def check_endpoint(url: str, *, allows_loopback: bool) -> str:
@@ -107,13 +126,13 @@ async def post_form(
     """Post a form. Raises OAuthError with the server's reason when it refuses."""
     fields = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded", **(headers or {})}
     answer = await send("POST", url, headers=fields, body=urlencode(form).encode())
-    return _require_success(answer, url)
+    return _require_success(answer, url, form)
 
 
-async def post_json(send: SendRequest, url: str, value: object) -> HttpAnswer:
+async def post_json(send: SendRequest, url: str, value: Mapping[str, object]) -> HttpAnswer:
     """Post a JSON document. Raises OAuthError with the server's reason when it refuses."""
     fields = {"accept": "application/json", "content-type": "application/json"}
-    return _require_success(await send("POST", url, headers=fields, body=to_json(value)), url)
+    return _require_success(await send("POST", url, headers=fields, body=to_json(value)), url, value)
 
 
 def format_basic_credentials(client_id: str, client_secret: str) -> str:
@@ -127,12 +146,19 @@ def quote_remote_text(text: str) -> str:
     return to_one_line(escape_confusable_characters(text), _MAX_ERROR)
 
 
-def _require_success(answer: HttpAnswer, url: str) -> HttpAnswer:
-    if answer.status in (200, 201):
+def _require_success(answer: HttpAnswer, url: str, sent: Mapping[str, object]) -> HttpAnswer:
+    """Return an answer that brings what was asked for. Some servers tell errors with status 200."""
+    code, description = (parse_document(answer.body, _ErrorDocument) or _ErrorDocument()).read_error()
+    if answer.status in (200, 201) and not code:
         return answer
-    found = parse_document(answer.body, _ErrorDocument) or _ErrorDocument()
-    said = quote_remote_text(": ".join(one for one in (found.error, found.error_description) if one))
+    said = ": ".join(one for one in (code, description) if one)
+    for name, value in sent.items():
+        if name in _SECRET_FIELDS and value:
+            said = said.replace(str(value), "[key]")
+    said = quote_remote_text(said)
     where = urlsplit(url).netloc
     if not said:
-        raise OAuthError(N_("{where} answered with status {status}.", where=where, status=answer.status))
-    raise OAuthError(N_("{where} refused: {said}.", where=where, said=said.rstrip(".")), code=found.error[:80])
+        message = N_("{where} answered with status {status}.", where=where, status=answer.status)
+    else:
+        message = N_("{where} refused: {said}.", where=where, said=said.rstrip("."))
+    raise OAuthError(message, code=code[:80], status=answer.status)

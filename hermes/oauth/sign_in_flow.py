@@ -73,7 +73,7 @@ async def run_sign_in(
             # A server of 2025-03-26 publishes no metadata; the parameter is sent to it all the same.
             resource=resource.resource if resource is not None else request.server_url,
         )
-        answered = await _wait_for_answer(receiver, person, attempt.url)
+        answered = await wait_for_answer(receiver, person, attempt.url)
         code = read_code(attempt, answered)
     return await exchange_code(attempt, code, send, now())
 
@@ -114,7 +114,7 @@ def choose_scope(
     return " ".join(found)
 
 
-async def _wait_for_answer(receiver: LoopbackReceiver, person: SignInPerson, url: str) -> str:
+async def wait_for_answer(receiver: LoopbackReceiver, person: SignInPerson, url: str) -> str:
     """Show the address and return the one with the answer, whichever way it comes first."""
     await person.show_address(url)
     ways: list[Awaitable[str]] = [receiver.wait_for_answer(), person.read_pasted_address()]

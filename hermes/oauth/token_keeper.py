@@ -16,7 +16,16 @@ _LOCK_SECONDS = 45.0
 """Seconds to wait for another process that refreshes: longer than its request may take."""
 _CLOSE_SECONDS = 10.0
 _FINAL_CODES = frozenset(
-    {"invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"}
+    {
+        "invalid_grant",
+        "invalid_client",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "invalid_scope",
+        "refresh_token_expired",
+        "refresh_token_reused",
+        "refresh_token_invalidated",
+    }
 )
 """Answers after which the refresh token is of no use any more."""
 
@@ -24,11 +33,20 @@ _FINAL_CODES = frozenset(
 class TokenKeeper:
     """The tokens of one sign-in, by the name that the store has for it."""
 
-    def __init__(self, store: TokenStore, name: str, send: SendRequest, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: TokenStore,
+        name: str,
+        send: SendRequest,
+        now: Callable[[], float],
+        *,
+        early_seconds: float = _EARLY_SECONDS,
+    ) -> None:
         self._store = store
         self._name = name
         self._send = send
         self._now = now
+        self._early_seconds = early_seconds
         self._refreshing: asyncio.Task[str] | None = None
 
     async def read_sign_in(self) -> SignIn | None:
@@ -100,7 +118,7 @@ class TokenKeeper:
         return fresh.access_token
 
     def _ends_soon(self, sign_in: SignIn) -> bool:
-        return bool(sign_in.expires_at) and self._now() >= sign_in.expires_at - _EARLY_SECONDS
+        return bool(sign_in.expires_at) and self._now() >= sign_in.expires_at - self._early_seconds
 
 
 def _forget_result(task: "asyncio.Task[str]") -> None:

@@ -47,6 +47,10 @@ class SignIn(KeyHolder, frozen=True, kw_only=True, omit_defaults=True):
     """The permissions that were asked for, separated by blanks."""
     resource: str = ""
     """What the tokens are for; empty: that is not told to the server."""
+    account_claim: tuple[str, ...] = ()
+    """Where an id token names the account: members of its claims, from the outside in; empty: that is not of use."""
+    account: str = ""
+    """The account as the vendor's id token names it."""
     ended_because: str = ""
     """Why the tokens are of no use any more; empty while they are."""
 

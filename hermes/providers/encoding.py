@@ -230,4 +230,7 @@ def build_bearer_headers(endpoint: Endpoint) -> dict[str, str]:
     fields = {"content-type": "application/json", "accept": "text/event-stream"}
     if endpoint.api_key:
         fields["authorization"] = f"Bearer {endpoint.api_key}"
-    return {**fields, **endpoint.record.quirks.extra_headers}
+    quirks = endpoint.record.quirks
+    if quirks.organisation_header and endpoint.organisation:
+        fields[quirks.organisation_header] = endpoint.organisation
+    return {**fields, **quirks.extra_headers}

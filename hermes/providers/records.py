@@ -39,7 +39,8 @@ ALIASES = {
     "moonshot": "kimi",
     "moonshotai": "kimi",
     "nousresearch": "nous",
-    "openai-codex": "openai",
+    "chatgpt": "codex",
+    "openai-codex": "codex",
     "togetherai": "together",
     "vertex-ai": "vertex",
     "vertexai": "vertex",
@@ -66,6 +67,7 @@ HOSTS = {
     "api.together.xyz": "together",
     "api.x.ai": "xai",
     "api.z.ai": "glm",
+    "chatgpt.com": "codex",
     "dashscope-intl.aliyuncs.com": "qwen",
     "dashscope-us.aliyuncs.com": "qwen",
     "dashscope.aliyuncs.com": "qwen",
@@ -143,6 +145,19 @@ _KEY_CHARACTERS = re.compile(r"[!-~]+")
 def is_valid_key(key: str) -> bool:
     """Return whether the text can be a key: one that holds a space, a line break or a typographic sign never is."""
     return _KEY_CHARACTERS.fullmatch(key) is not None
+
+
+_REFUSED_PREFIXES = {"sk-ant-oat": "anthropic"}
+"""How the tokens of logins begin that their vendors keep to their own programs, and who the vendor is."""
+
+
+def check_refused_key(key: str) -> None:
+    """Raise ConfigError for a token of a login that its vendor keeps to its own programs."""
+    name = next((name for prefix, name in _REFUSED_PREFIXES.items() if key.startswith(prefix)), "")
+    if name:
+        from hermes.providers.sign_in_vendors import VENDORS
+
+        raise VENDORS[name].build_refusal()
 
 
 def list_variable_keys(names: tuple[str, ...], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

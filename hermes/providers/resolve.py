@@ -315,6 +315,11 @@ def _resolve_key(
     if not key:
         if not required or found.name in choice.stored or is_loopback(_split_address(base_url)[0]):
             return ""
+        if found.sign_in:
+            raise ConfigError(
+                N_("You are not signed in to {title}.", title=found.title),
+                N_("`hermes auth login {name}` signs you in.", name=found.sign_in),
+            )
         names = " or ".join((*found.key_variables, *found.credential_variables))
         raise ConfigError(
             N_("No API key for {title}.", title=found.title),

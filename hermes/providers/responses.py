@@ -79,6 +79,8 @@ class ResponsesWire:
         head |= e.build_sampling_members(frame, endpoint)
         if "max_completion_tokens" in head or "max_tokens" in head:
             head["max_output_tokens"] = head.pop("max_completion_tokens", None) or head.pop("max_tokens", None)
+        for name in quirks.dropped_members:
+            head.pop(name, None)
         if not matches_model(endpoint.model, quirks.unreasoning_models):
             head["include"] = ["reasoning.encrypted_content"]
             if effort := e.resolve_effort(frame):

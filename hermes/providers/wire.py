@@ -58,6 +58,10 @@ class Quirks(KeyHolder, frozen=True, kw_only=True):
     """Members added to every request, as the inside of a JSON object."""
     extra_headers: Mapping[str, str] = {}
     """Header fields added to every request."""
+    organisation_header: str = ""
+    """The header field that names the account of a key, where the provider wants it; empty: none."""
+    dropped_members: tuple[str, ...] = ()
+    """Members of a request that are refused here and therefore left out."""
     cache_marks: tuple[str, ...] = ()
     """Models (by name, or by a prefix that ends in `*`) whose prompts are cached up to marks (`cache_control`).
     On the chat wire their texts are sent as lists of blocks, marked or not."""
@@ -90,6 +94,8 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     address_keys: tuple[str, ...] = ()
     """Variables whose key belongs to the address in `base_url_variable` and is sent to no other."""
     key_required: bool = True
+    sign_in: str = ""
+    """What `hermes auth login` calls the sign-in that is the only way in; empty: there are keys."""
     base_url_variable: str = ""
     """Environment variable that replaces `base_url`, where people are used to one."""
     hosts: tuple[str, ...] = ()
@@ -161,6 +167,8 @@ class Endpoint(KeyHolder, frozen=True, kw_only=True):
     api_key: str
     wire: str
     context_length: int | None = None
+    organisation: str = ""
+    """The account that the key belongs to, where it is known."""
     key_given: bool = False
     """Whether the key was named together with the model, so that no other key of the provider replaces it."""
     cache_ttl: str = ""

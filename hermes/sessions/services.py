@@ -170,6 +170,7 @@ class Services:
         self.credentials = Credentials(
             self.home, self.process_environ, self.settings, self.clock, self.store.keys, self.redactor.add_secret
         )
+        self._model_stack.push_async_callback(self.credentials.close)
         self.feature_deps = FeatureDeps(
             home=self.home,
             settings=self.settings,

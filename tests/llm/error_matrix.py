@@ -155,6 +155,9 @@ class TwoKeys:
         self.left.remove(lease.key)
         return True
 
+    def was_renewed(self, _lease: KeyLease) -> bool:
+        return False
+
 
 def lines() -> Iterator[Line]:
     """The whole matrix."""

@@ -196,6 +196,13 @@ REQUEST_ERRORS: tuple[Case, ...] = (
     Case(
         Kind.LONG_CONTEXT_TIER,
         "Anthropic",
+        400,
+        anthropic("invalid_request_error", "The long context beta is not yet available for this subscription."),
+        "anthropics/claude-code#27944",
+    ),
+    Case(
+        Kind.LONG_CONTEXT_TIER,
+        "Anthropic",
         429,
         anthropic("rate_limit_error", "Extra usage is required for long context requests."),
         "anthropics/claude-code#50784; Wei-Shaw/sub2api#572",

@@ -6,8 +6,9 @@ import json
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec import structs
 
-from hermes.core.events import Event, Retrying
+from hermes.core.events import Event, Notice, Retrying
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import FinishReason, Message, Origin, Role, TextPart, user_message
 from hermes.core.outcomes import FailureKind
@@ -438,3 +439,40 @@ async def test_an_errors_body_is_not_waited_for_for_ever() -> None:
     async with loopback(Reply(raw=itertools.chain([head], itertools.repeat(b"!")), end="hang")) as server:
         failure = (await Asked().ask(server.url, retries=0, read=0.2)).failure
     assert failure.status == 500 and "on fire" in failure.message
+
+
+REFUSED_BETA = json.dumps(
+    {
+        "type": "error",
+        "error": {
+            "type": "invalid_request_error",
+            "message": "The long context beta is not yet available for this subscription.",
+        },
+    }
+).encode()
+
+
+async def test_a_refused_beta_is_left_out_for_good() -> None:
+    """RC-05. The person has named a beta in `headers:`, which the account has not."""
+    refusal = Reply(status=400, headers={"content-type": "application/json"}, parts=[REFUSED_BETA])
+    async with loopback(refusal, HELLO, HELLO) as server:
+        endpoint = resolve_endpoint(ModelChoice("m", "custom", base_url=f"{server.url}/v1", api_key=KEY), {})
+        fields = {"Anthropic-Beta": "context-1m", "x-team": "a"}
+        quirks = structs.replace(endpoint.record.quirks, extra_headers=fields)
+        endpoint = structs.replace(endpoint, record=structs.replace(endpoint.record, quirks=quirks))
+        frame = EpochFrame(provider="custom", model="m", wire=endpoint.wire, encoder_version=1, system="s")
+        lineage = Lineage(frame, endpoint)
+        lineage.append_messages([user_message("hi")])
+        asked = Asked()
+        client = ModelClient(endpoint, create_http_transport({}), asked.clock)
+        try:
+            for _ in range(2):
+                assert isinstance(await client.request_answer(lineage, asked.emit), Answer)
+        finally:
+            await client.close()
+    assert ["anthropic-beta" in one.headers for one in server.requests] == [True, False, False]
+    assert all(one.headers["x-team"] == "a" for one in server.requests) and not asked.clock.slept
+    assert [one for one in asked.events if isinstance(one, Notice)]
+    async with loopback(refusal) as server:
+        asked = await Asked().ask(server.url)
+    assert asked.failure.kind is FailureKind.LONG_CONTEXT_TIER and len(server.requests) == 1

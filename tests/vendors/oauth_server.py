@@ -142,7 +142,7 @@ class FakeOAuthServer:
         code = secrets.token_urlsafe(16)
         self._codes[code] = _Grant(
             client_id=query["client_id"],
-            resource=query["resource"],
+            resource=query.get("resource", ""),
             scope=query.get("scope", ""),
             challenge=query["code_challenge"],
             redirect_uri=query["redirect_uri"],
@@ -151,7 +151,7 @@ class FakeOAuthServer:
 
     async def _give_tokens(self, form: Mapping[str, str]) -> tuple[int, Mapping[str, object]]:
         grant = self._find_grant(form)
-        if grant is None or grant.client_id != form.get("client_id") or grant.resource != form.get("resource"):
+        if grant is None or grant.client_id != form.get("client_id") or grant.resource != form.get("resource", ""):
             return 400, {"error": "invalid_grant", "error_description": "the token is not valid"}
         grant.access, grant.refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         answer = {"access_token": grant.access, "refresh_token": grant.refresh, "token_type": "Bearer"}

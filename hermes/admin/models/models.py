@@ -503,9 +503,10 @@ def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mappi
 
 
 def check_key(text: str) -> None:
-    """Raise UsageError for a text that cannot be a key."""
-    from hermes.providers.records import is_valid_key
+    """Raise UsageError for a text that cannot be a key, ConfigError for a token of a refused login."""
+    from hermes.providers.records import check_refused_key, is_valid_key
 
+    check_refused_key(text)
     if not text:
         raise UsageError(N_("No key was given."))
     if not is_valid_key(text):

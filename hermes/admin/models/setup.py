@@ -69,7 +69,7 @@ def list_providers() -> list[ProviderOption]:
         (
             ProviderOption(one.name, one.title, next(iter(one.key_variables), ""), one.key_required)
             for one in found
-            if one.key_required and not one.cloud
+            if one.key_required and not one.cloud and not one.sign_in
         ),
         key=lambda one: one.title.lower(),
     )

@@ -14,16 +14,22 @@ from hermes.core.errors import ConfigError
 from hermes.core.protocols import KeyLedger
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
-from hermes.llm.key_pool import KeyPool, KeySlot, ProviderKeys, SingleKey
+from hermes.llm.key_pool import KeyLease, KeyPool, KeySlot, ProviderKeys, SingleKey
 from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, KeySource, LiteralKeySource, VariableKeySource
-from hermes.providers.records import is_valid_key, load_record
+from hermes.providers.records import check_refused_key, is_valid_key, load_record
 from hermes.providers.resolve import ModelChoice, is_own_address, list_environment_keys
 from hermes.providers.wire import Endpoint, ProviderRecord
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
+    from hermes.llm.sign_in_keys import SignInSlot
+    from hermes.oauth.requests import HttpAnswer, SendRequest
     from hermes.providers.model_facts import ModelFile
     from hermes.providers.named import NamedProvider
+
+
+SIGN_IN_EARLY_SECONDS = 300.0
+"""Seconds before its end at which the token of an account is refreshed."""
 
 
 class Credentials:
@@ -46,7 +52,13 @@ class Credentials:
         self._clock = clock
         self.ledger = ledger
         self._learn = learn
+        self._sign_ins: list[SignInSlot] = []
         self._pools: dict[tuple[str, str, tuple[str, ...]], ProviderKeys] = {}
+
+    async def close(self) -> None:
+        """Wait for refreshes that are under way: what they bring has to be stored."""
+        for slot in self._sign_ins:
+            await slot.close()
 
     def keys_for_endpoint(self, endpoint: Endpoint, choice: ModelChoice) -> ProviderKeys:
         """Return the keys of an endpoint that was resolved from this choice. Raises ConfigError for a bad entry."""
@@ -65,9 +77,12 @@ class Credentials:
         return KeyPool(name, slots, self._clock, title=title, strategy=Strategy(strategy), ledger=self.ledger)
 
     def list_slots(
-        self, name: str, found: ProviderRecord, *, own_address: bool, variables: bool = True
+        self, name: str, found: ProviderRecord, *, own_address: bool, variables: bool = True, address: str = ""
     ) -> list[KeySlot]:
-        """List the slots of a provider's keys: its variables, then the home's entries; each value once."""
+        """List the slots of a provider's keys: its variables, then the home's entries; each value once.
+
+        `address`: where the keys are to go; a sign-in that was made for another one is left out.
+        """
         environ = self._environ if variables else {}
         slots = [
             KeySlot(f"env:{place}", self._variable_source(place, found), label=place, key=key)
@@ -75,6 +90,8 @@ class Credentials:
         ]
         known = {slot.key for slot in slots}
         for entry in read_entries(self._home).get(name, ()):
+            if _is_for_other_address(entry, address):
+                continue
             slot = self._entry_slot(entry)
             if not slot.key or slot.key not in known:
                 known.add(slot.key)
@@ -89,12 +106,15 @@ class Credentials:
                     ),
                     "No key does: give it again.",
                 )
+            check_refused_key(slot.key)
         return slots
 
     def _create_keys(self, endpoint: Endpoint, choice: ModelChoice, given: tuple[str, ...]) -> ProviderKeys:
         name, title = pool_name(endpoint), endpoint.record.title
         if endpoint.record.name == "local":
             return SingleKey(endpoint.api_key)
+        for key in given:
+            check_refused_key(key)
         if given:
             payers = dict(zip(choice.more_keys, choice.key_organisations, strict=False))
             slots = [
@@ -108,7 +128,13 @@ class Credentials:
                 for number, key in enumerate(given, 1)
             ]
         else:
-            slots = self.list_slots(name, endpoint.record, own_address=is_own_address(choice, self._environ))
+            own = is_own_address(choice, self._environ)
+            slots = self.list_slots(name, endpoint.record, own_address=own, address=endpoint.base_url)
+            if not slots and endpoint.record.sign_in:
+                raise ConfigError(
+                    N_("You are signed in to {title} at another address.", title=title),
+                    N_("`hermes auth login {name}` signs you in.", name=endpoint.record.sign_in),
+                )
         return self.create_pool(name, slots, title) if slots else SingleKey(endpoint.api_key)
 
     def _variable_source(self, place: str, found: ProviderRecord) -> KeySource:
@@ -123,9 +149,27 @@ class Credentials:
         return source if self._learn is None else _LearningSource(source, name, self._learn)
 
     def _entry_slot(self, entry: AuthEntry) -> KeySlot:
+        if entry.kind == "oauth":
+            return self._sign_in_slot(entry)
         source, key = self._entry_source(entry)
         source = self._with_learning(source, f"auth.{entry.id}")
         return KeySlot(f"auth:{entry.id}", source, label=entry.label, organisation=entry.organisation, key=key)
+
+    def _sign_in_slot(self, entry: AuthEntry) -> KeySlot:
+        """Return the slot of an account that is signed in to. What it stands on is imported only where there is one."""
+        from hermes.llm.sign_in_keys import SignInSlot
+        from hermes.oauth.token_keeper import TokenKeeper
+        from hermes.oauth.token_store import TokenStore
+
+        learn = self._learn or (lambda _name, _value: None)
+        store = TokenStore(self._home.oauth_file, self._home.locks, lambda secret: learn("oauth", secret))
+        send = make_account_sender(self._environ, self._settings)
+        keeper = TokenKeeper(store, entry.name, send, self._clock.now, early_seconds=SIGN_IN_EARLY_SECONDS)
+        slot = SignInSlot(
+            f"auth:{entry.id}", keeper, label=entry.label, organisation=entry.organisation, vendor=entry.user
+        )
+        self._sign_ins.append(slot)
+        return slot
 
     def _entry_source(self, entry: AuthEntry) -> tuple[KeySource, str]:
         """Return an entry's source, and its key where it is known without a cost."""
@@ -168,6 +212,26 @@ class _LearningSource:
         key = await self._source.read_key()
         self._learn(self._name, key)
         return key
+
+
+def _is_for_other_address(entry: AuthEntry, address: str) -> bool:
+    """Return whether an entry is a sign-in whose tokens were given for another address than this one (empty: any)."""
+    if entry.kind != "oauth" or not address:
+        return False
+    # One API format has the version in its path instead of in the address.
+    return entry.service.rstrip("/").removesuffix("/v1") != address.rstrip("/").removesuffix("/v1")
+
+
+def make_account_sender(environ: Mapping[str, str], settings: Settings) -> "SendRequest":
+    """Return what sends the requests of a sign-in to a vendor. Their addresses are a record's or the person's own
+    words, so each one's host is open.
+    """
+    from hermes.sessions.mcp_servers import make_oauth_sender
+
+    async def send(method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> "HttpAnswer":
+        return await make_oauth_sender(environ, settings, url)(method, url, headers=headers, body=body)
+
+    return send
 
 
 def pool_name(endpoint: Endpoint) -> str:
@@ -223,4 +287,8 @@ def load_known_record(name: str, home: HermesHome, settings: Settings) -> Provid
 async def with_pool_key(endpoint: Endpoint, keys: ProviderKeys) -> Endpoint:
     """Return the endpoint with a key of the pool, for requests beside the calls; unchanged when no key is usable."""
     lease = await keys.lease_key(endpoint.model)
-    return endpoint if isinstance(lease, Failure) else structs.replace(endpoint, api_key=lease.key)
+    return endpoint if isinstance(lease, Failure) else _use_lease(endpoint, lease)
+
+
+def _use_lease(endpoint: Endpoint, lease: KeyLease) -> Endpoint:
+    return structs.replace(endpoint, api_key=lease.key, organisation=lease.organisation)

@@ -1,0 +1,218 @@
+"""Sign-ins to vendors with a subscription: made, listed, ended. Nothing here shows a token."""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from hermes.admin.config import locate_writable_home
+from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_entry
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome
+from hermes.config.load import load_settings
+from hermes.core.errors import ConfigError, UsageError
+from hermes.i18n.messages import N_
+from hermes.oauth.account_flow import AccountRequest, run_account_flow
+from hermes.oauth.client_registration import OAuthClient
+from hermes.oauth.device_flow import DeviceEndpoints, DevicePerson, DeviceRequest, run_device_flow
+from hermes.oauth.metadata import AuthorizationServer, origin_of
+from hermes.oauth.requests import check_endpoint, is_loopback_url
+from hermes.oauth.sign_in_flow import SignInPerson
+from hermes.oauth.token_keeper import TokenKeeper
+from hermes.oauth.token_store import SignIn, TokenStore
+from hermes.providers.sign_in_vendors import SignInVendor, find_vendor
+from hermes.sessions.model.credentials import load_known_record, make_account_sender
+
+OAUTH_KIND = "oauth"
+_LOCK_SECONDS = 45.0
+"""Seconds to wait for a process that refreshes: longer than its request may take."""
+
+
+class AccountPerson(SignInPerson, DevicePerson, Protocol):
+    """The person who signs in, in a browser or with a code."""
+
+
+class SignInPlan(Struct, frozen=True, kw_only=True):
+    """A sign-in that is about to be made."""
+
+    name: str
+    vendor: SignInVendor
+    base_url: str
+    """Where the tokens will go to, and nowhere else."""
+    by_device: bool
+
+
+class SignInState(Struct, frozen=True, kw_only=True):
+    """What is known of a sign-in, without its tokens. `state` is `ready` or `dead`."""
+
+    state: str
+    reason: str = ""
+    until: float | None = None
+    """When the access token ends; it is refreshed before."""
+
+
+def name_account(vendor: str) -> str:
+    """Return the name that a vendor's sign-in has in the store of tokens."""
+    return f"account:{vendor}"
+
+
+def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> SignInPlan:
+    """Return what a sign-in would be, before anything is asked or sent. Raises ConfigError and UsageError: no such
+    vendor, one whose terms keep the login to its own programs, a record that lacks something, or no such way.
+    """
+    home = locate_writable_home(environ)
+    settings = load_settings(home).settings
+    own_name, vendor = find_vendor(name, settings.sign_in)
+    record = load_known_record(vendor.provider, home, settings)
+    missing = [one for one in ("client_id", "token_endpoint") if not getattr(vendor, one)]
+    if missing or not record.base_url:
+        raise ConfigError(
+            N_(
+                "sign_in.{name} lacks: {missing}.",
+                name=own_name,
+                missing=", ".join(missing) or f"providers.{vendor.provider}.base_url",
+            ),
+            N_("`docs/sign-in.md` tells what belongs there."),
+        )
+    if by_device and not vendor.device_endpoint:
+        raise UsageError(N_("{title} gives no device codes.", title=vendor.title), N_("Leave --device out."))
+    if not vendor.authorization_endpoint and not vendor.device_endpoint:
+        raise ConfigError(N_("sign_in.{name} names neither a page nor device codes.", name=own_name))
+    _check_addresses(vendor, record.base_url)
+    return SignInPlan(
+        name=own_name,
+        vendor=vendor,
+        base_url=record.base_url,
+        by_device=by_device or not vendor.authorization_endpoint,
+    )
+
+
+def _check_addresses(vendor: SignInVendor, base_url: str) -> None:
+    """Raise OAuthError for an address that no secret may be sent to."""
+    check_endpoint(base_url, allows_loopback=True)
+    for url in (
+        vendor.authorization_endpoint,
+        vendor.token_endpoint,
+        vendor.device_endpoint,
+        vendor.device_poll_endpoint,
+    ):
+        if url:
+            check_endpoint(url, allows_loopback=is_loopback_url(base_url))
+
+
+async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountPerson) -> str:
+    """Sign the person in, store the tokens and make the account an entry of the provider's keys; return its label.
+
+    Raises HermesError. An earlier sign-in to the same vendor is replaced.
+    """
+    home = locate_writable_home(environ)
+    settings = load_settings(home).settings
+    send = make_account_sender(merge_dotenv(environ, home.env_file), settings)
+    if plan.by_device:
+        found = await run_device_flow(_build_device_request(plan.vendor), person, send, time.time)
+    else:
+        found = await run_account_flow(_build_account_request(plan.vendor), person, send, time.time)
+    home.ensure_exists()
+    keeper = TokenKeeper(_open_store(home), name_account(plan.name), send, time.time)
+    await keeper.store_sign_in(found)
+    return _store_entry(home, plan, found)
+
+
+async def sign_out(environ: Mapping[str, str], name: str) -> bool:
+    """Delete a vendor's tokens and its entry; return whether there were any. Raises HermesError.
+
+    A vendor that is gone from the settings can be signed out from, too.
+    """
+    home = locate_writable_home(environ)
+    rows = [
+        (provider, entry)
+        for provider, entries in read_entries(home).items()
+        for entry in entries
+        if entry.kind == OAUTH_KIND
+    ]
+    own_name = name.strip().lower()
+    if not any(entry.user == own_name for _, entry in rows):
+        own_name, _ = find_vendor(name, load_settings(home).settings.sign_in)
+    found = [(provider, entry.id) for provider, entry in rows if entry.user == own_name]
+    for provider, entry_id in found:
+        remove_entry(home, provider, entry_id)
+    store, account = _open_store(home), name_account(own_name)
+    if store.read(account) is None:
+        return bool(found)
+    async with store.hold_refresh_lock(account, _LOCK_SECONDS):  # a refresh that ends later would bring it back
+        return store.delete(account) or bool(found)
+
+
+def read_sign_in_state(home: HermesHome, vendor: str) -> SignInState:
+    """Return what is stored of a sign-in. Raises ConfigError for a store that cannot be read."""
+    found = _open_store(home).read(name_account(vendor))
+    if found is None or not (found.access_token or found.refresh_token):
+        why = found.ended_because if found is not None else ""
+        return SignInState(state="dead", reason=why or N_("nobody is signed in"))
+    return SignInState(state="ready", until=found.expires_at or None)
+
+
+def _open_store(home: HermesHome) -> TokenStore:
+    return TokenStore(home.oauth_file, home.locks)
+
+
+def _store_entry(home: HermesHome, plan: SignInPlan, found: SignIn) -> str:
+    """Store the entry that makes the account one of the provider's keys; return its label."""
+    provider, label = plan.vendor.provider, plan.vendor.title
+    entries = read_entries(home).get(provider, ())
+    for old in entries:
+        if old.kind == OAUTH_KIND and old.user == plan.name:
+            remove_entry(home, provider, old.id)
+    entry = AuthEntry(
+        id=os.urandom(6).hex(),
+        kind=OAUTH_KIND,
+        label=label,
+        organisation=found.account,
+        name=name_account(plan.name),
+        service=plan.base_url,
+        user=plan.name,
+    )
+    add_entry(home, provider, entry)
+    return label
+
+
+def _build_account_request(vendor: SignInVendor) -> AccountRequest:
+    return AccountRequest(
+        server=_build_server(vendor),
+        client=OAuthClient(client_id=vendor.client_id),
+        scope=vendor.scope,
+        redirect_host=vendor.redirect_host,
+        redirect_path=vendor.redirect_path,
+        redirect_ports=vendor.redirect_ports,
+        fields=vendor.fields,
+        account_claim=vendor.account_claim,
+    )
+
+
+def _build_device_request(vendor: SignInVendor) -> DeviceRequest:
+    endpoints = DeviceEndpoints(
+        authorization_endpoint=vendor.device_endpoint,
+        poll_endpoint=vendor.device_poll_endpoint,
+        page=vendor.device_page,
+        sends_json=vendor.device_sends_json,
+        code_field=vendor.device_code_field,
+        pending_statuses=vendor.device_pending_statuses,
+        redirect_uri=vendor.device_redirect_uri,
+    )
+    return DeviceRequest(
+        server=_build_server(vendor),
+        endpoints=endpoints,
+        client=OAuthClient(client_id=vendor.client_id),
+        scope=vendor.scope,
+        account_claim=vendor.account_claim,
+    )
+
+
+def _build_server(vendor: SignInVendor) -> AuthorizationServer:
+    return AuthorizationServer(
+        issuer=vendor.issuer or origin_of(vendor.token_endpoint),
+        authorization_endpoint=vendor.authorization_endpoint,
+        token_endpoint=vendor.token_endpoint,
+    )
