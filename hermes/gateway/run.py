@@ -11,11 +11,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from hermes.admin.service.sd_notify import ServiceNotifier, remove_notify_variables
 from hermes.config.home import locate_home
 from hermes.gateway.gateway import Gateway, check_settings
+from hermes.gateway.program_door import ProgramDoor
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.util.cancellation import cancel_tasks
@@ -66,14 +68,14 @@ class FailedStarts:
                 file.write(" ".join(f"{one:.3f}" for one in times))
 
 
-def serve(environ: Mapping[str, str], options: SessionOptions, report: Report) -> int:
+def serve(environ: Mapping[str, str], options: SessionOptions, report: Report, door: ProgramDoor | None = None) -> int:
     """Run the gateway until a signal ends it: TERM and INT after running work has ended, a second one at once. HUP
-    reloads the settings, or ends the gateway where it runs in a terminal. Return the exit code; raises
-    HermesError when it cannot start.
+    reloads the settings, or ends the gateway where it runs in a terminal. With a door nothing but that is open. Return
+    the exit code; raises HermesError when it cannot start.
     """
     _raise_handle_limit()
     map_large_blocks()
-    process = _GatewayProcess(environ, options, report)
+    process = _GatewayProcess(environ, options, report, door)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(process.run())
     if process.restarts:  # the same process, so that a service manager sees the one that it started
@@ -84,7 +86,10 @@ def serve(environ: Mapping[str, str], options: SessionOptions, report: Report) -
 class _GatewayProcess:
     """One run of the gateway process."""
 
-    def __init__(self, environ: Mapping[str, str], options: SessionOptions, report: Report) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], options: SessionOptions, report: Report, door: ProgramDoor | None
+    ) -> None:
+        self._door = door
         self._environ = dict(environ)
         self._notifier = ServiceNotifier(environ)
         remove_notify_variables(self._environ)
@@ -102,20 +107,28 @@ class _GatewayProcess:
         # Of a terminal it says that it was closed; of everything else, that the settings are to be read.
         loop.add_signal_handler(signal.SIGHUP, self._request_stop if os.isatty(0) else self._reload.set)
         starts = FailedStarts(locate_home(self._environ).locks)
-        if not await self._back_off(starts):
+        if self._door is None and not await self._back_off(starts):
             return 0
         async with App(self._environ, self._options) as app:
-            await check_settings(app)
+            if self._door is None:
+                await check_settings(app)
             for line in app.notices:
                 self._report(line)
-            async with Gateway(app, self._report) as gateway:
+            async with self._make_gateway(app) as gateway:
                 gateway.offer_restart(self._request_restart)
                 await gateway.start()
+                if self._door is not None:
+                    await self._door.announce_address(gateway)
                 starts.clear_starts()
                 tune_garbage_collector()
                 await self._run_gateway(gateway)
         self._report("The gateway has ended.")
         return 0
+
+    def _make_gateway(self, app: App) -> Gateway:
+        if self._door is None:
+            return Gateway(app, self._report)
+        return Gateway(app, self._report, partial(self._door.select_platforms, environ=app.services.environ))
 
     async def _run_gateway(self, gateway: Gateway) -> None:
         """Run a started gateway until it has drained."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from hermes import __version__
 from hermes.admin import toolsets
 from hermes.admin.cron import cron_admin_of_app
 from hermes.admin.skills import skill_admin
@@ -14,6 +15,7 @@ from hermes.gateway.platforms.api_server.chat_completions import ChatCompletions
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
 from hermes.gateway.platforms.api_server.keys import ApiScope
+from hermes.gateway.platforms.api_server.openapi import document_route
 from hermes.gateway.platforms.api_server.requests import CALLER, caller_of, json_response, query_number
 from hermes.gateway.platforms.api_server.responses import ResponseRoutes
 from hermes.gateway.platforms.api_server.runs import RunRoutes
@@ -213,6 +215,7 @@ class ApiHttpServer:
                 *SessionRoutes(deps).routes(),
                 *JobRoutes(deps).routes(),
                 *CatalogRoutes(deps, self._count_connections).routes(),
+                document_route(__version__),
             ]
         )
         options = deps.options
