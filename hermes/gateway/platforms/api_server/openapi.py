@@ -156,6 +156,7 @@ def build_openapi(version: str) -> JsonTable:
     """Return the document, of OpenAPI 3.1, for this version of Hermes."""
     paths: dict[str, JsonTable] = {}
     schemas = _build_schemas()
+    error = {"application/json": {"schema": _reference_to(ErrorResponse)}}
     for one in OPERATIONS:
         paths.setdefault(one.path, {})[one.method.lower()] = _describe_operation(one)
     return {
@@ -170,6 +171,9 @@ def build_openapi(version: str) -> JsonTable:
         "paths": paths,
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "responses": {
+                f"Error{status}": {"description": said, "content": error} for status, said in _ERRORS.items()
+            },
             "schemas": schemas,
         },
     }
@@ -268,8 +272,7 @@ def _describe_responses(one: ApiOperation) -> JsonTable:
         content = {one.content_type: {"schema": {"type": "string"}}}
     found: JsonTable = {str(one.status): {"description": one.summary, "content": content}}
     if not one.is_public:
-        error = {"application/json": {"schema": _reference_to(ErrorResponse)}}
-        found |= {status: {"description": said, "content": error} for status, said in _ERRORS.items()}
+        found |= {status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS}
     return found
 
 
