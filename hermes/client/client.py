@@ -5,7 +5,6 @@ does not answer in time. A call that is cancelled closes its connection; a run g
 """
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from types import TracebackType
@@ -34,8 +33,9 @@ from hermes.client.objects import (
     SessionObject,
     SessionPage,
 )
+from hermes.config.environment import copy_environment
 from hermes.core.encoding import to_json
-from hermes.core.errors import TransportError, UsageError
+from hermes.core.errors import HermesError, TransportError, UsageError
 from hermes.core.outcomes import AnswerScope, FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts
 from hermes.i18n.messages import N_
@@ -96,7 +96,7 @@ class HermesClient:
         self._seconds = seconds
         self._silence = silence
         self._event_limit = event_limit
-        self._transport = DefaultHttpTransport(dict(os.environ))
+        self._transport = DefaultHttpTransport(copy_environment())
 
     async def __aenter__(self) -> Self:
         return self
@@ -145,21 +145,17 @@ class HermesClient:
         """
         last, attempt = after, 0
         while True:
-            failure: Exception | None = None
-            try:
-                async with aclosing(self._read_events(run_id, last)) as events:
-                    async for event in events:
-                        if event.id and event.id != last:
-                            last, attempt = event.id, 0
-                        yield event
-                        if event.type == RUN_ENDED:
-                            return
-            except TransportError as error:
-                failure = error
-            except ServerAnswerError as error:
-                if error.status not in _BUSY_STATUSES:
-                    raise
-                failure = error
+            failure: HermesError | None = None
+            async with aclosing(self._read_until_lost(run_id, last)) as items:
+                async for item in items:
+                    if isinstance(item, HermesError):
+                        failure = item
+                        break
+                    if item.id and item.id != last:
+                        last, attempt = item.id, 0
+                    yield item
+                    if item.type == RUN_ENDED:
+                        return
             if attempt >= len(RECONNECT_PAUSES):
                 raise TransportError(
                     FailureKind.CUT, N_("The events of the run {id} broke off time and again.", id=run_id)
@@ -222,6 +218,19 @@ class HermesClient:
         return await self._request("POST", path, SessionAnswer, SessionMessageRequest(text, model), seconds=seconds)
 
     # The exchange.
+
+    async def _read_until_lost(self, run_id: str, last: str) -> AsyncGenerator[RunEvent | HermesError, None]:
+        """Yield the events of one connection, and where it is lost the error, as the last item."""
+        try:
+            async with aclosing(self._read_events(run_id, last)) as events:
+                async for event in events:
+                    yield event
+        except TransportError as error:
+            yield error
+        except ServerAnswerError as error:
+            if error.status not in _BUSY_STATUSES:
+                raise
+            yield error
 
     async def _read_events(self, run_id: str, last: str) -> AsyncGenerator[RunEvent, None]:
         """Yield the events of one connection."""

@@ -126,10 +126,6 @@ class Gateway:
         return self.app.services.settings
 
     @property
-    def _platforms(self) -> PlatformTable:
-        return self._select_platforms(self._settings.platforms)
-
-    @property
     def accounts(self) -> Mapping[str, PlatformAccount]:
         """The accounts by name."""
         return self._accounts
@@ -138,7 +134,9 @@ class Gateway:
         """Start every configured account, and go on with what was under way when the process before ended."""
         self.pool.evictor.start()
         self.telemetry.start()
-        plans, self.config_problems = plan_accounts(self._platforms, self.app.services.environ)
+        plans, self.config_problems = plan_accounts(
+            self._select_platforms(self._settings.platforms), self.app.services.environ
+        )
         for line in self.config_problems:
             self.report(line)
         for plan in plans:
@@ -250,7 +248,7 @@ class Gateway:
             outcome = reject_settings(error)
             self.report(outcome.said)
             return outcome
-        change = compare_plans(self.app, self._accounts, self._platforms)
+        change = compare_plans(self.app, self._accounts, self._select_platforms(self._settings.platforms))
         self.config_problems = change.config_problems
         sessions = [one for name in change.gone for one in await self.pool.drop_account(name)]
         for name in change.gone:

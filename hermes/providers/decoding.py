@@ -45,7 +45,7 @@ class SseReader:
         """Return the events that `chunk` completes, in order."""
         if not self._started:
             chunk = self._strip_bom(chunk)
-        if not self._rest and not self._data and not self._event and not self._id and not self._skip_lf:
+        if self._is_between_events:
             whole = _parse_whole_lines(chunk)
             if whole is not None:
                 return whole
@@ -72,6 +72,11 @@ class SseReader:
             self._rest.clear()
         self._take_line(b"", events)
         return events
+
+    @property
+    def _is_between_events(self) -> bool:
+        """Whether nothing of an event is held."""
+        return not (self._rest or self._data or self._event or self._id or self._skip_lf)
 
     def _strip_bom(self, chunk: bytes) -> bytes:
         """Hold back what may still become a byte order mark; drop a whole one."""

@@ -51,11 +51,11 @@ async def test_events_of_a_newer_schema_come_as_they_are() -> None:
 
 
 async def test_an_endless_line_is_cut_off() -> None:
-    async with listen(answering(HEAD + b"data: ", repeats=b"x" * 65_536)) as url:
-        async with HermesClient(url, fresh_key(), event_limit=1_000_000) as client:
-            with pytest.raises(ServerAnswerError, match="1000000 bytes|1,000,000 bytes"):
-                async with asyncio.timeout(20):
-                    await anext(client.follow_run("r"))
+    endless = answering(HEAD + b"data: ", repeats=b"x" * 65_536)
+    async with listen(endless) as url, HermesClient(url, fresh_key(), event_limit=1_000_000) as client:
+        with pytest.raises(ServerAnswerError, match="1000000 bytes"):
+            async with asyncio.timeout(20):
+                await anext(client.follow_run("r"))
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:

@@ -46,11 +46,9 @@ def serve_programs(call: VerbCall) -> VerbResult:
     home = locate_home(call.environ)
     install_fault_log(home.logs, build_lazy_redactor(call.environ, home))
     as_json = call.as_json
-    door = importlib.import_module("hermes.gateway.program_door").ProgramDoor(
-        args.host, args.port, lambda address: _print_address(address, as_json=as_json)
-    )
-    options = SessionOptions(platform="gateway", reviews=True)
     run = importlib.import_module("hermes.gateway.run")
+    door = run.ProgramDoor(args.host, args.port, lambda address: _print_address(address, as_json=as_json))
+    options = SessionOptions(platform="gateway", reviews=True)
     return VerbResult(exit_code=int(run.serve(call.environ, options, _print_line, door)))
 
 

@@ -205,7 +205,9 @@ class ApiHttpServer:
         self._deps = deps
         self.runs = RunRoutes(deps)
         self.responses = ResponseRoutes(deps)
-        application = web.Application(middlewares=[self._handle_errors], client_max_size=deps.options.body_limit)
+        application = self.application = web.Application(
+            middlewares=[self._handle_errors], client_max_size=deps.options.body_limit
+        )
         application.on_response_prepare.append(self._set_headers)
         application.add_routes(
             [
