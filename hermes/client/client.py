@@ -55,7 +55,7 @@ EVENT_LIMIT = 16 * 1024 * 1024
 BODY_LIMIT = 64 * 1024 * 1024
 """Bytes of an answer."""
 RECONNECT_PAUSES = (0.2, 1.0, 3.0, 10.0, 20.0)
-"""Seconds before each attempt to follow a run again; an event that arrives begins them anew."""
+"""Seconds before each attempt to follow a run again; they start over with each event that arrives."""
 _ERROR_LIMIT = 64 * 1024
 _LONGEST_VALUE = 1_024
 """Characters of a header field."""
