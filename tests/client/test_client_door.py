@@ -15,8 +15,10 @@ from hermes.testing.script import Call, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.client.door_rig import CuttingProxy, listen, open_door, serve_home
 from tests.forked_hermes import run_hermes
+from tests.gateway.gateway_rig import home_for, running
 from tests.gateway.platforms.api_server_rig import fresh_key
 from tests.gateway.served_gateway import served
+from tests.vendors.telegram import Fake
 
 pytestmark = pytest.mark.slow
 
@@ -169,3 +171,32 @@ async def test_cancelling_closes_the_connection_and_the_run_goes_on() -> None:
                     waiting.cancel()
             assert (await asyncio.wait({waiting}, timeout=10))[0] and waiting.cancelled()
         assert (await it.client.wait_run(run.id)).status == "completed"
+
+
+async def test_what_a_job_says_to_a_chat_waits_for_the_gateway() -> None:
+    async with ScriptedServer([Say("Hello."), Say("The report.")]) as model, Fake() as fake:
+        with home_for(model, {"telegram": fake}, allow=[fake.person]) as home:
+            async with running(home):
+                await fake.say("hi")
+                await fake.until(lambda: "Hello." in fake.text())
+            words = ("cron", "add", "@yearly", "report", "--name", "hi", "--deliver", f"telegram:{fake.person}")
+            made = await run_hermes(home, *words)
+            assert made.code == 0, made.stderr
+            async with serve_home(home) as address, aiohttp.ClientSession() as http:
+                headers = {"Authorization": f"Bearer {address['key']}"}
+                async with http.post(f"{address['url']}/api/jobs/hi/run", headers=headers) as answer:
+                    assert answer.status == 202
+                history = f"{address['url']}/api/jobs/hi/history"
+                async with asyncio.timeout(60):
+                    while (rows := await list_history(http, history, headers)) == []:  # noqa: ASYNC110 - another process
+                        await asyncio.sleep(0.05)
+                assert "The report." not in fake.text(), rows
+            async with running(home):
+                await fake.until(lambda: "The report." in fake.text())
+
+
+async def list_history(http: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> list[object]:
+    """The outcomes of a job whose output has been passed on."""
+    async with http.get(url, headers=headers) as answer:
+        rows = (await answer.json())["data"]
+    return [one for one in rows if one["ended_at"] is not None and one["delivery"] == "delivered"]
