@@ -43,9 +43,9 @@ async def serve_home(home: TempHome, *words: str) -> AsyncIterator[Mapping[str, 
     assert process.stdout is not None
     try:
         async with asyncio.timeout(60):
-            yield_line = await process.stdout.readline()
-        assert yield_line, "it has ended"
-        yield json.loads(yield_line)
+            line = await process.stdout.readline()
+        assert line, "it has ended"
+        yield json.loads(line)
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -102,7 +102,11 @@ class CuttingProxy:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
         self._writers += [writer, far_writer]
         self.heads.append(b"")
-        await asyncio.gather(self._pump(reader, far_writer, len(self.heads) - 1), self._pump(far_reader, writer, -1))
+        try:
+            number = len(self.heads) - 1
+            await asyncio.gather(self._pump(reader, far_writer, number), self._pump(far_reader, writer, -1))
+        finally:
+            far_writer.transport.abort()
 
     def cut(self) -> None:
         for one in self._writers:
