@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import aclosing
 
 import pytest
 
@@ -69,6 +70,28 @@ async def test_an_answer_that_drips_is_given_up() -> None:
     async with listen(answering(head, stays=True)) as url, HermesClient(url, fresh_key(), seconds=0.3) as client:
         with pytest.raises(TransportError):
             await client.get_run("r")
+
+
+@pytest.mark.parametrize("way", ["cancelled", "left"])
+async def test_whoever_stops_following_closes_the_connection(way: str) -> None:
+    closed = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + event("run.notice", 1, {"text": "a"}))
+        assert await reader.read() == b""
+        closed.set()
+
+    async with listen(answer) as url, HermesClient(url, fresh_key()) as client:
+        async with asyncio.timeout(20), aclosing(client.follow_run("r")) as events:
+            await anext(events)
+            if way == "cancelled":
+                waiting = asyncio.create_task(anext(events))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait({waiting})
+        async with asyncio.timeout(20):
+            await closed.wait()
 
 
 @pytest.mark.parametrize(
