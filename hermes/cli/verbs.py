@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.cli.commands.gateway:GATEWAY",
         N_("answer on chat platforms, and run jobs when they are due"),
     ),
+    "serve": ("hermes.cli.commands.serve:SERVE", N_("serve programs over HTTP: runs, their events, sessions")),
     "acp": ("hermes.cli.commands.acp", N_("serve an editor over the Agent Client Protocol")),
     "send": ("hermes.cli.commands.send:SEND", N_("send a message to a chat, from a script")),
     "people": (
@@ -110,7 +111,7 @@ VERB_GROUPS: dict[str, tuple[str, ...]] = {
         "completion",
     ),
     N_("gateway, chats and jobs:"): (
-        "gateway", "acp", "send", "people", "pairing", "approvals", "audit", "cron", "webhook",
+        "gateway", "serve", "acp", "send", "people", "pairing", "approvals", "audit", "cron", "webhook",
     ),
     N_("look after:"): (
         "status", "doctor", "logs", "backup", "restore", "update", "home", "worktree", "guard", "prompt-size",

@@ -59,13 +59,20 @@ SEND_WAIT_SECONDS = 20.0
 """How long `hermes send` waits for the platform's answer."""
 _LOG = logging.getLogger(__name__)
 LOCK_NAME = "gateway"
+PlatformTable = Mapping[str, Mapping[str, object]]
+SelectPlatforms = Callable[[PlatformTable], PlatformTable]
 
 
 class Gateway:
-    """The gateway of one process; an async context. `report` takes a line for the operator."""
+    """The gateway of one process; an async context. `report` takes a line for the operator; `select_platforms` returns
+    which of the configured accounts are opened, with the settings that they have here.
+    """
 
-    def __init__(self, app: App, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, app: App, report: Callable[[str], None], select_platforms: SelectPlatforms = lambda given: given
+    ) -> None:
         self.app = app
+        self._select_platforms = select_platforms
         self.telemetry = Telemetry(GatewayLog(app.services.home.logs, app.redact_text), report)
         self.report = self.telemetry.report_line
         self._store = app.services.store
@@ -127,7 +134,9 @@ class Gateway:
         """Start every configured account, and go on with what was under way when the process before ended."""
         self.pool.evictor.start()
         self.telemetry.start()
-        plans, self.config_problems = plan_accounts(self._settings.platforms, self.app.services.environ)
+        plans, self.config_problems = plan_accounts(
+            self._select_platforms(self._settings.platforms), self.app.services.environ
+        )
         for line in self.config_problems:
             self.report(line)
         for plan in plans:
@@ -239,7 +248,7 @@ class Gateway:
             outcome = reject_settings(error)
             self.report(outcome.said)
             return outcome
-        change = compare_plans(self.app, self._accounts, self._settings.platforms)
+        change = compare_plans(self.app, self._accounts, self._select_platforms(self._settings.platforms))
         self.config_problems = change.config_problems
         sessions = [one for name in change.gone for one in await self.pool.drop_account(name)]
         for name in change.gone:

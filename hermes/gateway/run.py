@@ -1,21 +1,32 @@
 """The gateway as a process: its event loop, its signals, its end.
 
-Delay a gateway that fails to start again and again.
+Delay a gateway that fails to start again and again. `hermes serve` runs one with the API server alone.
 """
 
 import asyncio
 import contextlib
 import os
 import resource
+import secrets
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from hermes.admin.service.sd_notify import ServiceNotifier, remove_notify_variables
+from hermes.client.objects import EVENT_SCHEMA_VERSION
 from hermes.config.home import locate_home
+from hermes.core.errors import ConfigError
+from hermes.gateway.accounts import plan_account
 from hermes.gateway.gateway import Gateway, check_settings
+from hermes.gateway.http.server import is_loopback
+from hermes.gateway.platforms.api_server.adapter import ApiServerPlatform
+from hermes.gateway.platforms.api_server.keys import ApiOptions
+from hermes.i18n.messages import N_
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.util.cancellation import cancel_tasks
@@ -27,6 +38,11 @@ WINDOW_SECONDS = 60.0
 Report = Callable[[str], None]
 _MAX_HANDLES = 65_536
 """File handles that the process may have where the system allows it: one a live session, and connections."""
+
+
+API_PLATFORM = "api_server"
+_LISTEN_SECONDS = 30.0
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}  # noqa: S104 - compared with, not listened on
 
 
 class FailedStarts:
@@ -66,14 +82,74 @@ class FailedStarts:
                 file.write(" ".join(f"{one:.3f}" for one in times))
 
 
-def serve(environ: Mapping[str, str], options: SessionOptions, report: Report) -> int:
+class DoorAddress(Struct, frozen=True):
+    """Where programs find the door. `key` is the one that was made for this run; None where keys are configured."""
+
+    url: str
+    key: str | None
+    openapi: str
+    event_schema: int = EVENT_SCHEMA_VERSION
+
+
+class ProgramDoor:
+    """The door for programs (`hermes serve`): the choice of accounts, and their options here.
+
+    An empty host and a port of None are those of the settings; `show_address` is called once, when the port is
+    listening.
+    """
+
+    def __init__(self, host: str, port: int | None, show_address: Callable[[DoorAddress], None]) -> None:
+        self._host = host
+        self._port = port
+        self._show_address = show_address
+        self._fresh_key = secrets.token_urlsafe(32)
+        self._has_keys = False
+
+    def select_platforms(
+        self, given: Mapping[str, Mapping[str, object]], environ: Mapping[str, str]
+    ) -> Mapping[str, Mapping[str, object]]:
+        """Return the account of the API server alone, with the host, port and key that it has here. One that others
+        reach gets no key: the server refuses to listen until one is configured.
+        """
+        name = next((one for one in given if _platform_of(one, given[one]) == API_PLATFORM), API_PLATFORM)
+        account: dict[str, object] = {**given.get(name, {}), "enabled": True}
+        if self._host:
+            account["host"] = self._host
+        if self._port is not None:
+            account["port"] = str(self._port)  # a 0 would be taken for one that is not given
+        with contextlib.suppress(ConfigError):  # whoever opens the accounts says what is wrong
+            plan = plan_account(name, account, environ)
+            assert plan is not None and isinstance(plan.options, ApiOptions)
+            self._has_keys = bool(plan.options.key or plan.options.keys)
+            if not self._has_keys and is_loopback(plan.options.host):
+                account["key"] = self._fresh_key
+        return {name: account}
+
+    async def announce_address(self, gateway: Gateway) -> None:
+        """Show the address once the port is listening. Raises ConfigError where it cannot be listened on."""
+        account = next(iter(gateway.accounts.values()), None)
+        if account is None or not await account.wait_connected(_LISTEN_SECONDS):
+            problem = account.last_problem if account is not None else next(iter(gateway.config_problems), "")
+            raise ConfigError(problem or N_("The API server does not come up."))
+        platform, options = account.platform, account.plan.options
+        assert isinstance(platform, ApiServerPlatform) and isinstance(options, ApiOptions)
+        host = _EVERYWHERE.get(options.host.strip("[]"), options.host)
+        url = f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{platform.port}"
+        self._show_address(DoorAddress(url, None if self._has_keys else self._fresh_key, f"{url}/openapi.json"))
+
+
+def _platform_of(name: str, settings: Mapping[str, object]) -> object:
+    return settings.get("platform") or name
+
+
+def serve(environ: Mapping[str, str], options: SessionOptions, report: Report, door: ProgramDoor | None = None) -> int:
     """Run the gateway until a signal ends it: TERM and INT after running work has ended, a second one at once. HUP
-    reloads the settings, or ends the gateway where it runs in a terminal. Return the exit code; raises
-    HermesError when it cannot start.
+    reloads the settings, or ends the gateway where it runs in a terminal. With a door nothing but that is open. Return
+    the exit code; raises HermesError when it cannot start.
     """
     _raise_handle_limit()
     map_large_blocks()
-    process = _GatewayProcess(environ, options, report)
+    process = _GatewayProcess(environ, options, report, door)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(process.run())
     if process.restarts:  # the same process, so that a service manager sees the one that it started
@@ -84,7 +160,10 @@ def serve(environ: Mapping[str, str], options: SessionOptions, report: Report) -
 class _GatewayProcess:
     """One run of the gateway process."""
 
-    def __init__(self, environ: Mapping[str, str], options: SessionOptions, report: Report) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], options: SessionOptions, report: Report, door: ProgramDoor | None
+    ) -> None:
+        self._door = door
         self._environ = dict(environ)
         self._notifier = ServiceNotifier(environ)
         remove_notify_variables(self._environ)
@@ -102,20 +181,28 @@ class _GatewayProcess:
         # Of a terminal it says that it was closed; of everything else, that the settings are to be read.
         loop.add_signal_handler(signal.SIGHUP, self._request_stop if os.isatty(0) else self._reload.set)
         starts = FailedStarts(locate_home(self._environ).locks)
-        if not await self._back_off(starts):
+        if self._door is None and not await self._back_off(starts):
             return 0
         async with App(self._environ, self._options) as app:
-            await check_settings(app)
+            if self._door is None:
+                await check_settings(app)
             for line in app.notices:
                 self._report(line)
-            async with Gateway(app, self._report) as gateway:
+            async with self._make_gateway(app) as gateway:
                 gateway.offer_restart(self._request_restart)
                 await gateway.start()
+                if self._door is not None:
+                    await self._door.announce_address(gateway)
                 starts.clear_starts()
                 tune_garbage_collector()
                 await self._run_gateway(gateway)
         self._report("The gateway has ended.")
         return 0
+
+    def _make_gateway(self, app: App) -> Gateway:
+        if self._door is None:
+            return Gateway(app, self._report)
+        return Gateway(app, self._report, partial(self._door.select_platforms, environ=app.services.environ))
 
     async def _run_gateway(self, gateway: Gateway) -> None:
         """Run a started gateway until it has drained."""

@@ -202,7 +202,9 @@ class ChatJobDelivery:
 
     @property
     def _plans(self) -> dict[str, AccountPlan]:
-        return {name: one.plan for name, one in self._accounts.items()}
+        """The plan of each account; what is for one that is not open here (`hermes serve`) waits in the outbox."""
+        plans, _ = plan_accounts(self._services.settings.platforms, self._services.environ)
+        return {plan.name: plan for plan in plans} | {name: one.plan for name, one in self._accounts.items()}
 
     async def can_reach(self, target: str) -> bool:
         """Return whether this target means a chat of an account that is set up."""
@@ -212,11 +214,11 @@ class ChatJobDelivery:
 
     async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
         """Put it into the outbox; the same key again adds nothing."""
-        found = await self.find_places(target)
+        found, plans = await self.find_places(target), self._plans
         if session_id and await self._store.messages.list_untrusted_sources([session_id]):
             text = defuse_links(text)
         for place in found:
-            can = self._accounts[place.platform].can
+            can = plans[place.platform].descriptor.can
             own = f"{key}:{place.lane}"
             items = _text_items(place, text, can, own)
             for number, file in enumerate(files if can.media else ()):

@@ -22,10 +22,10 @@ _BOM = b"\xef\xbb\xbf"
 class SseReader:
     """Takes bytes cut anywhere, returns whole events.
 
-    Fields other than `event` and `data` are ignored. An event without data is not dispatched, as the standard says.
-    Beyond the standard, the field `error` of llama-servers before October 2025 is an error's data, and JSON that stands
-    in no field is data up to the next empty line: so answer servers that do not stream. Raises `WireError` for an event
-    larger than `limit` bytes. Bytes that are not UTF-8 become U+FFFD.
+    Fields other than `event`, `data` and `id` are ignored. An event without data is not dispatched, as the standard
+    says. Beyond the standard, the field `error` of llama-servers before October 2025 is an error's data, and JSON that
+    stands in no field is data up to the next empty line: so answer servers that do not stream. Raises `WireError` for
+    an event larger than `limit` bytes. Bytes that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
@@ -35,6 +35,7 @@ class SseReader:
         self._started = False
         self._skip_lf = False
         self._event = ""
+        self._id = ""
         self._data: list[bytes] = []
         self._bare = False
         """Whether the lines are those of JSON without a field."""
@@ -44,7 +45,7 @@ class SseReader:
         """Return the events that `chunk` completes, in order."""
         if not self._started:
             chunk = self._strip_bom(chunk)
-        if not self._rest and not self._data and not self._event and not self._skip_lf:
+        if self._is_between_events:
             whole = _parse_whole_lines(chunk)
             if whole is not None:
                 return whole
@@ -71,6 +72,11 @@ class SseReader:
             self._rest.clear()
         self._take_line(b"", events)
         return events
+
+    @property
+    def _is_between_events(self) -> bool:
+        """Whether nothing of an event is held."""
+        return not (self._rest or self._data or self._event or self._id or self._skip_lf)
 
     def _strip_bom(self, chunk: bytes) -> bytes:
         """Hold back what may still become a byte order mark; drop a whole one."""
@@ -105,8 +111,8 @@ class SseReader:
         if not line:
             if self._data:
                 data = b"\n".join(self._data).decode("utf-8", "replace")
-                events.append(ServerEvent(event=self._event, data=data))
-            self._event = ""
+                events.append(ServerEvent(event=self._event, data=data, id=self._id))
+            self._event = self._id = ""
             self._data = []
             self._bare = False
             self._size = 0
@@ -117,6 +123,9 @@ class SseReader:
             self._event = value.decode("utf-8", "replace")
             return
         if name != b"data":
+            if name == b"id":
+                self._id = value.decode("utf-8", "replace")
+                return
             if name == b"error":
                 self._event = "error"
             elif self._bare or (not self._data and line.startswith((b"{", b"[{"))):

@@ -187,10 +187,11 @@ def takes_effort(endpoint: Endpoint) -> bool:
 
 
 class ServerEvent(Struct, frozen=True):
-    """One server-sent event."""
+    """One server-sent event. `id` is its own; the standard's last id of those before it is not carried over."""
 
     event: str
     data: str
+    id: str = ""
 
 
 class WireError(HermesError):

@@ -30,6 +30,7 @@ import hermes.acp
 import hermes.admin.mcp
 import hermes.admin.models.local_servers
 import hermes.cli
+import hermes.client.client
 import hermes.config.other_agents
 import hermes.execution
 import hermes.gateway.platforms.api_server.mcp_endpoint
@@ -196,6 +197,7 @@ FOREIGN = (
     hermes.admin.mcp,
     hermes.admin.models.local_servers,
     hermes.cli,
+    hermes.client.client,
     hermes.config.other_agents,
     hermes.execution,
     hermes.gateway.platforms.api_server.mcp_endpoint,

@@ -20,7 +20,7 @@ def read(pieces: list[bytes]) -> list[ServerEvent]:
 def test_fields_comments_and_lines_in_every_line_end(end: str) -> None:
     lines = [": hello", "event: a", "id: 7", "data: one", "data:two", "data", "", "retry: 5", "", "data: x:y ", "", ""]
     assert read([end.join(lines).encode()]) == [
-        ServerEvent(event="a", data="one\ntwo\n"),
+        ServerEvent(event="a", data="one\ntwo\n", id="7"),
         ServerEvent(event="", data="x:y "),
     ]
 

@@ -22,6 +22,8 @@ from hermes.gateway.platforms.api_server.keys import ApiOptions
 from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from hermes.gateway.platforms.api_server.server import ApiHttpServer
 
 
@@ -37,6 +39,11 @@ class ApiServerPlatform(Platform):
     def port(self) -> int:
         """The port that it listens on."""
         return self._server.http_server.port
+
+    @property
+    def application(self) -> "web.Application":
+        """The application with all its routes."""
+        return self._server.application
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
         """Serve requests; no inbound events come this way."""

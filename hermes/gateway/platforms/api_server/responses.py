@@ -12,13 +12,13 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from hermes.client.objects import TokenCounts
 from hermes.core.api import StoredResponse
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.events import Refused, ToolEnded, ToolStarted, TurnEnded
 from hermes.core.messages import ToolCallPart
 from hermes.core.outcomes import ExitReason
-from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begin_turn, mark_session
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
@@ -100,7 +100,7 @@ def build_response(
         "tools": [],
         "top_p": None,
         "truncation": "disabled",
-        "usage": None if ended is None else format_usage(ended.usage),
+        "usage": None if ended is None else TokenCounts.from_usage(ended.usage),
         "user": info.user or None,
     }
     return body
@@ -144,17 +144,6 @@ def build_call_item(call: ToolCallPart, item_id: str, *, begun: bool = False) ->
 def build_text_part(text: str) -> JsonBody:
     """Build the content part with the answer's text."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def format_usage(usage: Usage) -> JsonBody:
-    """Return the tokens of all model calls of the turn."""
-    return {
-        "input_tokens": usage.input,
-        "input_tokens_details": {"cached_tokens": usage.cache_read},
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.total,
-    }
 
 
 class ResponseEventEncoder:

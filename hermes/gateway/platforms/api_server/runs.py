@@ -15,6 +15,17 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct, structs
 
+from hermes.client.objects import (
+    EVENT_SCHEMA_VERSION,
+    RUN_ENDED,
+    ApprovalDecision,
+    ApprovalReceipt,
+    EventGap,
+    Run,
+    RunEventBody,
+    RunRequest,
+    TokenCounts,
+)
 from hermes.core.api import NewRun, RunRow
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, NotFoundError, StoreError
@@ -42,9 +53,9 @@ from hermes.gateway.platforms.api_server.requests import (
     KEEP_ALIVE_SECONDS,
     EventStreamResponse,
     caller_of,
+    encode_event,
     json_response,
 )
-from hermes.gateway.platforms.api_server.responses import format_usage
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, TurnStream
 from hermes.markup.links import defuse_links
@@ -65,6 +76,7 @@ _RETRY_PAUSES = (0.5, 2.0, 10.0, 0.0)
 """Seconds before each attempt to continue a run whose session broke."""
 _LOGGED_EVENTS = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice | Queued
 _LONGEST_KEY = 255
+EVENT_VERSION_HEADER = "X-Hermes-Event-Schema"
 
 
 class RunEventLog:
@@ -81,7 +93,7 @@ class RunEventLog:
     def add_event(self, kind: str, body: object) -> None:
         """Append an event."""
         self._last_number += 1
-        data = to_json({"type": kind, "run_id": self._run_id, "data": body})
+        data = to_json(RunEventBody(kind, self._run_id, body))
         event = b"id: %b-%d\nevent: %b\ndata: %b\n\n" % (_PROCESS_ID.encode(), self._last_number, kind.encode(), data)
         self._events.append((self._last_number, event))
         self._bytes += len(event)
@@ -100,7 +112,7 @@ class RunEventLog:
         while True:
             first = self._events[0][0] if self._events else self._last_number + 1
             if at + 1 < first:
-                yield b'event: run.gap\ndata: {"type":"run.gap","missed":%d}\n\n' % (first - at - 1)
+                yield encode_event("run.gap", RunEventBody("run.gap", self._run_id, EventGap(first - at - 1)))
                 at = first - 1
             ready = [event for number, event in self._events if number > at]
             if ready:
@@ -320,28 +332,12 @@ def _outcome_from_turn(reason: ExitReason, error: str, usage: Usage | None) -> R
     return RunOutcome(state, reason.value, error, usage)
 
 
-class RunRequest(Struct, frozen=True):
-    """The body of a request for a run."""
-
-    input: str | list[object]
-    session_id: str | None = ""
-    model: str = ""
-    instructions: str | None = ""
-
-
 class StoredRunRequest(Struct, frozen=True):
     """The part of a run's request that is needed to continue it after a restart."""
 
     name: str
     system: str = ""
     model: str = ""
-
-
-class ApprovalDecision(Struct, frozen=True):
-    """The answer to an approval question."""
-
-    approval_id: str
-    decision: AnswerScope
 
 
 class RunRoutes:
@@ -407,7 +403,7 @@ class RunRoutes:
         """Stream the events that follow the one that the program has seen last."""
         row = await self._find_row(request)
         live = self.worker.find_live(row.id)
-        async with EventStreamResponse(request) as stream:
+        async with EventStreamResponse(request, {EVENT_VERSION_HEADER: str(EVENT_SCHEMA_VERSION)}) as stream:
             if live is not None:
                 async for event in live.event_log.follow_events(
                     request.headers.get("Last-Event-ID", ""), KEEP_ALIVE_SECONDS
@@ -415,7 +411,7 @@ class RunRoutes:
                     await stream.send(KEEP_ALIVE if event is None else event)
             else:
                 late = RunEventLog(row.id)
-                late.add_event("run.ended", await self._run_object(row))
+                late.add_event(RUN_ENDED, await self._run_object(row))
                 late.close()
                 async for event in late.follow_events("", KEEP_ALIVE_SECONDS):
                     await stream.send(event or KEEP_ALIVE)
@@ -447,7 +443,7 @@ class RunRoutes:
         if not live.turn.actor.approvals.answer(given.approval_id, scope=given.decision, by=by):
             raise ApiRequestError(409, "The question is answered already.", code="not_pending")
         await self._deps.write_audit(caller, "approval", row.id)
-        return json_response({"approval_id": given.approval_id, "decision": given.decision.value})
+        return json_response(ApprovalReceipt(given.approval_id, given.decision))
 
     async def _stop_run(self, request: web.Request) -> web.Response:
         """Stop a run: within 0.2 s nothing more of it is begun."""
@@ -469,8 +465,8 @@ class RunRoutes:
             raise ApiRequestError(404, f"There is no run {request.match_info['id'][:80]!r}.", code="run_not_found")
         return row
 
-    async def _run_object(self, row: RunRow) -> dict[str, object]:
-        """Return a run as a JSON object."""
+    async def _run_object(self, row: RunRow) -> Run:
+        """Return a run as programs read it."""
         live, wish = self.worker.find_live(row.id), msgspec.json.decode(row.wish, type=StoredRunRequest)
         text = ""
         if row.ended_at is not None and row.turn_id:
@@ -480,19 +476,18 @@ class RunRoutes:
         state = (
             row.state if row.ended_at is not None or live is None or not live.open_approvals else "waiting_for_approval"
         )
-        return {
-            "id": row.id,
-            "object": "run",
-            "status": state,
-            "session_id": wish.name,
-            "created_at": row.made_at,
-            "ended_at": row.ended_at,
-            "output": text if row.ended_at is not None else None,
-            "reason": row.reason or None,
-            "error": row.error or None,
-            "usage": format_usage(msgspec.json.decode(row.usage, type=Usage)) if row.usage is not None else None,
-            "approvals": list(live.open_approvals.values()) if live is not None else [],
-        }
+        return Run(
+            id=row.id,
+            status=state,
+            session_id=wish.name,
+            created_at=row.made_at,
+            ended_at=row.ended_at,
+            output=text if row.ended_at is not None else None,
+            reason=row.reason or None,
+            error=row.error or None,
+            usage=TokenCounts.from_usage(msgspec.json.decode(row.usage, type=Usage)) if row.usage is not None else None,
+            approvals=list(live.open_approvals.values()) if live is not None else [],
+        )
 
     async def _store_run(self, run: NewRun) -> RunRow:
         row = await self._store.api.begin_run(run)
@@ -516,4 +511,4 @@ class RunRoutes:
         """Tell listeners that a run has ended."""
         live = self.worker.find_live(row.id)
         if live is not None:
-            live.event_log.add_event("run.ended", await self._run_object(row))
+            live.event_log.add_event(RUN_ENDED, await self._run_object(row))

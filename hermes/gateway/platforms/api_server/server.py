@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from hermes import __version__
 from hermes.admin import toolsets
 from hermes.admin.cron import cron_admin_of_app
 from hermes.admin.skills import skill_admin
@@ -16,6 +17,7 @@ from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_e
 from hermes.gateway.platforms.api_server.keys import ApiScope
 from hermes.gateway.platforms.api_server.mcp_endpoint import McpEndpoint
 from hermes.gateway.platforms.api_server.mcp_tools import McpToolAccess
+from hermes.gateway.platforms.api_server.openapi import document_route
 from hermes.gateway.platforms.api_server.requests import CALLER, caller_of, json_response, query_number
 from hermes.gateway.platforms.api_server.responses import ResponseRoutes
 from hermes.gateway.platforms.api_server.runs import RunRoutes
@@ -210,7 +212,9 @@ class ApiHttpServer:
         self.runs = RunRoutes(deps)
         self.responses = ResponseRoutes(deps)
         access = McpToolAccess(deps)
-        application = web.Application(middlewares=[self._handle_errors], client_max_size=deps.options.body_limit)
+        application = self.application = web.Application(
+            middlewares=[self._handle_errors], client_max_size=deps.options.body_limit
+        )
         application.on_response_prepare.append(self._set_headers)
         application.add_routes(
             [
@@ -221,6 +225,7 @@ class ApiHttpServer:
                 *JobRoutes(deps).routes(),
                 *McpEndpoint(deps.reader, access.find_responder, access.name_owner).routes(),
                 *CatalogRoutes(deps, self._count_connections).routes(),
+                document_route(__version__),
             ]
         )
         options = deps.options

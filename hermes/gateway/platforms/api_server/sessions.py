@@ -1,9 +1,21 @@
 """`/v1/sessions`: a key's own sessions, and messages to them by their names."""
 
+import msgspec
 from aiohttp import web
-from msgspec import Struct
 
 from hermes.admin.sessions import SessionAdmin
+from hermes.client.objects import (
+    DeletedSession,
+    ForkSessionRequest,
+    MessagePage,
+    NewSessionRequest,
+    RenameSessionRequest,
+    SessionAnswer,
+    SessionMessageRequest,
+    SessionObject,
+    SessionPage,
+    TokenCounts,
+)
 from hermes.core.encoding import Plain
 from hermes.core.errors import HermesError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Notice, Refused, ToolEnded, ToolStarted
@@ -21,45 +33,12 @@ from hermes.gateway.platforms.api_server.requests import (
     json_response,
     query_number,
 )
-from hermes.gateway.platforms.api_server.responses import format_usage
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.sessions.session_lookup import row_to_dict
 
 _STREAMED_EVENTS = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice
 _MAX_LIMIT = 200
-_ROW_KEYS = (
-    *("title", "model", "created_at", "updated_at", "message_count", "tool_call_count", "input_tokens"),
-    *("output_tokens", "cost_usd"),
-)
-
-
-class NewSessionRequest(Struct, frozen=True):
-    """A request for a new session."""
-
-    id: str | None = ""
-
-
-class RenameSessionRequest(Struct, frozen=True):
-    """A change to a session."""
-
-    title: str
-
-
-class ForkSessionRequest(Struct, frozen=True):
-    """A request for a branch of a session: after so many turns, or after all of them."""
-
-    turns: int | None = None
-    title: str = ""
-    id: str | None = ""
-
-
-class SessionMessageRequest(Struct, frozen=True):
-    """A message to a session."""
-
-    input: str | list[object]
-    model: str = ""
-    instructions: str | None = ""
 
 
 class SessionRoutes:
@@ -89,7 +68,7 @@ class SessionRoutes:
         limit, offset = query_number(request, "limit", 50, _MAX_LIMIT), query_number(request, "offset", 0, 1_000_000)
         rows = await self._store.api.list_sessions(caller.owner, limit + 1, offset=offset)
         data = [_session_object(name, row_to_dict(row)) for name, row in rows[:limit]]
-        return json_response({"object": "list", "data": data, "has_more": len(rows) > limit})
+        return json_response(SessionPage(data=data, has_more=len(rows) > limit))
 
     async def _create_session(self, request: web.Request) -> web.Response:
         """Create a session; it is kept once it has a message."""
@@ -113,7 +92,7 @@ class SessionRoutes:
         name, session_id = await self._find_session(request)
         await self._deps.gateway.drop_session(session_id)
         await self._admin.delete_session(session_id)
-        return json_response({"id": name, "object": "session", "deleted": True})
+        return json_response(DeletedSession(id=name))
 
     async def _list_messages(self, request: web.Request) -> web.Response:
         _, session_id = await self._find_session(request)
@@ -122,7 +101,7 @@ class SessionRoutes:
         messages = shown["messages"]
         assert isinstance(messages, list)
         page = messages[offset : offset + limit]
-        return json_response({"object": "list", "data": page, "has_more": offset + limit < len(messages)})
+        return json_response(MessagePage(data=page, has_more=offset + limit < len(messages)))
 
     async def _fork_session(self, request: web.Request) -> web.Response:
         """Create a session that begins as this one did, and continues separately."""
@@ -147,14 +126,13 @@ class SessionRoutes:
             if failure is not None:
                 raise failure
             return json_response(
-                {
-                    "object": "session.answer",
-                    "session_id": request.match_info["id"],
-                    "turn_id": ended.turn_id,
-                    "text": turn.make_text_filter().filter_whole(ended.text),
-                    "reason": ended.reason.value,
-                    "usage": format_usage(ended.usage),
-                }
+                SessionAnswer(
+                    session_id=request.match_info["id"],
+                    turn_id=ended.turn_id,
+                    text=turn.make_text_filter().filter_whole(ended.text),
+                    reason=ended.reason.value,
+                    usage=TokenCounts.from_usage(ended.usage),
+                )
             )
 
     async def _stream_message(self, request: web.Request) -> web.StreamResponse:
@@ -196,8 +174,9 @@ async def _send_events(stream: EventStreamResponse, turn_stream: TurnStream) -> 
         await stream.send(encode_event("error", to_api_error(error).body["error"]))
 
 
-def _session_object(name: str, row: Plain) -> Plain:
-    return {"id": name, "object": "session", **{key: row[key] for key in _ROW_KEYS}}
+def _session_object(name: str, row: Plain) -> SessionObject:
+    """Return the part of a stored session that programs read, under the name by which they know it."""
+    return msgspec.convert({**row, "id": name}, SessionObject)
 
 
 def _encode_event(piece: str | Event | None) -> bytes:
