@@ -33,12 +33,13 @@ SAME_HERE = {
     "--provider NAME": "--oss,--local-provider",
     "--plain": "--no-alt-screen,--no-tui,--no-pretty,--no-fancy-input",
     "hermes setup": (
-        "login,init,onboard,configure,setup-token,model/setup,auth/setup,gateway/setup,gateway/init,"
-        "gateway/configure,channels/add,telegram,discord,slack,matrix,--login,--setup"
+        "init,onboard,configure,setup-token,model/setup,auth/setup,gateway/setup,gateway/init,"
+        "gateway/configure,channels/add,telegram,discord,slack,matrix,--setup"
     ),
     "hermes setup --import": "migrate,claw,claw/migrate",
-    "hermes auth add": "auth/login,auth/set,key,keys,apikey,api-key,--api-key,--openai-api-key,--anthropic-api-key",
-    "hermes auth remove": "logout,auth/logout,--logout",
+    "hermes auth add": "auth/set,key,keys,apikey,api-key,--api-key,--openai-api-key,--anthropic-api-key",
+    "hermes auth login": "login,--login",
+    "hermes auth logout": "logout,--logout",
     "hermes auth list": "auth/status,auth/whoami",
     "hermes sessions": "history,threads,conversations,chats,--list,--list-sessions,--all",
     "hermes sessions share": "share,--share",
@@ -50,10 +51,8 @@ SAME_HERE = {
     "hermes update": "upgrade,--update,--upgrade,self-update",
     "hermes uninstall": "remove,--uninstall",
     "hermes gateway": "channels,platforms,bot",
-    "hermes gateway run": (
-        "serve,web,daemon,server,app-server,listen,dashboard,remote-control,gateway/up,--serve,--gui,--browser,--port,"
-        "--hostname"
-    ),
+    "hermes gateway run": ("web,daemon,listen,dashboard,remote-control,gateway/up,--gui,--browser"),
+    "hermes serve": "server,app-server,--serve,--port,--hostname",
     "hermes gateway stop": "gateway/down",
     "hermes plugins": "plugin,extension,extensions,hook,hooks,--hooks,--list-extensions,--plugin-dir",
     "hermes skills": "bundles",
@@ -62,6 +61,8 @@ SAME_HERE = {
     "hermes memory list": "memory/show,memory/search,memory/view",
     "hermes config show": "config/view",
     "hermes mcp add": "mcp/import,mcp/add-from-claude-desktop,--mcp-config,--strict-mcp-config",
+    "hermes mcp serve": "mcp-server",
+    "hermes acp": "--acp,--ide",
     "hermes mcp list": "mcp/status,--list-mcp-servers",
     "hermes approvals": "permissions,allowlist,--approvals",
     "hermes guard": "sandbox,execpolicy",
@@ -142,9 +143,6 @@ ANSWERS = {
     N_("What is piped in is text: cat FILE | hermes -z TEXT."): "--input-format",
     N_("Keys and variables are in `.env` of the home; `hermes auth add` adds a key."): "--env-file,--set-env,env",
     N_("`hermes config set model.stream false` asks for answers as a whole."): "--stream,--no-stream",
-    N_("Programs call Hermes by `hermes -z` or over HTTP (`hermes gateway run`); it is no server of MCP."): (
-        "acp,mcp-server,mcp/serve,--acp,--ide"
-    ),
     N_("Servers stand in config.yaml of the home and serve in every folder; a profile (`-p NAME`) has its own."): (
         "mcp/add/--scope,mcp/add/-s,mcp/add-json/--scope,mcp/add-json/-s,mcp/reset-project-choices"
     ),

@@ -18,6 +18,7 @@ PROMISED = frozenset(ExitReason) - {
     ExitReason.COMPRESSION_EXHAUSTED,
     ExitReason.SPEND_LIMIT,
     ExitReason.LOCAL_ERROR,
+    ExitReason.HOOK_STOPPED,  # of hooks that end a turn: no answer of a model alone does
     ExitReason.CALLER_TOOLS,  # of programs that bring tools to the API: no answer of a model alone ends so
 }
 

@@ -49,7 +49,7 @@ async def _audit(world: World) -> None:
 async def _typing(world: World) -> None:
     before = len(world.telegram.typings)
     await world.tell("hello once more", "heard hello once more")
-    hold(len(world.telegram.typings) > before, "nobody saw that it writes")
+    await world.until(lambda: len(world.telegram.typings) > before, "nobody saw that it writes")
 
 
 async def _menu(world: World) -> None:
