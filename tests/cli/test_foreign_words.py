@@ -84,7 +84,7 @@ async def test_a_real_process_answers_so() -> None:
         assert (done.code, done.stdout) == (2, "")
         assert done.stderr.startswith("hermes: there is no command 'exec'. Here that is `hermes -z TEXT`: one task;")
         done = await run_hermes(home, "login")
-        assert done.code == 2 and "Here that is `hermes setup`: set up a working model" in done.stderr
+        assert done.code == 2 and "Here that is `hermes auth login`: " in done.stderr
 
 
 def test_a_suggestion_is_a_slip_away_and_no_other_word() -> None:
