@@ -117,6 +117,7 @@ async def measure_shells(folder: Path, rounds: int) -> None:
             found = read_hook_set(place, str(folder), os.environ, consents)
             consents.enable(found.key, PluginConsent("", found.digest))
             found = read_hook_set(place, str(folder), os.environ, consents)
+            shell = f"/bin/{found.definitions.hooks[0].shell}"  # a program of a Claude name is read by bash
             deps = ShellHookDeps(
                 folder=str(folder),
                 environ=os.environ,
@@ -131,7 +132,7 @@ async def measure_shells(folder: Path, rounds: int) -> None:
                 await dispatcher.run(_CALL)
                 ours.append(1_000 * (time.perf_counter() - began))
                 began = time.perf_counter()
-                await asyncio.gather(*(asyncio.to_thread(_run_bare, number) for number in range(count)))
+                await asyncio.gather(*(asyncio.to_thread(_run_bare, shell, number) for number in range(count)))
                 bare.append(1_000 * (time.perf_counter() - began))
             print(
                 f"shell    {count}: {statistics.median(ours):.2f} ms, bare {statistics.median(bare):.2f} ms (medians)"
@@ -140,8 +141,8 @@ async def measure_shells(folder: Path, rounds: int) -> None:
         await supervisors.close()
 
 
-def _run_bare(number: int) -> None:
-    subprocess.run(["/bin/sh", "-c", f"exec true {number}"], input=b"{}", capture_output=True, check=True)
+def _run_bare(shell: str, number: int) -> None:
+    subprocess.run([shell, "-c", f"exec true {number}"], input=b"{}", capture_output=True, check=True)
 
 
 async def run_trial(calls: int, rounds: int) -> None:
