@@ -4,9 +4,6 @@ What sessions and models need is imported with the first session.
 """
 
 import asyncio
-import contextlib
-import os
-import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -20,8 +17,8 @@ from hermes.acp.rpc_errors import ACP_DIALECT, describe_error
 from hermes.core.errors import ConfigError
 from hermes.core.json_rpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from hermes.i18n.messages import N_, join_sentences, localize
-from hermes.ipc.rpc_peer import RpcPeer, read_lines
-from hermes.util.pipes import PipeReader, PipeWriter
+from hermes.ipc.rpc_peer import RpcPeer
+from hermes.ipc.stdio_server import serve_streams
 
 if TYPE_CHECKING:
     from hermes.acp.session_table import SessionTable
@@ -103,28 +100,6 @@ def _load_handlers() -> Mapping[str, Handler]:
 
 def run_server(environ: Mapping[str, str], options: AcpOptions, version: str, streams: EditorStreams) -> int:
     """Serve the editor until it goes away; return the exit code."""
-    return asyncio.run(_serve(AcpServer(environ, options, version, streams), streams))
-
-
-async def _serve(server: AcpServer, streams: EditorStreams) -> int:
-    reading: asyncio.Task[None] | None = None
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        if reading is not None:
-            reading.cancel()
-
-    peer = server.peer = RpcPeer(server, PipeWriter(streams.outgoing), end, ACP_DIALECT)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, end)
-    work = read_lines(PipeReader(streams.incoming).read, peer.receive_message, streams.received)
-    reading = asyncio.create_task(work, name="acp editor")
-    try:
-        with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-            await reading
-    finally:
-        # What the editor asked is cancelled before the sessions are closed, so that nothing new begins.
-        await peer.close()
-        await server.close()
-        os.close(streams.incoming)
+    server = AcpServer(environ, options, version, streams)
+    asyncio.run(serve_streams(server, streams.incoming, streams.outgoing, ACP_DIALECT, received=streams.received))
     return 0

@@ -1,10 +1,10 @@
 """The start of the program that an editor runs: an event loop is imported once `initialize` is answered."""
 
-import os
 from collections.abc import Callable, Mapping
 
 from hermes.acp.greeting import EditorStreams, answer_first
 from hermes.acp.options import AcpOptions
+from hermes.util.standard_streams import take_standard_streams
 
 
 def serve(
@@ -12,14 +12,9 @@ def serve(
 ) -> int:
     """Serve the editor at standard input and output until it goes away; return the exit code. `prepare` runs behind the
     first answer.
-
-    What anything else prints goes to standard error, so that it cannot come between messages.
     """
-    streams = EditorStreams(incoming=os.dup(0), outgoing=os.dup(1))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
+    incoming, outgoing = take_standard_streams()
+    streams = EditorStreams(incoming=incoming, outgoing=outgoing)
     if not answer_first(streams, version):
         return 0
     prepare()

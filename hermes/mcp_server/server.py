@@ -1,21 +1,18 @@
 """The server for the program that has started this one: it answers requests until its standard input ends."""
 
 import asyncio
-import contextlib
-import os
-import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from hermes.core.json_rpc import METHOD_NOT_FOUND, RpcError
-from hermes.ipc.rpc_peer import RpcDialect, RpcPeer, read_lines
+from hermes.ipc.rpc_peer import RpcDialect, RpcPeer
+from hermes.ipc.stdio_server import serve_streams
 from hermes.mcp.serving.calls import McpCall, Result
 from hermes.mcp.serving.service import McpResponder, McpSession, make_tool_service
 from hermes.mcp_server.options import McpServeOptions
-from hermes.util.pipes import PipeReader, PipeWriter
 
 if TYPE_CHECKING:
     from hermes.admin.mcp_tools import ServedHome
@@ -25,13 +22,6 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = 4 << 20
 """The most bytes of one message."""
 MCP_DIALECT = RpcDialect(cancel_method="notifications/cancelled", answers_cancelled=False, allows_null_id=False)
-
-
-class PipePair(Struct, frozen=True):
-    """The descriptors to the program that is served; the server owns both."""
-
-    incoming: int
-    outgoing: int
 
 
 class StdioServer:
@@ -100,29 +90,8 @@ class StdioServer:
             return self._home
 
 
-def run_server(environ: Mapping[str, str], options: McpServeOptions, version: str, pipes: PipePair) -> int:
-    """Serve the program until it goes away; return the exit code."""
-    return asyncio.run(_serve(StdioServer(environ, options, version), pipes))
-
-
-async def _serve(server: StdioServer, pipes: PipePair) -> int:
-    reading: asyncio.Task[None] | None = None
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        if reading is not None:
-            reading.cancel()
-
-    peer = server.peer = RpcPeer(server, PipeWriter(pipes.outgoing), end, MCP_DIALECT)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, end)
-    work = read_lines(PipeReader(pipes.incoming).read, peer.receive_message, limit=MAX_MESSAGE_BYTES)
-    reading = asyncio.create_task(work, name="mcp client")
-    try:
-        with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-            await reading
-    finally:
-        await peer.close()
-        await server.close()
-        os.close(pipes.incoming)
+def run_server(environ: Mapping[str, str], options: McpServeOptions, version: str, incoming: int, outgoing: int) -> int:
+    """Serve the program at two descriptors until it goes away; return the exit code. Both are closed then."""
+    server = StdioServer(environ, options, version)
+    asyncio.run(serve_streams(server, incoming, outgoing, MCP_DIALECT, limit=MAX_MESSAGE_BYTES))
     return 0

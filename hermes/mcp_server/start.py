@@ -1,20 +1,13 @@
 """The start of the program that an MCP client runs."""
 
-import os
 from collections.abc import Mapping
 
 from hermes.mcp_server.options import McpServeOptions
-from hermes.mcp_server.server import PipePair, run_server
+from hermes.mcp_server.server import run_server
+from hermes.util.standard_streams import take_standard_streams
 
 
 def serve(environ: Mapping[str, str], options: McpServeOptions, version: str) -> int:
-    """Serve the program at standard input and output until it goes away; return the exit code.
-
-    What anything else prints goes to standard error, so that it cannot come between messages.
-    """
-    pipes = PipePair(os.dup(0), os.dup(1))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    return run_server(environ, options, version, pipes)
+    """Serve the program at standard input and output until it goes away; return the exit code."""
+    incoming, outgoing = take_standard_streams()
+    return run_server(environ, options, version, incoming, outgoing)
