@@ -307,8 +307,8 @@ class SupervisedProcess:
         """Let the processes that an ended shell left live on without supervision; a running command is ended."""
         if self.code is not None:
             self._send_order(supervisor_main.RELEASE)
-        self._supervisor.wake()
         if (channel := self._detach_channel()) is not None:
+            self._supervisor.wake()
             channel.close()
         self._gone_event.set()
 

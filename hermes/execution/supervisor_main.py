@@ -262,11 +262,11 @@ class _Supervisor:
             ready = {handle for handle, _ in poll.poll(self._kill_if_due())}
             if self._wake in ready:
                 os.read(self._wake, 512)
-            for pid, code in _reap_ended():
-                if pid == self._shell_pid:
-                    _send_record(self._channel, b"X", code)
+            ended = [_pack_record(b"X", code) for pid, code in _reap_ended() if pid == self._shell_pid]
             if not _has_children():
                 break
+            if ended:
+                _send(self._channel, ended[0])
             if time.monotonic() > self._give_up:
                 return 1
             if self._channel in ready and not self._read_orders():
@@ -274,7 +274,8 @@ class _Supervisor:
             if self._give_up < _NEVER:
                 poll = select.poll()
                 poll.register(self._wake, select.POLLIN)
-        _send_record(self._channel, b"G", 0)
+        # In one piece: who reads the end of the shell alone must take it that something of the command may be left.
+        _send(self._channel, b"".join([*ended, _pack_record(b"G", 0)]))
         self._kill_at, self._interval = self._give_up, _KILL_INTERVAL
         return None if self._give_up == _NEVER else 0
 
@@ -418,8 +419,16 @@ def _read_exactly(handle: int, size: int) -> bytes:
 
 
 def _send_record(channel: int, kind: bytes, number: int) -> None:
+    _send(channel, _pack_record(kind, number))
+
+
+def _pack_record(kind: bytes, number: int) -> bytes:
+    return kind + number.to_bytes(4, "little", signed=True)
+
+
+def _send(channel: int, records: bytes) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
-        os.write(channel, kind + number.to_bytes(4, "little", signed=True))
+        os.write(channel, records)
 
 
 def _open_child_wakeup() -> int:

@@ -18,6 +18,7 @@ from hermes.execution import supervisor_main
 from hermes.execution.base import BackendHandle, CommandExit, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.local import LocalBackend, LocalCommand
 from hermes.execution.supervisor import Supervisors
+from hermes.hooks.programs import HookProgram, run_program
 from hermes.runtime.locks import session_lock
 from tests.execution.test_local import NEVER, runs, until
 from tests.tools.tool_session import Session
@@ -186,6 +187,18 @@ async def test_a_hundred_commands_leave_nothing(backend: LocalBackend, tmp_path:
     assert helper is not None
     await until(lambda: len(supervisor_main.list_children(helper)) <= 4)
     assert all(runs(pid) and not supervisor_main.list_children(pid) for pid in supervisor_main.list_children(helper))
+
+
+async def test_a_program_that_left_nothing_frees_its_warden_for_the_next(tmp_path: Path) -> None:
+    supervisors = Supervisors(os.environ)
+    program = HookProgram(
+        command="echo $PPID", shell="sh", given=b"{}", folder=str(tmp_path), environment=os.environ, seconds=10
+    )
+    try:
+        wardens = {(await run_program(program, lambda: supervisors)).output for _ in range(60)}
+    finally:
+        await supervisors.close()
+    assert len(wardens) == 1
 
 
 async def test_a_terminal_controls_and_brings_ctrl_c(backend: LocalBackend, tmp_path: Path) -> None:
