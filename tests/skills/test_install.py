@@ -6,7 +6,7 @@ import io
 import stat
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -63,35 +63,35 @@ def test_an_archive_is_read_whole(pack: type, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("pack", "said"),
     [
-        (zipped({**SKILL, "../x": b""}), "leads out"),
-        (zipped({**SKILL, "plain/../../x": b""}), "leads out"),
-        (tarred({**SKILL, "/etc/x": b""}), "leads out"),
-        (zipped({**SKILL, "plain\\..\\x": b""}), "leads out"),
-        (zipped(SKILL, kind=stat.S_IFLNK), "link or device"),
-        (tarred({"plain/SKILL.md": b""}, kind=tarfile.SYMTYPE, link="/etc/passwd"), "link or device"),
-        (tarred({"plain/SKILL.md": b""}, kind=tarfile.LNKTYPE, link="/etc/passwd"), "link or device"),
-        (tarred({"plain/x": b""}, kind=tarfile.CHRTYPE), "link or device"),
-        (zipped({**SKILL, "plain/assets/big": b"0" * (9 << 20)}), "1 MiB"),
-        (zipped({**SKILL, **{f"plain/assets/{n}": b"0" * (1 << 20) for n in range(40)}}), "more than a skill"),
-        (tarred({**SKILL, "plain/assets/big": b"0" * (40 << 20)}), "too large"),
-        (zipped({**SKILL, **{f"x/{n}": b"" for n in range(2_100)}}), "entries"),
-        (zipped({**SKILL, "other/SKILL.md": text("other").encode()}), "2 SKILL.md"),
-        (zipped({"a": b""}), "no SKILL.md"),
-        (zipped(SKILL)[:-30], "damaged"),
-        (tarred(SKILL)[:-30], "damaged"),
-        (b"PK\x03\x04" + b"x" * 100, "damaged"),
-        (b"#!/bin/sh\n", "not a skill"),
-        (b"", "not a skill"),
-        (text("Not A Name").encode(), "cannot be used"),
-        (b"x" * ((16 << 20) + 1), "more than"),
+        (lambda: zipped({**SKILL, "../x": b""}), "leads out"),
+        (lambda: zipped({**SKILL, "plain/../../x": b""}), "leads out"),
+        (lambda: tarred({**SKILL, "/etc/x": b""}), "leads out"),
+        (lambda: zipped({**SKILL, "plain\\..\\x": b""}), "leads out"),
+        (lambda: zipped(SKILL, kind=stat.S_IFLNK), "link or device"),
+        (lambda: tarred({"plain/SKILL.md": b""}, kind=tarfile.SYMTYPE, link="/etc/passwd"), "link or device"),
+        (lambda: tarred({"plain/SKILL.md": b""}, kind=tarfile.LNKTYPE, link="/etc/passwd"), "link or device"),
+        (lambda: tarred({"plain/x": b""}, kind=tarfile.CHRTYPE), "link or device"),
+        (lambda: zipped({**SKILL, "plain/assets/big": b"0" * (9 << 20)}), "1 MiB"),
+        (lambda: zipped({**SKILL, **{f"plain/assets/{n}": b"0" * (1 << 20) for n in range(40)}}), "more than a skill"),
+        (lambda: tarred({**SKILL, "plain/assets/big": b"0" * (40 << 20)}), "too large"),
+        (lambda: zipped({**SKILL, **{f"x/{n}": b"" for n in range(2_100)}}), "entries"),
+        (lambda: zipped({**SKILL, "other/SKILL.md": text("other").encode()}), "2 SKILL.md"),
+        (lambda: zipped({"a": b""}), "no SKILL.md"),
+        (lambda: zipped(SKILL)[:-30], "damaged"),
+        (lambda: tarred(SKILL)[:-30], "damaged"),
+        (lambda: b"PK\x03\x04" + b"x" * 100, "damaged"),
+        (lambda: b"#!/bin/sh\n", "not a skill"),
+        (lambda: b"", "not a skill"),
+        (lambda: text("Not A Name").encode(), "cannot be used"),
+        (lambda: b"x" * ((16 << 20) + 1), "more than"),
     ],
     ids=range(21),
 )
-def test_what_is_no_skill_is_refused(raw: bytes, said: str) -> None:
+def test_what_is_no_skill_is_refused(pack: Callable[[], bytes], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        package_from_bytes(raw, "x")
+        package_from_bytes(pack(), "x")
 
 
 def test_orders_to_the_agent_are_pointed_out() -> None:

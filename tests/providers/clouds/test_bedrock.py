@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import pytest
-from anthropic import AsyncAnthropicBedrockMantle
 
 from hermes.core.errors import ConfigError
 from hermes.llm.classify import failure_from_response
@@ -47,6 +46,8 @@ def test_addresses(model: str, mode: str, region: str, expected: str) -> None:
 
 @pytest.mark.slow
 async def test_a_key_goes_where_the_official_client_puts_it() -> None:
+    from anthropic import AsyncAnthropicBedrockMantle  # here: a second of CPU time, which each worker would spend
+
     async with ScriptedServer([Say("ours"), Say("theirs"), Say("chat")], api_key=KEY) as server:
         root = server.url.removesuffix("/v1")
         more = {"AWS_BEARER_TOKEN_BEDROCK": KEY}
