@@ -29,14 +29,16 @@ def convert_servers(given: Sequence[McpServerParams]) -> dict[str, McpServerSett
 
 
 def _convert_server(given: McpServerParams) -> McpServerSettings:
-    if given.type not in ("stdio", "http"):
-        raise UsageError(N_("MCP servers of the kind {kind} are not supported.", kind=given.type[:20]), "stdio, http.")
+    if given.type not in ("stdio", "http", "sse"):
+        raise UsageError(
+            N_("MCP servers of the kind {kind} are not supported.", kind=given.type[:20]), "stdio, http, sse."
+        )
     values = {one.name: one.value for one in (*given.env, *given.headers)}
     if any("${" in value for value in (*values.values(), given.url)):
         # In the person's own settings that stands for a variable of theirs; an editor gets none of these.
         raise UsageError(
             N_("A value of the MCP server {name} names a variable, which is not filled in.", name=given.name[:60])
         )
-    if given.type == "http":
+    if given.type != "stdio":
         return McpServerSettings(url=given.url, headers={one.name: one.value for one in given.headers})
     return McpServerSettings(command=given.command, args=given.args, env={one.name: one.value for one in given.env})

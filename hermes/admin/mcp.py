@@ -62,8 +62,6 @@ def parse_server(name: str, text: str) -> NewServer:
             N_("This describes no server: {why}.", why=str(error).rstrip(".")),
             N_("It may have: {names}. Such as: {example}", names=", ".join(names), example=_EXAMPLE),
         ) from None
-    if found.type == "sse":
-        raise UsageError(N_("Servers that speak the older SSE are not reached."), N_("Most have an address for HTTP."))
     return NewServer(
         name=name,
         command=[found.command, *found.args] if found.command else [],

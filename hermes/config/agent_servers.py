@@ -40,7 +40,6 @@ _MAX_SERVERS = 100
 _MAX_NAMED_BYTES = 20 << 20
 _REFERENCE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _OPENCODE_REFERENCE = re.compile(r"\{(env|file):([^}]*)\}")
-_SSE = N_("it speaks the older SSE, which is not reached")
 
 Table = Mapping[str, object]
 
@@ -360,7 +359,7 @@ def _list_left(table: Table, names: Sequence[str]) -> tuple[str, ...]:
 
 def _convert_claude(table: Table) -> _Definition:
     kind = _get_text(table, "type").lower().replace("_", "-")
-    problems = {"sse": _SSE, "ws": N_("WebSocket is not spoken"), "sdk": N_("it lives in that program")}
+    problems = {"ws": N_("WebSocket is not spoken"), "sdk": N_("it lives in that program")}
     problem = problems.get(kind, "")
     if table.get("headersHelper"):
         problem = N_("a program of its own makes its header fields (headersHelper)")

@@ -262,11 +262,8 @@ class _Supervisor:
             ready = {handle for handle, _ in poll.poll(self._kill_if_due())}
             if self._wake in ready:
                 os.read(self._wake, 512)
-            ended = [_pack_record(b"X", code) for pid, code in _reap_ended() if pid == self._shell_pid]
-            if not _has_children():
+            if self._report_ended():
                 break
-            if ended:
-                _send(self._channel, ended[0])
             if time.monotonic() > self._give_up:
                 return 1
             if self._channel in ready and not self._read_orders():
@@ -274,10 +271,21 @@ class _Supervisor:
             if self._give_up < _NEVER:
                 poll = select.poll()
                 poll.register(self._wake, select.POLLIN)
-        # In one piece: who reads the end of the shell alone must take it that something of the command may be left.
-        _send(self._channel, b"".join([*ended, _pack_record(b"G", 0)]))
         self._kill_at, self._interval = self._give_up, _KILL_INTERVAL
         return None if self._give_up == _NEVER else 0
+
+    def _report_ended(self) -> bool:
+        """Report what has ended since the last call; return whether nothing is left.
+
+        In one piece: who reads the end of the shell alone must take it that something of the command may be left.
+        """
+        ended = [_pack_record(b"X", code) for pid, code in _reap_ended() if pid == self._shell_pid]
+        is_over = not _has_children()
+        if is_over:
+            ended.append(_pack_record(b"G", 0))
+        if ended:
+            _send(self._channel, b"".join(ended))
+        return is_over
 
     def _kill_if_due(self) -> float | None:
         """Kill when it is time; return how long to wait for news then, in milliseconds."""

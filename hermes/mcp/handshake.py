@@ -35,6 +35,8 @@ class Era(StrEnum):
     UNKNOWN = ""
     STATELESS = "stateless"
     SESSIONS = "sessions"
+    EVENTS = "events"
+    """Sessions over the transport of the first revision."""
 
 
 class _Changes(Struct):
@@ -80,7 +82,7 @@ async def agree_on_version(connection: McpConnection, seconds: float, era: Era, 
 
     `wanted` is the configured version, empty for the newest that both speak.
     """
-    if wanted in SESSION_VERSIONS or era is Era.SESSIONS:
+    if wanted in SESSION_VERSIONS or era in (Era.SESSIONS, Era.EVENTS):
         return await _initialize(connection, seconds, wanted)
     if wanted:
         return await _discover_only(connection, seconds)

@@ -48,6 +48,10 @@ class NoAnswerError(ToolError):
     """A server took a request and has ended its answer without one, or refused it as a whole."""
 
 
+class UnknownAddressError(NoAnswerError):
+    """A server takes nothing at the address to which a message was posted."""
+
+
 class OutgoingMessage(Struct, frozen=True, kw_only=True):
     """A message to a server. With `version` it is of the stateless protocol, where each message names its version."""
 

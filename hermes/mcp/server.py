@@ -21,7 +21,16 @@ from hermes.mcp.handshake import CLIENT, Era, ServerOffer, agree_on_version
 from hermes.mcp.header_parameters import build_parameter_headers
 from hermes.mcp.input_requests import ask_listed_visits, complete_request
 from hermes.mcp.prompts import McpPrompt, parse_prompt_page
-from hermes.mcp.rpc import METHOD_NOT_FOUND, McpConnection, McpNotification, McpRpcError, McpTransport
+from hermes.mcp.revisions import STATELESS_VERSION
+from hermes.mcp.rpc import (
+    METHOD_NOT_FOUND,
+    McpConnection,
+    McpNotification,
+    McpRpcError,
+    McpTransport,
+    NoAnswerError,
+    UnknownAddressError,
+)
 from hermes.tools.session import Asker
 from hermes.util.text import escape_confusable_characters, to_one_line
 
@@ -71,12 +80,15 @@ class McpServerSpec(KeyHolder, frozen=True, kw_only=True):
 
 
 class McpServer:
-    """One MCP server. `make_transport` makes a new transport to it; `on_change` is called when what it offers may have
-    changed.
+    """One MCP server. `make_transport` makes a new transport to it, for what is known of its revisions; `on_change` is
+    called when what it offers may have changed.
     """
 
     def __init__(
-        self, spec: McpServerSpec, make_transport: Callable[[], McpTransport], on_change: Callable[["McpServer"], None]
+        self,
+        spec: McpServerSpec,
+        make_transport: Callable[[Era], McpTransport],
+        on_change: Callable[["McpServer"], None],
     ) -> None:
         self.spec = spec
         self.tools: tuple[McpToolDefinition, ...] = ()
@@ -275,27 +287,42 @@ class McpServer:
             self._failure_count, self._rests_until = 0, now + _REST_SECONDS
 
     async def _connect_either(self) -> McpConnection:
-        """Connect, for a program that ends at the first question of the newest revision once more without that.
+        """Connect, where that fails as it does with an old server once more in the old way.
 
         Raises ToolError where it is another server now than was agreed to.
         """
         if self.find_change is not None and (reason := await asyncio.to_thread(self.find_change)):
             raise ToolError(reason)
-        connection = McpConnection(self._make_transport(), self._on_notification, self._answer_request, CLIENT)
+        connection = self._make_connection()
         try:
             return await self._connect_once(connection)
-        except ToolError:
-            may_be_old = self.spec.command and not self.spec.protocol and self._era is Era.UNKNOWN
-            if not may_be_old or not connection.was_lost_after_request:
-                self._era = Era.UNKNOWN
+        except ToolError as error:
+            self._era = self._guess_older_era(connection, error)
+            if self._era is Era.UNKNOWN:
                 raise
-            self._era = Era.SESSIONS
-        connection = McpConnection(self._make_transport(), self._on_notification, self._answer_request, CLIENT)
+            first = error
         try:
-            return await self._connect_once(connection)
+            return await self._connect_once(self._make_connection())
+        except NoAnswerError:
+            self._era = Era.UNKNOWN
+            raise first from None
         except ToolError:
             self._era = Era.UNKNOWN
             raise
+
+    def _make_connection(self) -> McpConnection:
+        transport = self._make_transport(self._era)
+        return McpConnection(transport, self._on_notification, self._answer_request, CLIENT)
+
+    def _guess_older_era(self, connection: McpConnection, error: ToolError) -> Era:
+        """Return what a server may speak that failed: one that ended at the first question of the newest revision, or
+        that has no use for a message that is posted to its address. UNKNOWN where nothing is left to try.
+        """
+        if self._era is not Era.UNKNOWN or self.spec.protocol == STATELESS_VERSION:
+            return Era.UNKNOWN
+        if self.spec.url:
+            return Era.EVENTS if isinstance(error, UnknownAddressError) else Era.UNKNOWN
+        return Era.SESSIONS if connection.was_lost_after_request and not self.spec.protocol else Era.UNKNOWN
 
     async def _connect_once(self, connection: McpConnection) -> McpConnection:
         """Return the connection, what the server offers read."""
@@ -305,7 +332,8 @@ class McpServer:
                 self.offer = await agree_on_version(
                     connection, self.spec.connect_timeout, self._era, self.spec.protocol
                 )
-                self._era = Era.STATELESS if self.offer.is_stateless else Era.SESSIONS
+                if self._era is not Era.EVENTS:
+                    self._era = Era.STATELESS if self.offer.is_stateless else Era.SESSIONS
                 self.tools = await self._list_tools(connection)
                 self.prompts = await self._list_prompts(connection)
         except TimeoutError:

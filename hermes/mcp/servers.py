@@ -12,6 +12,7 @@ from hermes.core.errors import ToolError
 from hermes.core.protocols import HttpTimeouts
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
+from hermes.mcp.handshake import Era
 from hermes.mcp.prompts import McpPrompt
 from hermes.mcp.rpc import McpTransport
 from hermes.mcp.server import McpServer, McpServerSpec, describe_missing
@@ -20,7 +21,7 @@ from hermes.safety.environment import select_basic_variables
 from hermes.tools.registry import Toolbox
 
 if TYPE_CHECKING:
-    from hermes.mcp.http import McpTokens
+    from hermes.mcp.http_exchanges import McpTokens
 
 TellPerson = Callable[[str], None]
 _CONNECT_SECONDS = 10.0
@@ -139,11 +140,11 @@ class McpServers:
     def _update_toolbox(self, server: McpServer, toolbox: Toolbox) -> None:
         toolbox.replace_toolset(mcp_toolset_name(server.spec.name), make_server_tools(server, self._known_tools))
 
-    def _make_transport_factory(self, spec: McpServerSpec) -> Callable[[], McpTransport]:
-        return lambda: (
+    def _make_transport_factory(self, spec: McpServerSpec) -> Callable[[Era], McpTransport]:
+        return lambda era: (
             _make_stdio_transport(spec, self._environment)
             if spec.command
-            else _make_http_transport(spec, self._environment)
+            else _make_http_transport(spec, self._environment, era)
         )
 
 
@@ -170,10 +171,18 @@ def _make_stdio_transport(spec: McpServerSpec, environment: McpEnvironment) -> M
     return McpStdioTransport(program, environment.supervisors)
 
 
-def _make_http_transport(spec: McpServerSpec, environment: McpEnvironment) -> McpTransport:
-    from hermes.mcp.http import McpHttpTransport
+def _make_http_transport(spec: McpServerSpec, environment: McpEnvironment, era: Era) -> McpTransport:
+    from hermes.mcp.http_exchanges import McpHttpExchanges
     from hermes.providers.http import create_http_transport
 
     transport = create_http_transport(environment.environ, ca_file=environment.ca_file)
     timeouts = HttpTimeouts(connect=_CONNECT_SECONDS, read=spec.timeout)
-    return McpHttpTransport(spec.url, spec.headers, transport, timeouts, environment.open_authorization(spec))
+    tokens = environment.open_authorization(spec)
+    exchanges = McpHttpExchanges(spec.url, spec.headers, transport, timeouts, tokens)
+    if era is Era.EVENTS:
+        from hermes.mcp.sse import McpSseTransport
+
+        return McpSseTransport(exchanges)
+    from hermes.mcp.http import McpHttpTransport
+
+    return McpHttpTransport(exchanges)

@@ -25,7 +25,7 @@ from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
-    from hermes.mcp.http import McpTokens
+    from hermes.mcp.http_exchanges import McpTokens
     from hermes.mcp.server import McpServerSpec
     from hermes.mcp.servers import McpServers
     from hermes.oauth.requests import SendRequest

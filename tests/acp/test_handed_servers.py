@@ -113,7 +113,7 @@ def test_names_stand_for_what_servers_are() -> None:
 @pytest.mark.parametrize(
     "server",
     [
-        McpServerParams(name="a", type="sse", url="http://127.0.0.1:1/"),
+        McpServerParams(name="a", type="ws", url="http://127.0.0.1:1/"),
         McpServerParams(name="a", type="http", url="http://127.0.0.1:1/?key=${ANTHROPIC_API_KEY}"),
         McpServerParams(name="a", command="x", env=(NamedValue(name="X", value="${OPENAI_API_KEY}"),)),
     ],

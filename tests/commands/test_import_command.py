@@ -39,7 +39,7 @@ def fill_claude(home: TempHome) -> None:
     write(root / "CLAUDE.md", "x")
     servers = {
         "gh": {"command": "node", "args": ["x.js"], "env": {"GH_TOKEN": TOKEN, "MODE": "${MODE:-fast}"}},
-        "old": {"type": "sse", "url": "https://h"},
+        "socket": {"type": "ws", "url": "wss://h"},
     }
     write(home.home / ".claude.json", {"mcpServers": servers})
 
@@ -60,7 +60,7 @@ def test_a_dry_run_says_what_carries_over_and_changes_nothing() -> None:
             "without memory: there is nothing like it here",
             "without scripts: where it lies they can be read and not run",
             "gh: node x.js  asks for a yes",
-            "old: https://h  not used: it speaks the older SSE",
+            "socket: wss://h  not used: WebSocket is not spoken",
             "hooks: 2 in ",
             "CLAUDE.md: what holds for you everywhere goes into SOUL.md",
             "settings.json: permissions are not taken over",

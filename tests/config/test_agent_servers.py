@@ -45,7 +45,8 @@ def test_claude_code(tmp_path: Path) -> None:
             "timeout": 5000,
         },
         "two": {"type": "http", "url": "${BASE:-https://h}/mcp", "headers": {"Authorization": "Bearer ${KEY}"}},
-        "sse": {"type": "sse", "url": "https://h"},
+        "sse": {"type": "sse", "url": "https://h/sse"},
+        "socket": {"type": "ws", "url": "wss://h"},
         "helped": {"type": "http", "url": "https://h", "headersHelper": "sh x"},
         "unset": {"command": "x", "args": ["${NOT_SET}"]},
         "none": {},
@@ -59,8 +60,9 @@ def test_claude_code(tmp_path: Path) -> None:
     assert found["one"].variables == ("KEY", "ROOT") and found["one"].is_project
     two = found["two"].settings
     assert (two.url, dict(two.headers)) == ("https://h/mcp", {"Authorization": "Bearer ${KEY}"})
+    assert found["sse"].settings.url == "https://h/sse"
     problems = {name: server.problem for name, server in found.items() if server.problem}
-    assert sorted(problems) == ["helped", "none", "sse", "unset"] and "NOT_SET" in problems["unset"]
+    assert sorted(problems) == ["helped", "none", "socket", "unset"] and "NOT_SET" in problems["unset"]
     assert SECRET not in repr(found)
 
 

@@ -1,4 +1,4 @@
-"""A server made with the official SDK, over standard streams or over HTTP at a port (`0`: any; it says which)."""
+"""A server made with the official SDK, over standard streams or over HTTP at any port, which it says."""
 
 import asyncio
 import socket
@@ -74,5 +74,6 @@ else:
     listening = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
-    asgi = app.streamable_http_app(json_response=sys.argv[1] == "json")
+    is_first = sys.argv[1] == "first-revision"
+    asgi = app.sse_app() if is_first else app.streamable_http_app(json_response=sys.argv[1] == "json")
     asyncio.run(uvicorn.Server(uvicorn.Config(asgi, log_level="error")).serve([listening]))
