@@ -18,7 +18,6 @@ _QUOTES = {
 }  # fmt: skip
 _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
 _FOLDED = str.maketrans(_QUOTES | dict.fromkeys(_INVISIBLE, ""))
-_BLANKS = re.compile(r"\s+")
 _TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_PAIRS = 2_500
 """The most pairs of lines that are compared for which became which; of more, those at the same place are paired, as
@@ -41,12 +40,12 @@ def fold_characters(text: str) -> str:
 
 def fold_blanks(line: str) -> str:
     """Return a line with plain characters, one blank for several, and none around it."""
-    return _BLANKS.sub(" ", fold_characters(line)).strip()
+    return " ".join(fold_characters(line).split())
 
 
 def fold_all(line: str) -> str:
     """Return what is left of a line without any blanks, and with one kind of quotes."""
-    return _BLANKS.sub("", fold_characters(line)).replace('"', "'")
+    return "".join(fold_characters(line).split()).replace('"', "'")
 
 
 def get_indent(line: str) -> str:

@@ -23,7 +23,7 @@ _MAX_PLACES = 1_000
 _MAX_COMPARED = 5_000_000
 """The most lines that are compared for where a block is."""
 _MAX_SEARCHED = 200_000_000
-"""The most lines that are searched for the hunks of one patch; a minute would hardly do for more."""
+"""The most lines that are searched for the hunks of one patch: some seconds of work."""
 _INEXACT_COST = 40
 """How many lines could be searched in the time in which one is that is compared with small differences."""
 
