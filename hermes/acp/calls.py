@@ -92,7 +92,7 @@ class CallProjection:
         found: Update = {
             "toolCallId": call.call_id,
             "title": _make_title(about.command or about.path, call.name),
-            "name": call.name[:_MAX_TITLE],
+            "name": _clean_name(call.name),
             "kind": _KINDS.get(call.name, "other"),
             "status": "pending",
             "rawInput": _decode_input(call.arguments),
@@ -152,7 +152,7 @@ class CallProjection:
         found: Update = {
             "toolCallId": call.call_id,
             "title": _make_title(about.command or about.path, call.name),
-            "name": call.name[:_MAX_TITLE],
+            "name": _clean_name(call.name),
             "kind": _KINDS.get(call.name, "other"),
             "status": "failed" if result is None else _STATES.get(result.status, "failed"),
             "rawInput": _decode_input(call.arguments),
@@ -217,7 +217,12 @@ def _make_diff(edit: ShownEdit) -> Update:
 
 
 def _make_title(text: str, name: str) -> str:
-    return to_one_line(strip_control_characters(text), _MAX_TITLE) or to_one_line(name, _MAX_TITLE)
+    return to_one_line(strip_control_characters(text), _MAX_TITLE) or _clean_name(name)
+
+
+def _clean_name(name: str) -> str:
+    """Return a tool's name, which a model may have made up, as it may be shown."""
+    return to_one_line(strip_control_characters(name), _MAX_TITLE)
 
 
 def _read_arguments(raw: str) -> _PlaceArguments:

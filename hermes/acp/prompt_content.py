@@ -109,7 +109,10 @@ def _split_file_uri(uri: str) -> tuple[str, str]:
     """
     if not uri.startswith("file://"):
         return "", ""
-    found = urlsplit(uri)
+    try:
+        found = urlsplit(uri)
+    except ValueError:
+        return "", ""
     if found.netloc not in ("", "localhost"):
         return "", ""
     lines = _LINES.fullmatch(found.fragment)

@@ -20,7 +20,7 @@ from hermes.util.text import strip_control_characters
 
 _PERSON, _NOBODY, _WITHDRAWN = "person", "nobody there to ask", "withdrawn"
 _ANSWER = "answer"
-_MAX_CHOICES = 200
+_MAX_CHOICES, _MAX_DIGITS = 200, 3
 _LABELS = {
     AnswerScope.ONCE: ("allow_once", N_("Allow once")),
     AnswerScope.SESSION: ("allow_always", N_("Allow for this session")),
@@ -80,7 +80,8 @@ def _read_form(given: object, choices: Sequence[str]) -> str:
         return ""
     if not choices:
         return given
-    return choices[int(given)] if given.isdecimal() and int(given[:4]) < len(choices) else ""
+    number = int(given) if given.isdecimal() and len(given) <= _MAX_DIGITS else len(choices)
+    return choices[number] if number < len(choices) else ""
 
 
 class EditorQuestions:

@@ -28,7 +28,7 @@ from hermes.core.events import (
 from hermes.core.messages import Message, Role, ToolCallPart, ToolResultPart
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.i18n.messages import localize, tr
-from hermes.util.text import strip_control_characters, to_one_line
+from hermes.util.text import strip_control_characters, strip_terminal_controls, to_one_line
 
 Send = Callable[[Update], None]
 CallT = TypeVar("CallT", ToolCallPart, ToolResultPart, ToolStarted, ToolEnded)
@@ -247,8 +247,9 @@ class SessionProjection:
         return f"{self._turn_id or 'message'}-{self._message_number}"
 
     def _send_chunk(self, kind: str, text: str) -> None:
-        if text:
-            self._send_block(kind, {"type": "text", "text": text})
+        shown = strip_terminal_controls(text)  # some editors are terminals
+        if shown:
+            self._send_block(kind, {"type": "text", "text": shown})
 
     def _send_block(self, kind: str, block: Update) -> None:
         self._send({"sessionUpdate": kind, "content": block, "messageId": f"{self._message_id}-{kind.split('_')[1]}"})

@@ -40,6 +40,8 @@ _MAX_TEXT = 4_000
 """The most characters of one part of a message."""
 _MAX_PAGE_CHARACTERS = 60_000
 """The most characters of a page of messages; a page ends before the message that goes beyond."""
+_BATCH = 20
+"""Messages that are loaded at once."""
 _HISTORY = 10
 Limit = Annotated[int, Meta(ge=1, le=100, description="How many at most.")]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -76,7 +78,9 @@ class ReadMessages(Struct, forbid_unknown_fields=True):
 
     conversation_id: Name
     limit: Limit = 30
-    after: Annotated[int, Meta(ge=0, description="Only messages behind this one: `next_after` of the page before.")] = 0
+    after: Annotated[
+        int, Meta(ge=0, le=1 << 53, description="Only messages behind this one: `next_after` of the page before.")
+    ] = 0
 
 
 class SearchMessages(Struct, forbid_unknown_fields=True):
@@ -163,17 +167,7 @@ class ReadTools:
     async def _read_messages(self, arguments: Raw, _: McpCall) -> Result:
         given = decode_arguments(arguments, ReadMessages)
         home, row = await self._find_session(given.conversation_id)
-        stored = [one for one in await home.sessions.list_stored_messages(row.id) if one.id > given.after]
-        page: list[Plain] = []
-        size, last = 0, given.after
-        for one in stored:
-            told = _describe_message(one, home.redact)
-            size += len(to_json(told))
-            if page and (len(page) >= given.limit or size > _MAX_PAGE_CHARACTERS):
-                break
-            page += [told] if told is not None else []
-            last = one.id
-        more = last if stored and last != stored[-1].id else None
+        page, more = await _read_page(home, row.id, given)
         return _make_safe_result(home, {"conversation_id": row.id, "messages": page, "next_after": more})
 
     async def _search_messages(self, arguments: Raw, _: McpCall) -> Result:
@@ -184,7 +178,7 @@ class ReadTools:
         from hermes.store.records import SearchQuery
 
         search = SearchQuery(query=given.query, limit=given.limit, offset=given.offset, newest=given.newest)
-        found = await home.sessions.search_own_messages(search)
+        found = await home.sessions.search_own_messages(search, home.redact)
         return _make_safe_result(home, {"hits": [_describe_hit(one) for one in found]})
 
     async def _list_jobs(self, arguments: Raw, _: McpCall) -> Result:
@@ -279,6 +273,23 @@ def _build_tool(name: str, description: str, arguments: type[Struct], answer: An
     )
 
 
+async def _read_page(home: ServedHome, session_id: str, given: ReadMessages) -> tuple[list[Plain], int | None]:
+    """Return the messages of a page, and the last of them where there are more behind it. Only a few are loaded at
+    once, however long the session is.
+    """
+    page: list[Plain] = []
+    size, last = 0, given.after
+    while batch := await home.sessions.list_messages_after(session_id, last, _BATCH):
+        for one in batch:
+            told = _describe_message(one, home.redact)
+            size += len(to_json(told))
+            if page and (len(page) >= given.limit or size > _MAX_PAGE_CHARACTERS):
+                return page, last
+            page += [told] if told is not None else []
+            last = one.id
+    return page, None
+
+
 def _describe_session(row: "SessionRow") -> Plain:
     return {
         "conversation_id": row.id,
@@ -341,10 +352,15 @@ def _describe_part(part: Part, redact: Callable[[str], str]) -> Plain | None:
 
 
 def _shorten(text: str, redact: Callable[[str], str]) -> str:
-    """Return a text without secrets, and cut; what lies at the cut is redacted before."""
-    safe = redact(clean_surrogates(text[: 2 * _MAX_TEXT]))
-    left = max(len(text), len(safe)) - _MAX_TEXT
-    return safe if left <= 0 else f"{safe[:_MAX_TEXT]} [... about {left} characters left out]"
+    """Return a text without secrets, and cut. What was read is cut behind what is shown, by the length of a long key:
+    of a key that is cut in two nothing is known.
+    """
+    read = clean_surrogates(text[: 2 * _MAX_TEXT])
+    safe = redact(read)
+    kept = len(safe) if len(text) == len(read) else max(0, len(safe) - _MAX_TEXT)
+    shown = safe[: min(_MAX_TEXT, kept)]
+    left = max(len(text), len(safe)) - len(shown)
+    return f"{shown} [... about {left} characters left out]" if left > 0 else shown
 
 
 def _make_safe_result(home: ServedHome, value: Plain) -> Result:

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct, field, structs
@@ -112,6 +112,13 @@ class SessionAdmin:
         """Return the messages of a session as they were said, each with its place and time."""
         return await self._visible_messages(session_id, hidden=False)
 
+    async def list_messages_after(self, session_id: str, after: int, count: int) -> list[StoredMessage]:
+        """Return up to `count` of the messages that `list_stored_messages` returns, behind the message `after` (0: from
+        the first).
+        """
+        made = await self._list_made_messages(session_id)
+        return await self._store.messages.read_page(session_id, after, count, made)
+
     async def list_tree(
         self, limit: int, *, person: str | None = None, everything: bool = False
     ) -> "list[SessionNode]":
@@ -185,14 +192,19 @@ class SessionAdmin:
 
     async def _visible_messages(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
         """List what was not undone, in order; messages that stand for others only with `hidden`."""
-        compactions = await self._store.compactions.list_all(await self._store.sessions.find_tip(session_id))
-        made = {one for compaction in compactions for one in compaction.made}
+        made = frozenset(await self._list_made_messages(session_id))
         rows = await self._store.messages.read(session_id, everything=True)
         return [row for row in rows if row.state is not MessageState.UNDONE and (hidden or row.id not in made)]
 
-    async def search_own_messages(self, search: SearchQuery) -> list[Plain]:
-        """Find messages in the owner's sessions only."""
-        return [row_to_dict(hit) for hit in await self._store.search.run_query(structs.replace(search, person=""))]
+    async def _list_made_messages(self, session_id: str) -> list[int]:
+        """Return the ids of the messages that stand for others, since a compression made them."""
+        compactions = await self._store.compactions.list_all(await self._store.sessions.find_tip(session_id))
+        return [one for compaction in compactions for one in compaction.made]
+
+    async def search_own_messages(self, search: SearchQuery, redact: Callable[[str], str]) -> list[Plain]:
+        """Find messages in the owner's sessions only. Snippets are cut out of texts that went through `redact`."""
+        found = await self._store.search.run_query(structs.replace(search, person=""), redact)
+        return [row_to_dict(hit) for hit in found]
 
     async def search_messages(self, query: str, *, limit: int, newest: bool) -> list[Plain]:
         """Find messages that hold the words, newest or best first."""

@@ -20,6 +20,8 @@ _MAX_FIELDS, _MAX_CHOICES, _MAX_TRIES = 20, 50, 3
 _REFUSED: Mapping[str, object] = {"action": "decline"}
 _CANCELLED: Mapping[str, object] = {"action": "cancel"}
 _WEB_SCHEMES = frozenset({"https", "http"})
+_UNCLEAR = frozenset("\\ ")
+"""Characters that browsers read in an address in another way than it is written."""
 Value = str | int | float | bool | list[str]
 
 
@@ -88,13 +90,8 @@ async def answer_elicitation(asker: Asker | None, server: str, params: Raw | byt
 
 async def _ask_visit(asker: Asker, server: str, asked: _Params) -> Mapping[str, object]:
     """Ask the person to open an address. Hermes opens it not by itself: it is untrusted."""
-    try:
-        parts = urlsplit(asked.url)
-        host = parts.hostname or ""
-    except ValueError:
-        return _REFUSED
-    plain = asked.url.isascii() and asked.url.isprintable() and len(asked.url) <= _MAX_URL
-    if parts.scheme not in _WEB_SCHEMES or not host or not plain:
+    host = _find_host(asked.url)
+    if not host:
         return _REFUSED
     lines = [
         _introduce(server, asked.message),
@@ -106,6 +103,21 @@ async def _ask_visit(asker: Asker, server: str, asked: _Params) -> Mapping[str, 
     if await _ask(asker, lines, [done, refuse]) != done:
         return _REFUSED
     return {"action": "accept"}
+
+
+def _find_host(url: str) -> str:
+    """Return the host of an address that a person may be shown; empty for any other.
+
+    Where a user stands before the host, or a backslash, a browser may go to another host than the one that is named.
+    """
+    if not url.isascii() or not url.isprintable() or len(url) > _MAX_URL or not _UNCLEAR.isdisjoint(url):
+        return ""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return ""
+    return host if parts.scheme in _WEB_SCHEMES and "@" not in parts.netloc else ""
 
 
 async def _ask_form(asker: Asker, server: str, asked: _Params) -> Mapping[str, object]:

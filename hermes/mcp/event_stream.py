@@ -13,7 +13,8 @@ class StreamEvent(Struct, frozen=True):
 
 
 class EventStreamReader:
-    """Takes bytes cut anywhere and returns whole events. Raises ValueError for one of more than `limit` bytes.
+    """Takes bytes cut anywhere and returns whole events. Raises ValueError for one of more than `limit` bytes, comments
+    and whatever else stands before it included.
 
     `last_id` and `retry_seconds` are those of the last event that named them, one without data too.
     """
@@ -26,12 +27,15 @@ class EventStreamReader:
         self._rest = bytearray()
         self._data: list[bytes] = []
         self._size = 0
+        self._unused = 0
+        """The bytes since the last message."""
         self._type = ""
         self._id: str | None = None
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
         """Return the events that `chunk` completes, in order; those without data are left out."""
         self._rest += chunk
+        self._unused += len(chunk)
         if not self._has_begun and len(self._rest) >= len(_BOM):
             self._has_begun = True
             self._rest = bytearray(self._rest.removeprefix(_BOM))
@@ -39,7 +43,8 @@ class EventStreamReader:
         if b"\n" in chunk or b"\r" in chunk:
             for line in self._cut_lines():
                 self._take_line(line, events)
-        if len(self._rest) + self._size > self._limit:
+        self._unused = 0 if any(one.type == "message" for one in events) else self._unused
+        if len(self._rest) + self._size > self._limit or self._unused > 2 * self._limit:
             raise ValueError
         return events
 
@@ -48,6 +53,7 @@ class EventStreamReader:
         self._rest.clear()
         self._has_begun = False
         self._data, self._size, self._type, self._id = [], 0, "", None
+        self._unused = 0
 
     def _cut_lines(self) -> list[bytes]:
         """Cut the whole lines off the buffer; a CR at its end waits for the LF that may follow."""

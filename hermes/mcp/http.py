@@ -192,7 +192,8 @@ class McpHttpTransport:
             with contextlib.suppress(TransportError, ToolError):
                 if not await self._read_stream(reader):
                     return
-            await asyncio.sleep(_limit_pause(reader.retry_seconds, pause))
+            wanted = _limit_pause(reader.retry_seconds, pause)
+            await asyncio.sleep(max(wanted, _LISTEN_RETRY_SECONDS[0]))  # it may end the stream at once, for ever
 
 
 def encode_header_value(value: str) -> str:

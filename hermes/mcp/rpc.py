@@ -130,24 +130,32 @@ class _PendingRequest:
         self.deadline: asyncio.Timeout | None = None
         self._seconds = seconds
         self._last_end = asyncio.get_running_loop().time() + seconds * _MAX_EXTENSIONS
+        self._pauses = 0
+        """The questions that are open; while there are some the time stands."""
+        self._paused_at = 0.0
 
     def extend(self) -> None:
         """Let the time begin again, as the server is at work, up to `_MAX_EXTENSIONS` times its length."""
-        if self.deadline is not None and self.deadline.when() is not None and not self.deadline.expired():
+        if self._seconds and not self._pauses and self.deadline is not None and not self.deadline.expired():
             now = asyncio.get_running_loop().time()
             self.deadline.reschedule(min(now + self._seconds, max(self._last_end, now)))
 
     def pause(self) -> None:
         """Stop the time: the person is asked something."""
-        if self.deadline is not None and not self.deadline.expired():
-            self.deadline.reschedule(None)
+        self._pauses += 1
+        if self._pauses == 1:
+            self._paused_at = asyncio.get_running_loop().time()
+            if self.deadline is not None and not self.deadline.expired():
+                self.deadline.reschedule(None)
 
     def resume(self) -> None:
-        """Let the time begin again."""
-        now = asyncio.get_running_loop().time()
-        self._last_end = now + self._seconds * _MAX_EXTENSIONS
-        if self._seconds and self.deadline is not None and not self.deadline.expired():
-            self.deadline.reschedule(now + self._seconds)
+        """Let the time begin again when the last question has its answer. The last end moves by the time that the
+        questions took and no further: a server that asks again and again does not last for ever.
+        """
+        self._pauses -= 1
+        if not self._pauses:
+            self._last_end += asyncio.get_running_loop().time() - self._paused_at
+            self.extend()
 
 
 class McpConnection:
@@ -237,6 +245,7 @@ class McpConnection:
             raise
         finally:
             del self._pending[number]
+            pending.deadline = None
             if not answer.done() or answer.cancelled():
                 sending.cancel()
             elif answer.exception() is None:
@@ -305,6 +314,7 @@ class McpConnection:
             # A server that refuses a message before it has read its id; only one can be meant where one is open.
             pending = next(iter(self._pending.values())) if len(self._pending) == 1 else None
         if pending is None or pending.answer.done():
+            self._count_unrequested()
             return
         if message.error is not None:
             fault = message.error

@@ -148,15 +148,12 @@ class McpServer:
         # The tool has changed: the server wants other header fields by now.
         self.tools = await self._list_tools(self._connection)
         self._on_change(self)
-        fresh = next((one for one in self.tools if one.name == tool.name and one.digest == tool.digest), None)
-        if fresh is None:
-            raise ToolError(f"The MCP server {self.spec.name} has changed {tool.name}: look for it again.")
-        return await self._send("tools/call", params, asker, name=tool.sent_name, tool=fresh)
+        return await self._send("tools/call", params, asker, name=tool.sent_name, tool=tool)
 
     async def _run_task(self, params: Mapping[str, object], asker: Asker | None, tool: McpToolDefinition) -> Raw:
         """Have a tool carried out as a task and return its result. A call that is cancelled ends the task."""
         wanted = {**params, "task": {"ttl": round(self.spec.timeout * 1_000)}}
-        task_id = parse_task_id(await self._send("tools/call", wanted, asker, name=tool.sent_name))
+        task_id = parse_task_id(await self._send("tools/call", wanted, asker, name=tool.sent_name, tool=tool))
         try:
             return await self._send("tasks/result", {"taskId": task_id}, asker)
         except asyncio.CancelledError:
@@ -196,13 +193,15 @@ class McpServer:
         name: str = "",
         tool: McpToolDefinition | None = None,
     ) -> Raw:
-        """Send a request, and answer what the server asks before it has its result."""
+        """Send a request, and answer what the server asks before it has its result. With a `tool` it is a call of that,
+        and is not sent where the server tells something else of the tool by now: the yes was for what it told before.
+        """
 
         async def send_once(with_answers: Mapping[str, object]) -> Raw:
             arguments = params.get("arguments")
             headers = (
-                build_parameter_headers(tool.header_parameters, arguments)
-                if tool is not None and connection.version and isinstance(arguments, Mapping)
+                build_parameter_headers(current.header_parameters, arguments)
+                if current is not None and connection.version and isinstance(arguments, Mapping)
                 else {}
             )
             return await connection.request(
@@ -211,12 +210,20 @@ class McpServer:
 
         try:
             connection = await self._ensure_connected()
+            current = self._find_current_tool(tool) if tool is not None else None
             with self._note_asker(asker):
                 result = await complete_request(send_once, asker, self.spec.name, is_stateless=bool(connection.version))
         except ToolError as error:
             raise ToolError(f"The MCP server {self.spec.name}: {error}.") from None
         self._failure_count = 0
         return result
+
+    def _find_current_tool(self, tool: McpToolDefinition) -> McpToolDefinition:
+        """Return the tool as the server tells of it now. Raises `ToolError` where that is another one."""
+        found = next((one for one in self.tools if one.name == tool.name and one.digest == tool.digest), None)
+        if found is None:
+            raise ToolError(f"it has changed {tool.name}, look for it again")
+        return found
 
     @contextmanager
     def _note_asker(self, asker: Asker | None) -> Iterator[None]:

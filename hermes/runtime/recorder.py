@@ -37,6 +37,7 @@ from hermes.core.messages import (
 )
 from hermes.core.protocols import Intent
 from hermes.core.stream import ReasoningDelta, TextDelta
+from hermes.core.usage import Usage
 from hermes.safety.secrets.redactor import RedactingStream, Redactor
 from hermes.store.messages import TranscriptEntry
 from hermes.store.store import Store
@@ -165,9 +166,11 @@ class TurnRecorder:
         event = self._redact_event(event)
         match event:
             case MessageAppended() if self._starting is not None:
-                await self._store_turn_start(self._starting, event)
+                await self._store_turn_start(self._starting, event.message)
             case MessageAppended():
-                self._unwritten.append(self._store.messages.append_with_next(self._make_entry(event)))
+                self._unwritten.append(
+                    self._store.messages.append_with_next(self._make_entry((event.message,), event.usage))
+                )
             case RequestStarted():
                 await self.flush()
             case TurnStarted():
@@ -177,6 +180,8 @@ class TurnRecorder:
             case TurnResumed():
                 self._turn_id = event.turn_id
             case TurnEnded():
+                if self._starting is not None:  # its first message could not be made; the turn is named all the same
+                    await self._store_turn_start(self._starting)
                 await self.flush()
                 self._store.check_file_identity()
                 await self._store.turns.end(
@@ -320,22 +325,22 @@ class TurnRecorder:
         """Forget kept results, which stand in the transcript by now."""
         self._unwritten.append(self._store.turns.clear_kept_results(kept.turn_id))
 
-    async def _store_turn_start(self, started: TurnStarted, event: MessageAppended) -> None:
+    async def _store_turn_start(self, started: TurnStarted, *messages: Message) -> None:
         """Store the turn and its first message, all or nothing, and show that it has begun."""
         self._starting, self._turn_id, self._fence = None, started.turn_id, 1
         title = to_one_line(started.text, TITLE_LIMIT) if self._untitled and started.text.strip() else ""
         self._untitled = self._untitled and not title
-        await self._store.messages.start_turn(self._make_entry(event), title=title)
+        await self._store.messages.start_turn(self._make_entry(messages), title=title)
         self._notify_subscribers(started)
 
-    def _make_entry(self, event: MessageAppended) -> TranscriptEntry:
+    def _make_entry(self, messages: tuple[Message, ...], usage: Usage | None = None) -> TranscriptEntry:
         taken, self._inbox_ids = self._inbox_ids, ()
         return TranscriptEntry(
             session_id=self._session_id,
             epoch=self.epoch,
             turn_id=self._turn_id,
-            messages=(event.message,),
-            usage=event.usage,
+            messages=messages,
+            usage=usage,
             fence=self._fence,
             inbox_ids=taken,
         )

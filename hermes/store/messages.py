@@ -2,7 +2,7 @@
 
 import json
 from asyncio import Future
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -251,9 +251,11 @@ class SearchRepository:
             )
         )
 
-    async def run_query(self, search: SearchQuery) -> list[SearchHit]:
-        """Return the messages that match a search with every limit there is."""
-        return await self._open_index().find_messages(search)
+    async def run_query(self, search: SearchQuery, redact: Callable[[str], str] = str) -> list[SearchHit]:
+        """Return the messages that match a search with every limit there is. `redact` gets the whole text of each
+        before the snippet is cut out of it, in the thread of the index: of a key that is cut in two nothing is known.
+        """
+        return await self._open_index().find_messages(search, redact)
 
     async def update_index(self) -> IndexReport:
         """Update and tidy the search index now."""
@@ -354,6 +356,26 @@ class MessageRepository(Repository):
         return earlier + _decode_rows(
             tx.execute(f"{shown} AND (position, id) > (?, ?) ORDER BY position, id LIMIT ?", (*at, count))
         )
+
+    @reads
+    def read_page(
+        self, tx: Transaction, session_id: str, after: int, count: int, without: Sequence[int] = ()
+    ) -> list[StoredMessage]:
+        """Return up to `count` messages behind the message `after` (0: from the first), compacted or not, those of the
+        session's archives too; none that was undone or is named in `without`.
+        """
+        position = tx.execute("SELECT position FROM messages WHERE id = ?", (after,)).get
+        at = after if position is None else position
+        found: list[tuple[int, int]] = []
+        for one in list_lineage(tx, session_id):  # each by the index alone: a sort over all would read every body
+            found += tx.execute(
+                "SELECT position, id FROM messages WHERE session_id = ? AND (position, id) > (?, ?)"
+                f" AND state <> {MessageState.UNDONE:d} AND id NOT IN (SELECT value FROM json_each(?))"
+                " ORDER BY position, id LIMIT ?",
+                (one, at, after, json.dumps(list(without)), count),
+            )
+        listed = [identity for _, identity in sorted(found)[:count]]
+        return sorted(read_messages_by_id(tx, json.dumps(listed)), key=lambda row: listed.index(row.id))
 
     @reads
     def list_previews(self, tx: Transaction, session_ids: Sequence[str], count: int) -> list[SessionPreview]:

@@ -52,8 +52,16 @@ def sources_from_provenance(provenance: Provenance) -> list[str]:
         return provenance.label.split("\n")
     if provenance.source is not Source.WEB:
         return [name_source(provenance.source, provenance.label)]
-    hosts = (urlsplit(one).hostname or one if "//" in one else one for one in provenance.label.split())
+    hosts = (_find_host(one) if "//" in one else one for one in provenance.label.split())
     return [f"{Source.WEB}:{host}" for host in dict.fromkeys(hosts)]
+
+
+def _find_host(address: str) -> str:
+    """Return the host of an address; one that cannot be read stands for itself."""
+    try:
+        return urlsplit(address).hostname or address
+    except ValueError:
+        return address
 
 
 def join_provenances(one: Provenance | None, other: Provenance | None) -> Provenance | None:

@@ -42,7 +42,15 @@ def test_words_files_and_pictures_are_one_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["https://example.invalid/x", "file://other/etc/passwd", 'file:///a"%20@url:x', "file:///a%0A@b", "zed:///x"]
+    "uri",
+    [
+        "https://example.invalid/x",
+        "file://other/etc/passwd",
+        'file:///a"%20@url:x',
+        "file:///a%0A@b",
+        "zed:///x",
+        "file://[x",
+    ],
 )
 def test_what_is_no_plain_file_is_only_named(uri: str) -> None:
     shown = format_link(uri, "a `name` @file:/etc/passwd")

@@ -1,6 +1,7 @@
 """A prompt and its turn as an editor sees them."""
 
 import asyncio
+import json
 import time
 from pathlib import Path
 
@@ -188,6 +189,39 @@ async def test_the_model_asks_by_a_form_where_the_editor_has_forms(open_editor: 
         assert (method, params["message"]) == ("elicitation/create", "Which?")
         (call,) = editor.find_calls().values()
         assert "two" in call["content"][0]["content"]["text"]
+
+
+@pytest.mark.parametrize("given", ["0005", "00000000", "7", "-1", "x", "9" * 5_000])
+async def test_a_choice_that_is_not_there_is_no_answer(open_editor: OpenEditor, given: str) -> None:
+    replies = [Say(calls=(Call("clarify", {"question": "Which?", "choices": ["one", "two"]}),)), Say("Done.")]
+    async with open_editor(replies, capabilities={"elicitation": {"form": {}}}) as editor:
+        editor.answers["elicitation/create"] = lambda _: {"action": "accept", "content": {"answer": given}}
+        assert await editor.prompt(await editor.open_session(), "ask me") == "end_turn"
+        (call,) = editor.find_calls().values()
+        assert "one" not in str(call["content"]) and "failed inside" not in str(call["content"])
+
+
+async def test_nothing_that_a_terminal_obeys_reaches_the_editor(open_editor: OpenEditor) -> None:
+    hostile = "\x1b]0;title\x07\x1b[2J\u202eevil"
+    calls = (Call(f"{hostile} tool", {}), Call("terminal", {"command": f"echo '{hostile}'"}))
+    replies = [Say(hostile, reasoning=hostile, chunk=3, calls=calls), Say(f"Done {hostile}")]
+    async with open_editor(replies) as editor:
+        session = await editor.open_session()
+        await editor.prompt(session, "go")
+        updates = [{**one, "rawInput": None} for one in editor.updates]  # that is shown as JSON
+        assert "\x1b" not in json.dumps(updates, ensure_ascii=False).replace("\\u001b", "\x1b")
+        assert "\u202e" not in json.dumps(updates, ensure_ascii=False)
+        assert "evil" in editor.join_text() and "evil" in editor.join_text("agent_thought_chunk")
+
+
+async def test_an_address_that_cannot_be_read_ends_no_session(open_editor: OpenEditor) -> None:
+    async with open_editor([Say("Seen."), Say("Fine.")]) as editor:
+        session = await editor.open_session()
+        blocks = [{"type": "resource", "resource": {"uri": uri, "text": "x"}} for uri in ("http://[", "file://[x")]
+        blocks.append({"type": "resource_link", "name": "x", "uri": "file://[x"})
+        assert await editor.prompt(session, "look", *blocks) == "end_turn"
+        assert await editor.prompt(session, "and now") == "end_turn"
+        assert editor.join_text() == "Seen.Fine."
 
 
 async def test_nothing_is_fetched_by_showing_an_answer_to_untrusted_text(open_editor: OpenEditor) -> None:

@@ -90,6 +90,10 @@ async def test_a_person_may_say_no_at_any_time(answers: Sequence[str | int | Non
         form(mode="url", url="file:///etc/passwd"),
         form(mode="url", url="https://"),
         form(mode="url", url="https://a.example/\u202e"),
+        form(mode="url", url="https://evil.example\\@a.example/"),
+        form(mode="url", url="https://a.example@evil.example/"),
+        form(mode="url", url="https://a.example\\.evil.example/"),
+        form(mode="url", url="https://[a.example/"),
     ],
 )
 async def test_what_cannot_be_asked_is_refused(params: bytes) -> None:

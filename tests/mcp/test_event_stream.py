@@ -29,6 +29,15 @@ def test_events_are_cut_wherever_they_come() -> None:
         EventStreamReader(10).feed(b"data: 12345\ndata: 12345\n")
 
 
+def test_a_stream_without_messages_ends() -> None:
+    for nothing in (b":\n", b"event: ping\ndata: x\n\n", b"id: 1\n\n", b"\n"):
+        reader = EventStreamReader(1_000)
+        assert reader.feed(nothing * (800 // len(nothing)) + b"data: 1\n\n")
+        with pytest.raises(ValueError, match=r"^$"):
+            for _ in range(3_000):
+                reader.feed(nothing)
+
+
 class Resuming:
     """A server whose answer to a call comes in pieces, over as many streams as `pieces` are."""
 

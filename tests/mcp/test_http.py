@@ -136,6 +136,22 @@ async def test_a_session_that_was_forgotten_is_begun_anew(tmp_path: Path) -> Non
         assert await call(server, "echo") == "well"
 
 
+async def test_a_stream_that_ends_at_once_is_not_asked_for_all_the_time(tmp_path: Path) -> None:
+    async with site() as there:
+        streams: list[float] = []
+
+        def end_streams(head: str) -> Answer | None:
+            if not head.startswith("get"):
+                return None
+            streams.append(asyncio.get_running_loop().time())
+            return 200, EVENTS, b"retry: 0\n\n"
+
+        there.before = end_streams
+        async with one(spec(command="", url=there.url), tmp_path):
+            await until(lambda: len(streams) > 2)
+            assert streams[2] - streams[0] >= 2.0
+
+
 async def test_a_stopped_call_closes_its_connection(tmp_path: Path) -> None:
     async with site(lambda _: None) as there, one(spec(command="", url=there.url), tmp_path) as server:
         calling = asyncio.create_task(call(server, "echo"))

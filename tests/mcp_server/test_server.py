@@ -5,8 +5,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,14 @@ from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
+from hermes.core.messages import user_message
 from hermes.mcp.revisions import SESSION_VERSIONS
+from hermes.store.records import NewSession
+from hermes.store.store import Store
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
+from hermes.util.clock import SystemClock
 from tests.mcp_server.conftest import META, Program, count_processes, serve_program
 
 pytestmark = pytest.mark.slow
@@ -89,6 +94,60 @@ async def test_sessions_are_listed_read_and_found_without_secrets_and_marked() -
             hits = value_of(await program.call("messages_search", query="zebra"))["hits"]
             assert {one["conversation_id"] for one in hits} == {name}
             assert SECRET not in json.dumps(hits)
+
+
+async def write_session(home: TempHome, texts: Sequence[str]) -> str:
+    """Store a session of these messages of a person, and return its id."""
+    store = await Store.open(home.hermes, SystemClock())
+    try:
+        await store.sessions.create(NewSession(id="written", source="cli", model="m", cwd="/"))
+        for begin in range(0, len(texts), 1_000):
+            messages = [user_message(text) for text in texts[begin : begin + 1_000]]
+            await store.messages.append("written", 1, None, messages)
+    finally:
+        await store.close()
+    return "written"
+
+
+def read_peak_memory(pid: int) -> int:
+    """Return the most memory that a process has had, in MB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+async def test_of_a_long_session_only_what_is_read_is_loaded() -> None:
+    with TempHome() as home:
+        name = await write_session(home, [f"{n} {'x' * 2_000}" for n in range(20_000)])
+        async with serve_program(home) as program:
+            value_of(await program.call("conversation_get", conversation_id=name))
+            before = read_peak_memory(program.process.pid)
+            after, found = 0, list[int]()
+            for _ in range(3):
+                page = value_of(await program.call("messages_read", conversation_id=name, limit=20, after=after))
+                found += [int(one["parts"][0]["text"].split()[0]) for one in page["messages"]]
+                after = page["next_after"]
+            assert found == [*range(60)]
+            last = value_of(await program.call("messages_read", conversation_id=name, after=19_995))
+            assert len(last["messages"]) == 5
+            assert last["next_after"] is None
+            assert read_peak_memory(program.process.pid) - before < 20
+            for wrong in (-1, 1 << 80):
+                assert (await program.call("messages_read", conversation_id=name, after=wrong))["isError"]
+
+
+async def test_of_a_key_at_a_cut_nothing_is_shown() -> None:
+    parts = [os.urandom(6).hex() for _ in range(14)]
+    long = os.urandom(700).hex()
+    with TempHome() as home:
+        home.more |= {"SOME_API_KEY": f"sk-{'-'.join(parts)}", "OTHER_API_KEY": long}
+        name = await write_session(home, [f"{home.more['SOME_API_KEY']} and a zebra", f"{long * 6} end"])
+        async with serve_program(home) as program:
+            read = json.dumps(await program.call("messages_read", conversation_id=name))
+            assert not [begin for begin in range(0, len(long), 20) if long[begin : begin + 20] in read]
+            found = json.dumps(value_of(await program.call("messages_search", query="zebra")))
+            assert "zebra" in found
+            assert not [part for part in parts if part in found]
 
 
 async def test_only_the_owners_sessions_are_there() -> None:

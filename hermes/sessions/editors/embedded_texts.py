@@ -49,7 +49,10 @@ class EmbeddedTexts:
 
 def read_file_uri(uri: str) -> str | None:
     """Return the absolute path that a `file:` address names; None for any other address."""
-    found = urlsplit(uri) if uri.startswith("file://") else None
+    try:
+        found = urlsplit(uri) if uri.startswith("file://") else None
+    except ValueError:
+        return None
     if found is None or found.netloc not in ("", "localhost"):
         return None
     path = unquote(found.path, errors="surrogateescape")

@@ -5,6 +5,7 @@ project. So the person's rules decide, or the person; without an answer nothing 
 """
 
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,18 +16,21 @@ from hermes.config.settings import McpServerSettings, Settings
 from hermes.core.encoding import hash_value
 from hermes.core.events import Event, Level, Notice, Refused
 from hermes.core.messages import ImagePart, TextPart
+from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
+from hermes.safety.environment import is_secret_variable
 from hermes.tools.permissions.policy_gate import PolicyGate
 from hermes.tools.permissions.prompts import ApprovalPrompter, describe_refusal
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
-from hermes.util.text import redact_url, to_one_line
+from hermes.util.text import escape_line_breaks, redact_url, to_one_line
 
 if TYPE_CHECKING:
     from hermes.mcp.servers import McpServers
 
 _TOOL = "mcp"
-_MAX_SHOWN = 200
+_MAX_SHOWN = 4_000
+"""The most characters of a server that a question shows."""
 OpenServers = Callable[[Settings], "McpServers"]
 
 
@@ -86,10 +90,14 @@ class HandedServers:
         return outcome.allowed
 
     def _describe(self, server: McpServerSettings) -> str:
-        """Return what would be started or reached, without secrets."""
-        if server.url:
-            return to_one_line(redact_url(server.url), _MAX_SHOWN)
-        return to_one_line(self._context.redact(" ".join((server.command, *server.args))), _MAX_SHOWN)
+        """Return all that would be started or reached, without secrets: a variable can make another program of it."""
+        words = [f"{name}={'…' if is_secret_variable(name) else value}" for name, value in server.env.items()]
+        words += [redact_url(server.url)] if server.url else [server.command, *server.args]
+        text = escape_line_breaks(self._context.redact(shlex.join(words)))
+        if len(text) <= _MAX_SHOWN:
+            return text
+        left = len(text) - _MAX_SHOWN
+        return N_("{text} [... {n} characters more, which are not shown]", text=text[:_MAX_SHOWN], n=left)
 
 
 def _name_server(name: str, server: McpServerSettings) -> str:

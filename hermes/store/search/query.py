@@ -69,8 +69,11 @@ class _WordForm(NamedTuple):
 class IndexQuery:
     """One search. Shards are queried from the newest to the oldest until there is enough."""
 
-    def __init__(self, connection: apsw.Connection, shards: list[int], search: SearchQuery) -> None:
+    def __init__(
+        self, connection: apsw.Connection, shards: list[int], search: SearchQuery, redact: Callable[[str], str]
+    ) -> None:
         self._connection = connection
+        self._redact = redact
         self._search = search
         self._all_shards = shards
         self._last = int(connection.execute("SELECT value FROM state WHERE key = 'message'").get or 0)
@@ -351,7 +354,7 @@ class IndexQuery:
                         message_id=identity,
                         role=Role(role),
                         created_at=created_at,
-                        snippet=make_snippet(extract_message_text(_BODY.decode(body)), needles),
+                        snippet=make_snippet(self._redact(extract_message_text(_BODY.decode(body))), needles),
                     )
                 )
         return hits

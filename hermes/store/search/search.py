@@ -24,13 +24,15 @@ class SearchIndex(ThreadWorker[IndexFile]):
         self._vfs = vfs
         self._stop = threading.Event()
 
-    async def find_messages(self, search: SearchQuery) -> list[SearchHit]:
-        """Return the messages that match the search; none when no word of the query is found anywhere."""
+    async def find_messages(self, search: SearchQuery, redact: Callable[[str], str] = str) -> list[SearchHit]:
+        """Return the messages that match the search; none when no word of the query is found anywhere. Snippets are cut
+        out of texts that went through `redact`.
+        """
 
         def run_query(index: IndexFile) -> list[SearchHit]:
             index.catch_up(self._stop.is_set)
             with transaction(index.connection, "DEFERRED"):
-                return IndexQuery(index.connection, index.list_shards(), search).find_hits()
+                return IndexQuery(index.connection, index.list_shards(), search, redact).find_hits()
 
         return await self.run(run_query)
 
