@@ -101,9 +101,7 @@ def hash_messages(system: str, messages: Sequence[Message]) -> bytes:
 def check_session_name(name: str, param: str = "session_id") -> None:
     """Raise ApiRequestError for a name that no session may have."""
     if not _NAME.fullmatch(name):
-        raise ApiRequestError(
-            400, "A session's name is made of 1 to 128 letters, digits, and some signs.", param=param
-        )
+        raise ApiRequestError(400, "A session's name is made of 1 to 128 letters, digits, and some signs.", param=param)
 
 
 class ApiSessions:
