@@ -105,7 +105,11 @@ class JobScripts:
         return ScriptOutput(self._redact(strip_terminal_controls(output.to_text())), failed, code)
 
     def _resolve_path(self, name: str) -> Path:
-        """Return the path of a script. Raises UsageError for a path that leads out of the folder, by links too."""
+        """Return the path of a script. Raises UsageError for a path that leads out of the folder, by links too, or is
+        none.
+        """
+        if not name or "\0" in name:
+            raise self._make_path_error(name)
         real = Path(os.path.realpath(self._folder))
         given = Path(name)
         path = given if given.is_absolute() else real / given
@@ -116,12 +120,15 @@ class JobScripts:
         else:
             inside = Path("..")
         wanted = real / inside
-        if not name or ".." in inside.parts or inside == Path() or Path(os.path.realpath(wanted)) != wanted:
-            raise UsageError(
-                N_("{name!r} is not in the folder of scripts.", name=name[:200]),
-                N_("Scripts are in {folder}; links and `..` are not followed.", folder=self._folder),
-            )
+        if ".." in inside.parts or inside == Path() or Path(os.path.realpath(wanted)) != wanted:
+            raise self._make_path_error(name)
         return wanted
+
+    def _make_path_error(self, name: str) -> UsageError:
+        return UsageError(
+            N_("{name!r} is not in the folder of scripts.", name=name[:200]),
+            N_("Scripts are in {folder}; links and `..` are not followed.", folder=self._folder),
+        )
 
 
 async def _read_output(process: asyncio.subprocess.Process, output: HeadTailBuffer) -> None:

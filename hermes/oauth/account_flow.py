@@ -47,7 +47,7 @@ async def run_account_flow(
             fields=request.fields,
             account_claim=request.account_claim,
         )
-        code = read_code(attempt, await wait_for_answer(receiver, person, attempt.url))
+        code = read_code(attempt, await wait_for_answer(receiver, person, attempt))
     return await exchange_code(attempt, code, send, now())
 
 

@@ -5,6 +5,7 @@ How a vendor deviates from the standard is a field of `DeviceEndpoints`.
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
@@ -26,7 +27,6 @@ from hermes.oauth.requests import (
     parse_document,
     post_form,
     post_json,
-    quote_remote_text,
 )
 from hermes.oauth.token_store import SignIn
 
@@ -38,7 +38,7 @@ _SLOWER = 5.0
 _MAX_INTERVAL = 60.0
 _MAX_SECONDS = 1_800.0
 """The longest that a code is waited for, whatever the server says."""
-_MAX_CODE = 64
+_USER_CODE = re.compile(r"[A-Za-z0-9._+-]{1,64}")
 _AGAIN = N_("Sign in again.")
 Pause = Callable[[float], Awaitable[None]]
 
@@ -129,11 +129,12 @@ async def _request_code(request: DeviceRequest, send: SendRequest) -> _DeviceCod
     told = _parse_members(answer.body)
     device_code, user_code = _read_text(told, endpoints.code_field), _read_text(told, "user_code")
     url = _read_text(told, "verification_uri") or _read_text(told, "verification_url") or endpoints.page
-    if not device_code or not user_code or not url:
+    # It is shown as what to type: words to the person are none.
+    if not device_code or not _USER_CODE.fullmatch(user_code) or not url:
         raise OAuthError(N_("{issuer} has given no code to sign in with.", issuer=request.server.issuer))
     return _DeviceCode(
         device_code=device_code,
-        user_code=quote_remote_text(user_code)[:_MAX_CODE],
+        user_code=user_code,
         url=check_endpoint(url, allows_loopback=is_loopback_url(endpoints.authorization_endpoint)),
         interval=min(_read_number(told, "interval", _INTERVAL), _MAX_INTERVAL),
         seconds=min(_read_number(told, "expires_in", endpoints.seconds), _MAX_SECONDS),
@@ -218,6 +219,6 @@ def _read_number(told: Mapping[str, object], name: str, default: float) -> float
     found = told.get(name)
     try:
         number = float(found) if isinstance(found, int | float | str) else 0.0
-    except ValueError:
+    except (ValueError, OverflowError):
         number = 0.0
     return number if 0 < number < float("inf") else default

@@ -19,6 +19,9 @@ MAX_DOCUMENT_BYTES = 256 * 1024
 _MAX_ERROR = 200
 _SECRET_FIELDS = frozenset({"refresh_token", "code", "code_verifier", "client_secret", "device_code", "device_auth_id"})
 """Fields of requests that no error message repeats, whatever a server says."""
+_MAX_ENDPOINT = 2_048
+_NEVER_IN_URL = frozenset(' "<>\\^`{|}')
+"""Characters that no address has (RFC 3986), and that mean something to whoever opens it in a browser."""
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 DocumentT = TypeVar("DocumentT", bound=Struct)
 
@@ -88,7 +91,9 @@ def _is_endpoint(url: str, *, allows_loopback: bool) -> bool:
         host, has_user = parts.hostname, parts.username is not None or parts.password is not None
     except ValueError:
         return False
-    if not host or has_user or parts.fragment or not url.isascii() or not url.isprintable() or " " in url:
+    if not host or has_user or parts.fragment or len(url) > _MAX_ENDPOINT:
+        return False
+    if not url.isascii() or not url.isprintable() or not _NEVER_IN_URL.isdisjoint(url):
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and allows_loopback and is_loopback_url(url))
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from hermes.i18n.messages import N_
 from hermes.oauth.client_registration import ClientSettings, choose_client
-from hermes.oauth.code_flow import begin_code_flow, exchange_code, read_code
+from hermes.oauth.code_flow import CodeRequest, begin_code_flow, exchange_code, read_code
 from hermes.oauth.loopback import SIGN_IN_SECONDS, LoopbackReceiver
 from hermes.oauth.metadata import (
     AuthorizationServer,
@@ -73,7 +73,7 @@ async def run_sign_in(
             # A server of 2025-03-26 publishes no metadata; the parameter is sent to it all the same.
             resource=resource.resource if resource is not None else request.server_url,
         )
-        answered = await wait_for_answer(receiver, person, attempt.url)
+        answered = await wait_for_answer(receiver, person, attempt)
         code = read_code(attempt, answered)
     return await exchange_code(attempt, code, send, now())
 
@@ -114,9 +114,10 @@ def choose_scope(
     return " ".join(found)
 
 
-async def wait_for_answer(receiver: LoopbackReceiver, person: SignInPerson, url: str) -> str:
+async def wait_for_answer(receiver: LoopbackReceiver, person: SignInPerson, attempt: CodeRequest) -> str:
     """Show the address and return the one with the answer, whichever way it comes first."""
-    await person.show_address(url)
+    receiver.expect_state(attempt.state)
+    await person.show_address(attempt.url)
     ways: list[Awaitable[str]] = [receiver.wait_for_answer(), person.read_pasted_address()]
     tasks = [asyncio.ensure_future(one) for one in ways]
     try:

@@ -163,10 +163,11 @@ class TokenStore:
                 N_("{file} cannot be read: {reason}.", file=self._file, reason=error.strerror),
                 N_("Put the file itself there, and fix its permissions."),
             ) from None
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(handle)
+            raise ConfigError(N_("{file} is not a file.", file=self._file), N_("Move it away."))
         with open(handle, "rb") as source:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise ConfigError(N_("{file} is not a file.", file=self._file), N_("Move it away."))
             if status.st_mode & 0o077:
                 with contextlib.suppress(OSError):  # not ours to change: it can be read all the same
                     os.fchmod(handle, 0o600)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import unquote
 
 import pytest
@@ -160,7 +161,9 @@ async def test_an_answer_with_another_state_signs_nobody_in(fake: FakeOAuthServe
             state = url.partition("state=")[2].partition("&")[0]
             address = unquote(url.partition("redirect_uri=")[2].partition("&")[0])
             self.urls.append(f"{address}?code=x&state={state[::-1]}")
-            await asyncio.to_thread(self._follow, self.urls[0])
+            with pytest.raises(HTTPError, match="404"):  # the port takes no notice of it
+                await asyncio.to_thread(self._follow, self.urls[0])
+            self._pasted.set_result(self.urls[0])
 
     async with using(fake, tmp_path, Misled()) as servers:
         with pytest.raises(ToolError, match="its state is a different one"):

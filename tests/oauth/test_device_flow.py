@@ -122,6 +122,37 @@ async def test_a_network_that_is_away_for_a_while_ends_nothing(vendor: FakeVendo
     assert found.access_token and reader.pauses == [5, 10, 20]
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("user_code", "ABCD. Then call +1 800 555 and read out your password", "no code"),
+        ("user_code", "AB\x1b[2J", "no code"),
+        ("user_code", "x" * 65, "no code"),
+        ("verification_uri", "https://v.example/`id`", "not used"),
+        ("verification_uri", "https://v.example/" + "a" * 3_000, "not used"),
+        ("interval", 10**400, ""),
+        ("expires_in", 10**400, ""),
+    ],
+)
+async def test_what_a_vendor_gives_to_type_and_open(field: str, value: object, problem: str) -> None:
+    told = {"device_code": "d", "user_code": "WXYZ-1", "verification_uri": "https://v.example/d", field: value}
+    token = {"access_token": "t", "token_type": "bearer"}
+    answers = [json.dumps(one).encode() for one in (told, token)]
+
+    async def answer(method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+        return HttpAnswer(200, {}, answers.pop(0))
+
+    reader, url = Reader(), "https://v.example"
+    request = DeviceRequest(server=name_server(url), endpoints=standard(url), client=OAuthClient(client_id=CLIENT))
+    if problem:
+        with pytest.raises(OAuthError, match=problem):
+            await run_device_flow(request, reader, answer, time.time, reader.pause)
+        assert reader.seen == []
+    else:
+        assert (await run_device_flow(request, reader, answer, time.time, reader.pause)).access_token == "t"
+        assert reader.pauses == [5.0] and reader.seen[0][2] == 900.0
+
+
 async def test_a_page_elsewhere_without_tls_is_not_opened(vendor: FakeVendor) -> None:
     endpoints = DeviceEndpoints(
         authorization_endpoint=f"{vendor.url}/accounts/usercode",

@@ -1,6 +1,7 @@
 """Signing in at a fake authorization server: discovery, client, browser or pasted address, and what is refused."""
 
 import asyncio
+import socket
 import urllib.request
 from collections.abc import AsyncIterator, Mapping
 
@@ -221,17 +222,56 @@ async def test_the_port_takes_one_answer_and_nothing_else() -> None:
     async with LoopbackReceiver() as receiver:
         base = receiver.redirect_uri.removesuffix("/callback")
         waiting = asyncio.create_task(receiver.wait_for_answer())
-        assert [await _get(f"{base}{path}") for path in ("/", "/callback", "/callback2?code=1")] == [404, 404, 404]
-        assert await _get(f"{base}/callback?code=1") == 200
-        assert await waiting == f"{receiver.redirect_uri}?code=1"
-        assert await _get(f"{base}/callback?code=2") == 404
+        assert await _get(f"{base}/callback?code=1&state=") == 404  # nobody signs in yet
+        receiver.expect_state("s1")
+        foreign = (
+            "?code=1",
+            "?state=",
+            "?state=s2&code=1",
+            "?error=access_denied",
+            "?state=s1&state=s2&code=1",
+            "?x&" * 99,
+        )
+        for path in ("/", "/callback", "/callback2?code=1&state=s1", *(f"/callback{query}" for query in foreign)):
+            assert await _get(f"{base}{path}") == 404, path
+        assert await _get(f"{base}/callback?code=1&state=s1") == 200
+        assert await waiting == f"{receiver.redirect_uri}?code=1&state=s1"
+        assert await _get(f"{base}/callback?code=2&state=s1") == 404
     with pytest.raises(OSError, match="refused"):
-        await _get(f"{base}/callback?code=1")
+        await _get(f"{base}/callback?code=1&state=s1")
     async with LoopbackReceiver() as first:
-        port = int(first.redirect_uri.rpartition(":")[2].partition("/")[0])
+        port = _port_of(first)
         with pytest.raises(HermesError, match="cannot be listened on"):
             async with LoopbackReceiver(port):
                 pass
+
+
+async def test_connections_that_say_nothing_keep_no_answer_out() -> None:
+    async with LoopbackReceiver() as receiver:
+        receiver.expect_state("s1")
+        silent = [await asyncio.open_connection("127.0.0.1", _port_of(receiver)) for _ in range(40)]
+        assert await _get(f"{receiver.redirect_uri}?code=1&state=s1") == 200
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_nobody_else_listens_where_a_browser_looks_for_localhost() -> None:
+    with socket.socket(socket.AF_INET6) as other:
+        try:
+            other.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        other.listen()
+        with pytest.raises(HermesError, match="::1"):
+            async with LoopbackReceiver(other.getsockname()[1], host="localhost"):
+                pass
+    async with LoopbackReceiver(host="localhost") as receiver:
+        receiver.expect_state("s1")
+        assert await _get(f"http://[::1]:{_port_of(receiver)}/callback?code=1&state=s1") == 200
+
+
+def _port_of(receiver: LoopbackReceiver) -> int:
+    return int(receiver.redirect_uri.rpartition(":")[2].partition("/")[0])
 
 
 async def _get(url: str) -> int:

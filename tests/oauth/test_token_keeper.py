@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from hermes.core.errors import ConfigError, HermesError
+from hermes.core.errors import ConfigError, HermesError, StoreError
 from hermes.oauth.token_store import SignIn
 from tests.oauth.oauth_client import NAME, open_keeper, open_store, sign_in
 from tests.vendors.oauth_server import FakeOAuthServer, fake_oauth_server
@@ -128,3 +129,24 @@ async def test_what_the_server_says_of_a_failure_holds_no_token(server: FakeOAut
     with pytest.raises(HermesError) as raised:
         await open_keeper(tmp_path).refresh(found.access_token)
     assert found.refresh_token not in str(raised.value) and found.access_token not in str(raised.value)
+
+
+async def test_a_full_disk_ends_no_sign_in(server: FakeOAuthServer, tmp_path: Path) -> None:
+    """The server's answer ends the old refresh token, so nothing is asked while the answer could not be stored."""
+    found = await store_sign_in(server, tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
+    try:
+        with pytest.raises(StoreError, match="cannot be written"):
+            await open_keeper(tmp_path).refresh(found.access_token)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert server.refreshes == 0
+    assert await open_keeper(tmp_path).refresh(found.access_token) not in ("", found.access_token)
+    assert (server.refreshes, server.reuses) == (1, 0)
+
+
+def test_a_folder_in_the_place_of_the_file_has_a_name(tmp_path: Path) -> None:
+    (tmp_path / "oauth.json").mkdir()
+    with pytest.raises(ConfigError, match="is not a file"):
+        open_store(tmp_path).read(NAME)

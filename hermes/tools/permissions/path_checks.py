@@ -14,6 +14,7 @@ from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleComma
 from hermes.safety.shell.words import word_set
 from hermes.tools.named_paths import MAX_PATH, list_command_paths, list_targets
 from hermes.tools.path_facts import PathFacts, resolve_link
+from hermes.tools.path_patterns import PatternBudget, list_matches
 from hermes.tools.permissions.call_facts import PERSISTING_KINDS, CallFacts
 from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.session import ToolContext
@@ -163,16 +164,17 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
     from hermes.execution.git_programs import is_led_to
     from hermes.safety.path_policy import judge_path
 
-    changed = list_targets(facts.judged.effects)
-    for path in sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]:
-        real = resolve_link(path)
-        found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
+    changed, budget = list_targets(facts.judged.effects), PatternBudget()
+    named = sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]
+    for word, place in ((word, place) for word in named for place in list_matches(word, budget)):
+        path, real = os.path.join(place.path, "*") if place.is_whole else place.path, resolve_link(place.path)
+        found = judge_path(path, "write" if word in changed else "read", "/", context.places) if real else None
         if found is not None and found.verdict is not Verdict.ALLOW:
             own = is_or_below(real, context.places.hermes)
             reason = N_("{path} leads to {real}: {reason}", path=path, real=real, reason=found.reason)
             verdict = Verdict.DENY if own else Verdict.ASK
             yield CommandFinding(verdict, "protected-path", reason, quote_argv((">", real)))
-        elif path in changed and path[:1] == "/" and is_led_to(real or path, context.places.home):
+        elif word in changed and path[:1] == "/" and is_led_to(real or path, context.places.home):
             reason = N_("it {how_said} {path}: {refused}", how_said=N_("writes"), path=path, refused=OBEYED_REASON)
             yield CommandFinding(Verdict.ASK, "protected-path", reason, quote_argv((">", path)))
 

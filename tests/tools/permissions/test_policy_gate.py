@@ -101,3 +101,34 @@ async def test_the_home_of_the_agent_is_not_read_by_file_tools(session: Session)
         assert (await session.call("read_file", path=str(path))).status == "refused"
     found = await session.text("search_files", pattern="needle", path=str(home))
     assert "skills/x.md" in found and "config.yaml" not in found and "agent.log" not in found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat in/o*",
+        "cat i?/oauth.json",
+        "base64 {in,x}/oauth.json",
+        "cat */*.json",
+        "head -c9 in/[n-p]auth.*",
+        "cp o* x",
+    ],
+)
+def test_a_pattern_leads_to_the_home_of_the_agent_no_more_than_a_name_does(session: Session, command: str) -> None:
+    home = Path(session.context.places.hermes)
+    (home / "oauth.json").write_text("{}")
+    os.symlink(home, session.cwd / "in")
+    os.symlink(home / "oauth.json", session.cwd / "other.json")
+    refused = decided(session.context, command, "*")
+    assert (refused.verdict, refused.rule) == (Verdict.DENY, "protected-path")
+    (session.cwd / "in").unlink()
+    (session.cwd / "other.json").unlink()
+    assert decided(session.context, command).rule != "protected-path"
+
+
+def test_a_folder_behind_a_link_with_too_many_files_counts_as_a_whole(session: Session) -> None:
+    home = Path(session.context.places.hermes)
+    os.symlink(home, session.cwd / "in")
+    for number in range(600):
+        (home / f"{number}.x").touch()
+    assert decided(session.context, "cat in/*").verdict is Verdict.DENY

@@ -27,6 +27,8 @@ KEEP_ALIVE_SECONDS = 15.0
 """Seconds of silence after which a comment is sent, so that proxies do not close the connection."""
 KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
+_SLICE = 64 * 1024
+"""Bytes that are written before a program has to read: it costs no more memory than this, however much there is."""
 
 
 class RequestReader:
@@ -157,8 +159,9 @@ class EventStreamResponse:
         if transport is None or transport.is_closing():
             raise ClientGoneError("the connection is closed")
         try:
-            async with asyncio.timeout(WRITE_SECONDS):
-                await self._response.write(data)
+            for start in range(0, len(data), _SLICE):
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self._response.write(data[start : start + _SLICE])
         except TimeoutError:
             transport.abort()
             raise ClientGoneError("nothing was read for too long") from None

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager
+from itertools import islice
 
 import msgspec
 from aiohttp import web
@@ -46,7 +47,7 @@ from hermes.core.usage import Usage
 from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
-from hermes.gateway.platforms.api_server.keys import ApiScope
+from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
 from hermes.gateway.platforms.api_server.messages import parse_input
 from hermes.gateway.platforms.api_server.requests import (
     KEEP_ALIVE,
@@ -66,6 +67,11 @@ from hermes.util.cancellation import cancel_tasks, run_to_completion
 MAX_EVENTS = 4_096
 """Events of a run that are kept; clients are told how many older ones they missed."""
 MAX_BYTES = 4_000_000
+"""Bytes of a run's events that are kept."""
+MAX_ENDED_BYTES = 64_000_000
+"""Bytes of all ended runs' events that are still kept."""
+_BATCH_BYTES = 64 * 1024
+"""Bytes after which events are sent before more are joined: each listener holds a copy of what it is sent."""
 _PROCESS_ID = os.urandom(4).hex()
 """Marks the ids of this process's events, as each process numbers them from 1."""
 _LOG = logging.getLogger(__name__)
@@ -101,6 +107,11 @@ class RunEventLog:
             self._bytes -= len(self._events.popleft()[1])
         self._wake_listeners()
 
+    @property
+    def size(self) -> int:
+        """The bytes of the events that are kept."""
+        return self._bytes
+
     def close(self) -> None:
         """Append nothing more."""
         self.closed = True
@@ -109,14 +120,19 @@ class RunEventLog:
     async def follow_events(self, last_id: str, pause: float) -> AsyncGenerator[bytes | None, None]:
         """Yield every event after that id, to the end; None whenever nothing happened for so many seconds."""
         at = _parse_event_id(last_id)
+        at = at if at <= self._last_number else 0
         while True:
             first = self._events[0][0] if self._events else self._last_number + 1
             if at + 1 < first:
                 yield encode_event("run.gap", RunEventBody("run.gap", self._run_id, EventGap(first - at - 1)))
                 at = first - 1
-            ready = [event for number, event in self._events if number > at]
+            ready, size = list[bytes](), 0
+            for number, event in islice(self._events, at + 1 - first, None):
+                ready.append(event)
+                at, size = number, size + len(event)
+                if size >= _BATCH_BYTES:
+                    break
             if ready:
-                at = self._last_number
                 yield b"".join(ready)
                 continue
             if self.closed:
@@ -208,6 +224,7 @@ class RunWorker:
         self._live: dict[str, LiveRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended_ids: deque[str] = deque()
+        self._ended_bytes = 0
         self._ending = False
 
     def find_live(self, run_id: str) -> LiveRun | None:
@@ -238,20 +255,10 @@ class RunWorker:
         await cancel_tasks(self._tasks)
 
     async def _carry_out(self, live: LiveRun, row: RunRow) -> None:
-        """Carry out a run, and store its outcome. A session that broke is reopened."""
-        end = RunOutcome("failed", ExitReason.LOCAL_ERROR.value, "The run could not go on.")
-        for pause in _RETRY_PAUSES:
-            try:
-                end = await self._attempt_run(live, row)
-                break
-            except (_RetryRunError, StoreError) as error:
-                end = structs.replace(end, error=str(error))
-            except HermesError as error:
-                end = structs.replace(end, error=str(error))
-                break
-            if self._ending:
-                return  # it goes on at the next start
-            await asyncio.sleep(pause)
+        """Carry out a run, and store its outcome."""
+        end = await self._reach_end(live, row)
+        if end is None:
+            return  # it goes on at the next start
         live.open_approvals.clear()
         usage = to_json(end.usage) if end.usage is not None else None
         now = self._gateway.app.services.clock.now()
@@ -272,13 +279,43 @@ class RunWorker:
                 _LOG.warning("the end of the run %s could not be noted: %s", row.id, error)
             await asyncio.sleep(pause)
         live.event_log.close()
-        self._ended_ids.append(row.id)
-        while len(self._ended_ids) > _MAX_ENDED:
-            self._live.pop(self._ended_ids.popleft(), None)
+        live.turn = None  # it holds its whole session
+        self._keep_ended(row.id)
 
-    async def _attempt_run(self, live: LiveRun, row: RunRow) -> RunOutcome:
-        fresh, plan = await self._store.api.get_run(row.owner, row.id), self._plan(row)
-        if fresh is None or plan is None:
+    async def _reach_end(self, live: LiveRun, row: RunRow) -> RunOutcome | None:
+        """Carry out a run, in a slot that is taken before anything is waited for; None where it has to wait for the
+        next start. A session that broke is reopened.
+        """
+        end = RunOutcome("failed", ExitReason.LOCAL_ERROR.value, "The run could not go on.")
+        try:
+            plan = self._plan(row)
+        except HermesError as error:
+            return structs.replace(end, error=str(error))
+        if plan is None:
+            return structs.replace(end, error="Whose run it is, or its session, is not there any more.")
+        with plan.slot:
+            for pause in _RETRY_PAUSES:
+                try:
+                    return await self._attempt_run(live, row, plan)
+                except (_RetryRunError, StoreError, OSError) as error:
+                    end = structs.replace(end, error=str(error))
+                except HermesError as error:
+                    return structs.replace(end, error=str(error))
+                if self._ending:
+                    return None
+                await asyncio.sleep(pause)
+        return end
+
+    def _keep_ended(self, run_id: str) -> None:
+        """Keep the events of a run that has ended for who comes late, and forget the oldest such runs."""
+        self._ended_ids.append(run_id)
+        self._ended_bytes += self._live[run_id].event_log.size
+        while len(self._ended_ids) > _MAX_ENDED or self._ended_bytes > MAX_ENDED_BYTES:
+            self._ended_bytes -= self._live.pop(self._ended_ids.popleft()).event_log.size
+
+    async def _attempt_run(self, live: LiveRun, row: RunRow, plan: RunPlan) -> RunOutcome:
+        fresh = await self._store.api.get_run(row.owner, row.id)
+        if fresh is None:
             raise NotFoundError("Whose run it is, or its session, is not there any more.")
         if fresh.ended_at is not None:
             return RunOutcome(fresh.state, fresh.reason, fresh.error)
@@ -289,11 +326,10 @@ class RunWorker:
         async def post_message(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
             return await self._find_turn(actor, row, begun=known is not None)
 
-        with plan.slot:
-            live.turn = await self._turns.begin_turn(plan.session_request, post_message, can_ask=plan.can_ask)
-            if live.stopped:
-                live.turn.stop()
-            ended = await _log_turn(live, live.turn)
+        live.turn = await self._turns.begin_turn(plan.session_request, post_message, can_ask=plan.can_ask)
+        if live.stopped:
+            live.turn.stop()
+        ended = await _log_turn(live, live.turn)
         return _outcome_from_turn(ended.reason, ended.error, ended.usage)
 
     async def _find_turn(self, actor: SessionActor, row: RunRow, *, begun: bool) -> "asyncio.Future[TurnEnded]":
@@ -365,13 +401,19 @@ class RunRoutes:
         caller.require_scope(ApiScope.RUNS)
         asked = await self._deps.reader.read_value(request, RunRequest)
         idem = request.headers.get("Idempotency-Key")
-        if idem is not None and not 0 < len(idem) <= _LONGEST_KEY:
-            raise ApiRequestError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
+        if idem is not None and not (0 < len(idem) <= _LONGEST_KEY and idem.isascii() and idem.isprintable()):
+            raise ApiRequestError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} printable ASCII characters.")
         digest = hashlib.sha256(to_json(asked)).digest()
         known = await self._store.api.find_run_by_key(caller.owner, idem, digest) if idem else None
         if known is not None:
             return json_response(await self._run_object(known), 202)
         await self._deps.admit_turn(caller)
+        with self._deps.slots.take_slot(caller):  # until the run has its own
+            row = await self._begin_run(caller, asked, idem, digest)
+        return json_response(await self._run_object(row), 202)
+
+    async def _begin_run(self, caller: ApiCaller, asked: RunRequest, idem: str | None, digest: bytes) -> RunRow:
+        """Store a run and begin it; return the one that is known by the same key where there is one."""
         said, files = parse_input(asked.input, asked.instructions)
         extra = SessionExtras(said.system, self._deps.sessions.resolve_model(asked.model))
         name = asked.session_id or self._deps.sessions.fresh_session_id()
@@ -393,8 +435,7 @@ class RunRoutes:
         ) as actor:  # it does not leave before its first words are there
             await self._deps.sessions.bind_name(room, actor)
             await self._deps.write_audit(caller, "message", actor.session_id)
-            row = await run_to_completion(self._store_run(run))
-        return json_response(await self._run_object(row), 202)
+            return await run_to_completion(self._store_run(run))
 
     async def _get_run(self, request: web.Request) -> web.Response:
         return json_response(await self._run_object(await self._find_row(request)))

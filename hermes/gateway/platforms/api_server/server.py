@@ -9,7 +9,8 @@ from hermes import __version__
 from hermes.admin import toolsets
 from hermes.admin.cron import cron_admin_of_app
 from hermes.admin.skills import skill_admin
-from hermes.core.errors import HermesError
+from hermes.core.encoding import Plain
+from hermes.core.errors import ConfigError, HermesError
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
 from hermes.gateway.platforms.api_server.chat_completions import ChatCompletionsHandler
 from hermes.gateway.platforms.api_server.deps import ApiDeps
@@ -63,16 +64,16 @@ class JobRoutes:
 
     async def _create_job(self, request: web.Request) -> web.Response:
         _authorized_job(request)
-        return json_response(await self._admin.add_job(self._admin.build_wish(**await self._read_fields(request))), 201)
+        wish = self._admin.build_wish(**await self._read_fields(request))
+        return json_response(await _apply_wish(self._admin.add_job(wish)), 201)
 
     async def _get_job(self, request: web.Request) -> web.Response:
         return json_response(await self._admin.get_job(_authorized_job(request)))
 
     async def _edit_job(self, request: web.Request) -> web.Response:
         name = _authorized_job(request)
-        return json_response(
-            await self._admin.edit_job(name, self._admin.build_wish(**await self._read_fields(request)))
-        )
+        wish = self._admin.build_wish(**await self._read_fields(request))
+        return json_response(await _apply_wish(self._admin.edit_job(name, wish)))
 
     async def _remove_job(self, request: web.Request) -> web.Response:
         await self._admin.change_state("remove", _authorized_job(request))
@@ -105,6 +106,16 @@ def _authorized_job(request: web.Request) -> str:
     """Check that jobs are the caller's, and return the job's name."""
     caller_of(request).require_owner(ApiScope.JOBS)
     return request.match_info.get("id", "")
+
+
+async def _apply_wish(change: Awaitable[Plain]) -> Plain:
+    """Return the job as a wish has made it. Raises ApiRequestError for one that names what cannot be used: a script
+    that is not there is a fault of who asks for it, not of the server's settings.
+    """
+    try:
+        return await change
+    except ConfigError as error:
+        raise ApiRequestError(400, str(error)) from None
 
 
 class CatalogRoutes:

@@ -98,6 +98,12 @@ def hash_messages(system: str, messages: Sequence[Message]) -> bytes:
     return digest.digest()
 
 
+def check_session_name(name: str, param: str = "session_id") -> None:
+    """Raise ApiRequestError for a name that no session may have."""
+    if not _NAME.fullmatch(name):
+        raise ApiRequestError(400, "A session's name is made of 1 to 128 letters, digits, and some signs.", param=param)
+
+
 class ApiSessions:
     """The sessions of all keys."""
 
@@ -152,10 +158,7 @@ class ApiSessions:
         self, caller: ApiCaller, name: str, extras: SessionExtras = NO_EXTRAS, *, history: Sequence[Message] = ()
     ) -> ApiSession:
         """Return the caller's session of this name, created where there is none; `history` is its beginning then."""
-        if not _NAME.fullmatch(name):
-            raise ApiRequestError(
-                400, "A session's name is made of 1 to 128 letters, digits, and some signs.", param="session_id"
-            )
+        check_session_name(name)
         lock = self._name_locks.setdefault((caller.name, name), asyncio.Lock())
         async with lock:
             known = await self._store.api.find_session(caller.owner, name)

@@ -3,7 +3,7 @@
 import msgspec
 from aiohttp import web
 
-from hermes.admin.sessions import SessionAdmin
+from hermes.admin.sessions import MAX_TITLE_LENGTH, SessionAdmin
 from hermes.client.objects import (
     DeletedSession,
     ForkSessionRequest,
@@ -33,9 +33,10 @@ from hermes.gateway.platforms.api_server.requests import (
     json_response,
     query_number,
 )
-from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
+from hermes.gateway.platforms.api_server.session_lookup import SessionExtras, check_session_name
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.sessions.session_lookup import row_to_dict
+from hermes.util.text import strip_control_characters, to_one_line
 
 _STREAMED_EVENTS = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice
 _MAX_LIMIT = 200
@@ -108,8 +109,10 @@ class SessionRoutes:
         _, session_id = await self._find_session(request)
         caller, asked = caller_of(request), await self._deps.reader.read_value(request, ForkSessionRequest)
         fresh = self._deps.sessions.fresh_session_id()
-        await self._store.branches.create(session_id, fresh, title=asked.title[:200], turns=asked.turns)
         name = asked.id or fresh
+        check_session_name(name, "id")
+        title = to_one_line(strip_control_characters(asked.title), MAX_TITLE_LENGTH)
+        await self._store.branches.create(session_id, fresh, title=title, turns=asked.turns)
         bound = await self._store.api.bind_session(caller.owner, name, fresh)
         if bound != fresh:
             await self._store.api.bind_session(caller.owner, fresh, fresh)
