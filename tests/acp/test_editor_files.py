@@ -50,7 +50,7 @@ async def test_an_unsaved_text_is_read_changed_and_brought_back_by_undo(open_edi
         assert changed["status"] == "completed"
         assert file.read_text() == "changed but not saved\n"
         assert list_methods(editor) == ["fs/read_text_file", "fs/read_text_file", "fs/write_text_file"]
-        editor.answers["session/request_permission"] = allow("once")
+        editor.answers["session/request_permission"] = allow()
         await editor.prompt(session, "/rollback 1")
         await editor.prompt(session, "/undo")
         assert file.read_text() == "typed but not saved\n"  # what the person had typed, not what was on disk
@@ -82,7 +82,7 @@ async def test_nothing_outside_of_the_workspace_is_asked_for(open_editor: OpenEd
         outside.write_text("outside\n")
         os.symlink(outside, editor.home.cwd / "link")
         Buffers(editor)
-        editor.answers["session/request_permission"] = allow("once")
+        editor.answers["session/request_permission"] = allow()
         session = await editor.open_session()
         await editor.prompt(session, "read")
         assert list_methods(editor) == []
