@@ -56,6 +56,31 @@ async def test_an_unsaved_text_is_read_changed_and_brought_back_by_undo(open_edi
         assert file.read_text() == "typed but not saved\n"  # what the person had typed, not what was on disk
 
 
+async def test_an_editor_may_tidy_blanks_when_it_saves(open_editor: OpenEditor) -> None:
+    async with open_editor([READ, CHANGE, Say("Done.")], capabilities=OFFERS) as editor:
+        file = editor.home.cwd / "a.txt"
+        file.write_text("saved\n")
+        buffers = Buffers(editor, a_txt="typed \nwithout an end")
+
+        def write(params: Any) -> object:
+            return buffers.write({**params, "content": "typed\nwithout an end\n"})
+
+        editor.answers["fs/write_text_file"] = write
+        session = await editor.open_session()
+        await editor.prompt(session, "change it")
+        assert file.read_text() == "changed\nwithout an end\n"
+
+
+async def test_a_text_without_its_last_line_end_is_saved(open_editor: OpenEditor) -> None:
+    async with open_editor([READ, Say("Done.")], capabilities=OFFERS) as editor:
+        (editor.home.cwd / "a.txt").write_text("saved\n")
+        Buffers(editor, a_txt="saved")
+        session = await editor.open_session()
+        await editor.prompt(session, "read it")
+        (read,) = editor.find_calls().values()
+        assert "not saved" not in str(read["content"])
+
+
 async def test_what_was_typed_since_it_was_read_is_noticed(open_editor: OpenEditor) -> None:
     async with open_editor([READ, CHANGE, Say("Done.")], capabilities=OFFERS) as editor:
         file = editor.home.cwd / "a.txt"
