@@ -111,7 +111,9 @@ class CallProjection:
             "toolCallId": event.call_id,
             "status": "in_progress",
             "kind": _KINDS.get(event.name, "other"),
-            "title": _make_title(event.summary if event.name in _KINDS else f"{event.name} {event.summary}", event.name),
+            "title": _make_title(
+                event.summary if event.name in _KINDS else f"{event.name} {event.summary}", event.name
+            ),
         }
         if self._is_terminal(event.name):
             found["content"] = [{"type": "terminal", "terminalId": event.call_id}]

@@ -129,7 +129,11 @@ async def test_a_question_about_a_file_has_its_diff_and_its_reason_in_the_title(
 
 @pytest.mark.parametrize(
     "outcome",
-    [{"outcome": "selected", "optionId": "reject_once"}, {"outcome": "cancelled"}, {"outcome": "selected", "optionId": "?"}],
+    [
+        {"outcome": "selected", "optionId": "reject_once"},
+        {"outcome": "cancelled"},
+        {"outcome": "selected", "optionId": "?"},
+    ],
 )
 async def test_no_and_no_answer_mean_no(open_editor: OpenEditor, outcome: dict[str, str]) -> None:
     replies = [Say(calls=(Call("terminal", {"command": "touch made; git push --force"}),)), Say("Done.")]
