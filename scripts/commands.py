@@ -70,7 +70,8 @@ def document() -> str:
             lines += [
                 f"\n## hermes {name}\n",
                 f"{place.what[:1].upper()}{place.what[1:]}.{given}\n",
-                f"    {place.example}\n",
+                *(f"    {line}" for line in place.example.split("\n")),
+                "",
             ]
         else:
             lines.append(f"- `hermes {name}`: {place.what}{given}")

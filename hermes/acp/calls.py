@@ -30,6 +30,8 @@ _KINDS = {
 _COMMAND_TOOL = "terminal"
 _STATES = {ToolStatus.OK: "completed"}
 _MAX_TITLE = 200
+_MAX_QUESTION = 4_000
+"""The most characters of a question's title: some editors ask with nothing else."""
 _MAX_SHOWN = 100_000
 """The most characters of a result that an editor is sent: it draws all of them."""
 
@@ -109,7 +111,9 @@ class CallProjection:
             "toolCallId": event.call_id,
             "status": "in_progress",
             "kind": _KINDS.get(event.name, "other"),
-            "title": _make_title(event.summary, event.name),
+            "title": _make_title(
+                event.summary if event.name in _KINDS else f"{event.name} {event.summary}", event.name
+            ),
         }
         if self._is_terminal(event.name):
             found["content"] = [{"type": "terminal", "terminalId": event.call_id}]
@@ -197,13 +201,19 @@ def describe_question(event: ApprovalAsked) -> str:
     return "\n\n".join(lines)
 
 
-def make_question_call(event: ApprovalAsked, call_id: str) -> Update:
-    """Return the call that a question is about, as the editor shows it with the question."""
+def make_question_call(event: ApprovalAsked, call_id: str, edits: Sequence[Update]) -> Update:
+    """Return the call that a question is about, with its changes of files and what there is to know. Some editors ask
+    with the title alone: it holds the whole subject, and why there is a question.
+    """
+    subject, reason = escape_confusable_characters(event.subject), escape_confusable_characters(event.reason)
+    title = f"{subject} ({escape_links(localize(reason))})" if reason else subject
     return {
         "toolCallId": call_id,
-        "title": _make_title(escape_confusable_characters(event.subject), event.tool),
+        "title": to_one_line(strip_control_characters(title), _MAX_QUESTION),
         "kind": _KINDS.get(event.tool, "other"),
         "status": "pending",
+        "content": [*edits, make_text_content(describe_question(event))],
+        "locations": [{"path": one["path"]} for one in edits],
     }
 
 

@@ -1,14 +1,15 @@
 """Questions to the person at an editor: about calls, each bound to the exact call, and those of the model."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
 from hermes.acp import protocol
-from hermes.acp.calls import Update, describe_question, make_question_call, make_text_content
+from hermes.acp.calls import Update, make_question_call
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.json_rpc import RpcError
 from hermes.core.outcomes import AnswerScope
@@ -21,12 +22,15 @@ from hermes.util.text import strip_control_characters
 _PERSON, _NOBODY, _WITHDRAWN = "person", "nobody there to ask", "withdrawn"
 _ANSWER = "answer"
 _MAX_CHOICES, _MAX_DIGITS = 200, 3
-_LABELS = {
-    AnswerScope.ONCE: ("allow_once", N_("Allow once")),
-    AnswerScope.SESSION: ("allow_always", N_("Allow for this session")),
-    AnswerScope.ALWAYS: ("allow_always", N_("Allow always")),
-    AnswerScope.DENY: ("reject_once", N_("No")),
+_OPTIONS = {
+    AnswerScope.ONCE: ("allow_once", "allow_once", N_("Allow once")),
+    AnswerScope.ALWAYS: ("always", "allow_always", N_("Allow always")),
+    AnswerScope.SESSION: ("session", "allow_always", N_("Allow for this session")),
+    AnswerScope.DENY: ("reject_once", "reject_once", N_("No")),
 }
+"""Each answer with its id, its kind and its label. Editors with labels of their own keep the last option of a kind:
+of the two lasting ones that is the narrower. An editor that reads ids, not kinds, knows those of a single call.
+"""
 
 
 class _OpenQuestion(Struct, frozen=True):
@@ -84,13 +88,25 @@ def _read_form(given: object, choices: Sequence[str]) -> str:
     return choices[number] if number < len(choices) else ""
 
 
+class CallNames(Protocol):
+    """What an editor was shown of calls."""
+
+    def name_call(self, call_id: str) -> str:
+        """Return the id by which the editor knows the newest call of this id."""
+        ...
+
+    def list_edits(self, call_id: str) -> Sequence[Update]:
+        """Return the changes of files that were shown of a call; `call_id` is the editor's name for it."""
+        ...
+
+
 class EditorQuestions:
     """Asks the approvals of one session in its editor. `close` ends its tasks."""
 
-    def __init__(self, peer: RpcPeer, port: SessionPort, name_call: Callable[[str], str]) -> None:
+    def __init__(self, peer: RpcPeer, port: SessionPort, view: CallNames) -> None:
         self._peer = peer
         self._port = port
-        self._name_call = name_call
+        self._view = view
         self._open: dict[str, _OpenQuestion] = {}
 
     def handle_event(self, event: Event) -> None:
@@ -121,17 +137,19 @@ class EditorQuestions:
     async def _ask_approval(self, event: ApprovalAsked) -> None:
         """Ask, and hand on the answer. It is for this question alone: what changes meanwhile is asked about again."""
         answer = partial(self._port.approvals.answer, event.approval_id)
-        offered = {AnswerScope.ONCE: True, AnswerScope.SESSION: bool(event.session_covers)}
-        offered |= {AnswerScope.ALWAYS: bool(event.always_covers), AnswerScope.DENY: True}
-        scopes = [scope for scope, is_offered in offered.items() if is_offered]
+        left_out = set()
+        if not event.session_covers:
+            left_out.add(AnswerScope.SESSION)
+        if not event.always_covers:
+            left_out.add(AnswerScope.ALWAYS)
+        offered = {option[0]: (scope, option) for scope, option in _OPTIONS.items() if scope not in left_out}
+        call_id = self._view.name_call(event.call_id)
         params = {
             "sessionId": self._port.session_id,
-            "toolCall": {
-                **make_question_call(event, self._name_call(event.call_id)),
-                "content": [make_text_content(describe_question(event))],
-            },
+            "toolCall": make_question_call(event, call_id, self._view.list_edits(call_id)),
             "options": [
-                {"optionId": scope.value, "name": tr(_LABELS[scope][1]), "kind": _LABELS[scope][0]} for scope in scopes
+                {"optionId": option_id, "name": tr(label), "kind": kind}
+                for _, (option_id, kind, label) in offered.values()
             ],
         }
         try:
@@ -140,8 +158,7 @@ class EditorQuestions:
         except (RpcError, msgspec.MsgspecError):
             answer(scope=AnswerScope.DENY, by=_NOBODY)
             return
-        found = next((scope for scope in scopes if scope.value == chosen.option_id), None)
-        if chosen.outcome != "selected" or found is None:
+        if chosen.outcome != "selected" or chosen.option_id not in offered:
             answer(scope=AnswerScope.DENY, by=_NOBODY)
         else:
-            answer(scope=found, by=_PERSON)
+            answer(scope=offered[chosen.option_id][0], by=_PERSON)

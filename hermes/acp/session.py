@@ -97,7 +97,7 @@ class EditorSession:
             self._own_words.take,
             shows_notices=capabilities.shows_notices,
         )
-        self._questions = EditorQuestions(peer, actor, self._view.name_call)
+        self._questions = EditorQuestions(peer, actor, self._view)
         actor.approvals.can_ask = asks
         actor.subscribe(self._handle_event)
 

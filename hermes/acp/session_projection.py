@@ -72,6 +72,8 @@ class SessionProjection:
         self._turn_id = ""
         self._known: dict[str, list[Update]] = {}
         """The calls that were shown in this turn, each with the changes of files that were shown of it."""
+        self._unanswered: dict[str, str] = {}
+        """The calls whose results are still to come, each with the state in which it has ended; empty while it runs."""
         self._has_text = False
         self._uses: dict[str, int] = {}
         """How often a model has used an id for a call: some begin with the same ones in every answer."""
@@ -80,6 +82,10 @@ class SessionProjection:
         """Return the id by which the editor knows the newest call of this id."""
         uses = self._uses.get(call_id) or self._count_call(call_id)
         return call_id if uses == 1 else f"{call_id}~{uses}"
+
+    def list_edits(self, call_id: str) -> Sequence[Update]:
+        """Return the changes of files that were shown of a call; `call_id` is the editor's name for it."""
+        return self._known.get(call_id, ())
 
     def show_event(self, event: Event) -> None:
         """Send what the event changes."""
@@ -95,7 +101,7 @@ class SessionProjection:
             case ToolStarted():
                 self._upsert_call(self._calls.describe_start(self._rename_call(event)))
             case ToolEnded():
-                self._upsert_call(self._calls.describe_end(self._rename_call(event)))
+                self._end_call(self._rename_call(event))
             case ApprovalAsked() | ApprovalAnswered():
                 pass  # questions are asked where they are answered
             case TurnEnded():
@@ -161,6 +167,7 @@ class SessionProjection:
     def _begin_turn(self, event: TurnStarted | TurnResumed) -> None:
         self._turn_id = event.turn_id
         self._known.clear()
+        self._unanswered.clear()
         if event.text and not self._is_own_words(event.text):
             self._message_number += 1
             self._send_chunk("user_message_chunk", event.text)
@@ -181,12 +188,26 @@ class SessionProjection:
                 update = self._calls.describe_call(self._rename_call(call))
                 update["title"] = self._clean(update["title"])
                 self._known[update["toolCallId"]] = [one for one in update.get("content", ()) if one["type"] == "diff"]
+                self._unanswered[update["toolCallId"]] = ""
                 self._send({"sessionUpdate": "tool_call", **update})
             self._message_number += 1
         elif message.role is Role.TOOL:
             for result in message.tool_results():
                 named = self._rename_call(result)
-                self._upsert_call(self._calls.describe_result(named, self._known.get(named.call_id, ())))
+                update = self._calls.describe_result(named, self.list_edits(named.call_id))
+                if state := self._unanswered.pop(named.call_id, ""):
+                    update.setdefault("status", state)
+                self._upsert_call(update)
+
+    def _end_call(self, event: ToolEnded) -> None:
+        """Send the state in which a call has ended, together with its result where that follows: there are editors that
+        forget a call once it is completed, and take its result for a call that they do not know.
+        """
+        update = self._calls.describe_end(event)
+        if event.call_id in self._unanswered:
+            self._unanswered[event.call_id] = update["status"]
+        else:
+            self._upsert_call(update)
 
     def _end_turn(self, event: TurnEnded) -> None:
         self._flush_texts()

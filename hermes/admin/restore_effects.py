@@ -108,7 +108,8 @@ def _list_settings(home: HermesHome) -> _Listing:
     found: dict[str, object] = {}
     for key, value in _iter_leaves(kept, ""):
         words = value if isinstance(value, str) else to_json(value).decode()
-        hidden = is_secret_variable(key.rpartition(".")[2])
+        name = key.rpartition(".")[2]
+        hidden = is_secret_variable(name) and not name.endswith("_endpoint")  # it says where tokens are sent
         shown = tr("(set; not shown)") if hidden else redact(words)  # of a command only the key in it is left out
         found[N_("setting {key} = {value}", key=key, value=shown)] = words
     return found

@@ -107,9 +107,11 @@ class _LocalizedHelpFormatter(argparse.HelpFormatter):
         return _wrap_paragraph(text, width) if get_language() != ENGLISH else super()._split_lines(text, width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wrap each line by itself: examples stand one below the other."""
         if get_language() == ENGLISH:
-            return super()._fill_text(text, width, indent)
-        return "\n".join(indent + line for line in _wrap_paragraph(text, width))
+            fill = super()._fill_text
+            return "\n".join(fill(line, width, indent) for line in text.split("\n"))
+        return "\n".join(indent + part for line in text.split("\n") for part in _wrap_paragraph(line, width))
 
 
 def _localize_headings(text: str) -> str:
@@ -208,7 +210,7 @@ class CommandParser(argparse.ArgumentParser):
         words = [str(one.metavar or one.dest).upper() for one in self.list_arguments() if self._is_required_word(one)]
         known = self.epilog, self.description
         form = (self.epilog or " ".join([self.prog, *words])).removeprefix("example: ")
-        self.epilog = tr("example: {form}", form=tr(form))
+        self.epilog = "\n".join(tr("example: {form}", form=tr(line)) for line in form.split("\n"))
         self.description = tr(self.description) if self.description else None
         try:
             return _localize_headings(super().format_help())

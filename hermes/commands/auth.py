@@ -53,7 +53,11 @@ async def list_keys(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
     """List every key with its state, by provider."""
     del call
     rows = await auth.list_keys()
-    lines = [] if rows else [tr("There are no keys yet. Add one: hermes auth add openrouter")]
+    lines = (
+        []
+        if rows
+        else [tr("There are no keys yet. Add one: hermes auth add openrouter. Or sign in: hermes auth login openai.")]
+    )
     before = ""
     for row in rows:
         if row["provider"] != before:
@@ -180,7 +184,7 @@ def _read_key_source(call: VerbCall, name: str) -> dict[str, str]:
 
 def _format_key(row: Plain) -> str:
     ending = f"…{row['ending']}" if row["ending"] else ""
-    uses = tr("{uses} uses", uses=row["uses"]) if row["uses"] else ""
+    uses = tr_plural("{n} use", "{n} uses", number) if isinstance(number := row["uses"], int) and number else ""
     label, source = strip_control_characters(str(row["label"])), localize(str(row["source"]))
     key = f"{row['number']:>3}  {pad_text(label, 24)} {pad_text(source, 28)}"
     columns = f"{key} {ending:<6} {pad_text(_format_state(row), 10)} {uses}"

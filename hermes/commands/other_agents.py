@@ -27,7 +27,7 @@ IMPORT = Verb(
     description="What another agent left on this machine: its commands, agents, skills and MCP servers, in your home"
     " and in the project of this folder. Without an option it is copied into Hermes' home after a yes. The homes of"
     " OpenClaw and hermes-agent are imported by `hermes setup --import PATH`.",
-    example="hermes import claude --dry-run     hermes import codex --read-in-place",
+    example="hermes import claude --dry-run\nhermes import codex --read-in-place",
 )
 
 

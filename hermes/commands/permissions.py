@@ -41,7 +41,7 @@ APPROVALS = Verb(
 TRUST = Verb(
     "trust",
     description="Trust a project's folder: its files count as yours, and its contents may take effect.",
-    example="hermes trust .     hermes trust --remove ~/old     hermes trust --list",
+    example="hermes trust .\nhermes trust --remove ~/old\nhermes trust --list",
 )
 
 

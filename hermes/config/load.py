@@ -49,7 +49,11 @@ _COMPRESSION_RANGES: dict[str, tuple[float, float]] = {
 }
 """The ranges of numeric settings of `compression`."""
 _VARIABLE = compile_late(r"\$\{?\w+\}?")
-_KEY_NAME = compile_late(r"key(?!_env)|token|secret|passw|pwd|credential|authorization|cookie", re.IGNORECASE)
+_KEY_NAME = compile_late(
+    r"^(?!.*_endpoint$).*(?:key(?!_env)|token|secret|passw|pwd|credential|authorization|cookie)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Matches names of settings that hold a key. A `token_endpoint` is an address, which a person has to see."""
 _KEY_IN_TEXT = compile_late(
     r"://[^/\s]*@|[?&][\w.-]*(?:key|token|secret|sig|pass)[\w.-]*=|"
     r"(?<![A-Za-z0-9])(?:sk|pk|gh[opusr]|xox[a-z])[-_]\S{12}",

@@ -71,6 +71,8 @@ def _defuse_token(token: str, allowed: Callable[[str], bool]) -> str:
     at, end = _find_address(token)
     if at == end or _is_allowed(token[at:end], allowed):
         return token
+    if not token[:at].strip("<./+-"):  # what stands before a path belongs to it
+        at = len(token) - len(token.lstrip("<"))
     before = token[:at].removesuffix("<")
     return before + _inline_code(token[at:end]) + token[end:].removeprefix(">" if len(before) < at else "")
 

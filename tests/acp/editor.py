@@ -189,6 +189,6 @@ class Editor:
         self.send_line(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode())
 
 
-def allow(option: str = "once") -> Answer:
+def allow(option: str = "allow_once") -> Answer:
     """Return an answer to every question about a call: this option."""
     return lambda _params: {"outcome": {"outcome": "selected", "optionId": option}}

@@ -50,10 +50,35 @@ async def test_an_unsaved_text_is_read_changed_and_brought_back_by_undo(open_edi
         assert changed["status"] == "completed"
         assert file.read_text() == "changed but not saved\n"
         assert list_methods(editor) == ["fs/read_text_file", "fs/read_text_file", "fs/write_text_file"]
-        editor.answers["session/request_permission"] = allow("once")
+        editor.answers["session/request_permission"] = allow()
         await editor.prompt(session, "/rollback 1")
         await editor.prompt(session, "/undo")
         assert file.read_text() == "typed but not saved\n"  # what the person had typed, not what was on disk
+
+
+async def test_an_editor_may_tidy_blanks_when_it_saves(open_editor: OpenEditor) -> None:
+    async with open_editor([READ, CHANGE, Say("Done.")], capabilities=OFFERS) as editor:
+        file = editor.home.cwd / "a.txt"
+        file.write_text("saved\n")
+        buffers = Buffers(editor, a_txt="typed \nwithout an end")
+
+        def write(params: Any) -> object:
+            return buffers.write({**params, "content": "typed\nwithout an end\n"})
+
+        editor.answers["fs/write_text_file"] = write
+        session = await editor.open_session()
+        await editor.prompt(session, "change it")
+        assert file.read_text() == "changed\nwithout an end\n"
+
+
+async def test_a_text_without_its_last_line_end_is_saved(open_editor: OpenEditor) -> None:
+    async with open_editor([READ, Say("Done.")], capabilities=OFFERS) as editor:
+        (editor.home.cwd / "a.txt").write_text("saved\n")
+        Buffers(editor, a_txt="saved")
+        session = await editor.open_session()
+        await editor.prompt(session, "read it")
+        (read,) = editor.find_calls().values()
+        assert "not saved" not in str(read["content"])
 
 
 async def test_what_was_typed_since_it_was_read_is_noticed(open_editor: OpenEditor) -> None:
@@ -82,7 +107,7 @@ async def test_nothing_outside_of_the_workspace_is_asked_for(open_editor: OpenEd
         outside.write_text("outside\n")
         os.symlink(outside, editor.home.cwd / "link")
         Buffers(editor)
-        editor.answers["session/request_permission"] = allow("once")
+        editor.answers["session/request_permission"] = allow()
         session = await editor.open_session()
         await editor.prompt(session, "read")
         assert list_methods(editor) == []

@@ -89,7 +89,7 @@ async def test_the_plan_follows_the_todo_list(open_editor: OpenEditor) -> None:
 async def test_a_question_is_asked_and_a_yes_lets_the_call_run(open_editor: OpenEditor) -> None:
     replies = [Say(calls=(Call("terminal", {"command": "git push --force"}),)), Say("Done.")]
     async with open_editor(replies) as editor:
-        editor.answers["session/request_permission"] = allow("once")
+        editor.answers["session/request_permission"] = allow()
         session = await editor.open_session()
         await editor.prompt(session, "push")
         ((method, params),) = editor.asked
@@ -101,9 +101,40 @@ async def test_a_question_is_asked_and_a_yes_lets_the_call_run(open_editor: Open
         assert "refused" not in editor.join_text("agent_thought_chunk")
 
 
+async def test_a_call_is_completed_together_with_its_result(open_editor: OpenEditor) -> None:
+    batch = (Call("read_file", {"path": "a.txt"}), Call("terminal", {"command": "echo two"}))
+    async with open_editor([Say(calls=batch), Say("Done.")]) as editor:
+        (editor.home.cwd / "a.txt").write_text("one\n")
+        session = await editor.open_session()
+        await editor.prompt(session, "look")
+        ends = [one for one in editor.updates if one.get("status") == "completed"]
+        assert [set(one) for one in ends] == [{"sessionUpdate", "toolCallId", "status", "content"}] * 2
+        after = editor.updates[editor.updates.index(ends[0]) :]
+        assert [one["toolCallId"] for one in after if "toolCallId" in one] == [one["toolCallId"] for one in ends]
+
+
+async def test_a_question_about_a_file_has_its_diff_and_its_reason_in_the_title(open_editor: OpenEditor) -> None:
+    replies = [Say(calls=(Call("write_file", {"path": "b.txt", "content": "b\n"}),)), Say("Done.")]
+    rule = {"pattern": "write_file *", "verdict": "ask", "reason": "I look first"}
+    async with open_editor(replies, config={"approvals": {"rules": [rule]}}) as editor:
+        editor.answers["session/request_permission"] = allow("reject_once")
+        session = await editor.open_session()
+        await editor.prompt(session, "write")
+        ((_, params),) = editor.asked
+        asked = params["toolCall"]
+        assert [one["type"] for one in asked["content"]] == ["diff", "content"]
+        assert asked["content"][0]["newText"] == "b\n"
+        assert asked["locations"] == [{"path": str(editor.home.cwd / "b.txt")}]
+        assert "b.txt (I look first" in asked["title"]
+
+
 @pytest.mark.parametrize(
     "outcome",
-    [{"outcome": "selected", "optionId": "deny"}, {"outcome": "cancelled"}, {"outcome": "selected", "optionId": "?"}],
+    [
+        {"outcome": "selected", "optionId": "reject_once"},
+        {"outcome": "cancelled"},
+        {"outcome": "selected", "optionId": "?"},
+    ],
 )
 async def test_no_and_no_answer_mean_no(open_editor: OpenEditor, outcome: dict[str, str]) -> None:
     replies = [Say(calls=(Call("terminal", {"command": "touch made; git push --force"}),)), Say("Done.")]
@@ -127,7 +158,7 @@ async def test_an_editor_that_cannot_be_asked_means_no(open_editor: OpenEditor) 
 async def test_with_the_policy_refuse_nothing_is_asked(open_editor: OpenEditor) -> None:
     replies = [Say(calls=(Call("terminal", {"command": "touch made; git push --force"}),)), Say("Done.")]
     async with open_editor(replies, "--policy", "refuse") as editor:
-        editor.answers["session/request_permission"] = allow("once")
+        editor.answers["session/request_permission"] = allow()
         session = await editor.open_session()
         assert await editor.prompt(session, "push") == "end_turn"
         assert editor.asked == []
@@ -237,7 +268,7 @@ async def test_nothing_is_fetched_by_showing_an_answer_to_untrusted_text(open_ed
     ]
     async with open_editor(replies) as editor:
         (editor.home.cwd / "a.txt").write_text("orders\n")
-        editor.answers["session/request_permission"] = allow("once")
+        editor.answers["session/request_permission"] = allow()
         session = await editor.open_session()
         await editor.prompt(session, "read")
         shown = editor.join_text() + editor.join_text("agent_thought_chunk") + str(editor.list_updates("plan"))
@@ -269,7 +300,7 @@ async def test_a_yes_is_for_the_call_as_it_was_asked_about(open_editor: OpenEdit
     async with open_editor(replies, config={"approvals": {"rules": [rule]}}) as editor:
         script = editor.home.cwd / "run.sh"
         script.write_text("true\n")
-        answers = iter(["once", "deny"])
+        answers = iter(["allow_once", "reject_once"])
 
         def answer(_params: object) -> object:
             script.write_text("touch made\n")  # what was asked about is not what would run now

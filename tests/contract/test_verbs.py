@@ -36,6 +36,16 @@ def test_its_help_says_what_it_does_and_gives_an_example(verb: str) -> None:
         assert list(home.hermes.iterdir()) == []
 
 
+def test_each_of_several_examples_has_a_line_of_its_own() -> None:
+    with TempHome() as home:
+        lines = run_command_line(home, "trust", "--help").stdout.splitlines()
+    assert lines[-3:] == [
+        "example: hermes trust .",
+        "example: hermes trust --remove ~/old",
+        "example: hermes trust --list",
+    ]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_unknown_option_is_the_usage_and_one_clear_line(verb: str) -> None:
     with TempHome() as home:

@@ -81,7 +81,7 @@ class EditorBuffers:
         if not context.backend.is_writable(real) or not await self._files.write_text(real, text):
             return
         now = await asyncio.to_thread(_read_saved, path, context)
-        if was_shown and known is not None and now is not None and _normalize(now[1]) == _normalize(text):
+        if was_shown and known is not None and now is not None and _strip_blanks(now[1]) == _strip_blanks(text):
             context.state.seen_files[real] = now[2]
 
 
@@ -140,7 +140,13 @@ def _read_saved(path: str, context: ToolContext) -> tuple[str, str, FileStamp] |
 
 
 def _normalize(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+    """Return a text without what an editor may keep apart from it: byte order mark, line ends, the last line's end."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n")
+
+
+def _strip_blanks(text: str) -> str:
+    """Return a text without what editors take off when they save: blanks at the ends of lines and of the file."""
+    return "\n".join(line.rstrip() for line in _normalize(text).split("\n")).rstrip("\n")
 
 
 def _hash_text(text: str) -> bytes:
