@@ -24,6 +24,7 @@ from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.key_sources import KeySource
 from hermes.providers.records import check_refused_key, is_valid_key
+from hermes.providers.wire import Endpoint
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
 
@@ -68,6 +69,8 @@ class KeySlot:
         """When it was last handed out (wall time)."""
         self.advice = ""
         """What the person can do when its key is refused; empty: what they can do with any key."""
+        self.address = ""
+        """Where this key is to be sent; empty: to the endpoint's own address."""
         self._failed_at = float("-inf")
         self._opening = asyncio.Lock()
 
@@ -159,6 +162,17 @@ class KeyLease(KeyHolder, frozen=True):
     """The account that the key belongs to, where it is known."""
     advice: str = ""
     """What the person can do when the key is refused; empty: what they can do with any key."""
+    address: str = ""
+    """Where the key is to be sent; empty: to the endpoint's own address."""
+
+    def use_in(self, endpoint: Endpoint) -> Endpoint:
+        """Return the endpoint with this key, at the address that it is for."""
+        return structs.replace(
+            endpoint,
+            api_key=self.key,
+            organisation=self.organisation,
+            base_url=self.address or endpoint.base_url,
+        )
 
 
 class ProviderKeys(Protocol):
@@ -461,7 +475,7 @@ class KeyPool:
             self._next = self._slots.index(slot) + 1
             self._cooldowns.count_use(slot)
         slot.taken_at = self._clock.now()
-        return KeyLease(slot.key, slot.name, model, slot.taken_at, slot.organisation, slot.advice)
+        return KeyLease(slot.key, slot.name, model, slot.taken_at, slot.organisation, slot.advice, slot.address)
 
     def _merge_uses(self, uses: Mapping[str, int]) -> None:
         """Merge in what the ledger counted; what was counted here and is not there yet stays."""

@@ -58,7 +58,7 @@ class SignInSlot(KeySlot):
     async def _take_token(self, token: str, clock: Clock) -> None:
         self.key = token
         if token:
-            self.reason = ""
+            self.reason, self.address = "", self._keeper.address
             return
         sign_in = await self._keeper.read_sign_in()
         why = sign_in.ended_because if sign_in is not None else ""
