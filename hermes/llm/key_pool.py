@@ -63,6 +63,8 @@ class KeySlot:
         """Empty until it was read."""
         self.reason = ""
         """Why it could not be read."""
+        self.unreached: Failure | None = None
+        """Why the key could not be read, where trying again soon makes sense: its server was not reached."""
         self.renewed_at = float("-inf")
         self.uses = 0
         self.taken_at = 0.0
@@ -421,6 +423,8 @@ class KeyPool:
             return False
         if failure.kind in KEY_REFUSALS and await self._reread_refused(slot, lease.key, renew=True):
             return True
+        if slot.unreached is not None:
+            return False  # the key may be as good as ever: nothing is charged to it
         if not self._cooldowns.salt:
             await self._cooldowns.refresh(self._merge_uses, force=True)
         await self._cooldowns.add_cooldowns(self._build_cooldowns(slot, lease, failure))
@@ -468,7 +472,9 @@ class KeyPool:
         return self._is_ready(slot, model) and await slot.read_key(self._clock) and self._is_ready(slot, model)
 
     def _is_ready(self, slot: KeySlot, model: str) -> bool:
-        return not slot.has_failed_recently(self._clock) and not self._cooldowns.list_blocking(slot, model)
+        # An only key whose server was not reached is asked for at each try: there is none to use in the meantime.
+        rests = slot.has_failed_recently(self._clock) and (slot.unreached is None or len(self._slots) > 1)
+        return not rests and not self._cooldowns.list_blocking(slot, model)
 
     def _lease_slot(self, slot: KeySlot, model: str) -> KeyLease:
         if len(self._slots) > 1:
@@ -549,6 +555,9 @@ class KeyPool:
 
     def _no_key_failure(self, model: str, wait: float) -> Failure:
         """Return the failure that says why no key can be used; `wait` is the shortest of all waits."""
+        unreached = next((slot.unreached for slot in self._slots if slot.unreached is not None), None)
+        if unreached is not None:
+            return unreached
         many = len(self._slots) > 1
         keys = (
             N_("All {slots} keys of {title}", slots=len(self._slots), title=self._title)

@@ -46,7 +46,9 @@ class SendRequest(Protocol):
     """Sends one request and reads the answer. Redirects are not followed."""
 
     async def __call__(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
-        """Return the answer. Raises `HermesError` when there is none, in time and within `MAX_DOCUMENT_BYTES`."""
+        """Return the answer. Raises `HermesError` when there is none, in time and within `MAX_DOCUMENT_BYTES`:
+        `TransportError` where the server was not reached, or broke off.
+        """
         ...
 
 

@@ -285,3 +285,30 @@ async def test_a_program_that_prints_a_token_of_a_refused_login_gives_no_key() -
     words = "printf " + "-".join(("sk", "ant", "oat01", "x" * 30))
     slot = KeySlot("auth:1", CommandKeySource(words, dict(os.environ)), label="mine")
     assert not await slot.read_key(ManualClock()) and "2026-02-19" in slot.reason and "x" * 30 not in slot.reason
+
+
+async def test_a_network_that_is_away_is_named_so_and_costs_no_sign_in(vendor: FakeVendor) -> None:
+    vendor.interval = 0.01
+    with make_home(vendor) as home:
+        await log_in(home)
+        before = change_stored(home, expires_at=1.0, token_endpoint="http://127.0.0.1:9/token")
+        vendor.expire_access_tokens()
+        home.write_config({**(home.config or {}), "agent": {"api_max_retries": 0}})
+        failed = await run_hermes(home, "-z", "hi", "--output-format", "json")
+        assert failed.code != 0 and "all_retries_exhausted" in failed.stdout, failed
+        assert "the token cannot be refreshed: Nothing answers at 127.0.0.1:9" in failed.stderr
+        assert "auth login" not in failed.stderr and before.refresh_token not in failed.stdout + failed.stderr
+        assert stored(home) == before and not vendor.tokens
+        change_stored(home, token_endpoint=f"{vendor.url}/token")
+        assert (await run_hermes(home, "-z", "hi")).stdout.strip() == "Hello." and vendor.refreshes == 1
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+async def test_a_vendor_that_fails_for_a_moment_is_asked_again(vendor: FakeVendor, status: int) -> None:
+    vendor.interval = 0.01
+    with make_home(vendor) as home:
+        await log_in(home)
+        change_stored(home, expires_at=1.0)
+        vendor.token_statuses = [status]
+        answered = await run_hermes(home, "-z", "hi")
+        assert answered.stdout.strip() == "Hello." and (vendor.refreshes, vendor.reuses) == (1, 0)

@@ -40,6 +40,8 @@ class FakeVendor(FakeOAuthServer):
         self.refusal: Mapping[str, object] = {"error": {"message": "The token has expired.", "code": "token_expired"}}
         self.polls = self.answers = 0
         self.model_headers: list[dict[str, str]] = []
+        self.token_statuses: list[int] = []
+        """What the next refreshes answer with before any happens."""
         self.exchanges = 0
         self.exchange_status = 0
         """What the exchange answers with in the place of a token; 0: it gives one."""
@@ -80,6 +82,8 @@ class FakeVendor(FakeOAuthServer):
                 self._decide_by_status(json.loads(request.body), writer)
             case "/token" if request.form.get("grant_type") == DEVICE_GRANT:
                 await self._decide_by_code(request.form, writer)
+            case "/token" if self.token_statuses and request.form.get("grant_type") == "refresh_token":
+                _write_json(writer, self.token_statuses.pop(0), {})
             case "/token" if self.refresh_header and request.form.get("grant_type") == "refresh_token":
                 token = request.headers.get(self.refresh_header, "")
                 form = request.form | {"refresh_token": "" if "refresh_token" in request.form else token}
