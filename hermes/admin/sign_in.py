@@ -19,9 +19,11 @@ from hermes.oauth.client_registration import OAuthClient
 from hermes.oauth.device_flow import DeviceEndpoints, DevicePerson, DeviceRequest, run_device_flow
 from hermes.oauth.metadata import AuthorizationServer, origin_of
 from hermes.oauth.requests import check_endpoint, is_loopback_url
+from hermes.oauth.sign_in import SignIn, TokenDialect, TokenExchange
 from hermes.oauth.sign_in_flow import SignInPerson
+from hermes.oauth.token_exchange import begin_exchange
 from hermes.oauth.token_keeper import TokenKeeper
-from hermes.oauth.token_store import SignIn, TokenStore
+from hermes.oauth.token_store import TokenStore
 from hermes.providers.sign_in_vendors import SignInVendor, find_vendor
 from hermes.sessions.model.credentials import load_known_record, make_account_sender
 
@@ -40,7 +42,9 @@ class SignInPlan(Struct, frozen=True, kw_only=True):
     name: str
     vendor: SignInVendor
     base_url: str
-    """Where the tokens will go to, and nowhere else."""
+    """Where the tokens will go to, and nowhere else, unless an exchange names another host of the vendor."""
+    default_model: str = ""
+    """The model of the provider where none is named; empty: one has to be."""
     by_device: bool
 
 
@@ -65,6 +69,7 @@ def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> S
     home = locate_writable_home(environ)
     settings = load_settings(home).settings
     own_name, vendor = find_vendor(name, settings.sign_in)
+    _check_choice(own_name, vendor)
     record = load_known_record(vendor.provider, home, settings)
     missing = [one for one in ("client_id", "token_endpoint") if not getattr(vendor, one)]
     if missing or not record.base_url:
@@ -85,8 +90,20 @@ def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> S
         name=own_name,
         vendor=vendor,
         base_url=record.base_url,
+        default_model=record.default_model,
         by_device=by_device or not vendor.authorization_endpoint,
     )
+
+
+def _check_choice(name: str, vendor: SignInVendor) -> None:
+    """Raise ConfigError for a vendor that is only there for who says so, or that wants a client of one's own."""
+    if not vendor.enabled:
+        raise ConfigError(
+            vendor.off_because or N_("The sign-in to {name} is switched off.", name=vendor.title),
+            N_("This line of config.yaml switches it on: {line}", line=f"sign_in: {{{name}: {{enabled: true}}}}"),
+        )
+    if vendor.no_client_because and not vendor.client_id:
+        raise ConfigError(vendor.no_client_because)
 
 
 def _check_addresses(vendor: SignInVendor, base_url: str) -> None:
@@ -97,6 +114,7 @@ def _check_addresses(vendor: SignInVendor, base_url: str) -> None:
         vendor.token_endpoint,
         vendor.device_endpoint,
         vendor.device_poll_endpoint,
+        vendor.exchange_endpoint,
     ):
         if url:
             check_endpoint(url, allows_loopback=is_loopback_url(base_url))
@@ -114,6 +132,8 @@ async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountP
         found = await run_device_flow(_build_device_request(plan.vendor), person, send, time.time)
     else:
         found = await run_account_flow(_build_account_request(plan.vendor), person, send, time.time)
+    if plan.vendor.exchange_endpoint:
+        found = await begin_exchange(found, _build_exchange(plan.vendor), send, time.time())
     home.ensure_exists()
     keeper = TokenKeeper(_open_store(home), name_account(plan.name), send, time.time)
     await keeper.store_sign_in(found)
@@ -188,6 +208,7 @@ def _build_account_request(vendor: SignInVendor) -> AccountRequest:
         redirect_ports=vendor.redirect_ports,
         fields=vendor.fields,
         account_claim=vendor.account_claim,
+        dialect=_build_dialect(vendor),
     )
 
 
@@ -200,6 +221,8 @@ def _build_device_request(vendor: SignInVendor) -> DeviceRequest:
         code_field=vendor.device_code_field,
         pending_statuses=vendor.device_pending_statuses,
         redirect_uri=vendor.device_redirect_uri,
+        pkce=vendor.device_pkce,
+        status_field=vendor.device_status_field,
     )
     return DeviceRequest(
         server=_build_server(vendor),
@@ -207,6 +230,22 @@ def _build_device_request(vendor: SignInVendor) -> DeviceRequest:
         client=OAuthClient(client_id=vendor.client_id),
         scope=vendor.scope,
         account_claim=vendor.account_claim,
+        dialect=_build_dialect(vendor),
+    )
+
+
+def _build_dialect(vendor: SignInVendor) -> TokenDialect:
+    return TokenDialect(refresh_header=vendor.refresh_header, untyped=vendor.untyped, milliseconds=vendor.milliseconds)
+
+
+def _build_exchange(vendor: SignInVendor) -> TokenExchange:
+    return TokenExchange(
+        endpoint=vendor.exchange_endpoint,
+        headers=vendor.exchange_headers,
+        token_path=vendor.exchange_token_path,
+        end_path=vendor.exchange_end_path,
+        address_path=vendor.exchange_address_path,
+        hosts=vendor.exchange_hosts,
     )
 
 

@@ -126,8 +126,8 @@ async def reset_cooldowns(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
 
 @AUTH.action(
     "login",
-    "sign in with a subscription: openai (ChatGPT), xai, or one of `sign_in:` in config.yaml",
-    argument("vendor", help="openai, xai, or a name of your own"),
+    "sign in with a subscription: openai (ChatGPT), xai, minimax, or another one of sign-in.md",
+    argument("vendor", help="openai, xai, minimax, minimax-cn, nous, github-copilot, or a name of your own"),
     argument("--device", action="store_true", help="with a code that you type into a browser on any machine"),
     argument("--no-browser", action="store_true", help="only show the address to open"),
     argument("--yes", "-y", action="store_true", help="do not ask after the vendor's terms were named"),
@@ -148,9 +148,8 @@ async def sign_in_to_vendor(call: VerbCall) -> VerbResult:
             await call.require_yes(tr("Sign in to {title}?", title=vendor.title))
     label = await sign_in(call.environ, plan, TerminalSignIn(call, opens_browser=not call.args.no_browser))
     provider = vendor.provider
-    said = tr(
-        "You are signed in to {label}. Use it: hermes --provider {provider} -m MODEL", label=label, provider=provider
-    )
+    use = f"hermes --provider {provider}" + ("" if plan.default_model else " -m MODEL")
+    said = tr("You are signed in to {label}. Use it: {command}", label=label, command=use)
     return VerbResult({"vendor": plan.name, "provider": provider, "label": label}, [said])
 
 

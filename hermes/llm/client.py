@@ -122,11 +122,13 @@ class ModelClient:
         """Return the tokens of the model's window; asks the provider where neither settings nor record say it. None:
         unknown.
         """
-        key = next(reversed(self._exchanges), "")
-        if not key:
+        last = next(reversed(self._exchanges.values()), None)
+        if last is not None:
+            endpoint = last.endpoint
+        else:
             lease = await self._keys.lease_key(self.endpoint.model)
-            key = self.endpoint.api_key if isinstance(lease, Failure) else lease.key
-        return await find_context_length(structs.replace(self.endpoint, api_key=key), self._transport)
+            endpoint = self.endpoint if isinstance(lease, Failure) else lease.use_in(self.endpoint)
+        return await find_context_length(endpoint, self._transport)
 
     @property
     def was_called(self) -> bool:
@@ -215,9 +217,8 @@ class ModelClient:
             self._drop_beta()
         found = self._exchanges.get(lease.key)
         if found is None:
-            endpoint = structs.replace(self.endpoint, api_key=lease.key, organisation=lease.organisation)
             found = self._exchanges[lease.key] = ProviderExchange(
-                endpoint, self._transport, self._clock, self._timeouts
+                lease.use_in(self.endpoint), self._transport, self._clock, self._timeouts
             )
         state.has_beta = found.has_beta
         return found

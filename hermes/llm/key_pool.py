@@ -24,6 +24,7 @@ from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
 from hermes.llm.key_sources import KeySource
 from hermes.providers.records import check_refused_key, is_valid_key
+from hermes.providers.wire import Endpoint
 from hermes.util.clock import Clock
 from hermes.util.localizable import join_localizable
 
@@ -62,12 +63,16 @@ class KeySlot:
         """Empty until it was read."""
         self.reason = ""
         """Why it could not be read."""
+        self.unreached: Failure | None = None
+        """Why the key could not be read, where trying again soon makes sense: its server was not reached."""
         self.renewed_at = float("-inf")
         self.uses = 0
         self.taken_at = 0.0
         """When it was last handed out (wall time)."""
         self.advice = ""
         """What the person can do when its key is refused; empty: what they can do with any key."""
+        self.address = ""
+        """Where this key is to be sent; empty: to the endpoint's own address."""
         self._failed_at = float("-inf")
         self._opening = asyncio.Lock()
 
@@ -159,6 +164,17 @@ class KeyLease(KeyHolder, frozen=True):
     """The account that the key belongs to, where it is known."""
     advice: str = ""
     """What the person can do when the key is refused; empty: what they can do with any key."""
+    address: str = ""
+    """Where the key is to be sent; empty: to the endpoint's own address."""
+
+    def use_in(self, endpoint: Endpoint) -> Endpoint:
+        """Return the endpoint with this key, at the address that it is for."""
+        return structs.replace(
+            endpoint,
+            api_key=self.key,
+            organisation=self.organisation,
+            base_url=self.address or endpoint.base_url,
+        )
 
 
 class ProviderKeys(Protocol):
@@ -407,6 +423,8 @@ class KeyPool:
             return False
         if failure.kind in KEY_REFUSALS and await self._reread_refused(slot, lease.key, renew=True):
             return True
+        if slot.unreached is not None:
+            return False  # the key may be as good as ever: nothing is charged to it
         if not self._cooldowns.salt:
             await self._cooldowns.refresh(self._merge_uses, force=True)
         await self._cooldowns.add_cooldowns(self._build_cooldowns(slot, lease, failure))
@@ -454,14 +472,16 @@ class KeyPool:
         return self._is_ready(slot, model) and await slot.read_key(self._clock) and self._is_ready(slot, model)
 
     def _is_ready(self, slot: KeySlot, model: str) -> bool:
-        return not slot.has_failed_recently(self._clock) and not self._cooldowns.list_blocking(slot, model)
+        # An only key whose server was not reached is asked for at each try: there is none to use in the meantime.
+        rests = slot.has_failed_recently(self._clock) and (slot.unreached is None or len(self._slots) > 1)
+        return not rests and not self._cooldowns.list_blocking(slot, model)
 
     def _lease_slot(self, slot: KeySlot, model: str) -> KeyLease:
         if len(self._slots) > 1:
             self._next = self._slots.index(slot) + 1
             self._cooldowns.count_use(slot)
         slot.taken_at = self._clock.now()
-        return KeyLease(slot.key, slot.name, model, slot.taken_at, slot.organisation, slot.advice)
+        return KeyLease(slot.key, slot.name, model, slot.taken_at, slot.organisation, slot.advice, slot.address)
 
     def _merge_uses(self, uses: Mapping[str, int]) -> None:
         """Merge in what the ledger counted; what was counted here and is not there yet stays."""
@@ -535,6 +555,9 @@ class KeyPool:
 
     def _no_key_failure(self, model: str, wait: float) -> Failure:
         """Return the failure that says why no key can be used; `wait` is the shortest of all waits."""
+        unreached = next((slot.unreached for slot in self._slots if slot.unreached is not None), None)
+        if unreached is not None:
+            return unreached
         many = len(self._slots) > 1
         keys = (
             N_("All {slots} keys of {title}", slots=len(self._slots), title=self._title)

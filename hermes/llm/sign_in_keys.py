@@ -2,10 +2,16 @@
 it is refused.
 """
 
-from hermes.core.errors import HermesError
+from msgspec import structs
+
+from hermes.core.errors import HermesError, TransportError
+from hermes.core.outcomes import FailureKind
+from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
+from hermes.llm.classify import build_failure
 from hermes.llm.key_pool import KeySlot
 from hermes.llm.key_sources import SIGN_IN_SOURCE, LiteralKeySource
+from hermes.oauth.requests import OAuthError
 from hermes.oauth.token_keeper import TokenKeeper
 from hermes.util.clock import Clock
 
@@ -30,6 +36,7 @@ class SignInSlot(KeySlot):
         except HermesError as error:
             self.key = ""
             self._record_failure(str(error), clock)
+            self.unreached = self._describe_absence(error)
         return bool(self.key)
 
     async def renew_key(self, clock: Clock, refused: str) -> bool:
@@ -41,7 +48,8 @@ class SignInSlot(KeySlot):
             return False
         try:
             token = await self._keeper.refresh(refused)
-        except HermesError:
+        except HermesError as error:
+            self.unreached = self._describe_absence(error)
             return False
         self._renewed = token
         await self._take_token(token, clock)
@@ -55,10 +63,22 @@ class SignInSlot(KeySlot):
         """Wait for a refresh that is under way: what it brings has to be stored."""
         await self._keeper.close()
 
+    def _describe_absence(self, error: HermesError) -> Failure | None:
+        """Return the failure of a server that gives no token now and may give one later; None for any other error."""
+        lasting = False
+        if isinstance(error, TransportError):
+            kind, lasting = error.kind, error.lasting
+        elif isinstance(error, OAuthError) and (error.status >= 500 or error.status == 429):
+            kind = FailureKind.SERVER_ERROR
+        else:
+            return None
+        why = N_("{label}: the token cannot be refreshed: {reason}", label=self.label, reason=error.message)
+        return structs.replace(build_failure(kind, why, hint=error.hint), retryable=not lasting)
+
     async def _take_token(self, token: str, clock: Clock) -> None:
-        self.key = token
+        self.key, self.unreached = token, None
         if token:
-            self.reason = ""
+            self.reason, self.address = "", self._keeper.address
             return
         sign_in = await self._keeper.read_sign_in()
         why = sign_in.ended_because if sign_in is not None else ""

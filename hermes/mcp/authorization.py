@@ -14,9 +14,10 @@ from hermes.i18n.messages import N_
 from hermes.oauth.client_registration import ClientSettings
 from hermes.oauth.metadata import Challenge, is_resource_of, parse_challenge
 from hermes.oauth.requests import SendRequest
+from hermes.oauth.sign_in import SignIn
 from hermes.oauth.sign_in_flow import SignInPerson, SignInRequest, run_sign_in
 from hermes.oauth.token_keeper import TokenKeeper
-from hermes.oauth.token_store import SignIn, TokenStore
+from hermes.oauth.token_store import TokenStore
 
 ResultT = TypeVar("ResultT")
 _MAX_SIGN_INS = 2

@@ -12,8 +12,8 @@ from hermes.oauth.loopback import LoopbackReceiver
 from hermes.oauth.metadata import AuthorizationServer
 from hermes.oauth.pkce import create_state, create_verifier
 from hermes.oauth.requests import SendRequest
+from hermes.oauth.sign_in import SignIn, TokenDialect
 from hermes.oauth.sign_in_flow import SignInPerson, wait_for_answer
-from hermes.oauth.token_store import SignIn
 
 
 class AccountRequest(KeyHolder, frozen=True, kw_only=True):
@@ -28,6 +28,7 @@ class AccountRequest(KeyHolder, frozen=True, kw_only=True):
     """Ports to listen on, the first that is free; 0: any."""
     fields: Mapping[str, str] = {}
     account_claim: tuple[str, ...] = ()
+    dialect: TokenDialect = TokenDialect()
 
 
 async def run_account_flow(
@@ -46,6 +47,7 @@ async def run_account_flow(
             verifier=create_verifier(),
             fields=request.fields,
             account_claim=request.account_claim,
+            dialect=request.dialect,
         )
         code = read_code(attempt, await wait_for_answer(receiver, person, attempt))
     return await exchange_code(attempt, code, send, now())

@@ -18,11 +18,13 @@ from hermes.oauth.requests import (
     OAuthError,
     SendRequest,
     format_basic_credentials,
+    is_header_token,
     parse_document,
     post_form,
     quote_remote_text,
 )
-from hermes.oauth.token_store import SignIn
+from hermes.oauth.sign_in import SignIn, TokenDialect
+from hermes.oauth.token_exchange import exchange_token, find_member
 
 _MAX_LIFE = 10 * 365 * 86_400.0
 _MAX_ACCOUNT = 200
@@ -44,6 +46,7 @@ class CodeRequest(KeyHolder, frozen=True, kw_only=True):
     """Further fields of the address, by a vendor's own rules."""
     account_claim: tuple[str, ...] = ()
     """Where the vendor's id token names the account; see `SignIn`."""
+    dialect: TokenDialect = TokenDialect()
 
     @property
     def url(self) -> str:
@@ -70,6 +73,7 @@ class _TokenAnswer(KeyHolder, frozen=True):
     token_type: str = ""
     refresh_token: str = ""
     expires_in: float | str | None = None
+    expired_in: float | str | None = None
     scope: str | None = None
     id_token: str | None = None
 
@@ -133,6 +137,7 @@ async def exchange_code(request: CodeRequest, code: str, send: SendRequest, now:
         scope=request.scope,
         resource=request.resource,
         account_claim=request.account_claim,
+        dialect=request.dialect,
     )
     form = {
         "grant_type": "authorization_code",
@@ -144,34 +149,42 @@ async def exchange_code(request: CodeRequest, code: str, send: SendRequest, now:
 
 
 async def refresh_tokens(sign_in: SignIn, send: SendRequest, now: float) -> SignIn:
-    """Return the sign-in with new tokens; its refresh token is used up then. Raises OAuthError.
+    """Return the sign-in with new tokens; its refresh token is used up then, unless it is a lasting token that is
+    exchanged. Raises OAuthError.
 
     Only for who holds the lock of the sign-in.
     """
-    form = {"grant_type": "refresh_token", "refresh_token": sign_in.refresh_token}
-    return await _request_tokens(sign_in, form, send, now)
+    if sign_in.exchange is not None:
+        return await exchange_token(sign_in, send, now)
+    form, field = {"grant_type": "refresh_token"}, sign_in.dialect.refresh_header
+    if not field:
+        return await _request_tokens(sign_in, {**form, "refresh_token": sign_in.refresh_token}, send, now)
+    return await _request_tokens(sign_in, form, send, now, {field: sign_in.refresh_token})
 
 
-async def _request_tokens(sign_in: SignIn, form: Mapping[str, str], send: SendRequest, now: float) -> SignIn:
+async def _request_tokens(
+    sign_in: SignIn, form: Mapping[str, str], send: SendRequest, now: float, headers: Mapping[str, str] | None = None
+) -> SignIn:
     fields = {**form, **({"resource": sign_in.resource} if sign_in.resource else {})}
-    headers: dict[str, str] = {}
+    headers = dict(headers or {})
     if sign_in.auth_method == "client_secret_basic":
         headers["authorization"] = format_basic_credentials(sign_in.client_id, sign_in.client_secret)
     else:
         fields["client_id"] = sign_in.client_id
         if sign_in.auth_method == "client_secret_post":
             fields["client_secret"] = sign_in.client_secret
-    answer = await post_form(send, sign_in.token_endpoint, fields, headers)
+    answer = await post_form(send, sign_in.token_endpoint, fields, headers, secret=sign_in.refresh_token)
     return read_tokens(sign_in, answer.body, now)
 
 
 def read_tokens(sign_in: SignIn, body: bytes, now: float) -> SignIn:
     """Return the sign-in with the tokens of a server's answer. Raises OAuthError for an answer without any."""
     found = parse_document(body, _TokenAnswer)
-    if found is None or not _is_token(found.access_token) or found.token_type.lower() != "bearer":
+    types = ("bearer", "") if sign_in.dialect.untyped else ("bearer",)
+    if found is None or not is_header_token(found.access_token) or found.token_type.lower() not in types:
         raise OAuthError(N_("{issuer} has given no token that can be used.", issuer=sign_in.issuer))
     account = read_claim(found.id_token or "", sign_in.account_claim)
-    fresh = sign_in.use_tokens(found.access_token, found.refresh_token, _find_end(found.expires_in, now))
+    fresh = sign_in.use_tokens(found.access_token, found.refresh_token, _find_end(found, sign_in.dialect, now))
     return structs.replace(fresh, account=account) if account else fresh
 
 
@@ -184,26 +197,22 @@ def read_claim(id_token: str, path: tuple[str, ...]) -> str:
     if not path:
         return ""
     part = id_token.partition(".")[2].partition(".")[0]
-    found: object = None
+    claims: object = None
     with contextlib.suppress(ValueError, msgspec.MsgspecError, RecursionError):
-        found = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, str) and len(found) <= _MAX_ACCOUNT and _is_token(found) else ""
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    found = find_member(claims, path)
+    return found if isinstance(found, str) and len(found) <= _MAX_ACCOUNT and is_header_token(found) else ""
 
 
-def _find_end(seconds: float | str | None, now: float) -> float:
+def _find_end(answer: _TokenAnswer, dialect: TokenDialect, now: float) -> float:
     """Return when a token ends; 0 where nobody says so in a way that makes sense."""
+    said = answer.expired_in if dialect.milliseconds and answer.expired_in is not None else answer.expires_in
     try:
-        life = float(seconds) if seconds is not None else 0.0
+        number = float(said) if said is not None else 0.0
     except ValueError:
         return 0.0
+    life = number / 1_000 - now if dialect.milliseconds and number > _MAX_LIFE else number
     return now + life if 0 < life <= _MAX_LIFE else 0.0
-
-
-def _is_token(text: str) -> bool:
-    """Return whether a text can stand in a header field as a token."""
-    return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -5,6 +5,7 @@ How a vendor deviates from the standard is a field of `DeviceEndpoints`.
 
 import asyncio
 import contextlib
+import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
@@ -18,6 +19,7 @@ from hermes.i18n.messages import N_
 from hermes.oauth.client_registration import OAuthClient
 from hermes.oauth.code_flow import CodeRequest, exchange_code, read_tokens
 from hermes.oauth.metadata import AuthorizationServer
+from hermes.oauth.pkce import compute_challenge, create_state, create_verifier
 from hermes.oauth.requests import (
     HttpAnswer,
     OAuthError,
@@ -28,11 +30,13 @@ from hermes.oauth.requests import (
     post_form,
     post_json,
 )
-from hermes.oauth.token_store import SignIn
+from hermes.oauth.sign_in import SignIn, TokenDialect
 
 _GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _INTERVAL = 5.0
 """Seconds between two questions where the server names none."""
+_MIN_INTERVAL = 1.0
+"""The shortest pause where a vendor names milliseconds."""
 _SLOWER = 5.0
 """Seconds by which each `slow_down` lengthens the pause (RFC 8628, section 3.5)."""
 _MAX_INTERVAL = 60.0
@@ -59,6 +63,11 @@ class DeviceEndpoints(Struct, frozen=True, kw_only=True):
     """HTTP statuses that mean: not yet."""
     redirect_uri: str = ""
     """Where it is set, the last answer brings an authorization code and its verifier, exchanged with this address."""
+    pkce: bool = False
+    """Whether the first request carries a challenge (PKCE) and a state, which the answer repeats, and the questions the
+    verifier."""
+    status_field: str = ""
+    """The member of answers that says `pending` or `success` in the place of an error; empty: errors do."""
     seconds: float = 900.0
     """How long a code is good for where the answer does not say."""
 
@@ -71,6 +80,7 @@ class DeviceRequest(KeyHolder, frozen=True, kw_only=True):
     client: OAuthClient
     scope: str = ""
     account_claim: tuple[str, ...] = ()
+    dialect: TokenDialect = TokenDialect()
 
 
 class DevicePerson(Protocol):
@@ -87,6 +97,7 @@ class _DeviceCode(KeyHolder, frozen=True, kw_only=True):
     url: str
     interval: float
     seconds: float
+    verifier: str = ""
 
 
 class _CodeAnswer(KeyHolder, frozen=True):
@@ -106,7 +117,7 @@ async def run_device_flow(
     """Sign the person in with a device code and return the tokens. Raises OAuthError, and HermesError when the server
     cannot be reached at first; later failures of the network are waited out. Cancelling ends it.
     """
-    code = await _request_code(request, send)
+    code = await _request_code(request, send, now())
     await person.show_code(code.url, code.user_code, code.seconds)
     try:
         async with asyncio.timeout(code.seconds):
@@ -118,9 +129,12 @@ async def run_device_flow(
     return read_tokens(_begin_sign_in(request), answer.body, now())
 
 
-async def _request_code(request: DeviceRequest, send: SendRequest) -> _DeviceCode:
-    endpoints = request.endpoints
+async def _request_code(request: DeviceRequest, send: SendRequest, now: float) -> _DeviceCode:
+    endpoints, verifier, state = request.endpoints, "", ""
     fields = {"client_id": request.client.client_id}
+    if endpoints.pkce:
+        verifier, state = create_verifier(), create_state()
+        fields |= {"code_challenge": compute_challenge(verifier), "code_challenge_method": "S256", "state": state}
     if endpoints.sends_json:
         answer = await post_json(send, endpoints.authorization_endpoint, fields)
     else:
@@ -132,12 +146,16 @@ async def _request_code(request: DeviceRequest, send: SendRequest) -> _DeviceCod
     # It is shown as what to type: words to the person are none.
     if not device_code or not _USER_CODE.fullmatch(user_code) or not url:
         raise OAuthError(N_("{issuer} has given no code to sign in with.", issuer=request.server.issuer))
+    if state and not hmac.compare_digest(_read_text(told, "state").encode(), state.encode()):
+        raise OAuthError(N_("The answer belongs to another sign-in: its state is a different one."), _AGAIN)
+    interval, seconds = _read_times(told, request, now)
     return _DeviceCode(
         device_code=device_code,
         user_code=user_code,
         url=check_endpoint(url, allows_loopback=is_loopback_url(endpoints.authorization_endpoint)),
-        interval=min(_read_number(told, "interval", _INTERVAL), _MAX_INTERVAL),
-        seconds=min(_read_number(told, "expires_in", endpoints.seconds), _MAX_SECONDS),
+        interval=min(interval, _MAX_INTERVAL),
+        seconds=min(seconds, _MAX_SECONDS),
+        verifier=verifier,
     )
 
 
@@ -169,7 +187,19 @@ async def _ask(request: DeviceRequest, code: _DeviceCode, send: SendRequest) -> 
     if endpoints.sends_json:
         return await post_json(send, url, {endpoints.code_field: code.device_code, "user_code": code.user_code})
     form = {"grant_type": _GRANT, endpoints.code_field: code.device_code, "client_id": client.client_id}
-    return await post_form(send, url, form)
+    answer = await post_form(send, url, form | ({"code_verifier": code.verifier} if code.verifier else {}))
+    _require_status(answer, endpoints.status_field)
+    return answer
+
+
+def _require_status(answer: HttpAnswer, field: str) -> None:
+    """Raise OAuthError for an answer that says by its status field that there are no tokens, or none yet."""
+    said = _read_text(_parse_members(answer.body), field) if field else ""
+    if said in ("", "success"):
+        return
+    reason = quote_remote_text(said)
+    code = "authorization_pending" if said == "pending" else reason
+    raise OAuthError(N_("The sign-in was refused: {reason}.", reason=reason), code=code, status=answer.status)
 
 
 async def _exchange_answer(request: DeviceRequest, answer: HttpAnswer, send: SendRequest, now: float) -> SignIn:
@@ -185,6 +215,7 @@ async def _exchange_answer(request: DeviceRequest, answer: HttpAnswer, send: Sen
         state="",
         verifier=found.code_verifier,
         account_claim=request.account_claim,
+        dialect=request.dialect,
     )
     return await exchange_code(attempt, found.authorization_code, send, now)
 
@@ -196,6 +227,7 @@ def _begin_sign_in(request: DeviceRequest) -> SignIn:
         client_id=request.client.client_id,
         scope=request.scope,
         account_claim=request.account_claim,
+        dialect=request.dialect,
     )
 
 
@@ -207,6 +239,17 @@ def _parse_members(body: bytes) -> Mapping[str, object]:
 
 def _make_expiry_error() -> OAuthError:
     return OAuthError(N_("The code has expired before it was used."), _AGAIN, code="expired_token")
+
+
+def _read_times(told: Mapping[str, object], request: DeviceRequest, now: float) -> tuple[float, float]:
+    """Return the seconds between two questions, and those for which the code is good."""
+    longest = request.endpoints.seconds
+    if not request.dialect.milliseconds:
+        return _read_number(told, "interval", _INTERVAL), _read_number(told, "expires_in", longest)
+    left = _read_number(told, "expired_in", 0.0) / 1_000 - now
+    # A vendor that goes over to seconds must not be asked hundreds of times a second.
+    interval = max(_read_number(told, "interval", _INTERVAL * 1_000) / 1_000, _MIN_INTERVAL)
+    return interval, left if left > 0 else longest
 
 
 def _read_text(told: Mapping[str, object], name: str) -> str:

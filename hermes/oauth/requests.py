@@ -49,7 +49,9 @@ class SendRequest(Protocol):
     """Sends one request and reads the answer. Redirects are not followed."""
 
     async def __call__(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
-        """Return the answer. Raises `HermesError` when there is none, in time and within `MAX_DOCUMENT_BYTES`."""
+        """Return the answer. Raises `HermesError` when there is none, in time and within `MAX_DOCUMENT_BYTES`:
+        `TransportError` where the server was not reached, or broke off.
+        """
         ...
 
 
@@ -64,12 +66,14 @@ class _ErrorDocument(Struct):
 
     error: str | _ErrorObject | None = None
     error_description: str | None = None
+    message: object = None
 
     def read_error(self) -> tuple[str, str]:
         """Return the code and the description; empty where there are none."""
         if isinstance(self.error, _ErrorObject):
             return self.error.code or self.error.type or "", self.error.message or ""
-        return self.error or "", self.error_description or ""
+        said = self.error_description or (self.message if isinstance(self.message, str) else "")
+        return self.error or "", said
 
 
 def check_endpoint(url: str, *, allows_loopback: bool) -> str:
@@ -106,6 +110,11 @@ def is_loopback_url(url: str) -> bool:
         return False
 
 
+def is_header_token(text: str) -> bool:
+    """Return whether a text can stand in a header field as a token."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
 async def fetch_document(
     send: SendRequest, url: str, kind: type[DocumentT], headers: Mapping[str, str] | None = None
 ) -> DocumentT | None:
@@ -126,12 +135,25 @@ def parse_document(body: bytes, kind: type[DocumentT]) -> DocumentT | None:
 
 
 async def post_form(
-    send: SendRequest, url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
+    send: SendRequest,
+    url: str,
+    form: Mapping[str, str],
+    headers: Mapping[str, str] | None = None,
+    *,
+    secret: str = "",
 ) -> HttpAnswer:
-    """Post a form. Raises OAuthError with the server's reason when it refuses."""
+    """Post a form. Raises OAuthError with the server's reason when it refuses, which repeats no secret of the form, and
+    not this one either.
+    """
     fields = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded", **(headers or {})}
     answer = await send("POST", url, headers=fields, body=urlencode(form).encode())
-    return _require_success(answer, url, form)
+    return _require_success(answer, url, {**form, "refresh_token": secret} if secret else form)
+
+
+async def get_with_token(send: SendRequest, url: str, token: str, headers: Mapping[str, str]) -> HttpAnswer:
+    """Get a document as the owner of a token. Raises OAuthError with the server's reason when it refuses."""
+    fields = {"accept": "application/json", **headers, "authorization": f"Bearer {token}"}
+    return _require_success(await send("GET", url, headers=fields, body=b""), url, {"refresh_token": token})
 
 
 async def post_json(send: SendRequest, url: str, value: Mapping[str, object]) -> HttpAnswer:

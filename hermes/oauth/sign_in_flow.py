@@ -18,7 +18,7 @@ from hermes.oauth.metadata import (
     origin_of,
 )
 from hermes.oauth.requests import OAuthError, SendRequest, is_loopback_url
-from hermes.oauth.token_store import SignIn
+from hermes.oauth.sign_in import SignIn
 from hermes.util.cancellation import cancel_tasks
 
 

@@ -7,7 +7,8 @@ from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_
 from hermes.oauth.code_flow import refresh_tokens
 from hermes.oauth.requests import OAuthError, SendRequest
-from hermes.oauth.token_store import SignIn, TokenStore
+from hermes.oauth.sign_in import SignIn
+from hermes.oauth.token_store import TokenStore
 from hermes.util.cancellation import cancel_tasks
 
 _EARLY_SECONDS = 60.0
@@ -48,10 +49,14 @@ class TokenKeeper:
         self._now = now
         self._early_seconds = early_seconds
         self._refreshing: asyncio.Task[str] | None = None
+        self.address = ""
+        """Where the last token that was seen is to be sent; empty: to the provider's address."""
 
     async def read_sign_in(self) -> SignIn | None:
         """Return the sign-in as it is stored, or None. Raises ConfigError."""
-        return await asyncio.to_thread(self._store.read, self._name)
+        found = await asyncio.to_thread(self._store.read, self._name)
+        self.address = found.address if found is not None else ""
+        return found
 
     async def find_token(self) -> str:
         """Return an access token that is valid as far as is known; empty where nobody is signed in.
@@ -111,16 +116,22 @@ class TokenKeeper:
         try:
             fresh = await refresh_tokens(sign_in, self._send, self._now())
         except OAuthError as error:
-            if error.code not in _FINAL_CODES:
+            if not _is_final(error, sign_in):
                 raise
             reason = N_("the sign-in has ended ({reason})", reason=error.message.rstrip("."))
             await asyncio.to_thread(self._store.write, self._name, sign_in.end(reason))
             return ""
         await asyncio.to_thread(self._store.write, self._name, fresh)
+        self.address = fresh.address
         return fresh.access_token
 
     def _ends_soon(self, sign_in: SignIn) -> bool:
         return bool(sign_in.expires_at) and self._now() >= sign_in.expires_at - self._early_seconds
+
+
+def _is_final(error: OAuthError, sign_in: SignIn) -> bool:
+    """Return whether nothing but another sign-in helps. An exchange has no codes for that: 401 says it."""
+    return error.code in _FINAL_CODES or (sign_in.exchange is not None and error.status == 401)
 
 
 def _forget_result(task: "asyncio.Task[str]") -> None:

@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.messages import N_
+from hermes.oauth.sign_in import SignIn
 from hermes.util.atomic_write import write_atomic
 from hermes.util.file_lock import hold_file_lock, open_lock_file, try_lock
 
@@ -27,46 +27,6 @@ _MAX_BYTES = 4 << 20
 _WRITE_SECONDS = 10.0
 """Seconds that a writer waits for another one."""
 _POLL_SECONDS = 0.02
-
-
-class SignIn(KeyHolder, frozen=True, kw_only=True, omit_defaults=True):
-    """A sign-in: the tokens, and what is needed to refresh them. Times are seconds since 1970."""
-
-    issuer: str = ""
-    """The authorization server. The client and the tokens belong to it and go nowhere else."""
-    token_endpoint: str = ""
-    client_id: str = ""
-    client_secret: str = ""
-    auth_method: str = "none"
-    """How the client proves itself at the token endpoint: `none`, `client_secret_basic` or `client_secret_post`."""
-    access_token: str = ""
-    refresh_token: str = ""
-    expires_at: float = 0.0
-    """When the access token ends; 0: nobody said."""
-    scope: str = ""
-    """The permissions that were asked for, separated by blanks."""
-    resource: str = ""
-    """What the tokens are for; empty: that is not told to the server."""
-    account_claim: tuple[str, ...] = ()
-    """Where an id token names the account: members of its claims, from the outside in; empty: that is not of use."""
-    account: str = ""
-    """The account as the vendor's id token names it."""
-    ended_because: str = ""
-    """Why the tokens are of no use any more; empty while they are."""
-
-    def use_tokens(self, access_token: str, refresh_token: str, expires_at: float) -> "SignIn":
-        """Return the sign-in with new tokens; a server that names no new refresh token leaves the old one valid."""
-        return structs.replace(
-            self,
-            access_token=access_token,
-            refresh_token=refresh_token or self.refresh_token,
-            expires_at=expires_at,
-            ended_because="",
-        )
-
-    def end(self, reason: str) -> "SignIn":
-        """Return the sign-in without its tokens, with the reason; the client stays known."""
-        return structs.replace(self, access_token="", refresh_token="", expires_at=0.0, ended_because=reason)
 
 
 class _Document(KeyHolder, frozen=True):

@@ -24,6 +24,9 @@ ALIASES = {
     "azure-foundry": "azure",
     "azure-openai": "azure",
     "claude": "anthropic",
+    "github-copilot": "copilot",
+    "minimax-plan": "minimax_plan",
+    "minimax-plan-cn": "minimax_plan_cn",
     "dashscope": "qwen",
     "fireworks-ai": "fireworks",
     "google": "gemini",
@@ -56,6 +59,8 @@ HOSTS = {
     "api.deepseek.com": "deepseek",
     "api.fireworks.ai": "fireworks",
     "api.groq.com": "groq",
+    "api.individual.githubcopilot.com": "copilot",
+    "api.minimax.cn": "minimax_plan_cn",
     "api.minimax.chat": "minimax",
     "api.minimax.io": "minimax",
     "api.minimaxi.com": "minimax",
@@ -112,6 +117,9 @@ KEY_VARIABLES = {
     "fireworks": ("FIREWORKS_API_KEY",),
 }
 """When nothing else names a provider, the first of these that has a key in the environment decides."""
+
+SIGN_IN_ONLY = ("codex", "copilot", "minimax_plan", "minimax_plan_cn")
+"""Providers without keys. When nothing else names one and there is no key, the first that is signed in to decides."""
 
 
 def list_provider_names() -> tuple[str, ...]:

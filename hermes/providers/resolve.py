@@ -17,6 +17,7 @@ from hermes.providers.records import (
     HOSTS,
     KEY_VARIABLES,
     LOCAL_PORTS,
+    SIGN_IN_ONLY,
     find_host_owner,
     is_valid_key,
     list_provider_names,
@@ -127,6 +128,11 @@ def _find_record(choice: ModelChoice, environ: Mapping[str, str]) -> tuple[Model
         if named is not None:
             return choice, named
     found = _choose_provider(choice, environ)
+    if choice.named is not None and not choice.provider and not choice.base_url:
+        # What the settings say of a provider holds for one that its key, or a sign-in, has chosen, too.
+        changed, named = choice.named.choose_provider(structs.replace(choice, provider=found.name), environ)
+        if named is not None:
+            return changed, named
     return choice, found if choice.refreshed is None else choice.refreshed.refresh_record(found)
 
 
@@ -213,9 +219,9 @@ def _provider_by_prefix(choice: ModelChoice, environ: Mapping[str, str]) -> Prov
 
 
 def _provider_by_key(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord | None:
-    """Return the first provider with a key in the environment, else the first with one in the home."""
+    """Return the first provider with a key in the environment, else the first with one, or a sign-in, in the home."""
     name = next((name for name, keys in KEY_VARIABLES.items() if any(list_variable_keys(keys, environ))), None)
-    name = name or next((name for name in KEY_VARIABLES if name in choice.stored), None)
+    name = name or next((name for name in (*KEY_VARIABLES, *SIGN_IN_ONLY) if name in choice.stored), None)
     return load_record(name) if name else None
 
 
@@ -248,13 +254,18 @@ def _choose_wire(choice: ModelChoice, found: ProviderRecord, base_url: str, mode
             return "responses"
         if found.wire == "responses" and HOSTS.get(host) != found.name:
             return "chat_completions"
-    return found.wire or "chat_completions"
+    return _find_model_wire(found, model) or "chat_completions"
+
+
+def _find_model_wire(found: ProviderRecord, model: str) -> str:
+    """Return the API format of a model: its own, else the provider's."""
+    return next((wire for pattern, wire in found.wires.items() if matches_model(model, (pattern,))), found.wire)
 
 
 def _choose_cloud_wire(found: ProviderRecord, base_url: str, model: str) -> str:
     if base_url.rstrip("/").endswith("/anthropic"):
         return "anthropic_messages"
-    return next((wire for pattern, wire in found.wires.items() if matches_model(model, (pattern,))), found.wire)
+    return _find_model_wire(found, model)
 
 
 def _choose_replay(wanted: str, found: ProviderRecord) -> ProviderRecord:

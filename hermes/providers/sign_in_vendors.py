@@ -5,15 +5,17 @@ So each record names the vendor's terms and a sentence that is shown before a si
 first. A vendor whose terms keep the login to its own programs has no endpoints here, only the page that says so.
 """
 
+import re
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.core.encoding import to_plain
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
+from hermes.providers.catalog.copilot import RECORD as COPILOT
 
 
 class SignInVendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,7 +28,15 @@ class SignInVendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The page with the vendor's terms."""
     notice: str = ""
     """A sentence that is shown before the sign-in."""
+    enabled: bool = True
+    """Whether it is offered; some are only when the person says so."""
+    off_because: str = ""
+    """Why it is not offered otherwise."""
     client_id: str = ""
+    no_client_because: str = ""
+    """Why there is no client id here, and what to do."""
+    domain: str = ""
+    """What stands for `{domain}` in the addresses and hosts below."""
     scope: str = ""
     issuer: str = ""
     """Who answers, as its answers name it; empty: the token endpoint's origin."""
@@ -48,6 +58,20 @@ class SignInVendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     device_code_field: str = "device_code"
     device_pending_statuses: tuple[int, ...] = ()
     device_redirect_uri: str = ""
+    device_pkce: bool = False
+    device_status_field: str = ""
+    refresh_header: str = ""
+    """This and the next two are as in `hermes.oauth.sign_in.TokenDialect`."""
+    untyped: bool = False
+    milliseconds: bool = False
+    exchange_endpoint: str = ""
+    """Where the token is exchanged for one that the models take, as in `hermes.oauth.sign_in.TokenExchange`; empty: it
+    is such a one."""
+    exchange_headers: Mapping[str, str] = {}
+    exchange_token_path: tuple[str, ...] = ("token",)
+    exchange_end_path: tuple[str, ...] = ("expires_at",)
+    exchange_address_path: tuple[str, ...] = ()
+    exchange_hosts: tuple[str, ...] = ()
 
     def build_refusal(self) -> ConfigError:
         """Return the error of a vendor that is not signed in to."""
@@ -59,6 +83,31 @@ class SignInVendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 _OPENAI = "https://auth.openai.com"
 _XAI = "https://auth.x.ai"
+_NOUS = "https://portal.nousresearch.com"
+
+
+def _describe_minimax(title: str, provider: str, account: str, terms: str) -> SignInVendor:
+    """Return the record of one of MiniMax's regions: accounts and tokens of one are worth nothing in the other."""
+    return SignInVendor(
+        title=title,
+        provider=provider,
+        terms=terms,
+        notice=N_(
+            "This signs in as MiniMax's own program mmx does; MiniMax documents no such sign-in for other programs, so "
+            "it can end at any time."
+        ),
+        client_id="659cf4c1-615c-45f6-a5f6-4bf15eb476e5",
+        scope="openid profile coding_plan",
+        issuer=account,
+        token_endpoint=f"{account}/oauth2/token",
+        device_endpoint=f"{account}/oauth2/device/code",
+        device_code_field="user_code",
+        device_pkce=True,
+        device_status_field="status",
+        untyped=True,
+        milliseconds=True,
+    )
+
 
 VENDORS: dict[str, SignInVendor] = {
     "openai": SignInVendor(
@@ -105,6 +154,57 @@ VENDORS: dict[str, SignInVendor] = {
         token_endpoint=f"{_XAI}/oauth2/token",
         device_endpoint=f"{_XAI}/oauth2/device/code",
     ),
+    "github-copilot": SignInVendor(
+        title="GitHub Copilot",
+        provider="copilot",
+        terms="https://docs.github.com/en/site-policy/github-terms/github-terms-for-additional-products-and-features",
+        notice=N_(
+            "This signs in as GitHub's own Copilot Chat for VS Code does, and each request names that editor, since "
+            "others are refused; GitHub documents no such sign-in for other programs, so it can end at any time."
+        ),
+        enabled=False,
+        off_because=N_(
+            "The address that turns a sign-in at GitHub into a token for Copilot's models is documented nowhere, so it "
+            "is used only for who says so."
+        ),
+        client_id="Iv1.b507a08c87ecfe98",
+        scope="read:user",
+        domain="github.com",
+        issuer="https://{domain}",
+        token_endpoint="https://{domain}/login/oauth/access_token",  # noqa: S106 - an address
+        device_endpoint="https://{domain}/login/device/code",
+        exchange_endpoint="https://api.{domain}/copilot_internal/v2/token",
+        exchange_headers=COPILOT.quirks.extra_headers,
+        exchange_address_path=("endpoints", "api"),
+        exchange_hosts=("api.githubcopilot.com", ".githubcopilot.com", "copilot-api.{domain}"),
+    ),
+    "nous": SignInVendor(
+        title="Nous Research",
+        provider="nous",
+        terms=f"{_NOUS}/terms",
+        notice=N_("This signs in to the portal of Nous Research with the client that you have named."),
+        no_client_because=N_(
+            "Nous Research documents no client for other programs: ask it for one, and write its id into config.yaml "
+            "as sign_in.nous.client_id. A key of the portal works without: hermes auth add nous"
+        ),
+        scope="inference:invoke",
+        issuer=_NOUS,
+        token_endpoint=f"{_NOUS}/api/oauth/token",
+        device_endpoint=f"{_NOUS}/api/oauth/device/code",
+        refresh_header="x-nous-refresh-token",
+    ),
+    "minimax": _describe_minimax(
+        "MiniMax",
+        "minimax_plan",
+        "https://account.minimax.io",
+        "https://platform.minimax.io/protocol/terms-of-service",
+    ),
+    "minimax-cn": _describe_minimax(
+        "MiniMax (China)",
+        "minimax_plan_cn",
+        "https://account.minimaxi.com",
+        "https://platform.minimaxi.com/protocol/user-agreement",
+    ),
     "anthropic": SignInVendor(
         title="Anthropic",
         provider="anthropic",
@@ -118,7 +218,16 @@ VENDORS: dict[str, SignInVendor] = {
 """The vendors by the names that `hermes auth login` takes."""
 REFUSED = frozenset({"anthropic"})
 """Providers whose vendors keep their login to their own programs, by their terms."""
-ALIASES = {"chatgpt": "openai", "codex": "openai", "openai-codex": "openai", "claude": "anthropic", "grok": "xai"}
+ALIASES = {
+    "chatgpt": "openai",
+    "claude": "anthropic",
+    "codex": "openai",
+    "copilot": "github-copilot",
+    "grok": "xai",
+    "nousresearch": "nous",
+    "openai-codex": "openai",
+}
+_DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 
 
 def find_vendor(name: str, settings: Mapping[str, Mapping[str, object]]) -> tuple[str, SignInVendor]:
@@ -145,7 +254,23 @@ def find_vendor(name: str, settings: Mapping[str, Mapping[str, object]]) -> tupl
         ) from None
     if wanted in REFUSED or found.provider in REFUSED:
         raise VENDORS["anthropic"].build_refusal()
-    return wanted, found
+    return wanted, _fill_domain(wanted, found)
+
+
+def _fill_domain(name: str, vendor: SignInVendor) -> SignInVendor:
+    """Return the record with its domain in the addresses and hosts. Raises ConfigError for what is no domain."""
+    if not vendor.domain:
+        return vendor
+    domain = vendor.domain.strip().lower()
+    if not _DOMAIN.fullmatch(domain):
+        raise ConfigError(
+            N_("sign_in.{name}: {domain} is not the name of a host.", name=name, domain=repr(vendor.domain[:60])),
+            N_("Fix it in config.yaml."),
+        )
+    fields = structs.asdict(vendor)
+    filled = {one: text.replace("{domain}", domain) for one, text in fields.items() if isinstance(text, str)}
+    hosts = tuple(host.replace("{domain}", domain) for host in vendor.exchange_hosts)
+    return structs.replace(vendor, **filled, exchange_hosts=hosts)
 
 
 def _describe(vendor: SignInVendor) -> dict[str, object]:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from hermes.config.agent_servers import AgentServer, has_server_changed, list_usable_servers
 from hermes.config.home import HermesHome
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
-from hermes.core.errors import ConfigError
+from hermes.core.errors import ConfigError, ToolError, TransportError
 from hermes.i18n.messages import N_
 from hermes.safety.environment import is_secret_variable
 from hermes.safety.secrets.redactor import Redactor
@@ -224,8 +224,12 @@ def make_oauth_sender(environ: Mapping[str, str], settings: Settings, server_url
     async def send(method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         limits = FetchLimits(seconds=_SIGN_IN_SECONDS, bytes=MAX_DOCUMENT_BYTES)
         policy, ca_file = UrlPolicy(private=opened), settings.model.ca_bundle
-        async with WebFetcher(environ, policy=policy, limits=limits, ca_file=ca_file) as fetcher:
-            page = await fetcher.send_request(method, url, headers=headers, body=body)
+        try:
+            async with WebFetcher(environ, policy=policy, limits=limits, ca_file=ca_file) as fetcher:
+                page = await fetcher.send_request(method, url, headers=headers, body=body)
+        except ToolError as error:
+            # A network that is away ends no sign-in, so whoever asks has to be able to tell.
+            raise error.__cause__ if isinstance(error.__cause__, TransportError) else error from None
         return HttpAnswer(page.status, page.headers, page.body)
 
     return send

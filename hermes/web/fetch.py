@@ -14,7 +14,9 @@ from urllib.parse import urljoin
 from msgspec import Struct
 
 from hermes.core.errors import ToolError, TransportError
+from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
+from hermes.i18n.messages import N_
 from hermes.providers.http import DirectTransport, create_http_transport
 from hermes.providers.http_common import find_proxy
 from hermes.safety.shell.findings import Verdict
@@ -109,7 +111,10 @@ class WebFetcher:
             return await self._follow_redirects(judged, wanted)
 
     async def send_request(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> FetchedPage:
-        """Send one request to an API, with headers of its own (keys, for instance). Redirects are not followed."""
+        """Send one request to an API, with headers of its own (keys, for instance). Redirects are not followed.
+
+        Raises ToolError; where the server was not reached, or broke off, its cause is a `TransportError`.
+        """
         judged = self._check_url(url, "")
         async with self._limit_time(judged):
             return await self._request_once(
@@ -123,7 +128,12 @@ class WebFetcher:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            raise ToolError(f"{judged.host} did not send its whole answer within {seconds:g} s.") from None
+            said = N_(
+                "{host} did not send its whole answer within {seconds} s.",
+                host=judged.host,
+                seconds=format(seconds, "g"),
+            )
+            raise ToolError(said) from TransportError(FailureKind.TIMEOUT, said)
         except TransportError as error:
             raise ToolError(error.message) from error
 
@@ -185,7 +195,10 @@ class WebFetcher:
                 judged.host, judged.port, self._resolver, self._policy, seconds=self._limits.connect
             )
         except UrlRefusedError as error:
-            raise ToolError(f"{judged.url} is not fetched: {error.reason}.") from None
+            said = N_("{url} is not fetched: {reason}.", url=judged.url, reason=error.reason)
+            if error.rule != "unresolved":
+                raise ToolError(said) from None
+            raise ToolError(said) from TransportError(FailureKind.UNREACHABLE, said)
 
     async def _read_body(self, stream: HttpStream, judged: UrlJudgement) -> bytes:
         limit = self._limits.bytes

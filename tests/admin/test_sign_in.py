@@ -6,30 +6,28 @@ import os
 import stat
 import sys
 import time
-import zipfile
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
 
 import pytest
 from msgspec import structs
 
-from hermes.config.home import HermesHome
 from hermes.core.errors import ConfigError
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.llm.key_pool import KeySlot
 from hermes.llm.key_sources import CommandKeySource
-from hermes.oauth.token_store import SignIn, TokenStore
 from hermes.providers.records import load_record
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.sign_in_vendors import REFUSED, VENDORS, find_vendor
 from hermes.providers.wire import load_wire
 from hermes.testing.clock import ManualClock
-from hermes.testing.home import ProgramResult, TempHome
+from hermes.testing.home import TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.admin.sign_in_home import assert_no_token, change_stored, log_in, make_home, open_store, stored
 from tests.forked_hermes import run_hermes
 from tests.oauth.oauth_client import AgreeingPerson
-from tests.vendors.sign_in_server import ACCOUNT, CLAIM, CLIENT, FakeVendor, fake_vendor
+from tests.vendors.sign_in_server import ACCOUNT, FakeVendor, fake_vendor
 
 pytestmark = pytest.mark.slow
 PROCESSES = int(os.environ.get("SIGN_IN_PROCESSES", "12"))
@@ -41,69 +39,12 @@ async def vendor() -> AsyncIterator[FakeVendor]:
         yield made
 
 
-def make_home(vendor: FakeVendor, **sign_in: object) -> TempHome:
-    provider = {"base_url": f"{vendor.url}/v1", "api_mode": "responses", "models": ["m"]}
-    described = {
-        "title": "The Vendor",
-        "terms": "https://vendor.example/terms",
-        "client_id": CLIENT,
-        "token_endpoint": f"{vendor.url}/token",
-        "device_endpoint": f"{vendor.url}/device/code",
-        "account_claim": list(CLAIM),
-    }
-    return TempHome(
-        {
-            "model": {"default": "m", "provider": "vendor", "context_length": 200_000},
-            "providers": {"vendor": provider},
-            "sign_in": {"vendor": described | sign_in},
-            "terminal": {"backend": "local"},
-        }
-    )
-
-
-async def log_in(home: TempHome, *more: str) -> ProgramResult:
-    done = await run_hermes(home, "auth", "login", "vendor", "--yes", *more)
-    assert done.code == 0, done.stderr
-    return done
-
-
-def open_store(home: TempHome) -> TokenStore:
-    found = HermesHome(home.hermes)
-    return TokenStore(found.oauth_file, found.locks)
-
-
-def stored(home: TempHome) -> SignIn:
-    found = open_store(home).read("account:vendor")
-    assert found is not None
-    return found
-
-
-def change_stored(home: TempHome, **changes: object) -> SignIn:
-    changed = structs.replace(stored(home), **changes)
-    open_store(home).write("account:vendor", changed)
-    return changed
-
-
-def assert_no_token(home: TempHome, *tokens: str) -> None:
-    """No file of the home but the store holds a token, whatever it is packed in."""
-    for file in home.root.rglob("*"):
-        if not file.is_file() or file.name == "oauth.json":
-            continue
-        data = [file.read_bytes()]
-        if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as archive:
-                assert not any(name.endswith("oauth.json") for name in archive.namelist())
-                data += [archive.read(name) for name in archive.namelist()]
-        for token in tokens:
-            assert not any(token.encode() in one for one in data), file
-
-
 async def test_a_device_code_signs_in_and_the_model_answers(vendor: FakeVendor) -> None:
     vendor.interval, vendor.waits = 0.01, ["authorization_pending", "authorization_pending"]
     with make_home(vendor) as home:
         shown = await log_in(home, "--device")
         assert "https://vendor.example/terms" in shown.stdout and "WXYZ-1234" in shown.stdout
-        assert f"{vendor.url}/device" in shown.stdout and "hermes --provider vendor -m MODEL" in shown.stdout
+        assert f"{vendor.url}/device" in shown.stdout and "Use it: hermes --provider vendor\n" in shown.stdout
         answered = await run_hermes(home, "-z", "hi")
         assert (answered.code, answered.stdout.strip()) == (0, "Hello."), answered.stderr
         found = stored(home)
@@ -312,7 +253,9 @@ async def test_the_records_are_whole() -> None:
         assert one.terms.startswith("https://") and one.notice and one.title and load_record(one.provider)
         addresses = [getattr(one, field) for field in one.__struct_fields__ if field.endswith(("endpoint", "page"))]
         assert all(address.startswith("https://") for address in addresses if address)
-        assert bool(one.client_id and one.token_endpoint) == (name not in REFUSED)
+        assert bool(one.token_endpoint) == (name not in REFUSED)
+        assert bool(one.client_id) != bool(one.no_client_because) or name in REFUSED
+        assert one.enabled or one.off_because
     own = find_vendor("chatgpt", {"openai": {"client_id": "mine"}})
     assert own[0] == "openai" and own[1].client_id == "mine" and own[1].scope == VENDORS["openai"].scope
     for record in ({"provider": "anthropic"}, {"no_such_field": 1}):
@@ -342,3 +285,30 @@ async def test_a_program_that_prints_a_token_of_a_refused_login_gives_no_key() -
     words = "printf " + "-".join(("sk", "ant", "oat01", "x" * 30))
     slot = KeySlot("auth:1", CommandKeySource(words, dict(os.environ)), label="mine")
     assert not await slot.read_key(ManualClock()) and "2026-02-19" in slot.reason and "x" * 30 not in slot.reason
+
+
+async def test_a_network_that_is_away_is_named_so_and_costs_no_sign_in(vendor: FakeVendor) -> None:
+    vendor.interval = 0.01
+    with make_home(vendor) as home:
+        await log_in(home)
+        before = change_stored(home, expires_at=1.0, token_endpoint="http://127.0.0.1:9/token")
+        vendor.expire_access_tokens()
+        home.write_config({**(home.config or {}), "agent": {"api_max_retries": 0}})
+        failed = await run_hermes(home, "-z", "hi", "--output-format", "json")
+        assert failed.code != 0 and "all_retries_exhausted" in failed.stdout, failed
+        assert "the token cannot be refreshed: Nothing answers at 127.0.0.1:9" in failed.stderr
+        assert "auth login" not in failed.stderr and before.refresh_token not in failed.stdout + failed.stderr
+        assert stored(home) == before and not vendor.tokens
+        change_stored(home, token_endpoint=f"{vendor.url}/token")
+        assert (await run_hermes(home, "-z", "hi")).stdout.strip() == "Hello." and vendor.refreshes == 1
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+async def test_a_vendor_that_fails_for_a_moment_is_asked_again(vendor: FakeVendor, status: int) -> None:
+    vendor.interval = 0.01
+    with make_home(vendor) as home:
+        await log_in(home)
+        change_stored(home, expires_at=1.0)
+        vendor.token_statuses = [status]
+        answered = await run_hermes(home, "-z", "hi")
+        assert answered.stdout.strip() == "Hello." and (vendor.refreshes, vendor.reuses) == (1, 0)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from hermes.oauth.metadata import Challenge
 from hermes.oauth.requests import HttpAnswer
+from hermes.oauth.sign_in import SignIn
 from hermes.oauth.sign_in_flow import SignInRequest, run_sign_in
 from hermes.oauth.token_keeper import TokenKeeper
-from hermes.oauth.token_store import SignIn, TokenStore
+from hermes.oauth.token_store import TokenStore
 from hermes.safety.urls import UrlPolicy
 from hermes.web.fetch import WebFetcher
 

@@ -15,7 +15,7 @@ from hermes.oauth.code_flow import read_claim, refresh_tokens
 from hermes.oauth.device_flow import DeviceEndpoints, DeviceRequest, _DeviceCode, run_device_flow
 from hermes.oauth.metadata import AuthorizationServer
 from hermes.oauth.requests import HttpAnswer, OAuthError
-from hermes.oauth.token_store import SignIn
+from hermes.oauth.sign_in import SignIn
 from tests.oauth.oauth_client import AgreeingPerson, send
 from tests.vendors.sign_in_server import ACCOUNT, CLAIM, CLIENT, FakeVendor, fake_vendor, make_id_token
 

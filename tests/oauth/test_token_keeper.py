@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from hermes.core.errors import ConfigError, HermesError, StoreError
-from hermes.oauth.token_store import SignIn
+from hermes.oauth.sign_in import SignIn
 from tests.oauth.oauth_client import NAME, open_keeper, open_store, sign_in
 from tests.vendors.oauth_server import FakeOAuthServer, fake_oauth_server
 

@@ -118,7 +118,7 @@ def test_the_catalogue_agrees_with_its_tables() -> None:
     from hermes.providers.http_common import is_loopback
 
     found = {name: load_record(name) for name in list_provider_names()}
-    assert len(found) == 25
+    assert len(found) == 28
     hosts, ports = {}, {}
     for name, entry in found.items():
         assert entry.name == name and entry.title and entry.notes and load_wire(entry.wire).name == entry.wire
@@ -127,11 +127,15 @@ def test_the_catalogue_agrees_with_its_tables() -> None:
         if where.hostname and is_loopback(where.hostname):
             ports[where.port] = name
         elif where.hostname:
-            hosts |= dict.fromkeys((where.hostname, *entry.hosts), name)
+            # A subscription at the host of a provider with keys does not own it.
+            owned = [one for one in (where.hostname, *entry.hosts) if not (entry.sign_in and one in hosts)]
+            hosts |= dict.fromkeys(owned, name)
     assert (hosts, ports) == (records.HOSTS, records.LOCAL_PORTS)
     wants_key = {name: one for name, one in found.items() if one.key_required and not one.cloud and not one.sign_in}
     keyed = {name: entry.key_variables for name, entry in wants_key.items()}
     assert keyed == records.KEY_VARIABLES
+    assert tuple(name for name, one in found.items() if one.sign_in) == records.SIGN_IN_ONLY
+    assert tuple(name for name, one in found.items() if one.sign_in) == records.SIGN_IN_ONLY
     assert set(records.ALIASES.values()) <= set(found) and not set(records.ALIASES) & set(found)
 
 

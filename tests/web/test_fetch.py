@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.errors import ToolError
+from hermes.core.errors import ToolError, TransportError
 from hermes.safety.urls import UrlPolicy
 from hermes.web.fetch import FetchLimits, WebFetcher
 from tests.certificates import certificate
@@ -176,6 +176,17 @@ async def test_a_resolver_that_never_answers_is_given_up() -> None:
     async with WebFetcher({}, resolver=silent, limits=FetchLimits(connect=0.1)) as web:
         with pytest.raises(ToolError, match=r"could not be looked up within 0\.1 s"):
             await web.fetch_page("https://slow.example.com/")
+
+
+async def test_the_cause_tells_a_server_that_was_not_reached_from_a_refused_address() -> None:
+    names = Names(private_example_com=[["10.0.0.1"]])
+    async with site(slow=drip) as served, WebFetcher({}, resolver=names) as web, fetcher(served, seconds=0.3) as late:
+        asked = ((web, "https://gone.example.com/"), (late, served.url("/slow")), (web, "https://private.example.com/"))
+        for one, url in asked:
+            with pytest.raises(ToolError) as raised:
+                await one.send_request("GET", url, headers={}, body=b"")
+            is_refused = "private" in url
+            assert isinstance(raised.value.__cause__, TransportError) != is_refused, url
 
 
 async def test_a_gigabyte_is_refused_before_it_is_read() -> None:

@@ -8,6 +8,7 @@ RECORD = ProviderRecord(
     base_url="https://chatgpt.com/backend-api/codex",
     wire="responses",
     sign_in="openai",
+    default_model="gpt-6-sol",
     quirks=Quirks(
         native_prefix="openai/",
         organisation_header="chatgpt-account-id",

@@ -9,5 +9,5 @@ RECORD = ProviderRecord(
     base_url_variable="NOUS_INFERENCE_BASE_URL",
     key_variables=("NOUS_API_KEY",),
     quirks=Quirks(vendor_names=True, effort="reasoning", reasoning_field="reasoning_details", probe="models"),
-    notes="By key only; the portal's browser login is not built.",
+    notes="By key, or by `hermes auth login nous` with a client id of your own.",
 )

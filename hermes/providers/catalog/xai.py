@@ -13,6 +13,7 @@ RECORD = ProviderRecord(
     base_url="https://api.x.ai/v1",
     base_url_variable="XAI_BASE_URL",
     key_variables=("XAI_API_KEY",),
+    default_model="grok-4.7",
     quirks=Quirks(
         max_tokens_field="max_completion_tokens",
         effort="",

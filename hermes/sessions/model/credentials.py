@@ -14,7 +14,7 @@ from hermes.core.errors import ConfigError
 from hermes.core.protocols import KeyLedger
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
-from hermes.llm.key_pool import KeyLease, KeyPool, KeySlot, ProviderKeys, SingleKey
+from hermes.llm.key_pool import KeyPool, KeySlot, ProviderKeys, SingleKey
 from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, KeySource, LiteralKeySource, VariableKeySource
 from hermes.providers.records import check_refused_key, is_valid_key, load_record
 from hermes.providers.resolve import ModelChoice, is_own_address, list_environment_keys
@@ -287,8 +287,4 @@ def load_known_record(name: str, home: HermesHome, settings: Settings) -> Provid
 async def with_pool_key(endpoint: Endpoint, keys: ProviderKeys) -> Endpoint:
     """Return the endpoint with a key of the pool, for requests beside the calls; unchanged when no key is usable."""
     lease = await keys.lease_key(endpoint.model)
-    return endpoint if isinstance(lease, Failure) else _use_lease(endpoint, lease)
-
-
-def _use_lease(endpoint: Endpoint, lease: KeyLease) -> Endpoint:
-    return structs.replace(endpoint, api_key=lease.key, organisation=lease.organisation)
+    return endpoint if isinstance(lease, Failure) else lease.use_in(endpoint)
