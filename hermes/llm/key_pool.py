@@ -565,28 +565,33 @@ class KeyPool:
             else N_("The key of {title}", title=self._title)
         )
         if wait < float("inf"):
-            now = self._clock.now()
-            found = [one for slot in self._slots for one in self._cooldowns.list_blocking(slot, model)]
-            kind = min(found, key=lambda one: seconds_left(one, now)).kind
-            at = format_clock_time(now + wait, now)
-            told = N_("{keys} wait; the first can be used again at {at} ({value}).", keys=keys, at=at, value=kind.value)
-            return Failure(
-                kind=kind,
-                message=told
-                if many
-                else N_("{keys} waits; it can be used again at {at} ({value}).", keys=keys, at=at, value=kind.value),
-                hint=_HINT,
-                retryable=True,
-                fall_back=True,
-                scope=Scope.KEY,
-                retry_after=wait,
-            )
+            return self._waiting_failure(model, wait, keys)
         reasons = [slot.reason for slot in self._slots if slot.reason]
         if reasons:
             return Failure(kind=FailureKind.AUTH, message=reasons[0], hint=_HINT, fall_back=True, scope=Scope.KEY)
         message = N_("{keys} {many} refused for good.", keys=keys, many="are" if many else "is")
         hint = next((slot.advice for slot in self._slots if slot.advice), _HINT)
         return Failure(kind=FailureKind.AUTH_PERMANENT, message=message, hint=hint, fall_back=True, scope=Scope.KEY)
+
+    def _waiting_failure(self, model: str, wait: float, keys: str) -> Failure:
+        now = self._clock.now()
+        found = [one for slot in self._slots for one in self._cooldowns.list_blocking(slot, model)]
+        kind = min(found, key=lambda one: seconds_left(one, now)).kind
+        at = format_clock_time(now + wait, now)
+        message = (
+            N_("{keys} wait; the first can be used again at {at} ({value}).", keys=keys, at=at, value=kind.value)
+            if len(self._slots) > 1
+            else N_("{keys} waits; it can be used again at {at} ({value}).", keys=keys, at=at, value=kind.value)
+        )
+        return Failure(
+            kind=kind,
+            message=message,
+            hint=_HINT,
+            retryable=True,
+            fall_back=True,
+            scope=Scope.KEY,
+            retry_after=wait,
+        )
 
 
 def _is_for_good(failure: Failure, slot: KeySlot, key: str) -> bool:

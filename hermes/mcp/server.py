@@ -7,20 +7,13 @@ from contextlib import contextmanager
 
 from msgspec import Raw
 
-from hermes.config.settings import McpOAuthSettings
 from hermes.core.errors import ToolError
-from hermes.core.secret import KeyHolder
-from hermes.mcp.definitions import (
-    MAX_TOOLS,
-    McpToolDefinition,
-    build_definitions,
-    parse_task_id,
-    parse_tool_page,
-)
+from hermes.mcp.definitions import McpToolDefinition, parse_task_id
 from hermes.mcp.handshake import CLIENT, Era, ServerOffer, agree_on_version
 from hermes.mcp.header_parameters import build_parameter_headers
 from hermes.mcp.input_requests import ask_listed_visits, complete_request
-from hermes.mcp.prompts import McpPrompt, parse_prompt_page
+from hermes.mcp.listings import list_prompts, list_tools
+from hermes.mcp.prompts import McpPrompt
 from hermes.mcp.revisions import STATELESS_VERSION
 from hermes.mcp.rpc import (
     METHOD_NOT_FOUND,
@@ -31,6 +24,7 @@ from hermes.mcp.rpc import (
     NoAnswerError,
     UnknownAddressError,
 )
+from hermes.mcp.server_spec import McpServerSpec
 from hermes.tools.session import Asker
 from hermes.util.text import escape_confusable_characters, to_one_line
 
@@ -40,43 +34,17 @@ _STABLE_SECONDS = 60.0
 """Seconds of life after which a server's earlier deaths are forgotten."""
 _MAX_FAILURES, _REST_SECONDS = 3, 60.0
 """The failures in a row after which a server is left alone for `_REST_SECONDS`."""
-_MAX_PAGES = 100
 _COALESCE_SECONDS = 0.1
 _REFRESH_SECONDS = 2.0
 """Seconds between two readings of the tools, however often the server says that they changed."""
 _LISTEN_RETRY_SECONDS = (1.0, 5.0, 30.0)
 """Seconds before changes are listened for again after that has ended; the last is repeated."""
 _MAX_PROBLEM = 400
-_MAX_PROMPTS = 200
 _MAX_QUESTIONS = 20
 """The most questions of a server while its calls are under way; to further ones the answer is no."""
 _NOT_SUPPORTED = "not supported by this client"
 _HEADER_MISMATCH, _VISIT_REQUIRED = -32020, -32042
 _LOG = logging.getLogger(__name__)
-
-
-class McpServerSpec(KeyHolder, frozen=True, kw_only=True):
-    """A server as the person set it up, its variables filled in. `name` is fit for tool names."""
-
-    name: str
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = {}
-    folder: str = "/"
-    url: str = ""
-    headers: Mapping[str, str] = {}
-    timeout: float = 300.0
-    connect_timeout: float = 60.0
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    asks_approval: bool = True
-    """Whether new and changed tools need approval."""
-    oauth: McpOAuthSettings = McpOAuthSettings()
-    """The client that signs in, its variables filled in."""
-    protocol: str = ""
-    """The version of the protocol to speak; empty: the newest that both speak."""
-    settings_problem: str = ""
-    """What is wrong with its settings, so that it cannot be started at all."""
 
 
 class McpServer:
@@ -146,7 +114,7 @@ class McpServer:
             if error.code != _HEADER_MISMATCH or self._connection is None:
                 raise
         # The tool has changed: the server wants other header fields by now.
-        self.tools = await self._list_tools(self._connection)
+        self.tools = await list_tools(self._connection, self.spec, self.offer)
         self._on_change(self)
         return await self._send("tools/call", params, asker, name=tool.sent_name, tool=tool)
 
@@ -304,7 +272,7 @@ class McpServer:
         try:
             return await self._connect_once(connection)
         except ToolError as error:
-            self._era = self._guess_older_era(connection, error)
+            self._era = _guess_older_era(self.spec, self._era, connection, error)
             if self._era is Era.UNKNOWN:
                 raise
             first = error
@@ -321,16 +289,6 @@ class McpServer:
         transport = self._make_transport(self._era)
         return McpConnection(transport, self._on_notification, self._answer_request, CLIENT)
 
-    def _guess_older_era(self, connection: McpConnection, error: ToolError) -> Era:
-        """Return what a server may speak that failed: one that ended at the first question of the newest revision, or
-        that has no use for a message that is posted to its address. UNKNOWN where nothing is left to try.
-        """
-        if self._era is not Era.UNKNOWN or self.spec.protocol == STATELESS_VERSION:
-            return Era.UNKNOWN
-        if self.spec.url:
-            return Era.EVENTS if isinstance(error, UnknownAddressError) else Era.UNKNOWN
-        return Era.SESSIONS if connection.was_lost_after_request and not self.spec.protocol else Era.UNKNOWN
-
     async def _connect_once(self, connection: McpConnection) -> McpConnection:
         """Return the connection, what the server offers read."""
         try:
@@ -341,8 +299,8 @@ class McpServer:
                 )
                 if self._era is not Era.EVENTS:
                     self._era = Era.STATELESS if self.offer.is_stateless else Era.SESSIONS
-                self.tools = await self._list_tools(connection)
-                self.prompts = await self._list_prompts(connection)
+                self.tools = await list_tools(connection, self.spec, self.offer)
+                self.prompts = await list_prompts(connection, self.spec, self.offer)
         except TimeoutError:
             await connection.close()
             raise ToolError(f"it was not ready within {self.spec.connect_timeout:g} s") from None
@@ -355,47 +313,6 @@ class McpServer:
         self._connected_at = asyncio.get_running_loop().time()
         self._listen(connection)
         return connection
-
-    async def _list_tools(self, connection: McpConnection) -> tuple[McpToolDefinition, ...]:
-        sent: list[Raw] = []
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            params = {"cursor": cursor} if cursor is not None else {}
-            try:
-                page = parse_tool_page(await connection.request("tools/list", params, self.spec.connect_timeout))
-            except McpRpcError as error:
-                if error.code == METHOD_NOT_FOUND and not self.offer.has_tools:
-                    break
-                raise
-            sent += page.tools
-            if not page.cursor or page.cursor == cursor or len(sent) >= MAX_TOOLS:
-                break
-            cursor = page.cursor
-        uses_headers = self.offer.is_stateless and bool(self.spec.url)
-        spec = self.spec
-        return tuple(
-            build_definitions(spec.name, sent[:MAX_TOOLS], spec.include, spec.exclude, uses_headers=uses_headers)
-        )
-
-    async def _list_prompts(self, connection: McpConnection) -> tuple[McpPrompt, ...]:
-        """Return the prompts; none where they cannot be read, since the tools work all the same."""
-        found: dict[str, McpPrompt] = {}
-        cursor = ""
-        for _ in range(_MAX_PAGES if self.offer.has_prompts else 0):
-            try:
-                result = await connection.request(
-                    "prompts/list", {"cursor": cursor} if cursor else {}, self.spec.connect_timeout
-                )
-                page, following = parse_prompt_page(self.spec.name, result)
-            except (ToolError, McpRpcError) as error:
-                _LOG.info("the prompts of %s were not read: %s", self.spec.name, error)
-                break
-            for one in page:
-                found.setdefault(one.name, one)
-            if not following or following == cursor or len(found) >= _MAX_PROMPTS:
-                break
-            cursor = following
-        return tuple(list(found.values())[:_MAX_PROMPTS])
 
     def _listen(self, connection: McpConnection) -> None:
         """Have a server without sessions tell of changes; others do so by themselves."""
@@ -435,12 +352,23 @@ class McpServer:
         while self._is_stale and self._connection is not None and not self._connection.lost_reason:
             self._is_stale = False
             try:
-                self.tools = await self._list_tools(self._connection)
-                self.prompts = await self._list_prompts(self._connection)
+                self.tools = await list_tools(self._connection, self.spec, self.offer)
+                self.prompts = await list_prompts(self._connection, self.spec, self.offer)
             except (ToolError, McpRpcError) as error:
                 _LOG.info("the tools of %s were not read again: %s", self.spec.name, error)
             self._on_change(self)
             await asyncio.sleep(_REFRESH_SECONDS)
+
+
+def _guess_older_era(spec: McpServerSpec, era: Era, connection: McpConnection, error: ToolError) -> Era:
+    """Return what a server may speak that failed: one that ended at the first question of the newest revision, or that
+    takes nothing at the address that messages are posted to. UNKNOWN where nothing is left to try.
+    """
+    if era is not Era.UNKNOWN or spec.protocol == STATELESS_VERSION:
+        return Era.UNKNOWN
+    if spec.url:
+        return Era.EVENTS if isinstance(error, UnknownAddressError) else Era.UNKNOWN
+    return Era.SESSIONS if connection.was_lost_after_request and not spec.protocol else Era.UNKNOWN
 
 
 def describe_missing(servers: Sequence[McpServer]) -> str:

@@ -15,7 +15,8 @@ from hermes.i18n.messages import N_
 from hermes.mcp.handshake import Era
 from hermes.mcp.prompts import McpPrompt
 from hermes.mcp.rpc import McpTransport
-from hermes.mcp.server import McpServer, McpServerSpec, describe_missing
+from hermes.mcp.server import McpServer, describe_missing
+from hermes.mcp.server_spec import McpServerSpec
 from hermes.mcp.tools import KnownMcpTools, make_server_tools, mcp_toolset_name
 from hermes.safety.environment import select_basic_variables
 from hermes.tools.registry import Toolbox

@@ -29,6 +29,7 @@ from hermes.oauth.requests import (
     parse_document,
     post_form,
     post_json,
+    quote_remote_text,
 )
 from hermes.oauth.sign_in import SignIn, TokenDialect
 

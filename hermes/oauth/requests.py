@@ -97,7 +97,7 @@ def _is_endpoint(url: str, *, allows_loopback: bool) -> bool:
         return False
     if not host or has_user or parts.fragment or len(url) > _MAX_ENDPOINT:
         return False
-    if not url.isascii() or not url.isprintable() or not _NEVER_IN_URL.isdisjoint(url):
+    if not _is_plain_text(url) or not _NEVER_IN_URL.isdisjoint(url):
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and allows_loopback and is_loopback_url(url))
 
@@ -112,7 +112,11 @@ def is_loopback_url(url: str) -> bool:
 
 def is_header_token(text: str) -> bool:
     """Return whether a text can stand in a header field as a token."""
-    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+    return bool(text) and _is_plain_text(text) and " " not in text
+
+
+def _is_plain_text(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 async def fetch_document(

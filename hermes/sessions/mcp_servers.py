@@ -26,7 +26,7 @@ from hermes.util.text import escape_unseen_characters, to_one_line
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Supervisors
     from hermes.mcp.http_exchanges import McpTokens
-    from hermes.mcp.server import McpServerSpec
+    from hermes.mcp.server_spec import McpServerSpec
     from hermes.mcp.servers import McpServers
     from hermes.oauth.requests import SendRequest
     from hermes.oauth.sign_in_flow import SignInPerson
@@ -253,7 +253,7 @@ def map_server_names(settings: Settings) -> dict[str, str]:
 
 
 def _spec_or_broken(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "McpServerSpec":
-    from hermes.mcp.server import McpServerSpec
+    from hermes.mcp.server_spec import McpServerSpec
 
     try:
         return _build_spec(given, name, server, environ)
@@ -262,7 +262,7 @@ def _spec_or_broken(given: str, name: str, server: McpServerSettings, environ: M
 
 
 def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "McpServerSpec":
-    from hermes.mcp.server import McpServerSpec
+    from hermes.mcp.server_spec import McpServerSpec
 
     if bool(server.command) == bool(server.url):
         raise ConfigError(

@@ -20,7 +20,8 @@ from hermes.execution.supervisor import Supervisors
 from hermes.mcp.authorization import McpAuthorization, McpAuthorizationDeps, McpSignInSettings
 from hermes.mcp.results import list_resource_lines
 from hermes.mcp.rpc import McpRpcError
-from hermes.mcp.server import McpServer, McpServerSpec
+from hermes.mcp.server import McpServer
+from hermes.mcp.server_spec import McpServerSpec
 from hermes.mcp.servers import McpEnvironment, McpServers
 from hermes.oauth.token_store import TokenStore
 from hermes.sessions.mcp_servers import make_oauth_sender

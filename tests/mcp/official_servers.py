@@ -26,7 +26,8 @@ from hermes.mcp.authorization import McpAuthorization, McpAuthorizationDeps, Mcp
 from hermes.mcp.prompts import format_prompt_messages
 from hermes.mcp.results import list_resource_lines, read_resource_output, to_tool_output
 from hermes.mcp.rpc import McpRpcError
-from hermes.mcp.server import McpServer, McpServerSpec
+from hermes.mcp.server import McpServer
+from hermes.mcp.server_spec import McpServerSpec
 from hermes.mcp.servers import McpEnvironment, McpServers
 from hermes.oauth.token_store import TokenStore
 from hermes.sessions.mcp_servers import make_oauth_sender

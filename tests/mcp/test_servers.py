@@ -19,7 +19,8 @@ from hermes.execution.line_program import MAX_LOG_BYTES, MessageLines
 from hermes.execution.supervisor import Supervisors
 from hermes.mcp.definitions import McpToolDefinition
 from hermes.mcp.rpc import McpRpcError
-from hermes.mcp.server import McpServer, McpServerSpec
+from hermes.mcp.server import McpServer
+from hermes.mcp.server_spec import McpServerSpec
 from hermes.mcp.servers import McpEnvironment, McpServers
 from hermes.mcp.tools import to_tool_output
 

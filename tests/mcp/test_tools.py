@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hermes.core.messages import Message, Provenance, Role, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import AnswerScope
 from hermes.mcp.definitions import build_definitions, to_server_name
-from hermes.mcp.server import McpServerSpec
+from hermes.mcp.server_spec import McpServerSpec
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import ToolRegistry

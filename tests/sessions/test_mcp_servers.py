@@ -15,7 +15,7 @@ from hermes.config.home import HermesHome
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError, ToolError
 from hermes.execution.supervisor import Supervisors
-from hermes.mcp.server import McpServerSpec
+from hermes.mcp.server_spec import McpServerSpec
 from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.app import App

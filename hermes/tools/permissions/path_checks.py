@@ -161,22 +161,30 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
     """Yield findings for paths that lead to protected places through links, as they are now, and for what a repository
     makes git run: the text shows neither.
     """
+    changed, budget = list_targets(facts.judged.effects), PatternBudget()
+    named = sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]
+    for word in named:
+        for place in list_matches(word, budget):
+            path = os.path.join(place.path, "*") if place.is_whole else place.path
+            found = _judge_link(path, resolve_link(place.path), context, is_changed=word in changed)
+            if found is not None:
+                yield found
+
+
+def _judge_link(path: str, real: str, context: ToolContext, *, is_changed: bool) -> CommandFinding | None:
+    """Return what is found at a path that leads to `real`, which is empty where it leads nowhere else."""
     from hermes.execution.git_programs import is_led_to
     from hermes.safety.path_policy import judge_path
 
-    changed, budget = list_targets(facts.judged.effects), PatternBudget()
-    named = sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]
-    for word, place in ((one, place) for one in named for place in list_matches(one, budget)):
-        path, real = os.path.join(place.path, "*") if place.is_whole else place.path, resolve_link(place.path)
-        found = judge_path(path, "write" if word in changed else "read", "/", context.places) if real else None
-        if found is not None and found.verdict is not Verdict.ALLOW:
-            own = is_or_below(real, context.places.hermes)
-            reason = N_("{path} leads to {real}: {reason}", path=path, real=real, reason=found.reason)
-            verdict = Verdict.DENY if own else Verdict.ASK
-            yield CommandFinding(verdict, "protected-path", reason, quote_argv((">", real)))
-        elif word in changed and path[:1] == "/" and is_led_to(real or path, context.places.home):
-            reason = N_("it {how_said} {path}: {refused}", how_said=N_("writes"), path=path, refused=OBEYED_REASON)
-            yield CommandFinding(Verdict.ASK, "protected-path", reason, quote_argv((">", path)))
+    found = judge_path(path, "write" if is_changed else "read", "/", context.places) if real else None
+    if found is not None and found.verdict is not Verdict.ALLOW:
+        reason = N_("{path} leads to {real}: {reason}", path=path, real=real, reason=found.reason)
+        verdict = Verdict.DENY if is_or_below(real, context.places.hermes) else Verdict.ASK
+        return CommandFinding(verdict, "protected-path", reason, quote_argv((">", real)))
+    if is_changed and path[:1] == "/" and is_led_to(real or path, context.places.home):
+        reason = N_("it {how_said} {path}: {refused}", how_said=N_("writes"), path=path, refused=OBEYED_REASON)
+        return CommandFinding(Verdict.ASK, "protected-path", reason, quote_argv((">", path)))
+    return None
 
 
 def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:
