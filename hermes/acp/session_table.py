@@ -19,6 +19,7 @@ from hermes.acp.session import EditorSession
 from hermes.acp.session_projection import format_moment
 from hermes.admin.sessions import SessionAdmin
 from hermes.core.errors import BusyError, NotFoundError, UsageError
+from hermes.core.ids import new_session_id
 from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_
 from hermes.ipc.rpc_peer import RpcPeer
@@ -105,6 +106,25 @@ class SessionTable:
         session.announce()
         return session.describe_state()
 
+    async def fork_session(self, params: Raw) -> Update:
+        """Create a session that begins with all that was said in another one, which stays as it is. Raises BusyError
+        while a turn runs in that.
+        """
+        given = decode_params(params, protocol.OpenSessionParams)
+        services = self._app.services
+        async with self._changing:
+            self._check_room(given.cwd)
+            row = await services.store.sessions.get(given.session_id)
+            if row is None or row.user_id:
+                raise NotFoundError(N_("There is no session {id}.", id=given.session_id[:80]))
+            source = await services.store.sessions.find_tip(row.id)
+            if source in self._sessions and self._sessions[source].actor.busy:
+                raise BusyError(N_("The session is at work."), N_("Wait for its end, or stop it."))
+            made = await services.store.branches.create(source, new_session_id(services.clock.now()))
+            session = await self._open(made.id, given.cwd, given.mcp_servers)
+        session.announce()
+        return {"sessionId": session.actor.session_id, **session.describe_state()}
+
     async def list_sessions(self, params: Raw) -> Update:
         """List the person's sessions, the one used last first, those of a folder or all, a page at a time."""
         given = decode_params(params, protocol.ListSessionsParams)
@@ -181,10 +201,7 @@ class SessionTable:
             return self._sessions.get(tip) or await self._open(tip, given.cwd, given.mcp_servers)
 
     async def _open(self, name: str | None, cwd: str, servers: tuple[protocol.McpServerParams, ...]) -> EditorSession:
-        if len(self._sessions) >= _MAX_LIVE:
-            raise BusyError(N_("{n} sessions are open already.", n=_MAX_LIVE), N_("Close some."))
-        if not _is_usable_folder(cwd):
-            raise UsageError(N_("The folder {cwd} cannot be used: it must be absolute, and exist.", cwd=cwd[:200]))
+        self._check_room(cwd)
         forms = EditorForms(self._peer, self._capabilities)
         files = OfferedFiles(self._peer, self._capabilities)
         options = structs.replace(
@@ -198,6 +215,13 @@ class SessionTable:
         session = EditorSession(self._app, actor, self._peer, self._capabilities, forms, asks=self._asks)
         self._sessions[actor.session_id] = session
         return session
+
+    def _check_room(self, cwd: str) -> None:
+        """Raise BusyError where no further session may be open, UsageError for a folder that cannot be used."""
+        if len(self._sessions) >= _MAX_LIVE:
+            raise BusyError(N_("{n} sessions are open already.", n=_MAX_LIVE), N_("Close some."))
+        if not _is_usable_folder(cwd):
+            raise UsageError(N_("The folder {cwd} cannot be used: it must be absolute, and exist.", cwd=cwd[:200]))
 
     async def _close(self, session_id: str) -> None:
         session = self._sessions.pop(session_id, None)
@@ -232,6 +256,7 @@ METHODS: Mapping[str, Method] = {
     "session/new": SessionTable.create_session,
     "session/load": SessionTable.load_session,
     "session/resume": SessionTable.resume_session,
+    "session/fork": SessionTable.fork_session,
     "session/list": SessionTable.list_sessions,
     "session/close": SessionTable.close_session,
     "session/delete": SessionTable.delete_session,

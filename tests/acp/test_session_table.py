@@ -129,7 +129,7 @@ async def test_what_is_asked_wrongly_gets_its_error(open_editor: OpenEditor) -> 
         about = await editor.begin(protocolVersion=99)
         assert about["protocolVersion"] == 1
         for method, params, code in (
-            ("session/fork", {}, -32601),
+            ("session/fork", {}, -32602),
             ("nothing", {}, -32601),
             ("session/new", {"cwd": "relative", "mcpServers": []}, -32602),
             ("session/new", {"cwd": "/does/not/exist", "mcpServers": []}, -32602),
@@ -148,6 +148,35 @@ async def test_what_is_asked_wrongly_gets_its_error(open_editor: OpenEditor) -> 
         with pytest.raises(RpcFaultError) as caught:
             await editor.request("session/prompt", {"sessionId": session["sessionId"], "prompt": []})
         assert caught.value.code == -32602
+
+
+async def test_a_fork_begins_with_all_that_was_said_and_goes_on_by_itself(open_editor: OpenEditor) -> None:
+    replies = [Say("One."), Say("Two."), Say("Three."), Say("endless " * 500, chunk=1)]
+    async with open_editor(replies) as editor:
+        session = await editor.open_session()
+        known = {"cwd": str(editor.home.cwd), "mcpServers": []}
+        for wrong in ({"sessionId": session}, {"sessionId": "none"}, {"sessionId": session, "cwd": "/does/not/exist"}):
+            with pytest.raises(RpcFaultError):
+                await editor.request("session/fork", known | wrong)  # nothing was said yet; nothing there
+        await editor.prompt(session, "first")
+        made = await editor.request("session/fork", {"sessionId": session, **known})
+        assert made["sessionId"] != session and made["configOptions"]
+        await editor.prompt(made["sessionId"], "in the fork")
+        await editor.prompt(session, "in the other")
+        assert editor.server is not None
+        said = [[one["content"] for one in sent.messages if one["role"] == "user"] for sent in editor.server.requests]
+        assert [len(one) for one in said] == [1, 2, 2]
+        assert "in the fork" in str(said[1]) and "in the fork" not in str(said[2])
+        listed = (await editor.request("session/list", {}))["sessions"]
+        assert {one["sessionId"] for one in listed} == {session, made["sessionId"]}
+        _, answer = editor.send_request(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "go on"}]}
+        )
+        await editor.wait_for(lambda: "endless" in editor.join_text())
+        with pytest.raises(RpcFaultError, match="at work"):
+            await editor.request("session/fork", {"sessionId": session, **known})
+        editor.notify("session/cancel", {"sessionId": session})
+        assert (await answer)["stopReason"] == "cancelled"
 
 
 async def test_without_a_model_it_is_said_what_is_missing() -> None:
