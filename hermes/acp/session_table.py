@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from hermes.acp.session_projection import format_moment
 from hermes.admin.sessions import SessionAdmin
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.ids import new_session_id
+from hermes.core.messages import Message, Role
 from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_
 from hermes.ipc.rpc_peer import RpcPeer
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from hermes.core.sub_agents import BackgroundEnd
 
 _PAGE = 50
+_HISTORY_BATCH = 50
+"""Messages of a session that are loaded at once."""
 _MAX_LIVE = 100
 """Sessions that one editor may have open at once."""
 _PLATFORM = "acp"
@@ -93,10 +96,7 @@ class SessionTable:
     async def load_session(self, params: Raw) -> Update:
         """Open a session, and send all that was said in it before the answer."""
         session = await self._open_known(params)
-        admin = SessionAdmin(self._app.services.store, self._app.services.home)
-        messages = await admin.list_messages(session.actor.session_id)
-        with self._peer.join_messages():
-            session.show_history(messages)
+        await self._send_history(session)
         session.announce()
         return session.describe_state()
 
@@ -182,6 +182,27 @@ class SessionTable:
         if session.options.mode != before:
             session.send_update({"sessionUpdate": "current_mode_update", "currentModeId": session.options.mode})
         return {"configOptions": session.options.describe_all()}
+
+    async def _send_history(self, session: EditorSession) -> None:
+        """Send all messages of a session, a batch after the other: neither the session nor what the editor has not
+        taken yet is in memory as a whole.
+        """
+        admin = SessionAdmin(self._app.services.store, self._app.services.home)
+        held: list[Message] = []
+        last = 0
+        while batch := await admin.list_messages_after(session.actor.session_id, last, _HISTORY_BATCH):
+            last = batch[-1].id
+            held += [row.message for row in batch]
+            # The results of calls stand behind them, and are shown with them.
+            cut = next((n for n in range(len(held) - 1, 0, -1) if held[n].role is not Role.TOOL), 0)
+            self._show_together(session, held[:cut])
+            held = held[cut:]
+            await self._peer.wait_until_taken()
+        self._show_together(session, held)
+
+    def _show_together(self, session: EditorSession, messages: Sequence[Message]) -> None:
+        with self._peer.join_messages():
+            session.show_history(messages)
 
     def _find(self, session_id: str) -> EditorSession:
         if session_id not in self._sessions:

@@ -2,9 +2,13 @@
 
 import pytest
 
+from hermes.core.messages import Message, Role, ToolCallPart, ToolResultPart, ToolStatus, user_message
+from hermes.store.records import NewSession
+from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
+from hermes.util.clock import SystemClock
 from tests.acp.conftest import QUIET, OpenEditor
 from tests.acp.editor import Editor, RpcFaultError
 
@@ -52,6 +56,33 @@ async def test_a_session_is_listed_loaded_and_goes_on() -> None:
                 assert (await editor.request("session/list", {}))["sessions"] == []
                 with pytest.raises(RpcFaultError):
                     await editor.request("session/load", params)
+
+
+async def test_a_long_session_is_loaded_whole_and_in_order() -> None:
+    """Results are shown with their calls, wherever a batch ends."""
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url, more_config=QUIET) as home:
+            store = await Store.open(home.hermes, SystemClock())
+            await store.sessions.create(
+                NewSession(id="long", source="acp", model="mock-model", provider="custom", cwd=str(home.cwd))
+            )
+            messages: list[Message] = []
+            for number in range(101):
+                call = ToolCallPart(call_id=f"c{number}", name="terminal", arguments='{"command": "x"}')
+                result = ToolResultPart(call_id=f"c{number}", name="terminal", status=ToolStatus.OK, text=f"r{number}")
+                messages += [user_message(f"q{number}."), Message(role=Role.ASSISTANT, parts=(call,))]
+                messages.append(Message(role=Role.TOOL, parts=(result,)))
+            await store.messages.append("long", 1, None, messages)
+            await store.close()
+            async with Editor(home) as editor:
+                await editor.begin()
+                known = {"sessionId": "long", "cwd": str(home.cwd), "mcpServers": []}
+                await editor.request("session/load", known)
+                assert editor.join_text("user_message_chunk") == "".join(f"q{number}." for number in range(101))
+                calls = editor.find_calls()
+                assert [*calls] == [f"c{number}" for number in range(101)]
+                for number in range(101):
+                    assert f"r{number}" in calls[f"c{number}"]["content"][0]["content"]["text"]
 
 
 async def test_a_session_in_which_nothing_was_said_is_opened_again() -> None:
