@@ -20,7 +20,7 @@ from hermes.mcp.definitions import (
 from hermes.mcp.handshake import CLIENT, Era, ServerOffer, agree_on_version
 from hermes.mcp.header_parameters import build_parameter_headers
 from hermes.mcp.input_requests import ask_listed_visits, complete_request
-from hermes.mcp.prompts import McpPrompt, parse_prompt_page
+from hermes.mcp.prompts import MAX_PROMPTS, McpPrompt, parse_prompt_page
 from hermes.mcp.rpc import METHOD_NOT_FOUND, McpConnection, McpNotification, McpRpcError, McpTransport
 from hermes.tools.session import Asker
 from hermes.util.text import escape_confusable_characters, to_one_line
@@ -38,7 +38,6 @@ _REFRESH_SECONDS = 2.0
 _LISTEN_RETRY_SECONDS = (1.0, 5.0, 30.0)
 """Seconds before changes are listened for again after that has ended; the last is repeated."""
 _MAX_PROBLEM = 400
-_MAX_PROMPTS = 200
 _MAX_QUESTIONS = 20
 """The most questions of a server while its calls are under way; to further ones the answer is no."""
 _NOT_SUPPORTED = "not supported by this client"
@@ -345,8 +344,11 @@ class McpServer:
             cursor = page.cursor
         uses_headers = self.offer.is_stateless and bool(self.spec.url)
         spec = self.spec
+        # In a thread: a server may send many large definitions again and again, which takes a second each time.
         return tuple(
-            build_definitions(spec.name, sent[:MAX_TOOLS], spec.include, spec.exclude, uses_headers=uses_headers)
+            await asyncio.to_thread(
+                build_definitions, spec.name, sent[:MAX_TOOLS], spec.include, spec.exclude, uses_headers=uses_headers
+            )
         )
 
     async def _list_prompts(self, connection: McpConnection) -> tuple[McpPrompt, ...]:
@@ -364,10 +366,10 @@ class McpServer:
                 break
             for one in page:
                 found.setdefault(one.name, one)
-            if not following or following == cursor or len(found) >= _MAX_PROMPTS:
+            if not following or following == cursor or len(found) >= MAX_PROMPTS:
                 break
             cursor = following
-        return tuple(list(found.values())[:_MAX_PROMPTS])
+        return tuple(list(found.values())[:MAX_PROMPTS])
 
     def _listen(self, connection: McpConnection) -> None:
         """Have a server without sessions tell of changes; others do so by themselves."""
