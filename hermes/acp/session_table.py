@@ -97,8 +97,9 @@ class SessionTable:
         """Open a session, and send all that was said in it before the answer."""
         session = await self._open_known(params)
         await self._send_history(session)
+        state = session.describe_state()  # raises where it was closed meanwhile
         session.announce()
-        return session.describe_state()
+        return state
 
     async def resume_session(self, params: Raw) -> Update:
         """Open a session without sending what was said in it."""

@@ -156,6 +156,7 @@ class RpcPeer:
         what was asked before it.
         """
         try:
+            line.decode()  # what stays raw is not looked at by msgspec, and decoded elsewhere
             message = msgspec.json.decode(line, type=_Message)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             self._refuse_unreadable(line)

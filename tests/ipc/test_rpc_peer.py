@@ -79,6 +79,19 @@ async def test_requests_are_answered_with_results_and_errors() -> None:
     assert by_id[3]["error"]["code"] == -32603 and "ZeroDivisionError" in by_id[3]["error"]["message"]
 
 
+async def test_what_is_no_utf_8_is_refused_wherever_it_stands() -> None:
+    peer, handler, sink, gone = make_peer()
+    for line in (
+        b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"x":"\xff"}}',
+        b'{"jsonrpc":"2.0","method":"note","params":{"x":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{"x":"\xff"}}',
+    ):
+        peer.receive_message(line)
+        await settle()
+        assert sink.messages.pop()["error"]["code"] == -32700
+    assert (handler.noted, gone) == ([], [])
+
+
 async def test_unknown_notifications_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """A program may start this one and not read its standard error, where the log of some goes: a full pipe blocks."""
     peer, _, sink, _ = make_peer()
