@@ -94,9 +94,8 @@ async def test_what_is_no_utf_8_is_refused_wherever_it_stands() -> None:
 
 async def test_an_answer_in_a_wrong_form_ends_its_question() -> None:
     peer, _, sink, _ = make_peer()
-    for number, wrong in enumerate(
-        ({"error": "no"}, {"error": {"code": "x"}}, {"error": {"code": 1, "message": 2}}), 1
-    ):
+    faults = ("no", {"code": "x"}, {"code": 1, "message": 2})
+    for number, fault in enumerate(faults, 1):
         question = asyncio.create_task(peer.request("ask", {}, None))
         await settle()
         send(peer, id=number, error=fault)
