@@ -42,7 +42,7 @@ def describe_agent(capabilities: ClientCapabilities, version: str) -> Plain:
             "loadSession": True,
             "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
             "mcpCapabilities": {"http": True, "sse": True},
-            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}},
         },
         "authMethods": _list_auth_methods(capabilities),
     }

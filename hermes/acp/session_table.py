@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from hermes.acp.session import EditorSession
 from hermes.acp.session_projection import format_moment
 from hermes.admin.sessions import SessionAdmin
 from hermes.core.errors import BusyError, NotFoundError, UsageError
+from hermes.core.ids import new_session_id
+from hermes.core.messages import Message, Role
 from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_
 from hermes.ipc.rpc_peer import RpcPeer
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from hermes.core.sub_agents import BackgroundEnd
 
 _PAGE = 50
+_HISTORY_BATCH = 50
+"""Messages of a session that are loaded at once."""
 _MAX_LIVE = 100
 """Sessions that one editor may have open at once."""
 _PLATFORM = "acp"
@@ -92,18 +96,35 @@ class SessionTable:
     async def load_session(self, params: Raw) -> Update:
         """Open a session, and send all that was said in it before the answer."""
         session = await self._open_known(params)
-        admin = SessionAdmin(self._app.services.store, self._app.services.home)
-        messages = await admin.list_messages(session.actor.session_id)
-        with self._peer.join_messages():
-            session.show_history(messages)
+        await self._send_history(session)
+        state = session.describe_state()  # raises where it was closed meanwhile
         session.announce()
-        return session.describe_state()
+        return state
 
     async def resume_session(self, params: Raw) -> Update:
         """Open a session without sending what was said in it."""
         session = await self._open_known(params)
         session.announce()
         return session.describe_state()
+
+    async def fork_session(self, params: Raw) -> Update:
+        """Create a session that begins with all that was said in another one, which stays as it is. Raises BusyError
+        while a turn runs in that.
+        """
+        given = decode_params(params, protocol.OpenSessionParams)
+        services = self._app.services
+        async with self._changing:
+            self._check_room(given.cwd)
+            row = await services.store.sessions.get(given.session_id)
+            if row is None or row.user_id:
+                raise NotFoundError(N_("There is no session {id}.", id=given.session_id[:80]))
+            source = await services.store.sessions.find_tip(row.id)
+            if source in self._sessions and self._sessions[source].actor.busy:
+                raise BusyError(N_("The session is at work."), N_("Wait for its end, or stop it."))
+            made = await services.store.branches.create(source, new_session_id(services.clock.now()))
+            session = await self._open(made.id, given.cwd, given.mcp_servers)
+        session.announce()
+        return {"sessionId": session.actor.session_id, **session.describe_state()}
 
     async def list_sessions(self, params: Raw) -> Update:
         """List the person's sessions, the one used last first, those of a folder or all, a page at a time."""
@@ -163,6 +184,27 @@ class SessionTable:
             session.send_update({"sessionUpdate": "current_mode_update", "currentModeId": session.options.mode})
         return {"configOptions": session.options.describe_all()}
 
+    async def _send_history(self, session: EditorSession) -> None:
+        """Send all messages of a session, a batch after the other: neither the session nor what the editor has not
+        taken yet is in memory as a whole.
+        """
+        admin = SessionAdmin(self._app.services.store, self._app.services.home)
+        held: list[Message] = []
+        last = 0
+        while batch := await admin.list_messages_after(session.actor.session_id, last, _HISTORY_BATCH):
+            last = batch[-1].id
+            held += [row.message for row in batch]
+            # The results of calls stand behind them, and are shown with them.
+            cut = next((n for n in range(len(held) - 1, 0, -1) if held[n].role is not Role.TOOL), 0)
+            self._show_together(session, held[:cut])
+            held = held[cut:]
+            await self._peer.wait_until_taken()
+        self._show_together(session, held)
+
+    def _show_together(self, session: EditorSession, messages: Sequence[Message]) -> None:
+        with self._peer.join_messages():
+            session.show_history(messages)
+
     def _find(self, session_id: str) -> EditorSession:
         if session_id not in self._sessions:
             raise NotFoundError(
@@ -181,10 +223,7 @@ class SessionTable:
             return self._sessions.get(tip) or await self._open(tip, given.cwd, given.mcp_servers)
 
     async def _open(self, name: str | None, cwd: str, servers: tuple[protocol.McpServerParams, ...]) -> EditorSession:
-        if len(self._sessions) >= _MAX_LIVE:
-            raise BusyError(N_("{n} sessions are open already.", n=_MAX_LIVE), N_("Close some."))
-        if not _is_usable_folder(cwd):
-            raise UsageError(N_("The folder {cwd} cannot be used: it must be absolute, and exist.", cwd=cwd[:200]))
+        self._check_room(cwd)
         forms = EditorForms(self._peer, self._capabilities)
         files = OfferedFiles(self._peer, self._capabilities)
         options = structs.replace(
@@ -198,6 +237,13 @@ class SessionTable:
         session = EditorSession(self._app, actor, self._peer, self._capabilities, forms, asks=self._asks)
         self._sessions[actor.session_id] = session
         return session
+
+    def _check_room(self, cwd: str) -> None:
+        """Raise BusyError where no further session may be open, UsageError for a folder that cannot be used."""
+        if len(self._sessions) >= _MAX_LIVE:
+            raise BusyError(N_("{n} sessions are open already.", n=_MAX_LIVE), N_("Close some."))
+        if not _is_usable_folder(cwd):
+            raise UsageError(N_("The folder {cwd} cannot be used: it must be absolute, and exist.", cwd=cwd[:200]))
 
     async def _close(self, session_id: str) -> None:
         session = self._sessions.pop(session_id, None)
@@ -232,6 +278,7 @@ METHODS: Mapping[str, Method] = {
     "session/new": SessionTable.create_session,
     "session/load": SessionTable.load_session,
     "session/resume": SessionTable.resume_session,
+    "session/fork": SessionTable.fork_session,
     "session/list": SessionTable.list_sessions,
     "session/close": SessionTable.close_session,
     "session/delete": SessionTable.delete_session,

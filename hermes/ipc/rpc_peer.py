@@ -25,6 +25,10 @@ MAX_WAITING_BYTES = 256 << 20
 """The most bytes that a program has not taken before it counts as gone."""
 MAX_OPEN_REQUESTS = 256
 CANCELLED = -32800
+_MOST_AHEAD, _TAKE_SECONDS = 4 << 20, 60.0
+"""The bytes that may wait for a program before what is long goes on, and the seconds in which it must take the rest."""
+_MAX_WARNINGS = 20
+"""The most notifications that are logged as not taken: who reads the log, or does not, must not be drowned."""
 _NOTHING = Raw()
 _CHUNK = 1 << 16
 _LOG = logging.getLogger(__name__)
@@ -62,6 +66,10 @@ class MessageSink(Protocol):
 
     def write(self, data: bytes) -> None:
         """Write without waiting."""
+        ...
+
+    async def wait_until_taken(self, most: int) -> None:
+        """Wait until at most `most` bytes were not taken yet, or it is closed."""
         ...
 
     def close(self) -> None:
@@ -117,6 +125,7 @@ class RpcPeer:
         self._asked: dict[int, asyncio.Future[Raw]] = {}
         self._last_id = 0
         self._is_closed = False
+        self._warnings = 0
         self._held: list[bytes] | None = None
         """Messages that are written at once, while there are many."""
 
@@ -130,11 +139,24 @@ class RpcPeer:
             held, self._held = self._held, None
             self._writer.write(b"".join(held))
 
+    async def wait_until_taken(self) -> None:
+        """Wait until the program has taken nearly all that it was sent. Where it does not in time the exchange ends.
+
+        Raises GoneError.
+        """
+        try:
+            async with asyncio.timeout(_TAKE_SECONDS):
+                await self._writer.wait_until_taken(_MOST_AHEAD)
+        except TimeoutError:
+            self._on_gone()
+            raise GoneError from None
+
     def receive_message(self, line: bytes) -> None:
         """Take one message. What it asks runs in a task of its own; a notification is taken after the first step of
         what was asked before it.
         """
         try:
+            line.decode()  # what stays raw is not looked at by msgspec, and decoded elsewhere
             message = msgspec.json.decode(line, type=_Message)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             self._refuse_unreadable(line)
@@ -222,7 +244,9 @@ class RpcPeer:
             else:
                 self._handler.take_notification(method, params)
         except (RpcError, msgspec.MsgspecError) as error:
-            _LOG.warning("the notification %s was not taken: %s", escape_surrogates(method[:80]), error)
+            self._warnings += 1
+            if self._warnings <= _MAX_WARNINGS:
+                _LOG.warning("the notification %s was not taken: %s", escape_surrogates(method[:80]), error)
 
     def _take_answer(self, message: _Message) -> None:
         answer = self._asked.get(message.id) if isinstance(message.id, int) else None
@@ -235,9 +259,13 @@ class RpcPeer:
 
     def _refuse_unreadable(self, line: bytes) -> None:
         try:
-            msgspec.json.decode(line)
+            found = msgspec.json.decode(line)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             self._send_error(None, RpcError(PARSE_ERROR, "The message is not JSON."))
+            return
+        identity = found.get("id") if isinstance(found, dict) and "method" not in found else None
+        if isinstance(identity, int) and (answer := self._asked.get(identity)) is not None and not answer.done():
+            answer.set_exception(RpcError(INVALID_REQUEST, "The answer cannot be read."))
             return
         self._send_error(None, RpcError(INVALID_REQUEST, "The message is no request of JSON-RPC 2.0."))
 

@@ -1,5 +1,6 @@
 """Reads what a server offers, a page at a time."""
 
+import asyncio
 import logging
 
 from msgspec import Raw
@@ -7,12 +8,11 @@ from msgspec import Raw
 from hermes.core.errors import ToolError
 from hermes.mcp.definitions import MAX_TOOLS, McpToolDefinition, build_definitions, parse_tool_page
 from hermes.mcp.handshake import ServerOffer
-from hermes.mcp.prompts import McpPrompt, parse_prompt_page
+from hermes.mcp.prompts import MAX_PROMPTS, McpPrompt, parse_prompt_page
 from hermes.mcp.rpc import METHOD_NOT_FOUND, McpConnection, McpRpcError
 from hermes.mcp.server_spec import McpServerSpec
 
 _MAX_PAGES = 100
-_MAX_PROMPTS = 200
 _LOG = logging.getLogger(__name__)
 
 
@@ -35,7 +35,12 @@ async def list_tools(
             break
         cursor = page.cursor
     uses_headers = offer.is_stateless and bool(spec.url)
-    return tuple(build_definitions(spec.name, sent[:MAX_TOOLS], spec.include, spec.exclude, uses_headers=uses_headers))
+    # In a thread: a server may send many large definitions again and again, which takes a second each time.
+    return tuple(
+        await asyncio.to_thread(
+            build_definitions, spec.name, sent[:MAX_TOOLS], spec.include, spec.exclude, uses_headers=uses_headers
+        )
+    )
 
 
 async def list_prompts(connection: McpConnection, spec: McpServerSpec, offer: ServerOffer) -> tuple[McpPrompt, ...]:
@@ -53,7 +58,7 @@ async def list_prompts(connection: McpConnection, spec: McpServerSpec, offer: Se
             break
         for one in page:
             found.setdefault(one.name, one)
-        if not following or following == cursor or len(found) >= _MAX_PROMPTS:
+        if not following or following == cursor or len(found) >= MAX_PROMPTS:
             break
         cursor = following
-    return tuple(list(found.values())[:_MAX_PROMPTS])
+    return tuple(list(found.values())[:MAX_PROMPTS])

@@ -15,6 +15,8 @@ from hermes.safety.fencing import fence_untrusted_text
 
 PROMPT_PREFIX = "mcp-"
 _MAX_ABOUT, _MAX_ARGUMENTS, _MAX_TEXT, _MAX_MESSAGES = 200, 20, 50_000, 100
+MAX_PROMPTS = 200
+"""The most prompts of a server."""
 _ARGUMENT = re.compile(r"[\w.-]{1,60}")
 _UNUSABLE = re.compile(r"[^a-z0-9_-]+")
 
@@ -94,7 +96,7 @@ def parse_prompt_page(server: str, result: Raw) -> tuple[list[McpPrompt], str]:
         page = msgspec.json.decode(result, type=_PromptPage)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise ToolError("its list of prompts cannot be read") from None
-    return list(_parse_prompts(server, page.prompts)), page.cursor or ""
+    return list(_parse_prompts(server, page.prompts[:MAX_PROMPTS])), page.cursor or ""
 
 
 def format_prompt_messages(result: Raw, server: str, name: str) -> Sequence[ImagePart | TextPart]:

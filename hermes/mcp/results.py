@@ -16,6 +16,8 @@ _MAX_IMAGES = 8
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024
 """The most bytes of all pictures of a result, in base64."""
 _MAX_URI, _MAX_ABOUT = 500, 300
+_MAX_LISTED = 1_000
+"""The most resources of one page that are told of."""
 _NOTHING = Raw()
 
 
@@ -51,7 +53,7 @@ def to_tool_output(result: Raw, server: str) -> ToolOutput:
         return _unreadable(provenance)
     texts, images = read_content(call_result.content, provenance)
     structured = bytes(call_result.structured)
-    if structured not in (b"", b"null") and not any(_is_same_value(text, structured) for text in texts):
+    if structured not in (b"", b"null") and not _is_repeated(texts, structured):
         texts.append(structured.decode("utf-8", "replace"))
     if images:
         texts.append(f"[{len(images)} picture{'s' if len(images) > 1 else ''}]")
@@ -113,16 +115,23 @@ def _block_to_text(block: _ContentBlock | None) -> str:
     return f"[{block.type[:40] or 'a part'}, {block.media[:80]}, {len(block.data)} characters that are not shown]"
 
 
-def _is_same_value(text: str, structured: bytes) -> bool:
-    """Return whether a text repeats the structured result, as servers are asked to send it.
+def _is_repeated(texts: Iterable[str], structured: bytes) -> bool:
+    """Return whether one of the texts repeats the structured result, as servers are asked to send it.
 
     The official SDK puts a plain value into an object of one member, `result`.
     """
     try:
         value = msgspec.json.decode(structured)
-        if isinstance(value, dict) and list(value) == ["result"]:
-            value = value["result"]
-        return bool(text == value or msgspec.json.decode(text) == value)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    if isinstance(value, dict) and list(value) == ["result"]:
+        value = value["result"]
+    return any(text == value or _is_json_of(text, value) for text in texts)
+
+
+def _is_json_of(text: str, value: object) -> bool:
+    try:
+        return bool(msgspec.json.decode(text) == value)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False
 
@@ -170,7 +179,7 @@ def list_resource_lines(result: Raw) -> tuple[list[str], str] | None:
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     lines = []
-    for raw in (*page.resources, *page.templates):
+    for raw in (*page.resources, *page.templates)[:_MAX_LISTED]:
         try:
             one = msgspec.json.decode(raw, type=_ListedResource)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -187,11 +187,11 @@ class McpServer:
         return result
 
     def _find_current_tool(self, tool: McpToolDefinition) -> McpToolDefinition:
-        """Return the tool as the server tells of it now. Raises `ToolError` where that is another one."""
+        """Return the tool as the server tells of it now. Raises `ToolError` where another one needs approval."""
         found = next((one for one in self.tools if one.name == tool.name and one.digest == tool.digest), None)
-        if found is None:
+        if found is None and self.spec.asks_approval:
             raise ToolError(f"it has changed {tool.name}, look for it again")
-        return found
+        return found or tool
 
     @contextmanager
     def _note_asker(self, asker: Asker | None) -> Iterator[None]:

@@ -19,7 +19,7 @@ from hermes.oauth.requests import (
 )
 
 _MAX_CHALLENGE = 8_192
-_PARAMETER = re.compile(r"""([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))""")
+_PARAMETER = re.compile(r"""(?<![A-Za-z0-9_-])([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))""")
 _SCHEME = re.compile(r"(?:^|,)\s*bearer\s+", re.IGNORECASE)
 _RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 _SERVER_PATHS = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")

@@ -44,6 +44,7 @@ class PipeWriter:
         self._waiting = bytearray()
         self._closes_when_written = False
         self._loop = asyncio.get_running_loop()
+        self._taken = asyncio.Event()
         self.is_closed = False
         """True after `close`, and once nobody can read the other end."""
 
@@ -63,6 +64,12 @@ class PipeWriter:
             if self._waiting and not self.is_closed:
                 self._loop.add_writer(self._descriptor, self._write_waiting)
 
+    async def wait_until_taken(self, most: int) -> None:
+        """Wait until at most `most` bytes wait, or nobody can read them any more."""
+        while len(self._waiting) > most and not self.is_closed:
+            self._taken.clear()
+            await self._taken.wait()
+
     def close_when_written(self) -> None:
         """Close the pipe as soon as it has taken all that waits, which may never be: `close` ends that."""
         self._closes_when_written = True
@@ -75,6 +82,7 @@ class PipeWriter:
             return
         self.is_closed = True
         self._waiting.clear()
+        self._taken.set()
         self._loop.remove_writer(self._descriptor)
         os.close(self._descriptor)
 
@@ -87,6 +95,7 @@ class PipeWriter:
             self.close()
             return
         del self._waiting[:written]
+        self._taken.set()
         if not self._waiting:
             self._loop.remove_writer(self._descriptor)
             if self._closes_when_written:

@@ -15,7 +15,12 @@ SCHEMA_FILE = os.environ.get("ACP_SCHEMA", "")
 
 @functools.cache
 def _load_schema() -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(Path(SCHEMA_FILE).read_bytes())
+    """Return the schema, and beside its definitions those that only the draft has."""
+    file = Path(SCHEMA_FILE)
+    found: dict[str, Any] = msgspec.json.decode(file.read_bytes())
+    draft = file.with_name("schema.unstable.json")
+    if draft.exists():
+        found["$defs"] = msgspec.json.decode(draft.read_bytes())["$defs"] | found["$defs"]
     return found
 
 

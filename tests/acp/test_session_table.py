@@ -2,9 +2,13 @@
 
 import pytest
 
+from hermes.core.messages import Message, Role, ToolCallPart, ToolResultPart, ToolStatus, user_message
+from hermes.store.records import NewSession
+from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
+from hermes.util.clock import SystemClock
 from tests.acp.conftest import QUIET, OpenEditor
 from tests.acp.editor import Editor, RpcFaultError
 
@@ -52,6 +56,33 @@ async def test_a_session_is_listed_loaded_and_goes_on() -> None:
                 assert (await editor.request("session/list", {}))["sessions"] == []
                 with pytest.raises(RpcFaultError):
                     await editor.request("session/load", params)
+
+
+async def test_a_long_session_is_loaded_whole_and_in_order() -> None:
+    """Results are shown with their calls, wherever a batch ends."""
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url, more_config=QUIET) as home:
+            store = await Store.open(home.hermes, SystemClock())
+            await store.sessions.create(
+                NewSession(id="long", source="acp", model="mock-model", provider="custom", cwd=str(home.cwd))
+            )
+            messages: list[Message] = []
+            for number in range(101):
+                call = ToolCallPart(call_id=f"c{number}", name="terminal", arguments='{"command": "x"}')
+                result = ToolResultPart(call_id=f"c{number}", name="terminal", status=ToolStatus.OK, text=f"r{number}")
+                messages += [user_message(f"q{number}."), Message(role=Role.ASSISTANT, parts=(call,))]
+                messages.append(Message(role=Role.TOOL, parts=(result,)))
+            await store.messages.append("long", 1, None, messages)
+            await store.close()
+            async with Editor(home) as editor:
+                await editor.begin()
+                known = {"sessionId": "long", "cwd": str(home.cwd), "mcpServers": []}
+                await editor.request("session/load", known)
+                assert editor.join_text("user_message_chunk") == "".join(f"q{number}." for number in range(101))
+                calls = editor.find_calls()
+                assert [*calls] == [f"c{number}" for number in range(101)]
+                for number in range(101):
+                    assert f"r{number}" in calls[f"c{number}"]["content"][0]["content"]["text"]
 
 
 async def test_a_session_in_which_nothing_was_said_is_opened_again() -> None:
@@ -129,7 +160,7 @@ async def test_what_is_asked_wrongly_gets_its_error(open_editor: OpenEditor) -> 
         about = await editor.begin(protocolVersion=99)
         assert about["protocolVersion"] == 1
         for method, params, code in (
-            ("session/fork", {}, -32601),
+            ("session/fork", {}, -32602),
             ("nothing", {}, -32601),
             ("session/new", {"cwd": "relative", "mcpServers": []}, -32602),
             ("session/new", {"cwd": "/does/not/exist", "mcpServers": []}, -32602),
@@ -148,6 +179,35 @@ async def test_what_is_asked_wrongly_gets_its_error(open_editor: OpenEditor) -> 
         with pytest.raises(RpcFaultError) as caught:
             await editor.request("session/prompt", {"sessionId": session["sessionId"], "prompt": []})
         assert caught.value.code == -32602
+
+
+async def test_a_fork_begins_with_all_that_was_said_and_goes_on_by_itself(open_editor: OpenEditor) -> None:
+    replies = [Say("One."), Say("Two."), Say("Three."), Say("endless " * 500, chunk=1)]
+    async with open_editor(replies) as editor:
+        session = await editor.open_session()
+        known = {"cwd": str(editor.home.cwd), "mcpServers": []}
+        for wrong in ({"sessionId": session}, {"sessionId": "none"}, {"sessionId": session, "cwd": "/does/not/exist"}):
+            with pytest.raises(RpcFaultError):
+                await editor.request("session/fork", known | wrong)  # nothing was said yet; nothing there
+        await editor.prompt(session, "first")
+        made = await editor.request("session/fork", {"sessionId": session, **known})
+        assert made["sessionId"] != session and made["configOptions"]
+        await editor.prompt(made["sessionId"], "in the fork")
+        await editor.prompt(session, "in the other")
+        assert editor.server is not None
+        said = [[one["content"] for one in sent.messages if one["role"] == "user"] for sent in editor.server.requests]
+        assert [len(one) for one in said] == [1, 2, 2]
+        assert "in the fork" in str(said[1]) and "in the fork" not in str(said[2])
+        listed = (await editor.request("session/list", {}))["sessions"]
+        assert {one["sessionId"] for one in listed} == {session, made["sessionId"]}
+        _, answer = editor.send_request(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "go on"}]}
+        )
+        await editor.wait_for(lambda: "endless" in editor.join_text())
+        with pytest.raises(RpcFaultError, match="at work"):
+            await editor.request("session/fork", {"sessionId": session, **known})
+        editor.notify("session/cancel", {"sessionId": session})
+        assert (await answer)["stopReason"] == "cancelled"
 
 
 async def test_without_a_model_it_is_said_what_is_missing() -> None:

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from hermes.acp.rpc_errors import ACP_DIALECT
 from hermes.core.errors import ConfigError
-from hermes.core.json_rpc import RpcError
+from hermes.core.json_rpc import METHOD_NOT_FOUND, RpcError
 from hermes.ipc.rpc_peer import MAX_OPEN_REQUESTS, GoneError, RpcPeer, read_lines
 
 
@@ -24,6 +24,9 @@ class Sink:
     def write(self, data: bytes) -> None:
         assert data.endswith(b"\n") and data.count(b"\n") == 1
         self.messages.append(json.loads(data))
+
+    async def wait_until_taken(self, most: int) -> None:
+        assert self.waiting_bytes <= most
 
     def close(self) -> None:
         self.is_closed = True
@@ -45,6 +48,8 @@ class Handler:
         return {"given": json.loads(bytes(params))}
 
     def take_notification(self, method: str, params: Raw) -> None:
+        if method == "unknown":
+            raise RpcError(METHOD_NOT_FOUND, "There is no such notification.")
         self.noted.append(method)
 
 
@@ -72,6 +77,43 @@ async def test_requests_are_answered_with_results_and_errors() -> None:
     assert by_id["a"]["result"] == {"given": {"x": 1}}
     assert by_id[2]["error"] == {"code": -32000, "message": "No model. Choose one."}
     assert by_id[3]["error"]["code"] == -32603 and "ZeroDivisionError" in by_id[3]["error"]["message"]
+
+
+async def test_what_is_no_utf_8_is_refused_wherever_it_stands() -> None:
+    peer, handler, sink, gone = make_peer()
+    for line in (
+        b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"x":"\xff"}}',
+        b'{"jsonrpc":"2.0","method":"note","params":{"x":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{"x":"\xff"}}',
+    ):
+        peer.receive_message(line)
+        await settle()
+        assert sink.messages.pop()["error"]["code"] == -32700
+    assert (handler.noted, gone) == ([], [])
+
+
+async def test_an_answer_in_a_wrong_form_ends_its_question() -> None:
+    peer, _, sink, _ = make_peer()
+    faults = ("no", {"code": "x"}, {"code": 1, "message": 2})
+    for number, fault in enumerate(faults, 1):
+        question = asyncio.create_task(peer.request("ask", {}, None))
+        await settle()
+        send(peer, id=number, error=fault)
+        with pytest.raises(RpcError, match="cannot be read"):
+            await question
+    assert [one["method"] for one in sink.messages] == ["ask"] * 3
+
+
+async def test_unknown_notifications_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A program may start this one and not read its standard error, where the log of some goes: a full pipe blocks."""
+    peer, _, sink, _ = make_peer()
+    for _ in range(1_000):
+        send(peer, method="unknown")
+    await settle()
+    assert 0 < len(caplog.records) <= 20
+    send(peer, id=1, method="echo", params={})
+    await settle()
+    assert sink.messages[-1]["id"] == 1
 
 
 async def test_a_notification_comes_behind_the_request_before_it() -> None:

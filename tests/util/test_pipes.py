@@ -54,6 +54,30 @@ def test_a_descriptor_may_be_closed_and_given_to_another_pipe_at_once(
 
 
 @pytest.mark.parametrize("make_loop", LOOPS)
+def test_what_waits_can_be_waited_for(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def write_and_wait() -> None:
+        near, far = os.pipe()
+        writer, reader = PipeWriter(far), PipeReader(near)
+        await writer.wait_until_taken(0)
+        for ends_by_reading in (True, False):
+            writer.write(b"x" * 1_000_000)
+            waiting = asyncio.ensure_future(writer.wait_until_taken(1_000))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            while ends_by_reading and not waiting.done():
+                await reader.read(1 << 16)
+                await asyncio.sleep(0)
+            if not ends_by_reading:
+                writer.close()
+            await asyncio.wait_for(waiting, 10)
+            assert writer.waiting_bytes <= 1_000
+        os.close(near)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(write_and_wait())
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
 def test_what_a_full_pipe_does_not_take_is_written_in_order_once_it_is_read(
     make_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
