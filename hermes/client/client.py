@@ -43,6 +43,7 @@ from hermes.providers.decoding import SseReader
 from hermes.providers.http import DefaultHttpTransport
 from hermes.providers.http_common import is_loopback, parse_target
 from hermes.providers.wire import WireError
+from hermes.util.text import strip_control_characters, to_one_line
 
 CALL_SECONDS = 60.0
 """Seconds that a call may take as a whole."""
@@ -59,6 +60,7 @@ RECONNECT_PAUSES = (0.2, 1.0, 3.0, 10.0, 20.0)
 _ERROR_LIMIT = 64 * 1024
 _LONGEST_VALUE = 1_024
 """Characters of a header field."""
+_LONGEST_MESSAGE = 500
 _BUSY_STATUSES = frozenset({429, 502, 503, 504})
 """Answers of a server that starts, ends or has too much to do: following a run is tried again."""
 ObjectT = TypeVar("ObjectT", bound=Struct)
@@ -315,7 +317,9 @@ def _build_error(status: int, body: bytes) -> ServerAnswerError:
         told = msgspec.json.decode(body, type=ErrorResponse).error
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return build_answer_error(status, N_("The server answered with the status {status}.", status=status), "")
-    return build_answer_error(status, told.message, told.code or "")
+    # What a server says is shown to people, whoever the server is.
+    said = to_one_line(strip_control_characters(told.message), _LONGEST_MESSAGE)
+    return build_answer_error(status, said, strip_control_characters(told.code or "")[:_LONGEST_MESSAGE])
 
 
 def _reject_answer(why: str) -> ServerAnswerError:

@@ -166,7 +166,7 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
 
     changed, budget = list_targets(facts.judged.effects), PatternBudget()
     named = sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]
-    for word, place in ((word, place) for word in named for place in list_matches(word, budget)):
+    for word, place in [(one, place) for one in named for place in list_matches(one, budget)]:
         path, real = os.path.join(place.path, "*") if place.is_whole else place.path, resolve_link(place.path)
         found = judge_path(path, "write" if word in changed else "read", "/", context.places) if real else None
         if found is not None and found.verdict is not Verdict.ALLOW:
