@@ -116,7 +116,19 @@ async def test_what_a_server_says_is_made_fit_for_a_terminal() -> None:
     assert str(told.value).isprintable() and len(str(told.value)) <= 500 and told.value.code.isprintable()
 
 
-@pytest.mark.parametrize("url", ["http://192.0.2.7:8642", "http://localhost.example.org", "http://127.0.0.1@192.0.2.7"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://127.0.0.1:1?x=", "http://127.0.0.1:1/#f", "http://user@127.0.0.1:1", "http://127.0.0.1@192.0.2.7"),
+        *("ftp://127.0.0.1", "http://", "127.0.0.1:8642", "http://127.0.0.1:99999", "https://a b", "http://a/\r\nX: 1"),
+    ],
+)
+def test_what_is_no_address_of_a_server(url: str) -> None:
+    with pytest.raises(UsageError, match="no address"):
+        HermesClient(url, fresh_key(), allow_plain_http=True)
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.7:8642", "http://localhost.example.org"])
 def test_a_key_goes_to_other_hosts_over_https_only(url: str) -> None:
     with pytest.raises(UsageError, match="https"):
         HermesClient(url, fresh_key())
@@ -124,7 +136,7 @@ def test_a_key_goes_to_other_hosts_over_https_only(url: str) -> None:
     HermesClient(url.replace("http:", "https:"), fresh_key())
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", " http://[::1]:1/a/ "])
 def test_loopback_needs_no_https(url: str) -> None:
     HermesClient(url, fresh_key())
 
