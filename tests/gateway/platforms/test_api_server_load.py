@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from hermes.gateway.http.server import HttpServer, HttpServerLimits
-from hermes.gateway.platforms.api_server import runs
+from hermes.gateway.platforms.api_server import requests, runs
 from hermes.gateway.platforms.api_server.openapi import build_openapi
 from hermes.gateway.platforms.api_server.requests import EventStreamResponse
 from hermes.testing.script import Ending, ReplyDelivery, Say, ScriptedModel
@@ -82,6 +82,13 @@ async def test_runs_begun_at_once_are_as_many_as_a_key_may_have() -> None:
     async with api([Say("x", delivery=ReplyDelivery(ending=Ending.HANG)) for _ in range(9)], turns=3) as it:
         told = await asyncio.gather(*(it.ask("POST", "/v1/runs", {"input": "x"}) for _ in range(9)))
         assert sorted(status for status, _ in told) == [202] * 3 + [429] * 6
+
+
+async def test_a_body_of_nothing_but_lists_is_not_parsed() -> None:
+    async with api([]) as it:
+        body = b'{"input":[' + b",".join([b"[]"] * (requests.MAX_CONTAINERS + 1)) + b"]}"
+        assert b" 400 " in await send_raw(it, "POST", "/v1/runs", body, b"")
+        assert b"lists and objects" in await send_raw(it, "POST", "/v1/runs", body, b"")
 
 
 async def test_an_answer_in_several_pieces_is_whole() -> None:
