@@ -1,5 +1,7 @@
 """Resuming a turn whose process died, from its last stored step."""
 
+from collections.abc import Iterable
+
 from hermes.agent import prompts
 from hermes.agent.calls import finish_calls, is_free_call
 from hermes.agent.turn import Emit, ResumedTurn, TurnDeps, TurnState
@@ -17,24 +19,32 @@ def restore_turn(state: TurnState, resumed: ResumedTurn, toolbox: Toolbox) -> No
     """Restore a turn's state from its stored messages: the steps it used, the pieces of its answer."""
     state.messages.extend(resumed.messages)
     last = resumed.messages[-1]
+    state.answer.extend(collect_answer(resumed.messages))
     for message in resumed.messages:
-        if _is_call_cut_note(message):
-            state.answer.clear()
         if message.role is not Role.ASSISTANT or message.synthetic:
             continue
         state.requests += 1
         state.budget.take_step()
-        if any(message.tool_calls()):
-            state.answer.clear()
-            # The last one's are refunded when they have run.
-            if message is not last and _is_free(message, toolbox):
-                state.budget.refund_step()
-        else:
-            state.answer.append(message.text)
+        # The last one's are refunded when they have run.
+        if any(message.tool_calls()) and message is not last and _is_free(message, toolbox):
+            state.budget.refund_step()
     state.final = any(_is_budget_note(message) for message in resumed.messages)
     for message in resumed.messages:
         if message.role is Role.TOOL and (found := _find_halt(message)):
             state.halt_turn(found)
+
+
+def collect_answer(messages: Iterable[Message]) -> list[str]:
+    """Return the pieces of a turn's answer: what the model has said since its last call, which several messages hold
+    where the connection broke or a limit of length was reached.
+    """
+    pieces: list[str] = []
+    for message in messages:
+        if _is_call_cut_note(message) or any(message.tool_calls()):
+            pieces.clear()
+        elif message.role is Role.ASSISTANT and not message.synthetic:
+            pieces.append(message.text)
+    return pieces
 
 
 def _is_free(message: Message, toolbox: Toolbox) -> bool:

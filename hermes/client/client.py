@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Self, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct, structs
@@ -41,8 +41,9 @@ from hermes.core.protocols import HttpStream, HttpTimeouts
 from hermes.i18n.messages import N_
 from hermes.providers.decoding import SseReader
 from hermes.providers.http import DefaultHttpTransport
-from hermes.providers.http_common import is_loopback, parse_target
+from hermes.providers.http_common import HttpTarget, is_loopback, parse_target
 from hermes.providers.wire import WireError
+from hermes.util.text import strip_control_characters, to_one_line
 
 CALL_SECONDS = 60.0
 """Seconds that a call may take as a whole."""
@@ -59,13 +60,15 @@ RECONNECT_PAUSES = (0.2, 1.0, 3.0, 10.0, 20.0)
 _ERROR_LIMIT = 64 * 1024
 _LONGEST_VALUE = 1_024
 """Characters of a header field."""
+_LONGEST_MESSAGE = 500
 _BUSY_STATUSES = frozenset({429, 502, 503, 504})
 """Answers of a server that starts, ends or has too much to do: following a run is tried again."""
 ObjectT = TypeVar("ObjectT", bound=Struct)
 
 
 class HermesClient:
-    """A client of one server, with one key; an async context. `url` is the server's address without a path.
+    """A client of one server, with one key; an async context. `url` is the server's address, with the path at which a
+    web server before it has it.
 
     A key is sent over plain http to this machine only, unless `allow_plain_http` says otherwise. `seconds` bounds each
     call, `silence` the wait for the next bytes of a stream, `event_limit` the bytes of an event.
@@ -82,7 +85,8 @@ class HermesClient:
         event_limit: int = EVENT_LIMIT,
     ) -> None:
         """Raises UsageError for an address to which the key must not be sent, or a key that is none."""
-        target = parse_target(url)
+        url = url.strip()
+        target = _parse_address(url)
         if not target.is_secure and not is_loopback(target.host) and not allow_plain_http:
             raise UsageError(
                 N_("The key would go to {host} readable by everybody on the way.", host=target.authority),
@@ -90,7 +94,7 @@ class HermesClient:
             )
         if not key or not key.isascii() or not key.isprintable() or " " in key:
             raise UsageError(N_("A key of the server has printable ASCII characters and no blanks."))
-        self._url = url.strip().rstrip("/")
+        self._url = url.rstrip("/")
         self._host = target.authority
         self._headers = {"authorization": f"Bearer {key}", "accept": "application/json, text/event-stream"}
         self._seconds = seconds
@@ -301,6 +305,18 @@ class HermesClient:
             ) from None
 
 
+def _parse_address(url: str) -> HttpTarget:
+    with suppress(ValueError, TransportError):
+        parts = urlsplit(url)
+        has_more = parts.query or parts.fragment or parts.username is not None or parts.password is not None
+        if not has_more and url.isascii() and url.isprintable() and " " not in url:
+            return parse_target(url)
+    raise UsageError(
+        N_("That is no address of a server."),
+        N_("It is an http or https address without a user, a query or a fragment: https://hermes.example.org"),
+    )
+
+
 async def _read_body(stream: HttpStream, limit: int) -> bytes:
     found = bytearray()
     async for chunk in stream.chunks():
@@ -315,7 +331,9 @@ def _build_error(status: int, body: bytes) -> ServerAnswerError:
         told = msgspec.json.decode(body, type=ErrorResponse).error
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return build_answer_error(status, N_("The server answered with the status {status}.", status=status), "")
-    return build_answer_error(status, told.message, told.code or "")
+    # What a server says is shown to people, whoever the server is.
+    said = to_one_line(strip_control_characters(told.message), _LONGEST_MESSAGE)
+    return build_answer_error(status, said, strip_control_characters(told.code or "")[:_LONGEST_MESSAGE])
 
 
 def _reject_answer(why: str) -> ServerAnswerError:

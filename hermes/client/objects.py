@@ -22,6 +22,8 @@ from hermes.core.usage import Usage
 
 EVENT_SCHEMA_VERSION = 1
 """The version of the events of runs, which each of them carries."""
+RUN_RESUMED = "run.resumed"
+"""The kind of the event with which another process goes on with a run."""
 RUN_ENDED = "run.ended"
 """The kind of a run's last event."""
 
@@ -110,7 +112,7 @@ class RunEventBody(Struct, frozen=True):
 
 
 class TextPiece(Struct, frozen=True):
-    """More of the answer's text."""
+    """More of the answer's text; in `run.resumed` all that stands of it so far, in the place of what came before."""
 
     text: str
 
@@ -131,6 +133,7 @@ RUN_EVENTS: Mapping[str, type[Struct]] = {
     "run.approval_answered": ApprovalAnswered,
     "run.notice": Notice,
     "run.gap": EventGap,
+    RUN_RESUMED: TextPiece,
     RUN_ENDED: Run,
 }
 """The kinds of events with the type of their data."""

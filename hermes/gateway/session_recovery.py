@@ -14,6 +14,7 @@ from hermes.gateway.chat_session import ChatSession, GatewayDeps
 from hermes.gateway.stream_renderer import build_answer, filter_answer
 from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import tr
+from hermes.runtime.turn_answers import load_answer
 from hermes.util.text import strip_control_characters, to_one_line
 
 RETRY_PAUSES = (1.0, 10.0, 60.0, 300.0, 1800.0)
@@ -155,7 +156,7 @@ class SessionRecovery:
         chat_session = await self._open_bound(one.session_id)
         if chat_session is None:
             return
-        text = await self._store.chats.get_last_answer(one.turn_id)
+        text = await load_answer(self._store, one.turn_id)
         ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
         answer = filter_answer(build_answer(ended), chat_session.egress_filter, chat_session.account.can)
         opened = await self._store.outbox.find_open(one.turn_id)

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import re
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -20,8 +21,8 @@ _MAX_ERROR = 200
 _SECRET_FIELDS = frozenset({"refresh_token", "code", "code_verifier", "client_secret", "device_code", "device_auth_id"})
 """Fields of requests that no error message repeats, whatever a server says."""
 _MAX_ENDPOINT = 2_048
-_NEVER_IN_URL = frozenset(' "<>\\^`{|}')
-"""Characters that no address has (RFC 3986), and that mean something to whoever opens it in a browser."""
+_URL = re.compile(r"[!#-;=?-\[\]_a-z~]+")
+"""The characters of an address (RFC 3986): others mean something to whoever opens it in a browser."""
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 DocumentT = TypeVar("DocumentT", bound=Struct)
 
@@ -95,9 +96,7 @@ def _is_endpoint(url: str, *, allows_loopback: bool) -> bool:
         host, has_user = parts.hostname, parts.username is not None or parts.password is not None
     except ValueError:
         return False
-    if not host or has_user or parts.fragment or len(url) > _MAX_ENDPOINT:
-        return False
-    if not _is_plain_text(url) or not _NEVER_IN_URL.isdisjoint(url):
+    if not host or has_user or parts.fragment or len(url) > _MAX_ENDPOINT or not _URL.fullmatch(url):
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and allows_loopback and is_loopback_url(url))
 

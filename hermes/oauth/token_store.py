@@ -99,12 +99,18 @@ class TokenStore:
             sign_ins = dict(self._read_document().sign_ins)
             yield sign_ins
             try:
+                self._remove_leftovers()
                 write_atomic(self._file, to_json(_Document(sign_ins)) + b"\n", mode=0o600)
             except OSError as error:
                 raise StoreError(
                     N_("{file} cannot be written: {reason}.", file=self._file, reason=error.strerror),
                     advise_on_write_error(error),
                 ) from None
+
+    def _remove_leftovers(self) -> None:
+        """Remove what writers have left that were killed: it holds tokens, too. Whoever holds the lock is alone."""
+        for left in self._file.parent.glob(f".{self._file.name}.*"):
+            left.unlink(missing_ok=True)
 
     def _make_lock_error(self, error: OSError) -> StoreError:
         return StoreError(

@@ -194,6 +194,11 @@ class DirectTransport:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if body or method not in ("GET", "HEAD"):
             lines.append(f"Content-Length: {len(body)}")
+        if any("\n" in line or "\r" in line or "\0" in line for line in lines):  # it would be another request
+            raise TransportError(
+                FailureKind.FORMAT_ERROR,
+                N_("A header field for {authority} holds a line break.", authority=where.authority),
+            )
         head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
         return _RequestContext(self, where, head, body, timeouts, tuple(addresses))
 

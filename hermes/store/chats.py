@@ -16,7 +16,6 @@ from hermes.core.chats import (
     UnansweredEvents,
 )
 from hermes.core.encoding import to_json
-from hermes.core.messages import Message
 from hermes.store.repository import Repository, Transaction, reads, to_value, writes
 from hermes.store.turns import enqueue_message
 
@@ -190,16 +189,6 @@ class ChatRepository(Repository):
             to_value(UnansweredEvents, (*row[:5], msgspec.json.decode(row[5], type=tuple[InboundEvent, ...])))
             for row in rows
         ]
-
-    @reads
-    def get_last_answer(self, tx: Transaction, turn_id: str) -> str:
-        """Return the text that a turn ended with; empty when it ended without one."""
-        body = tx.execute(
-            "SELECT body FROM messages WHERE turn_id = ? AND role = 'assistant' ORDER BY position DESC, id DESC"
-            " LIMIT 1",
-            (turn_id,),
-        ).get
-        return "" if body is None else msgspec.json.decode(bytes(body), type=Message).text
 
     @writes
     def abandon_session_events(self, tx: Transaction, session_id: str, outcome: str) -> None:

@@ -389,6 +389,14 @@ class MessageRepository(Repository):
         return found
 
     @reads
+    def list_spoken(self, tx: Transaction, turn_id: str) -> list[Message]:
+        """Return the messages of a turn without the results of its tools, the oldest first."""
+        rows = tx.execute(
+            "SELECT body FROM messages WHERE turn_id = ? AND role <> 'tool' ORDER BY position, id", (turn_id,)
+        )
+        return [msgspec.json.decode(bytes(body), type=Message) for (body,) in rows]
+
+    @reads
     def list_untrusted_sources(self, tx: Transaction, session_ids: Sequence[str]) -> list[Provenance]:
         """Return the untrusted sources whose text stands in these sessions."""
         return [origin for session_id in session_ids for origin in _list_session_sources(tx, session_id)]

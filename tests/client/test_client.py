@@ -8,7 +8,7 @@ import pytest
 
 from bench.paths import record_prompt
 from hermes.client import HermesClient
-from hermes.client.errors import ServerAnswerError
+from hermes.client.errors import ServerAnswerError, StateConflictError
 from hermes.core.errors import TransportError, UsageError
 from hermes.providers.decoding import SseReader
 from tests.client.door_rig import Handler, listen
@@ -106,7 +106,29 @@ async def test_what_is_no_hermes_is_said(body: bytes, status: int) -> None:
     assert told.value.status == (0 if status == 200 else status)
 
 
-@pytest.mark.parametrize("url", ["http://192.0.2.7:8642", "http://localhost.example.org", "http://127.0.0.1@192.0.2.7"])
+async def test_what_a_server_says_is_made_fit_for_a_terminal() -> None:
+    said = {"error": {"message": "\x1b[2J\x07no\n" + "x" * 9_000, "type": "t", "code": "\x1b]0;a\x07"}}
+    body = json.dumps(said).encode()
+    head = b"HTTP/1.1 409 X\r\nContent-Length: %d\r\n\r\n" % len(body)
+    async with listen(answering(head + body)) as url, HermesClient(url, fresh_key()) as client:
+        with pytest.raises(StateConflictError) as told:
+            await client.get_run("r")
+    assert str(told.value).isprintable() and len(str(told.value)) <= 500 and told.value.code.isprintable()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://127.0.0.1:1?x=", "http://127.0.0.1:1/#f", "http://user@127.0.0.1:1", "http://127.0.0.1@192.0.2.7"),
+        *("ftp://127.0.0.1", "http://", "127.0.0.1:8642", "http://127.0.0.1:99999", "https://a b", "http://a/\r\nX: 1"),
+    ],
+)
+def test_what_is_no_address_of_a_server(url: str) -> None:
+    with pytest.raises(UsageError, match="no address"):
+        HermesClient(url, fresh_key(), allow_plain_http=True)
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.7:8642", "http://localhost.example.org"])
 def test_a_key_goes_to_other_hosts_over_https_only(url: str) -> None:
     with pytest.raises(UsageError, match="https"):
         HermesClient(url, fresh_key())
@@ -114,7 +136,7 @@ def test_a_key_goes_to_other_hosts_over_https_only(url: str) -> None:
     HermesClient(url.replace("http:", "https:"), fresh_key())
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", " http://[::1]:1/a/ "])
 def test_loopback_needs_no_https(url: str) -> None:
     HermesClient(url, fresh_key())
 

@@ -16,7 +16,7 @@ from hermes.testing.server import ScriptedServer
 from tests.client.door_rig import CuttingProxy, listen, open_door, serve_home
 from tests.forked_hermes import run_hermes
 from tests.gateway.gateway_rig import home_for, running
-from tests.gateway.platforms.api_server_rig import fresh_key
+from tests.gateway.platforms.api_server_rig import free_port, fresh_key
 from tests.gateway.served_gateway import served
 from tests.vendors.telegram import Fake
 
@@ -200,3 +200,31 @@ async def list_history(http: aiohttp.ClientSession, url: str, headers: dict[str,
     async with http.get(url, headers=headers) as answer:
         rows = (await answer.json())["data"]
     return [one for one in rows if one["ended_at"] is not None and one["delivery"] == "delivered"]
+
+
+async def test_a_run_that_is_killed_with_its_server_is_told_once() -> None:
+    """The text of a call that died with the process is told again by the next one, which says what stands before it."""
+    words = "".join(f"w{number} " for number in range(60)).strip()
+    first = Say("First.", calls=(Call("terminal", {"command": "true"}),))
+    pace = ReplyDelivery(pace=0.05)
+    replies = [first, Say(words, chunk=4, delivery=pace), Say(words, chunk=40)]
+    port, key = free_port(), fresh_key()
+    async with ScriptedServer(replies) as model:
+        more = {"platforms": {"api_server": {"key": key}}}
+        with TempHome.for_server(model.url, more_config=more) as home:
+            async with HermesClient(f"http://127.0.0.1:{port}", key, seconds=20) as client:
+                async with serve_home(home, "--port", str(port)):
+                    run = await client.begin_run("work")
+                    following = client.follow_run(run.id)
+                    told = ""
+                    async for event in following:
+                        told += str(event.data["text"]) if event.type == "run.text_delta" else ""
+                        if "w9" in told:
+                            break
+                async with serve_home(home, "--port", str(port)):
+                    async for event in following:
+                        if event.type == "run.resumed":
+                            assert event.data["text"] == "First.\n\n"
+                            told = ""
+                        told += str(event.data["text"]) if event.type in ("run.text_delta", "run.resumed") else ""
+        assert told == f"First.\n\n{words}" and event.type == "run.ended" and event.data["output"] == words

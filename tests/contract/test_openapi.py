@@ -71,7 +71,7 @@ def test_it_is_a_valid_document() -> None:
 
 def test_every_kind_of_event_is_in_it() -> None:
     kinds = {f"run.{kind.__struct_config__.tag}" for kind in runs._LOGGED_EVENTS.__args__}
-    assert kinds | {"run.text_delta", "run.gap", "run.ended"} == set(RUN_EVENTS)
+    assert kinds | {"run.text_delta", "run.gap", "run.resumed", "run.ended"} == set(RUN_EVENTS)
     assert set(SCHEMAS["RunEvent"]["discriminator"]["mapping"]) == set(RUN_EVENTS)
     event = RunEventBody("run.text_delta", "r", {"text": "a"})
     validator_of("RunEvent").validate(msgspec.to_builtins(event))

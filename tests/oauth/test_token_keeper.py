@@ -150,3 +150,10 @@ def test_a_folder_in_the_place_of_the_file_has_a_name(tmp_path: Path) -> None:
     (tmp_path / "oauth.json").mkdir()
     with pytest.raises(ConfigError, match="is not a file"):
         open_store(tmp_path).read(NAME)
+
+
+def test_tokens_that_a_killed_writer_has_left_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".oauth.json.e07921696b3c"
+    left.write_text("{}")
+    open_store(tmp_path).write(NAME, SignIn(access_token="a"))
+    assert not left.exists() and open_store(tmp_path).list_names() == [NAME]

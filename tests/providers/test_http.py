@@ -201,6 +201,16 @@ async def test_what_is_no_address(url: str) -> None:
         DefaultHttpTransport({}).open("POST", url, headers={}, body=b"", timeouts=PATIENT)
 
 
+@pytest.mark.parametrize("wrong", ["a\r\nX-Other: 1", "a\nX-Other: 1", "a\rb", "a\0b"])
+async def test_no_value_begins_another_field(wrong: str) -> None:
+    transport = DirectTransport({})
+    with pytest.raises(TransportError, match="line break"):
+        transport.open(
+            "GET", "http://127.0.0.1:1/", headers={"x": wrong}, body=b"", timeouts=HttpTimeouts(connect=1, read=1)
+        )
+    await transport.close()
+
+
 async def test_what_does_not_speak_http() -> None:
     chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
     for raw in (b"SSH-2.0-x\r\n\r\n", chunked + b"zz\r\n", chunked + b"-3\r\n", chunked + b"3\r\nabcd\r\n0\r\n\r\n"):

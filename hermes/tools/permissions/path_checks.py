@@ -14,7 +14,7 @@ from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleComma
 from hermes.safety.shell.words import word_set
 from hermes.tools.named_paths import MAX_PATH, list_command_paths, list_targets
 from hermes.tools.path_facts import PathFacts, resolve_link
-from hermes.tools.path_patterns import PatternBudget, list_matches
+from hermes.tools.path_patterns import FoundPlace, PatternBudget, list_matches
 from hermes.tools.permissions.call_facts import PERSISTING_KINDS, CallFacts
 from hermes.tools.permissions.gate import HIDDEN, OUTSIDE, READ, WRITE
 from hermes.tools.session import ToolContext
@@ -161,30 +161,31 @@ def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFindi
     """Yield findings for paths that lead to protected places through links, as they are now, and for what a repository
     makes git run: the text shows neither.
     """
-    changed, budget = list_targets(facts.judged.effects), PatternBudget()
-    named = sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]
-    for word in named:
-        for place in list_matches(word, budget):
-            path = os.path.join(place.path, "*") if place.is_whole else place.path
-            found = _judge_link(path, resolve_link(place.path), context, is_changed=word in changed)
-            if found is not None:
-                yield found
-
-
-def _judge_link(path: str, real: str, context: ToolContext, *, is_changed: bool) -> CommandFinding | None:
-    """Return what is found at a path that leads to `real`, which is empty where it leads nowhere else."""
     from hermes.execution.git_programs import is_led_to
     from hermes.safety.path_policy import judge_path
 
-    found = judge_path(path, "write" if is_changed else "read", "/", context.places) if real else None
-    if found is not None and found.verdict is not Verdict.ALLOW:
-        reason = N_("{path} leads to {real}: {reason}", path=path, real=real, reason=found.reason)
-        verdict = Verdict.DENY if is_or_below(real, context.places.hermes) else Verdict.ASK
-        return CommandFinding(verdict, "protected-path", reason, quote_argv((">", real)))
-    if is_changed and path[:1] == "/" and is_led_to(real or path, context.places.home):
-        reason = N_("it {how_said} {path}: {refused}", how_said=N_("writes"), path=path, refused=OBEYED_REASON)
-        return CommandFinding(Verdict.ASK, "protected-path", reason, quote_argv((">", path)))
-    return None
+    changed = list_targets(facts.judged.effects)
+    for path, real, is_changed in _list_linked_paths(facts, changed, context):
+        found = judge_path(path, "write" if is_changed else "read", "/", context.places) if real else None
+        if found is not None and found.verdict is not Verdict.ALLOW:
+            own = is_or_below(real, context.places.hermes)
+            reason = N_("{path} leads to {real}: {reason}", path=path, real=real, reason=found.reason)
+            verdict = Verdict.DENY if own else Verdict.ASK
+            yield CommandFinding(verdict, "protected-path", reason, quote_argv((">", real)))
+        elif is_changed and path[:1] == "/" and is_led_to(real or path, context.places.home):
+            reason = N_("it {how_said} {path}: {refused}", how_said=N_("writes"), path=path, refused=OBEYED_REASON)
+            yield CommandFinding(Verdict.ASK, "protected-path", reason, quote_argv((">", path)))
+
+
+def _list_linked_paths(facts: CallFacts, changed: set[str], context: ToolContext) -> Iterator[tuple[str, str, bool]]:
+    """Yield what the words of a command may stand for now, patterns resolved, where that leads, and whether it is
+    changed.
+    """
+    budget = PatternBudget()
+    for word in sorted(changed | list_command_paths(facts.judged.commands, context.places))[:_MAX_PATHS]:
+        for place in dict.fromkeys((FoundPlace(word), *list_matches(word, budget))):
+            path = os.path.join(place.path, "*") if place.is_whole else place.path
+            yield path, resolve_link(place.path), word in changed
 
 
 def check_linked_deletions(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:

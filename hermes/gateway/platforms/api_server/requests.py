@@ -19,6 +19,8 @@ READ_SECONDS = 30.0
 """How long a request body may take to arrive."""
 MAX_DEPTH = 64
 """How deep JSON may be nested."""
+MAX_CONTAINERS = 500_000
+"""Brackets of a body at most: 10 MB of empty lists hold the process up for two seconds."""
 CALLER: web.RequestKey[ApiCaller] = web.RequestKey("caller", ApiCaller)
 S = TypeVar("S", bound=Struct)
 WRITE_SECONDS = 60.0
@@ -77,6 +79,8 @@ class RequestReader:
         if request.content_type != "application/json" or request.headers.get("Content-Encoding"):
             raise ApiRequestError(415, "The body must be plain JSON, with the type application/json.")
         raw = await self.read_bytes(request)
+        if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS:
+            raise ApiRequestError(400, f"The JSON has more than {MAX_CONTAINERS:,} lists and objects.")
         try:
             given: object = msgspec.json.decode(raw)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:

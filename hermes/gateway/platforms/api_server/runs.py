@@ -19,12 +19,14 @@ from msgspec import Struct, structs
 from hermes.client.objects import (
     EVENT_SCHEMA_VERSION,
     RUN_ENDED,
+    RUN_RESUMED,
     ApprovalDecision,
     ApprovalReceipt,
     EventGap,
     Run,
     RunEventBody,
     RunRequest,
+    TextPiece,
     TokenCounts,
 )
 from hermes.core.api import NewRun, RunRow
@@ -58,10 +60,11 @@ from hermes.gateway.platforms.api_server.requests import (
     json_response,
 )
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
-from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, TurnStream
+from hermes.gateway.platforms.api_server.turns import TEXT_SEPARATOR, ApiTurn, ApiTurns, TurnStream
 from hermes.markup.links import defuse_links
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
+from hermes.runtime.turn_answers import load_answer, load_told_text
 from hermes.util.cancellation import cancel_tasks, run_to_completion
 
 MAX_EVENTS = 4_096
@@ -326,7 +329,10 @@ class RunWorker:
         async def post_message(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
             return await self._find_turn(actor, row, begun=known is not None)
 
+        told = await load_told_text(self._store, fresh.turn_id, TEXT_SEPARATOR) if known is not None else ""
         live.turn = await self._turns.begin_turn(plan.session_request, post_message, can_ask=plan.can_ask)
+        if known is not None:
+            live.event_log.add_event(RUN_RESUMED, TextPiece(live.turn.make_text_filter().filter_whole(told)))
         if live.stopped:
             live.turn.stop()
         ended = await _log_turn(live, live.turn)
@@ -356,7 +362,7 @@ async def _log_turn(live: LiveRun, turn: ApiTurn) -> TurnEnded:
     turn_stream = TurnStream(turn)
     async for piece in turn_stream.iter_pieces(_LISTEN_SECONDS):
         if isinstance(piece, str):
-            live.event_log.add_event("run.text_delta", {"text": piece})
+            live.event_log.add_event("run.text_delta", TextPiece(piece))
         elif piece is not None:
             live.handle_event(piece)
     assert turn_stream.ended is not None
@@ -511,7 +517,7 @@ class RunRoutes:
         live, wish = self.worker.find_live(row.id), msgspec.json.decode(row.wish, type=StoredRunRequest)
         text = ""
         if row.ended_at is not None and row.turn_id:
-            text = await self._store.chats.get_last_answer(row.turn_id)
+            text = await load_answer(self._store, row.turn_id)
             if await self._store.messages.list_untrusted_sources([row.session_id]):
                 text = defuse_links(text)
         state = (

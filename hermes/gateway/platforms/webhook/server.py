@@ -45,6 +45,7 @@ from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.gateway.platforms.webhook.github_comments import find_comment_chat, is_own_comment
 from hermes.markup.links import defuse_links
 from hermes.runtime.mailbox import InboundMessage
+from hermes.runtime.turn_answers import load_answer
 from hermes.sessions.features.skills import build_skills, load_skill_parts
 from hermes.sessions.untrusted_text import untrusted_part
 from hermes.util.cancellation import run_to_completion
@@ -347,7 +348,7 @@ class WebhookServer:
         stored = msgspec.json.decode(row.wish, type=StoredWebhookRun)
         name = stored.route
         route = self._cached_route(name)
-        text = await self._store.chats.get_last_answer(row.turn_id) if row.turn_id else ""
+        text = await load_answer(self._store, row.turn_id) if row.turn_id else ""
         if end.state != "completed":
             text = f"{text}\n\n(The webhook {name} did not come to its end: {end.error or end.reason})".strip()
         if await self._gateway.app.services.store.messages.list_untrusted_sources([row.session_id]):
