@@ -5,7 +5,7 @@ Looking changes nothing and runs nothing. Of a project only what lies in a trust
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from hermes.config.agent_servers import (
 )
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
+from hermes.config.load import load_settings
 from hermes.config.other_agents import (
     AgentPlace,
     FileKind,
@@ -95,6 +96,16 @@ class AgentSurvey(Struct, frozen=True, kw_only=True):
     """Files that are not read, and why."""
     untrusted: tuple[str, ...] = ()
     """What of the agent lies in the project's folder, which is not trusted: it was not looked at."""
+    own: tuple[str, ...] = ()
+    """Names of what a copy could hold and Hermes' home has: copied before, or the person's own."""
+    copyable: int = 0
+    """How many things of the agent's home a copy could hold."""
+
+    @property
+    def has_project(self) -> bool:
+        """Whether something of the project's folder could be used; it is never copied."""
+        items = any(one.is_project and not one.problem for one in self.items)
+        return items or any(one.is_project and not one.problem for one in self.servers)
 
     @property
     def is_empty(self) -> bool:
@@ -162,16 +173,22 @@ def survey_agent(
     hooks = [one for one in list_hook_files(whole, folder if is_trusted else "") if one.agent == agent.name]
     root = agent.locate_root(whole)
     unread = [(name, why) for name, why in agent.unread.items() if os.path.exists(f"{root}/{name}")]
+    items = tuple(item for place in places for item in _READERS[place.kind](place, taken))
+    copyable = [one.name for one in servers if not (one.problem or one.is_project) and one.settings.enabled]
+    own = [name for name in copyable if to_server_name(name) in _list_own_servers(home)]
+    targets = [(one.name, _find_target(home, one)) for one in items if not one.problem and not one.is_project]
     return AgentSurvey(
         agent=agent,
         root=root,
         is_agreed=agent in list_agreed_agents(home),
-        items=tuple(item for place in places for item in _READERS[place.kind](place, taken)),
+        items=items,
         servers=tuple(servers),
         agreed_servers=frozenset(one.consent_key for one in servers if is_agreed_server(home, one)),
         hooks=tuple(hooks),
         left=tuple(SkippedItem(name, why) for name, why in (*unread, *list_unread_keys(agent, whole))),
         untrusted=tuple(untrusted),
+        own=(*(name for name, target in targets if os.path.lexists(target)), *own),
+        copyable=len(targets) + len(copyable),
     )
 
 
@@ -327,11 +344,23 @@ async def take_over(
     return done
 
 
+def _find_target(home: HermesHome, item: AgentItem) -> Path:
+    """Return where a copy of a command, an agent or a skill lies in the home."""
+    if item.kind is FileKind.SKILLS:
+        return home.skills / item.name
+    folder = _OWN_COMMANDS if item.kind is FileKind.COMMANDS else AGENTS_FOLDER
+    return home.root / folder / f"{item.name.replace(':', '-')}.md"
+
+
+def _list_own_servers(home: HermesHome) -> Collection[str]:
+    return load_settings(home).settings.mcp_servers
+
+
 def _copy_item(home: HermesHome, item: AgentItem, done: TakenOver) -> None:
     """Write a command or an agent as a file of the home."""
     is_command = item.kind is FileKind.COMMANDS
-    name = item.name.replace(":", "-")
-    target = home.root / (_OWN_COMMANDS if is_command else AGENTS_FOLDER) / f"{name}.md"
+    target = _find_target(home, item)
+    name = target.stem
     if os.path.lexists(target):
         done.skipped.append(SkippedItem(f"{target.parent.name}/{name}", tr("there is one already, and it stays")))
         return
