@@ -96,8 +96,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class SkillEntry(Struct, frozen=True, kw_only=True):
-    """A skill. `state` is ok, lacking, hidden or broken, and `why` says it in words; `pending` is whether a change of it
-    waits for approval.
+    """A skill. `state` is ok, lacking, hidden or broken, and `why` says it in words; `pending` is whether a change of
+    it waits for approval.
     """
 
     name: str
