@@ -132,7 +132,7 @@ async def test_lists_and_the_catalogue_have_the_fields_that_it_names_and_no_othe
             ("/api/jobs/daily/history", "JobHistory"),
             ("/v1/models", "ModelPage"),
             ("/v1/models/hermes", "ModelObject"),
-            ("/v1/capabilities", "Capabilities"),
+            ("/v1/capabilities", "KeyCapabilities"),
             ("/v1/skills", "SkillPage"),
             ("/v1/toolsets", "ToolsetPage"),
             ("/health", "Health"),

@@ -5,7 +5,7 @@ Looking changes nothing and runs nothing. Of a project only what lies in a trust
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -174,9 +174,7 @@ def survey_agent(
     root = agent.locate_root(whole)
     unread = [(name, why) for name, why in agent.unread.items() if os.path.exists(f"{root}/{name}")]
     items = tuple(item for place in places for item in _READERS[place.kind](place, taken))
-    copyable = [one.name for one in servers if not (one.problem or one.is_project) and one.settings.enabled]
-    own = [name for name in copyable if to_server_name(name) in _list_own_servers(home)]
-    targets = [(one.name, _find_target(home, one)) for one in items if not one.problem and not one.is_project]
+    own, copyable = _find_copies(home, items, servers)
     return AgentSurvey(
         agent=agent,
         root=root,
@@ -187,8 +185,8 @@ def survey_agent(
         hooks=tuple(hooks),
         left=tuple(SkippedItem(name, why) for name, why in (*unread, *list_unread_keys(agent, whole))),
         untrusted=tuple(untrusted),
-        own=(*(name for name, target in targets if os.path.lexists(target)), *own),
-        copyable=len(targets) + len(copyable),
+        own=own,
+        copyable=copyable,
     )
 
 
@@ -352,8 +350,21 @@ def _find_target(home: HermesHome, item: AgentItem) -> Path:
     return home.root / folder / f"{item.name.replace(':', '-')}.md"
 
 
-def _list_own_servers(home: HermesHome) -> Collection[str]:
-    return load_settings(home).settings.mcp_servers
+def _is_copyable(found: AgentItem | AgentServer) -> bool:
+    return not found.problem and not found.is_project
+
+
+def _find_copies(
+    home: HermesHome, items: Iterable[AgentItem], servers: Iterable[AgentServer]
+) -> tuple[tuple[str, ...], int]:
+    """Return the names of what a copy could hold and the home has, and how much a copy could hold."""
+    targets = [(one.name, _find_target(home, one)) for one in items if _is_copyable(one)]
+    names = [one.name for one in servers if _is_copyable(one) and one.settings.enabled]
+    found = [name for name, target in targets if os.path.lexists(target)]
+    if names:
+        known = load_settings(home).settings.mcp_servers
+        found += [name for name in names if to_server_name(name) in known]
+    return tuple(found), len(targets) + len(names)
 
 
 def _copy_item(home: HermesHome, item: AgentItem, done: TakenOver) -> None:

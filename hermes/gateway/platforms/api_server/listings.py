@@ -84,7 +84,7 @@ class CapabilityLimits(Struct, frozen=True):
     turns: int
 
 
-class Capabilities(Struct, frozen=True, kw_only=True):
+class KeyCapabilities(Struct, frozen=True, kw_only=True):
     """What a key may do. `features` are names of abilities, each with whether this key has it."""
 
     object: str = "capabilities"

@@ -31,12 +31,12 @@ from hermes.core.encoding import to_json
 from hermes.cron.jobs import JobRequest
 from hermes.gateway.platforms.api_server.keys import ApiScope
 from hermes.gateway.platforms.api_server.listings import (
-    Capabilities,
     DeletedJob,
     Health,
     JobHistory,
     JobObject,
     JobPage,
+    KeyCapabilities,
     ModelObject,
     ModelPage,
     SkillPage,
@@ -148,7 +148,7 @@ OPERATIONS: Sequence[ApiOperation] = (
     ApiOperation("DELETE", MCP_PATH, "End a session of the MCP server", ApiScope.MCP, about=_MCP),
     ApiOperation("GET", "/v1/models", "List the models", None, None, ModelPage, about=_OPENAI),
     ApiOperation("GET", "/v1/models/{id}", "Get a model", None, None, ModelObject, about=_OPENAI),
-    ApiOperation("GET", "/v1/capabilities", "What this key may do", None, None, Capabilities),
+    ApiOperation("GET", "/v1/capabilities", "What this key may do", None, None, KeyCapabilities),
     ApiOperation("GET", "/v1/skills", "List the skills", ApiScope.ADMIN, None, SkillPage),
     ApiOperation("GET", "/v1/toolsets", "List the tool sets", ApiScope.ADMIN, None, ToolsetPage),
     ApiOperation("GET", "/health", "Whether something is here", None, None, Health, is_public=True),

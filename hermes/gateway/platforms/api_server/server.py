@@ -16,10 +16,10 @@ from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
 from hermes.gateway.platforms.api_server.keys import ApiScope
 from hermes.gateway.platforms.api_server.listings import (
-    Capabilities,
     CapabilityLimits,
     DeletedJob,
     Health,
+    KeyCapabilities,
     ModelObject,
     ModelPage,
     StoppedJob,
@@ -187,7 +187,7 @@ class CatalogRoutes:
             "caller_tools": True,
         }
         return json_response(
-            Capabilities(
+            KeyCapabilities(
                 scopes=sorted(scope.value for scope in caller.scopes),
                 role=caller.person.role.value,
                 models=list(self._deps.sessions.models),
