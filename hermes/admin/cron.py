@@ -321,7 +321,20 @@ def _plain_row(row: JobRow, book: TargetBook) -> Plain:
     try:
         return _plain_job(parse_job(row), book)
     except HermesError as error:
-        return {"id": row.id, "name": row.name, "state": "unreadable", "wrong": str(error)}
+        shown = JobView(
+            id=row.id,
+            name=row.name,
+            state="unreadable",
+            schedule=row.schedule,
+            zone=row.zone,
+            means="",
+            next_at=row.next_at,
+            begun=row.begun,
+            made_at=row.made_at,
+            spec={},
+        )
+        plain: Plain = to_plain(shown)
+        return plain | {"wrong": str(error)}
 
 
 def _plain_job(job: CronJob, book: TargetBook) -> Plain:

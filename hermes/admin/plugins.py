@@ -24,7 +24,7 @@ from hermes.plugin_host.description import describe_manifest
 from hermes.plugin_host.folders import PLUGINS_FOLDER, PROJECT_FOLDER, PluginFolderRow, list_plugin_folders
 from hermes.plugin_host.scaffold import write_example_plugin
 from hermes.plugins import InstalledPackage, list_packages, normalize_package_name, suggest_name
-from hermes.sessions.plugins.hooks import read_hook_sets
+from hermes.sessions.plugins.hooks import list_untrusted_hook_files, read_hook_sets
 
 
 class PluginKind(StrEnum):
@@ -133,6 +133,13 @@ class PluginAdmin:
         for row in rows:
             if row.name == name or (row.kind is PluginKind.PACKAGE and row.name == wanted):
                 return row
+        if not TrustFile(self._home.trust_file).is_trusted_folder(self._folder) and (
+            file := list_untrusted_hook_files(self._folder).get(name)
+        ):
+            raise NotFoundError(
+                N_("You do not trust this folder, so {file} is not read.", file=file),
+                N_("If its files are yours, or you know them: `hermes trust .`, then again."),
+            )
         hint = suggest_name(name, [row.name for row in rows]) or N_("`hermes plugins list` shows what there is.")
         raise NotFoundError(N_("There is no plug-in {name!r}.", name=name[:80]), hint)
 

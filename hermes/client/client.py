@@ -12,23 +12,28 @@ from typing import Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from hermes.client.errors import ServerAnswerError, build_answer_error
 from hermes.client.objects import (
     EVENT_SCHEMA_VERSION,
     RUN_ENDED,
+    TURN_ENDED,
+    TURN_FAILED,
     ApprovalDecision,
     ApprovalReceipt,
     DeletedSession,
+    ErrorObject,
     ErrorResponse,
     ForkSessionRequest,
     MessagePage,
+    NewSessionRequest,
     RenameSessionRequest,
     Run,
     RunEvent,
     RunRequest,
     SessionAnswer,
+    SessionEvent,
     SessionMessageRequest,
     SessionObject,
     SessionPage,
@@ -42,7 +47,7 @@ from hermes.i18n.messages import N_
 from hermes.providers.decoding import SseReader
 from hermes.providers.http import DefaultHttpTransport
 from hermes.providers.http_common import HttpTarget, is_loopback, parse_target
-from hermes.providers.wire import WireError
+from hermes.providers.wire import ServerEvent, WireError
 from hermes.util.text import strip_control_characters, to_one_line
 
 CALL_SECONDS = 60.0
@@ -63,7 +68,7 @@ _LONGEST_VALUE = 1_024
 _LONGEST_MESSAGE = 500
 _BUSY_STATUSES = frozenset({429, 502, 503, 504})
 """Answers of a server that starts, ends or has too much to do: following a run is tried again."""
-ObjectT = TypeVar("ObjectT", bound=Struct)
+ObjectT = TypeVar("ObjectT")
 
 
 class HermesClient:
@@ -189,6 +194,12 @@ class HermesClient:
             if not page.has_more or not page.data:
                 return
 
+    async def create_session(self, session_id: str = "") -> SessionObject:
+        """Return the session of this name, a new one where there is none; without a name one that the server names. It
+        is kept once it has a message.
+        """
+        return await self._request("POST", "/v1/sessions", SessionObject, NewSessionRequest(session_id))
+
     async def get_session(self, session_id: str) -> SessionObject:
         """Return a session."""
         return await self._request("GET", f"/v1/sessions/{_quote_name(session_id)}", SessionObject)
@@ -221,6 +232,26 @@ class HermesClient:
         path = f"/v1/sessions/{_quote_name(session_id)}/chat"
         return await self._request("POST", path, SessionAnswer, SessionMessageRequest(text, model), seconds=seconds)
 
+    async def stream_message(
+        self, session_id: str, text: str, *, model: str = ""
+    ) -> AsyncGenerator[SessionEvent, None]:
+        """Send a message to a session, and yield what happens up to the end, `turn_ended`.
+
+        Leaving it early stops the turn. A connection that is lost is not opened again: TransportError is raised, and
+        the turn is stopped. Raises ServerAnswerError for a turn that fails, too.
+        """
+        path = f"/v1/sessions/{_quote_name(session_id)}/chat/stream"
+        body, headers = to_json(SessionMessageRequest(text, model)), {"content-type": "application/json"}
+        async with aclosing(self._read_stream("POST", path, body, headers)) as events:
+            async for event in events:
+                if event.event == TURN_FAILED:
+                    told = self._decode(event.data.encode(), ErrorObject)
+                    raise build_answer_error(0, told.message, told.code or "")
+                yield SessionEvent(event.event, self._decode(event.data.encode(), dict[str, object]))
+                if event.event == TURN_ENDED:
+                    return
+        raise TransportError(FailureKind.CUT, N_("The answer in the session {id} broke off.", id=session_id))
+
     # The exchange.
 
     async def _read_until_lost(self, run_id: str, last: str) -> AsyncGenerator[RunEvent | HermesError, None]:
@@ -240,7 +271,16 @@ class HermesClient:
         """Yield the events of one connection."""
         path = f"/v1/runs/{_quote_name(run_id)}/events"
         headers = {"last-event-id": last} if last else {}
-        async with self._open("GET", path, b"", headers, self._silence) as stream:
+        async with aclosing(self._read_stream("GET", path, b"", headers)) as events:
+            async for event in events:
+                found = self._decode(event.data.encode(), RunEvent)
+                yield structs.replace(found, id=event.id if _is_header_value(event.id) else "")
+
+    async def _read_stream(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> AsyncGenerator[ServerEvent, None]:
+        """Yield the server-sent events of one exchange."""
+        async with self._open(method, path, body, headers, self._silence) as stream:
             reader = SseReader(self._event_limit)
             async for chunk in stream.chunks():
                 try:
@@ -248,8 +288,7 @@ class HermesClient:
                 except WireError:
                     raise _reject_answer(N_("It sent an event of more than {n} bytes.", n=self._event_limit)) from None
                 for event in events:
-                    found = self._decode(event.data.encode(), RunEvent)
-                    yield structs.replace(found, id=event.id if _is_header_value(event.id) else "")
+                    yield event
 
     async def _request(
         self,

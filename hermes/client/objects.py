@@ -16,6 +16,7 @@ from hermes.core.events import (
     Refused,
     ToolEnded,
     ToolStarted,
+    TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope
 from hermes.core.usage import Usage
@@ -202,6 +203,13 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     usage: TokenCounts
 
 
+class SessionEvent(Struct, frozen=True):
+    """An event of the streamed answer to a message in a session. `data` depends on the kind, `type`."""
+
+    type: str
+    data: dict[str, object]
+
+
 class SessionPage(Struct, frozen=True, kw_only=True):
     """A page of a list of sessions."""
 
@@ -241,3 +249,21 @@ class ErrorResponse(Struct, frozen=True):
     """The body of every response that is no success."""
 
     error: ErrorObject
+
+
+TURN_ENDED = "turn_ended"
+"""The kind of the last event of a streamed answer."""
+TURN_FAILED = "error"
+"""The kind of the last event of a streamed answer that could not go on."""
+SESSION_EVENTS: Mapping[str, type[Struct]] = {
+    "text_delta": TextPiece,
+    "tool_started": ToolStarted,
+    "tool_ended": ToolEnded,
+    "refused": Refused,
+    "approval_asked": ApprovalAsked,
+    "approval_answered": ApprovalAnswered,
+    "notice": Notice,
+    TURN_ENDED: TurnEnded,
+    TURN_FAILED: ErrorObject,
+}
+"""The kinds of events of a streamed answer with the type of their data."""

@@ -97,12 +97,23 @@ def _list_agents(call: VerbCall) -> VerbResult:
         if survey.is_empty and not survey.hooks and not survey.is_agreed:
             continue
         rows.append(survey.to_plain())
-        state = (
-            tr("read where they lie") if survey.is_agreed else tr("not used; `hermes import {name}`", name=agent.name)
-        )
-        lines.append(f"{agent.title:<12} {_count_items(survey)}  {state}")
+        lines.append(f"{agent.title:<12} {_count_items(survey)}  {_describe_use(survey)}")
     lines = lines or [tr("No files of Claude Code, codex or opencode are there.")]
     return VerbResult(rows, [*lines, *_format_untrusted(untrusted)])
+
+
+def _describe_use(survey: "AgentSurvey") -> str:
+    """Return whether the files of an agent are used: where they lie, or as copies."""
+    name, count, whole = survey.agent.name, len(survey.own), survey.copyable
+    if survey.is_agreed:
+        return tr("read where they lie")
+    if not count:
+        return tr("not used; `hermes import {name}`", name=name)
+    if count == whole and survey.has_project:
+        return tr("copied into Hermes' home; those of this folder: `hermes import {name} --read-in-place`", name=name)
+    if count == whole:
+        return tr("copied into Hermes' home")
+    return tr("{n} of {all} are in Hermes' home; `hermes import {name}`", n=count, all=whole, name=name)
 
 
 def _count_items(survey: "AgentSurvey") -> str:

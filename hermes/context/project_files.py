@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hermes.context.prompt import NotTextError, PromptTier, read_text
 from hermes.core.messages import PROGRAM, Message, Provenance, Source, TextPart
 from hermes.i18n.messages import N_
+from hermes.tools.taint import describe_source
 from hermes.util.text import to_one_line, truncate_middle
 
 CURSOR_FILE = ".cursorrules"
@@ -229,7 +230,7 @@ def describe_marked(path: str, sources: Sequence[str]) -> str:
         "{path} is not used: it was written while untrusted content ({sources}) was in a conversation. If its content"
         " is yours, run `hermes trust {folder}`.",
         path=_display_path(path),
-        sources=to_one_line(", ".join(dict.fromkeys(one.partition(":")[2] for one in sources)), 200),
+        sources=to_one_line(", ".join(dict.fromkeys(map(describe_source, sources))), 200),
         folder=_display_path(os.path.dirname(path)),
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -220,7 +221,9 @@ class LineProgramTransport:
             self._loop.call_later(_LAST_OUTPUT_SECONDS, self._on_lost, self._describe_end(self._process_tree.code))
 
     def _describe_end(self, code: int) -> str:
-        if code in _START_ERRORS:
+        # A program that was started may end with such a code, too: that of another one, which it did not find.
+        path = self._program.environment.get("PATH")
+        if code in _START_ERRORS and shutil.which(self._program.command, path=path) is None:
             return N_(
                 "its program {command} {START_ERRORS} (exit code {code})",
                 command=self._program.command,

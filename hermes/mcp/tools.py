@@ -26,6 +26,7 @@ from hermes.mcp.server import McpServer
 from hermes.safety.shell.findings import CommandFinding, Verdict
 from hermes.tools.schema import Arguments, ExternalParameters, format_arguments, format_for_question
 from hermes.tools.session import ToolContext
+from hermes.tools.taint import describe_source
 from hermes.tools.tool import Parallel, Tool, ToolOutput
 from hermes.util.atomic_write import write_atomic
 from hermes.util.text import escape_confusable_characters, to_one_line
@@ -258,7 +259,7 @@ def _find_tainted_arguments(
     others = [source for source in sources if source not in own]
     if not others:
         return ()
-    because = N_("untrusted content from {source} is in this conversation", source=others[-1].partition(":")[2])
+    because = N_("untrusted content from {source} is in this conversation", source=describe_source(others[-1]))
     reason = N_("its arguments go to the MCP server {name} while {because}", name=name, because=because)
     return (CommandFinding(Verdict.ASK, "tainted-egress", reason, N_("connect mcp:{name}", name=name)),)
 

@@ -19,7 +19,7 @@ from hermes.safety.paths import Places
 from hermes.safety.shell.findings import CommandFinding, Verdict
 from hermes.tools.schema import Arguments, ExternalParameters, format_arguments, format_for_question
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import name_source
+from hermes.tools.taint import PLUGIN_LABEL, describe_source, name_source
 from hermes.tools.tool import Parallel, Tool, ToolOutput
 
 TOOL_PREFIX = "plugin__"
@@ -40,7 +40,7 @@ def plugin_toolset_name(plugin: str) -> str:
 
 def plugin_source(plugin: str) -> str:
     """Return the name of a plug-in as a source of text."""
-    return name_source(Source.OTHER, f"plugin:{plugin}")
+    return name_source(Source.OTHER, f"{PLUGIN_LABEL}{plugin}")
 
 
 class ToolCaller(Protocol):
@@ -132,7 +132,7 @@ def _find_tainted_arguments(plugin: str, sources: Sequence[str]) -> Sequence[Com
     others = [one for one in sources if one != plugin_source(plugin)]
     if not others:
         return ()
-    because = N_("untrusted content from {source} is in this conversation", source=others[-1].partition(":")[2])
+    because = N_("untrusted content from {source} is in this conversation", source=describe_source(others[-1]))
     reason = N_(
         "its arguments go to the plug-in {name}, which reaches hosts, while {because}", name=plugin, because=because
     )

@@ -15,7 +15,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import is_autorun_file, is_instruction_file
 from hermes.tools.open_folders import list_written_folders
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import name_source
+from hermes.tools.taint import describe_source, name_source
 from hermes.tools.taint_marks import TaintMarks, digest_file
 
 _MAX_LINES = 5
@@ -112,7 +112,7 @@ class EffectMarks:
 
 
 def _describe_instructions(path: str, marks: TaintMarks) -> str:
-    sources = ", ".join(one.partition(":")[2] for one in marks.get_known_sources(path))
+    sources = ", ".join(describe_source(one) for one in marks.get_known_sources(path))
     return N_(
         "{path} was written while untrusted content ({sources}) is in the conversation: it does not count as"
         " instructions before the person runs `hermes trust {folder}`",

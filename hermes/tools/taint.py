@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from hermes.core.messages import ImagePart, Message, Provenance, Role, Source, TextPart, ToolResultPart
+from hermes.i18n.messages import N_
 from hermes.util.text import escape_surrogates
 
 # Texts, which are compiled when there is a text to look through.
@@ -27,6 +28,8 @@ _FILE_SUFFIXES = "md rs sh py pl pm ps zip mov so cc ml mk la ms tf vi ac am sc 
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/opt/homebrew")
 _SINGLE_KINDS = frozenset(Source)
 _ESCAPE, _LINE_BREAK = "\\", "\n"
+PLUGIN_LABEL = "plugin:"
+"""What the label of a plug-in's text begins with."""
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which hosts are looked for."""
 
@@ -41,6 +44,16 @@ def split_source(source: str) -> tuple[str, str]:
     """Return the kind and the label of a source by its name."""
     kind, _, label = source.partition(":")
     return kind, re.sub(r"\\(.)", lambda found: _LINE_BREAK if found[1] == "n" else found[1], label)
+
+
+def describe_source(source: str, *, has_kind: bool = False) -> str:
+    """Return a source as people read it: its label, with its kind before it where that is asked for; a plug-in is named
+    in words.
+    """
+    kind, _, label = source.partition(":")
+    if kind == Source.OTHER and label.startswith(PLUGIN_LABEL):
+        return N_("the plug-in {name}", name=label.removeprefix(PLUGIN_LABEL))
+    return source if has_kind else label
 
 
 def sources_from_provenance(provenance: Provenance) -> list[str]:

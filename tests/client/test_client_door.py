@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import aclosing
 from pathlib import Path
 
 import aiohttp
@@ -10,8 +11,9 @@ import pytest
 from hermes.client import HermesClient
 from hermes.client.errors import KeyRejectedError, ObjectNotFoundError, ServerAnswerError, StateConflictError
 from hermes.client.objects import EVENT_SCHEMA_VERSION, RunEvent
+from hermes.core.errors import TransportError
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, ReplyDelivery, Say
+from hermes.testing.script import Call, Fail, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.client.door_rig import CuttingProxy, listen, open_door, serve_home
 from tests.forked_hermes import run_hermes
@@ -106,6 +108,48 @@ async def test_sessions_are_looked_after() -> None:
         with pytest.raises(ObjectNotFoundError):
             await client.get_session("a/b")
         assert (await client.get_session("f")).message_count == 2
+
+
+async def test_an_answer_in_a_session_is_streamed() -> None:
+    call = Call("read_file", {"path": "a.txt"})
+    replies = [Say(calls=(call,)), Say("one two three", chunk=4, delivery=ReplyDelivery(pace=0.02)), Say("word " * 200)]
+    async with open_door(replies) as it:
+        (it.home.cwd / "a.txt").write_text("text\n")
+        made = await it.client.create_session("s")
+        assert (made.id, made.message_count) == ("s", 0)
+        assert (await it.client.create_session()).id not in ("", "s")
+        events = [event async for event in it.client.stream_message("s", "read it")]
+        kinds = [event.type for event in events]
+        assert set(kinds) == {"tool_started", "tool_ended", "text_delta", "turn_ended"} and kinds[-1] == "turn_ended"
+        assert "".join(str(one.data["text"]) for one in events if one.type == "text_delta") == "one two three"
+        assert events[-1].data["text"] == "one two three"
+        assert (await it.client.get_session("s")).message_count == 4
+        with pytest.raises(ServerAnswerError):
+            await anext(it.client.stream_message("s", "x", model="nobody's"))
+
+
+async def test_whoever_leaves_a_streamed_answer_stops_the_turn() -> None:
+    async with open_door([Say("word " * 400, chunk=5, delivery=ReplyDelivery(pace=0.05)), Say("after")]) as it:
+        async with aclosing(it.client.stream_message("s", "go")) as events:
+            async for event in events:
+                if event.type == "text_delta":
+                    break
+        async with asyncio.timeout(20):
+            assert (await it.client.send_message("s", "and now?")).text == "after"
+
+
+async def test_a_turn_that_fails_and_a_stream_that_breaks_off_are_errors() -> None:
+    async with open_door([Fail(400, message="no such thing")]) as it:
+        with pytest.raises(ServerAnswerError, match="no such thing"):
+            async for _ in it.client.stream_message("s", "go"):
+                pass
+    async with open_door([Say("word " * 400, chunk=5, delivery=ReplyDelivery(pace=0.05))]) as it:
+        proxy = CuttingProxy(int(it.url.rpartition(":")[2]))
+        async with listen(proxy.serve) as url, HermesClient(url, it.key) as client:
+            with pytest.raises(TransportError):
+                async for event in client.stream_message("s", "go"):
+                    if event.type == "text_delta":
+                        proxy.cut()
 
 
 async def test_what_is_refused_has_a_name() -> None:

@@ -44,6 +44,24 @@ def fill_claude(home: TempHome) -> None:
     write(home.home / ".claude.json", {"mcpServers": servers})
 
 
+def test_the_list_says_what_was_copied() -> None:
+    with TempHome({}) as home:
+        root = home.home / ".claude"
+        write(root / "commands/fix.md", "Fix $0.")
+        write(root / "agents/rev.md", "---\nname: rev\ndescription: Reviews.\n---\nReview.")
+        write(root / "skills/good/SKILL.md", "---\nname: good\ndescription: Is good.\n---\nBe good.")
+        write(home.home / ".claude.json", {"mcpServers": {"gh": {"command": "node", "args": ["x.js"]}}})
+        assert "not used; `hermes import claude`" in call(home).stdout
+        call(home, "claude", "--yes")
+        assert "copied into Hermes' home" in call(home).stdout
+        write(root / "commands/later.md", "Later.")
+        assert "4 of 5 are in Hermes' home; `hermes import claude`" in call(home).stdout
+        call(home, "claude", "--yes")
+        write(home.cwd / ".claude/commands/mine.md", "Mine.")
+        assert run_command_line(home, "trust", ".").code == 0
+        assert "those of this folder: `hermes import claude --read-in-place`" in call(home).stdout
+
+
 def test_a_dry_run_says_what_carries_over_and_changes_nothing() -> None:
     with TempHome() as home:
         fill_claude(home)

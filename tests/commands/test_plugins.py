@@ -50,6 +50,13 @@ async def test_what_stands_between_a_plug_in_and_its_running_is_said() -> None:
         assert "You do not trust" in said and "hermes trust" in said
         shown = (await run_hermes(home, "plugins", "info", "theirs")).stdout
         assert "You do not trust" in shown and "It runs" not in shown
+        settings = home.cwd / ".claude/settings.json"
+        settings.parent.mkdir()
+        settings.write_text("{}")
+        said = (await run_hermes(home, "plugins", "enable", "claude-project", "--yes")).stderr
+        assert f"You do not trust this folder, so {settings} is not read" in said and "hermes trust ." in said
+        said = (await run_hermes(home, "plugins", "enable", "claude-local", "--yes")).stderr
+        assert "There is no plug-in" in said
 
 
 async def test_a_guard_that_is_broken_or_gone_is_missed_until_it_is_disabled() -> None:

@@ -91,7 +91,7 @@ async def test_it_names_exactly_the_routes_of_the_server() -> None:
 @pytest.mark.slow
 async def test_what_the_server_sends_is_what_it_says() -> None:
     call = Call("terminal", {"command": "rm -rf ../../work/build"})
-    async with api([Say(calls=(call,)), Say("done")]) as it:
+    async with api([Say(calls=(call,)), Say("done"), Say("more")]) as it:
         _, run = await it.ask("POST", "/v1/runs", {"input": "clean", "session_id": "s"})
         validator_of("Run").validate(run)
         async with await it.stream("GET", f"/v1/runs/{run['id']}/events") as events:
@@ -112,7 +112,44 @@ async def test_what_the_server_sends_is_what_it_says() -> None:
         validator_of("ErrorResponse").validate((await it.ask("GET", "/v1/runs/nobody"))[1])
         job = {"name": "daily", "schedule": "0 9 * * *", "zone": "UTC", "prompt": "Tell me."}
         validator_of("JobRequest").validate(job)
-        validator_of("JobView").validate((await it.ask("POST", "/api/jobs", job))[1])
+        validator_of("JobObject").validate((await it.ask("POST", "/api/jobs", job))[1])
+        async with await it.stream("POST", "/v1/sessions/s/chat/stream", {"input": "and now?"}) as answer:
+            streamed = await answer.rest()
+        assert "event: turn_ended" in streamed
+        for line in streamed.splitlines():
+            if line.startswith("data: "):
+                validator_of("SessionEventData").validate(json.loads(line[6:]))
+
+
+@pytest.mark.slow
+async def test_lists_and_the_catalogue_have_the_fields_that_it_names_and_no_others() -> None:
+    async with api([]) as it:
+        job = {"name": "daily", "schedule": "0 9 * * *", "zone": "UTC", "prompt": "Tell me."}
+        await it.ask("POST", "/api/jobs", job)
+        await it.ask("POST", "/api/jobs/daily/run")
+        for path, name in (
+            ("/api/jobs", "JobPage"),
+            ("/api/jobs/daily/history", "JobHistory"),
+            ("/v1/models", "ModelPage"),
+            ("/v1/models/hermes", "ModelObject"),
+            ("/v1/capabilities", "KeyCapabilities"),
+            ("/v1/skills", "SkillPage"),
+            ("/v1/toolsets", "ToolsetPage"),
+            ("/health", "Health"),
+        ):
+            _, told = await it.ask("GET", path)
+            validator_of(name).validate(told)
+            assert set(told) == set(SCHEMAS[name]["properties"]), path
+            if "data" in told:
+                row = SCHEMAS[name]["properties"]["data"]["items"]["$ref"].rpartition("/")[2]
+                assert told["data"], path
+                assert all(set(one) == set(SCHEMAS[row]["properties"]) for one in told["data"]), path
+        for method, path, name in (
+            ("POST", "/api/jobs/daily/stop", "StoppedJob"),
+            ("POST", "/api/jobs/daily/pause", "JobObject"),
+            ("DELETE", "/api/jobs/daily", "DeletedJob"),
+        ):
+            validator_of(name).validate((await it.ask(method, path))[1])
 
 
 async def test_a_gap_has_the_form_of_an_event() -> None:

@@ -276,6 +276,11 @@ async def test_a_server_that_keeps_dying_is_left_alone_for_a_while(tmp_path: Pat
         ("mute", {"connect_timeout": 0.2}, "it was not ready within 0.2 s"),
         ("old", {}, "it speaks version '1999-01-01' of the protocol"),
         ("good", {"command": "/no/such/program"}, "cannot be found (exit code 127)"),
+        (
+            "good",
+            {"command": "/bin/sh", "args": ("-c", "no-such-tool")},
+            "ended with exit code 127; its output is in",
+        ),
         ("good", {"folder": "/no/such/folder"}, "could not be started in /no/such/folder"),
         ("good", {"settings_problem": "mcp_servers.t is wrong"}, "mcp_servers.t is wrong"),
         ("good", {"command": "", "url": "ftp://x"}, "not an http or https address"),

@@ -9,7 +9,7 @@ from msgspec import structs
 from hermes.core.messages import Source, ToolResultPart
 from hermes.plugin_host.tools import plugin_source
 from hermes.tools.registry import Toolbox, ToolRegistry
-from hermes.tools.taint import TrustedFolders, provenance_from_sources, sources_from_provenance
+from hermes.tools.taint import TrustedFolders, describe_source, provenance_from_sources, sources_from_provenance
 from tests.plugin_host.rig import HEADER, PluginRig, open_rig
 from tests.tools.tool_session import Person, Session, make_context
 
@@ -74,6 +74,12 @@ async def test_the_model_finds_the_tools_of_one(tmp_path: Path) -> None:
 def test_a_source_keeps_its_name_through_what_is_made_of_it(source: str) -> None:
     made = provenance_from_sources([source])
     assert made is not None and sources_from_provenance(made) == [source]
+
+
+def test_people_read_the_name_of_a_plug_in_once() -> None:
+    assert describe_source(plugin_source("one")) == "the plug-in one"
+    assert describe_source(plugin_source("one"), has_kind=True) == "the plug-in one"
+    assert (describe_source(WEB), describe_source(WEB, has_kind=True)) == (WEB.partition(":")[2], WEB)
 
 
 async def test_a_hook_that_hears_nothing_leaves_results_trusted(tmp_path: Path) -> None:

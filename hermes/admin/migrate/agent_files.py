@@ -25,6 +25,7 @@ from hermes.config.agent_servers import (
 )
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
+from hermes.config.load import load_settings
 from hermes.config.other_agents import (
     AgentPlace,
     FileKind,
@@ -95,6 +96,16 @@ class AgentSurvey(Struct, frozen=True, kw_only=True):
     """Files that are not read, and why."""
     untrusted: tuple[str, ...] = ()
     """What of the agent lies in the project's folder, which is not trusted: it was not looked at."""
+    own: tuple[str, ...] = ()
+    """Names of what a copy could hold and Hermes' home has: copied before, or the person's own."""
+    copyable: int = 0
+    """How many things of the agent's home a copy could hold."""
+
+    @property
+    def has_project(self) -> bool:
+        """Whether something of the project's folder could be used; it is never copied."""
+        items = any(one.is_project and not one.problem for one in self.items)
+        return items or any(one.is_project and not one.problem for one in self.servers)
 
     @property
     def is_empty(self) -> bool:
@@ -162,16 +173,20 @@ def survey_agent(
     hooks = [one for one in list_hook_files(whole, folder if is_trusted else "") if one.agent == agent.name]
     root = agent.locate_root(whole)
     unread = [(name, why) for name, why in agent.unread.items() if os.path.exists(f"{root}/{name}")]
+    items = tuple(item for place in places for item in _READERS[place.kind](place, taken))
+    own, copyable = _find_copies(home, items, servers)
     return AgentSurvey(
         agent=agent,
         root=root,
         is_agreed=agent in list_agreed_agents(home),
-        items=tuple(item for place in places for item in _READERS[place.kind](place, taken)),
+        items=items,
         servers=tuple(servers),
         agreed_servers=frozenset(one.consent_key for one in servers if is_agreed_server(home, one)),
         hooks=tuple(hooks),
         left=tuple(SkippedItem(name, why) for name, why in (*unread, *list_unread_keys(agent, whole))),
         untrusted=tuple(untrusted),
+        own=own,
+        copyable=copyable,
     )
 
 
@@ -327,11 +342,36 @@ async def take_over(
     return done
 
 
+def _find_target(home: HermesHome, item: AgentItem) -> Path:
+    """Return where a copy of a command, an agent or a skill lies in the home."""
+    if item.kind is FileKind.SKILLS:
+        return home.skills / item.name
+    folder = _OWN_COMMANDS if item.kind is FileKind.COMMANDS else AGENTS_FOLDER
+    return home.root / folder / f"{item.name.replace(':', '-')}.md"
+
+
+def _is_copyable(found: AgentItem | AgentServer) -> bool:
+    return not found.problem and not found.is_project
+
+
+def _find_copies(
+    home: HermesHome, items: Iterable[AgentItem], servers: Iterable[AgentServer]
+) -> tuple[tuple[str, ...], int]:
+    """Return the names of what a copy could hold and the home has, and how much a copy could hold."""
+    targets = [(one.name, _find_target(home, one)) for one in items if _is_copyable(one)]
+    names = [one.name for one in servers if _is_copyable(one) and one.settings.enabled]
+    found = [name for name, target in targets if os.path.lexists(target)]
+    if names:
+        known = load_settings(home).settings.mcp_servers
+        found += [name for name in names if to_server_name(name) in known]
+    return tuple(found), len(targets) + len(names)
+
+
 def _copy_item(home: HermesHome, item: AgentItem, done: TakenOver) -> None:
     """Write a command or an agent as a file of the home."""
     is_command = item.kind is FileKind.COMMANDS
-    name = item.name.replace(":", "-")
-    target = home.root / (_OWN_COMMANDS if is_command else AGENTS_FOLDER) / f"{name}.md"
+    target = _find_target(home, item)
+    name = target.stem
     if os.path.lexists(target):
         done.skipped.append(SkippedItem(f"{target.parent.name}/{name}", tr("there is one already, and it stays")))
         return

@@ -52,6 +52,14 @@ def list_hook_places(
     return places
 
 
+def list_untrusted_hook_files(folder: str) -> dict[str, str]:
+    """Return the settings in a folder that may hold hooks, by the names of their places, for one that is not trusted:
+    nothing of them is read.
+    """
+    files = {label: os.path.join(folder, name) for label, name in zip(_PROJECT_NAMES, _CLAUDE_FILES, strict=True)}
+    return {label: file for label, file in files.items() if os.path.lexists(file)}
+
+
 def _read_foreign_place(file: str, name: str, *, is_project: bool) -> list[HookPlace]:
     """Return the hooks of another agent's settings, where there are any; a file that cannot be read has none."""
     with contextlib.suppress(OSError, RefusedPathError, msgspec.MsgspecError, RecursionError):

@@ -20,6 +20,7 @@ from hermes.tools.permissions.losses import AskedLoss, list_losses
 from hermes.tools.permissions.read_only import is_read_only_command, is_read_only_line
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
+from hermes.tools.taint import describe_source
 from hermes.tools.tool import Tool
 from hermes.util.text import escape_line_breaks
 
@@ -78,8 +79,7 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     @property
     def because(self) -> str:
         """The reason of a question that is asked for the untrusted text in the conversation."""
-        source = self.sources[-1].partition(":")[2]
-        return N_("untrusted content from {source} is in this conversation", source=source)
+        return N_("untrusted content from {source} is in this conversation", source=describe_source(self.sources[-1]))
 
 
 def collect_facts(tool: Tool, arguments: Arguments, context: ToolContext) -> CallFacts:

@@ -12,6 +12,7 @@ from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import CommandEffect, Verdict
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
+from hermes.tools.taint import describe_source
 from hermes.tools.tool import Tool
 from hermes.util.localizable import join_localizable
 
@@ -83,7 +84,7 @@ class PermissionDecision(Struct, frozen=True, kw_only=True):
 
 def _describe_grant(grant: SessionGrant) -> str:
     if grant.source:
-        return N_("everything that text from {source} leads to", source=grant.source)
+        return N_("everything that text from {source} leads to", source=describe_source(grant.source, has_kind=True))
     if grant.fingerprint:
         return N_("`{pattern}`, while the files that it runs stay unchanged", pattern=grant.pattern)
     return f"`{grant.pattern}`"

@@ -131,6 +131,7 @@ async def test_an_allowed_page_gets_exactly_its_own_origin() -> None:
         async with it.http.post(f"{it.url}/v1/chat/completions", json=ASK, headers=headers) as answer:
             assert answer.status == 200
             assert (answer.headers["Access-Control-Allow-Origin"], answer.headers["Vary"]) == (origin, "Origin")
+            assert "X-Hermes-Event-Schema" in answer.headers["Access-Control-Expose-Headers"]
         async with it.http.options(f"{it.url}/v1/models") as answer:
             assert answer.status == 405
 

@@ -8,10 +8,10 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from hermes.admin.cron import JobView
 from hermes.client.objects import (
     EVENT_SCHEMA_VERSION,
     RUN_EVENTS,
+    SESSION_EVENTS,
     ApprovalDecision,
     ApprovalReceipt,
     DeletedSession,
@@ -30,6 +30,19 @@ from hermes.client.objects import (
 from hermes.core.encoding import to_json
 from hermes.cron.jobs import JobRequest
 from hermes.gateway.platforms.api_server.keys import ApiScope
+from hermes.gateway.platforms.api_server.listings import (
+    DeletedJob,
+    Health,
+    JobHistory,
+    JobObject,
+    JobPage,
+    KeyCapabilities,
+    ModelObject,
+    ModelPage,
+    SkillPage,
+    StoppedJob,
+    ToolsetPage,
+)
 from hermes.gateway.platforms.api_server.mcp_endpoint import PATH as MCP_PATH
 from hermes.gateway.platforms.api_server.requests import json_response
 
@@ -111,16 +124,19 @@ OPERATIONS: Sequence[ApiOperation] = (
         *("POST", "/v1/sessions/{id}/chat/stream", "Send a message, and stream the answer", _SESSIONS),
         SessionMessageRequest,
         streams=True,
+        about="Each event's data is one of `SessionEventData`, by the event's name; `turn_ended` or `error` ends it.",
     ),
-    ApiOperation("GET", "/api/jobs", "List jobs", _JOBS),
-    ApiOperation("POST", "/api/jobs", "Create a job", _JOBS, JobRequest, JobView, 201),
-    ApiOperation("GET", "/api/jobs/{id}", "Get a job", _JOBS, None, JobView),
-    ApiOperation("PATCH", "/api/jobs/{id}", "Change a job", _JOBS, JobRequest, JobView),
-    ApiOperation("DELETE", "/api/jobs/{id}", "Remove a job", _JOBS),
-    ApiOperation("GET", "/api/jobs/{id}/history", "List the outcomes of a job", _JOBS, query=("limit",)),
-    ApiOperation("POST", "/api/jobs/{id}/run", "Run a job now", _JOBS, None, JobView, 202, has_body=False),
-    ApiOperation("POST", "/api/jobs/{id}/stop", "Stop a job's run", _JOBS, has_body=False),
-    ApiOperation("POST", "/api/jobs/{id}/{verb}", "Pause or resume a job", _JOBS, None, JobView, has_body=False),
+    ApiOperation("GET", "/api/jobs", "List jobs", _JOBS, None, JobPage),
+    ApiOperation("POST", "/api/jobs", "Create a job", _JOBS, JobRequest, JobObject, 201),
+    ApiOperation("GET", "/api/jobs/{id}", "Get a job", _JOBS, None, JobObject),
+    ApiOperation("PATCH", "/api/jobs/{id}", "Change a job", _JOBS, JobRequest, JobObject),
+    ApiOperation("DELETE", "/api/jobs/{id}", "Remove a job", _JOBS, None, DeletedJob),
+    ApiOperation(
+        *("GET", "/api/jobs/{id}/history", "List the outcomes of a job", _JOBS, None, JobHistory), query=("limit",)
+    ),
+    ApiOperation("POST", "/api/jobs/{id}/run", "Run a job now", _JOBS, None, JobObject, 202, has_body=False),
+    ApiOperation("POST", "/api/jobs/{id}/stop", "Stop a job's run", _JOBS, None, StoppedJob, has_body=False),
+    ApiOperation("POST", "/api/jobs/{id}/{verb}", "Pause or resume a job", _JOBS, None, JobObject, has_body=False),
     ApiOperation("POST", "/v1/chat/completions", "Answer a conversation", ApiScope.CHAT, about=_OPENAI),
     ApiOperation("POST", "/v1/responses", "Create a response", ApiScope.CHAT, about=_OPENAI),
     ApiOperation("GET", "/v1/responses/{id}", "Get a response", ApiScope.CHAT, about=_OPENAI),
@@ -130,13 +146,13 @@ OPERATIONS: Sequence[ApiOperation] = (
     ),
     ApiOperation("POST", MCP_PATH, "Ask the MCP server", ApiScope.MCP, about=_MCP),
     ApiOperation("DELETE", MCP_PATH, "End a session of the MCP server", ApiScope.MCP, about=_MCP),
-    ApiOperation("GET", "/v1/models", "List the models", about=_OPENAI),
-    ApiOperation("GET", "/v1/models/{id}", "Get a model", about=_OPENAI),
-    ApiOperation("GET", "/v1/capabilities", "What this key may do"),
-    ApiOperation("GET", "/v1/skills", "List the skills", ApiScope.ADMIN),
-    ApiOperation("GET", "/v1/toolsets", "List the tool sets", ApiScope.ADMIN),
-    ApiOperation("GET", "/health", "Whether something is here", is_public=True),
-    ApiOperation("GET", "/v1/health", "Whether something is here", is_public=True),
+    ApiOperation("GET", "/v1/models", "List the models", None, None, ModelPage, about=_OPENAI),
+    ApiOperation("GET", "/v1/models/{id}", "Get a model", None, None, ModelObject, about=_OPENAI),
+    ApiOperation("GET", "/v1/capabilities", "What this key may do", None, None, KeyCapabilities),
+    ApiOperation("GET", "/v1/skills", "List the skills", ApiScope.ADMIN, None, SkillPage),
+    ApiOperation("GET", "/v1/toolsets", "List the tool sets", ApiScope.ADMIN, None, ToolsetPage),
+    ApiOperation("GET", "/health", "Whether something is here", None, None, Health, is_public=True),
+    ApiOperation("GET", "/v1/health", "Whether something is here", None, None, Health, is_public=True),
     ApiOperation("GET", "/health/detailed", "How the gateway is", ApiScope.ADMIN),
     ApiOperation(
         "GET", "/metrics", "Metrics in the text format of Prometheus", ApiScope.ADMIN, content_type="text/plain"
@@ -189,7 +205,7 @@ def format_openapi(version: str) -> bytes:
 
 
 def _build_schemas() -> JsonTable:
-    types: set[type[Struct]] = {*RUN_EVENTS.values(), ErrorResponse}
+    types: set[type[Struct]] = {*RUN_EVENTS.values(), *SESSION_EVENTS.values(), ErrorResponse}
     for one in OPERATIONS:
         types.update(kind for kind in (one.request, one.response) if kind is not None)
     ordered = sorted(types, key=lambda kind: kind.__name__)
@@ -201,7 +217,11 @@ def _build_schemas() -> JsonTable:
         "oneOf": [{"$ref": one} for one in references.values()],
         "discriminator": {"propertyName": "type", "mapping": references},
     }
-    return dict(sorted({**components, **events, "RunEvent": event}.items()))
+    streamed = {
+        "description": "The data of an event of a streamed answer. Its kind is the name of the event.",
+        "anyOf": [{"title": kind, **_reference_to(data)} for kind, data in SESSION_EVENTS.items()],
+    }
+    return dict(sorted({**components, **events, "RunEvent": event, "SessionEventData": streamed}.items()))
 
 
 def _allow_anything(kind: type) -> JsonTable:
@@ -266,9 +286,8 @@ def _describe_parameters(one: ApiOperation) -> list[JsonTable]:
 
 def _describe_responses(one: ApiOperation) -> JsonTable:
     if one.streams:
-        schema: Mapping[str, object] = {"type": "string"}
-        if one.path.endswith("/events"):
-            schema = {"type": "string", "contentMediaType": "application/json", "contentSchema": _reference("RunEvent")}
+        event = "RunEvent" if one.path.endswith("/events") else "SessionEventData"
+        schema = {"type": "string", "contentMediaType": "application/json", "contentSchema": _reference(event)}
         content: JsonTable = {"text/event-stream": {"schema": schema}}
     elif one.content_type == "application/json":
         content = {one.content_type: {"schema": _schema_of(one.response)}}

@@ -16,12 +16,21 @@ from hermes.gateway.platforms.api_server.chat_completions import ChatCompletions
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
 from hermes.gateway.platforms.api_server.keys import ApiScope
+from hermes.gateway.platforms.api_server.listings import (
+    CapabilityLimits,
+    DeletedJob,
+    Health,
+    KeyCapabilities,
+    ModelObject,
+    ModelPage,
+    StoppedJob,
+)
 from hermes.gateway.platforms.api_server.mcp_endpoint import McpEndpoint
 from hermes.gateway.platforms.api_server.mcp_tools import McpToolAccess
 from hermes.gateway.platforms.api_server.openapi import document_route
 from hermes.gateway.platforms.api_server.requests import CALLER, caller_of, json_response, query_number
 from hermes.gateway.platforms.api_server.responses import ResponseRoutes
-from hermes.gateway.platforms.api_server.runs import RunRoutes
+from hermes.gateway.platforms.api_server.runs import EVENT_VERSION_HEADER, RunRoutes
 from hermes.gateway.platforms.api_server.sessions import SessionRoutes
 
 _MOST = 500
@@ -34,7 +43,7 @@ _REQUEST_HEADERS = (
     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Events, "
     "MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
 )
-_RESPONSE_HEADERS = "X-Hermes-Session-Id, Mcp-Session-Id, Retry-After"
+_RESPONSE_HEADERS = f"X-Hermes-Session-Id, {EVENT_VERSION_HEADER}, Mcp-Session-Id, Retry-After"
 
 
 class JobRoutes:
@@ -77,7 +86,7 @@ class JobRoutes:
 
     async def _remove_job(self, request: web.Request) -> web.Response:
         await self._admin.change_state("remove", _authorized_job(request))
-        return json_response({"id": request.match_info["id"], "deleted": True})
+        return json_response(DeletedJob(request.match_info["id"]))
 
     async def _list_history(self, request: web.Request) -> web.Response:
         rows = await self._admin.list_history(_authorized_job(request), query_number(request, "limit", 30, _MOST))
@@ -88,9 +97,8 @@ class JobRoutes:
         return json_response(await self._admin.request_run(_authorized_job(request)), 202)
 
     async def _stop_job(self, request: web.Request) -> web.Response:
-        return json_response(
-            {"id": request.match_info["id"], "stopped": await self._admin.stop_job(_authorized_job(request))}
-        )
+        name = _authorized_job(request)
+        return json_response(StoppedJob(name, await self._admin.stop_job(name)))
 
     async def _change_state(self, request: web.Request) -> web.Response:
         return json_response(await self._admin.change_state(request.match_info["verb"], _authorized_job(request)))
@@ -141,7 +149,7 @@ class CatalogRoutes:
 
     async def _get_health(self, request: web.Request) -> web.Response:
         del request
-        return json_response({"status": "ok"})
+        return json_response(Health())
 
     async def _get_detailed_health(self, request: web.Request) -> web.Response:
         caller_of(request).require_admin(ApiScope.ADMIN)
@@ -164,9 +172,7 @@ class CatalogRoutes:
 
     async def _list_models(self, request: web.Request) -> web.Response:
         del request
-        return json_response(
-            {"object": "list", "data": [self._model_object(name) for name in self._deps.sessions.models]}
-        )
+        return json_response(ModelPage(data=[self._model_object(name) for name in self._deps.sessions.models]))
 
     async def _get_model(self, request: web.Request) -> web.Response:
         name = request.match_info["id"]
@@ -177,28 +183,28 @@ class CatalogRoutes:
 
     async def _get_capabilities(self, request: web.Request) -> web.Response:
         caller = caller_of(request)
+        features = {
+            "chat_completions": True,
+            "responses": True,
+            "streaming": True,
+            "images": True,
+            "files": True,
+            "runs": True,
+            "run_events": True,
+            "run_approval": ApiScope.APPROVE in caller.scopes and self._deps.sessions.can_approve(caller),
+            "sessions": True,
+            "jobs": ApiScope.JOBS in caller.scopes and caller.person.is_owner,
+            "mcp": ApiScope.MCP in caller.scopes and caller.person.is_owner,
+            "caller_tools": True,
+        }
         return json_response(
-            {
-                "object": "capabilities",
-                "scopes": sorted(scope.value for scope in caller.scopes),
-                "role": caller.person.role.value,
-                "models": self._deps.sessions.models,
-                "features": {
-                    "chat_completions": True,
-                    "responses": True,
-                    "streaming": True,
-                    "images": True,
-                    "files": True,
-                    "runs": True,
-                    "run_events": True,
-                    "run_approval": ApiScope.APPROVE in caller.scopes and self._deps.sessions.can_approve(caller),
-                    "sessions": True,
-                    "jobs": ApiScope.JOBS in caller.scopes and caller.person.is_owner,
-                    "mcp": ApiScope.MCP in caller.scopes and caller.person.is_owner,
-                    "caller_tools": False,
-                },
-                "limits": {"body_bytes": self._deps.options.body_limit, "turns": self._deps.options.turns},
-            }
+            KeyCapabilities(
+                scopes=sorted(scope.value for scope in caller.scopes),
+                role=caller.person.role.value,
+                models=list(self._deps.sessions.models),
+                features=features,
+                limits=CapabilityLimits(self._deps.options.body_limit, self._deps.options.turns),
+            )
         )
 
     async def _list_skills(self, request: web.Request) -> web.Response:
@@ -211,8 +217,8 @@ class CatalogRoutes:
         rows = toolsets.list_toolsets_of(services.settings, services.environ)
         return json_response({"object": "list", "data": rows})
 
-    def _model_object(self, name: str) -> dict[str, object]:
-        return {"id": name, "object": "model", "created": int(self._deps.began_at), "owned_by": "hermes"}
+    def _model_object(self, name: str) -> ModelObject:
+        return ModelObject(id=name, created=int(self._deps.began_at))
 
 
 class ApiHttpServer:

@@ -2,9 +2,12 @@
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 
 from hermes.admin.sessions import MAX_TITLE_LENGTH, SessionAdmin
 from hermes.client.objects import (
+    TURN_ENDED,
+    TURN_FAILED,
     DeletedSession,
     ForkSessionRequest,
     MessagePage,
@@ -144,7 +147,7 @@ class SessionRoutes:
             turn = await self._begin_turn(request, caller)
             with stop_when_abandoned(turn):
                 async with EventStreamResponse(request) as stream:
-                    await _send_events(stream, TurnStream(turn))
+                    await _send_events(stream, turn)
                     return stream.response
 
     async def _begin_turn(self, request: web.Request, caller: ApiCaller) -> ApiTurn:
@@ -166,15 +169,19 @@ def _authorized_caller(request: web.Request) -> ApiCaller:
     return caller
 
 
-async def _send_events(stream: EventStreamResponse, turn_stream: TurnStream) -> None:
-    """Send every event of a turn, to the end."""
+async def _send_events(stream: EventStreamResponse, turn: ApiTurn) -> None:
+    """Send every event of a turn, to the end: `turn_ended`, or `error` where it has no answer."""
+    turn_stream = TurnStream(turn)
     try:
         async for piece in turn_stream.iter_pieces(KEEP_ALIVE_SECONDS):
             await stream.send(_encode_event(piece))
         assert turn_stream.ended is not None
-        await stream.send(encode_event("turn_ended", turn_stream.ended))
+        if (failure := turn_failure(turn_stream.ended)) is not None:
+            raise failure
+        said = turn.make_text_filter().filter_whole(turn_stream.ended.text)
+        await stream.send(encode_event(TURN_ENDED, structs.replace(turn_stream.ended, text=said)))
     except HermesError as error:
-        await stream.send(encode_event("error", to_api_error(error).body["error"]))
+        await stream.send(encode_event(TURN_FAILED, to_api_error(error).body["error"]))
 
 
 def _session_object(name: str, row: Plain) -> SessionObject:
