@@ -259,9 +259,13 @@ class RpcPeer:
 
     def _refuse_unreadable(self, line: bytes) -> None:
         try:
-            msgspec.json.decode(line)
+            found = msgspec.json.decode(line)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             self._send_error(None, RpcError(PARSE_ERROR, "The message is not JSON."))
+            return
+        identity = found.get("id") if isinstance(found, dict) and "method" not in found else None
+        if isinstance(identity, int) and (answer := self._asked.get(identity)) is not None and not answer.done():
+            answer.set_exception(RpcError(INVALID_REQUEST, "The answer cannot be read."))
             return
         self._send_error(None, RpcError(INVALID_REQUEST, "The message is no request of JSON-RPC 2.0."))
 

@@ -206,7 +206,7 @@ class McpServer:
         return result
 
     def _find_current_tool(self, tool: McpToolDefinition) -> McpToolDefinition:
-        """Return the tool as the server tells of it now. Raises `ToolError` where another one needs a yes."""
+        """Return the tool as the server tells of it now. Raises `ToolError` where another one needs approval."""
         found = next((one for one in self.tools if one.name == tool.name and one.digest == tool.digest), None)
         if found is None and self.spec.asks_approval:
             raise ToolError(f"it has changed {tool.name}, look for it again")

@@ -92,6 +92,18 @@ async def test_what_is_no_utf_8_is_refused_wherever_it_stands() -> None:
     assert (handler.noted, gone) == ([], [])
 
 
+async def test_an_answer_in_a_wrong_form_ends_its_question() -> None:
+    peer, _, sink, _ = make_peer()
+    faults = ("no", {"code": "x"}, {"code": 1, "message": 2})
+    for number, fault in enumerate(faults, 1):
+        question = asyncio.create_task(peer.request("ask", {}, None))
+        await settle()
+        send(peer, id=number, error=fault)
+        with pytest.raises(RpcError, match="cannot be read"):
+            await question
+    assert [one["method"] for one in sink.messages] == ["ask"] * 3
+
+
 async def test_unknown_notifications_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """A program may start this one and not read its standard error, where the log of some goes: a full pipe blocks."""
     peer, _, sink, _ = make_peer()
