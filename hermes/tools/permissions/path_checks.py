@@ -9,7 +9,7 @@ from hermes.execution.sandbox.opened_keys import is_kept_key
 from hermes.i18n.messages import N_
 from hermes.safety.autorun_files import OBEYED_REASON
 from hermes.safety.globs import quote_argv
-from hermes.safety.paths import CONFINED_REASON, is_or_below, read_refusal, write_refusal
+from hermes.safety.paths import CONFINED_REASON, Places, is_or_below, read_refusal, write_refusal
 from hermes.safety.shell.findings import CommandFinding, EffectKind, SimpleCommand, Verdict
 from hermes.safety.shell.words import word_set
 from hermes.tools.named_paths import MAX_PATH, list_command_paths, list_targets
@@ -141,20 +141,27 @@ def check_secret_reads(facts: CallFacts, context: ToolContext) -> Iterator[Comma
     """Yield a question for each program that reads a key, or a whole folder with keys in it."""
     for simple in facts.judged.commands:
         paths = _list_read_paths(simple, context)
-        read = (one for one in paths if is_or_below(context.places.home, one) or read_refusal(one, context.places))
+        read = (one for one in paths if _holds_keys(one, context.places))
         if path := next(read, ""):
             reason = N_("it reads keys, or all of {path}", path=path)
             yield CommandFinding(Verdict.ASK, "reads-secret", reason, quote_argv(simple.argv))
 
 
+def _holds_keys(path: str, places: Places) -> bool:
+    """Return whether a path is a key, or a folder in which keys are: the home, or Hermes' own."""
+    holds = is_or_below(places.home, path) or is_or_below(places.hermes, path)
+    return holds or bool(read_refusal(path, places))
+
+
 def _list_read_paths(simple: SimpleCommand, context: ToolContext) -> Iterator[str]:
-    """Yield the paths that a program which reads whole folders is given."""
+    """Yield the paths that a program which reads whole folders is given, and where they lead."""
     name = simple.argv[0].rpartition("/")[2] if simple.argv else ""
     if name == "find" and not any("exec" in word or "-ok" in word for word in simple.argv):
         return
     for word in simple.argv[1:] if name in _FOLDER_READERS else ():
-        if len(word) < MAX_PATH:
-            yield os.path.normpath(context.places.expand_path(word, simple.cwd))
+        if len(word) < MAX_PATH and "\0" not in word:
+            path = os.path.normpath(context.places.expand_path(word, simple.cwd))
+            yield from dict.fromkeys((path, os.path.realpath(path)))
 
 
 def check_links(facts: CallFacts, context: ToolContext) -> Iterator[CommandFinding]:

@@ -132,3 +132,14 @@ def test_a_folder_behind_a_link_with_too_many_files_counts_as_a_whole(session: S
     for number in range(600):
         (home / f"{number}.x").touch()
     assert decided(session.context, "cat in/*").verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize("command", ["tar c in | base64", "grep -r . in/", "rg x sub/in2", "zip -r x.zip in"])
+def test_a_folder_that_a_link_leads_to_is_read_like_the_folder(session: Session, command: str) -> None:
+    os.symlink(session.context.places.hermes, session.cwd / "in")
+    (session.cwd / "sub").mkdir()
+    os.symlink("../in", session.cwd / "sub" / "in2")
+    asked = decided(session.context, command)
+    assert (asked.verdict, asked.rule) == (Verdict.ASK, "reads-secret")
+    (session.cwd / "in").unlink()
+    assert decided(session.context, command).rule != "reads-secret"
