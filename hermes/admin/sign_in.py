@@ -1,5 +1,6 @@
 """Sign-ins to vendors with a subscription: made, listed, ended. Nothing here shows a token."""
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_e
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
+from hermes.config.settings import Settings, TokenPlace
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
 from hermes.oauth.account_flow import AccountRequest, run_account_flow
@@ -24,6 +26,7 @@ from hermes.oauth.sign_in_flow import SignInPerson
 from hermes.oauth.token_exchange import begin_exchange
 from hermes.oauth.token_keeper import TokenKeeper
 from hermes.oauth.token_store import TokenStore
+from hermes.oauth.token_vault import TokenVaultError
 from hermes.providers.sign_in_vendors import SignInVendor, find_vendor
 from hermes.sessions.model.credentials import load_known_record, make_account_sender
 
@@ -120,8 +123,18 @@ def _check_addresses(vendor: SignInVendor, base_url: str) -> None:
             check_endpoint(url, allows_loopback=is_loopback_url(base_url))
 
 
-async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountPerson) -> str:
-    """Sign the person in, store the tokens and make the account an entry of the provider's keys; return its label.
+class SignInDone(Struct, frozen=True, kw_only=True):
+    """A sign-in that was made."""
+
+    label: str
+    """What the account is called in the list of keys."""
+    notice: str = ""
+    """Why its tokens are in the file although the person wants them in the keyring; empty: they are where they should
+    be."""
+
+
+async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountPerson) -> SignInDone:
+    """Sign the person in, store the tokens and make the account an entry of the provider's keys.
 
     Raises HermesError. An earlier sign-in to the same vendor is replaced.
     """
@@ -135,9 +148,11 @@ async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountP
     if plan.vendor.exchange_endpoint:
         found = await begin_exchange(found, _build_exchange(plan.vendor), send, time.time())
     home.ensure_exists()
-    keeper = TokenKeeper(_open_store(home), name_account(plan.name), send, time.time)
-    await keeper.store_sign_in(found)
-    return _store_entry(home, plan, found)
+    store = _open_store(home, settings)
+    await TokenKeeper(store, name_account(plan.name), send, time.time).store_sign_in(found)
+    return SignInDone(
+        label=_store_entry(home, plan, found), notice=store.list_fallbacks().get(name_account(plan.name), "")
+    )
 
 
 async def sign_out(environ: Mapping[str, str], name: str) -> bool:
@@ -156,26 +171,31 @@ async def sign_out(environ: Mapping[str, str], name: str) -> bool:
     if not any(entry.user == own_name for _, entry in rows):
         own_name, _ = find_vendor(name, load_settings(home).settings.sign_in)
     found = [(provider, entry.id) for provider, entry in rows if entry.user == own_name]
+    store, account = _open_store(home), name_account(own_name)
+    has_tokens = account in store.list_names()
+    if has_tokens:
+        async with store.hold_refresh_lock(account, _LOCK_SECONDS):  # a refresh that ends later would bring it back
+            await asyncio.to_thread(store.delete, account)
     for provider, entry_id in found:
         remove_entry(home, provider, entry_id)
-    store, account = _open_store(home), name_account(own_name)
-    if store.read(account) is None:
-        return bool(found)
-    async with store.hold_refresh_lock(account, _LOCK_SECONDS):  # a refresh that ends later would bring it back
-        return store.delete(account) or bool(found)
+    return has_tokens or bool(found)
 
 
 def read_sign_in_state(home: HermesHome, vendor: str) -> SignInState:
-    """Return what is stored of a sign-in. Raises ConfigError for a store that cannot be read."""
-    found = _open_store(home).read(name_account(vendor))
+    """Return what is stored of a sign-in. Raises ConfigError for a file that cannot be read."""
+    try:
+        found = _open_store(home).read(name_account(vendor))
+    except TokenVaultError as error:
+        return SignInState(state="dead", reason=error.message.rstrip("."))
     if found is None or not (found.access_token or found.refresh_token):
         why = found.ended_because if found is not None else ""
         return SignInState(state="dead", reason=why or N_("nobody is signed in"))
     return SignInState(state="ready", until=found.expires_at or None)
 
 
-def _open_store(home: HermesHome) -> TokenStore:
-    return TokenStore(home.oauth_file, home.locks)
+def _open_store(home: HermesHome, settings: Settings | None = None) -> TokenStore:
+    prefers_keyring = settings is not None and settings.token_store is TokenPlace.KEYRING
+    return TokenStore(home.oauth_file, home.locks, prefers_keyring=prefers_keyring)
 
 
 def _store_entry(home: HermesHome, plan: SignInPlan, found: SignIn) -> str:

@@ -133,7 +133,7 @@ async def reset_cooldowns(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
 async def sign_in_to_vendor(call: VerbCall) -> VerbResult:
     """Sign in to a vendor, so that its provider can be used without a key."""
     from hermes.admin.sign_in import plan_sign_in, sign_in
-    from hermes.commands.sign_in_prompts import TerminalSignIn
+    from hermes.commands.sign_in_prompts import TerminalSignIn, describe_fallback
 
     plan = plan_sign_in(call.environ, call.args.vendor, by_device=call.args.device)
     vendor = plan.vendor
@@ -142,11 +142,12 @@ async def sign_in_to_vendor(call: VerbCall) -> VerbResult:
         call.show([*lines, *([tr("Its terms: {page}", page=vendor.terms)] if vendor.terms else [])])
         if not call.args.yes:
             await call.require_yes(tr("Sign in to {title}?", title=vendor.title))
-    label = await sign_in(call.environ, plan, TerminalSignIn(call, opens_browser=not call.args.no_browser))
+    done = await sign_in(call.environ, plan, TerminalSignIn(call, opens_browser=not call.args.no_browser))
     provider = vendor.provider
     use = f"hermes --provider {provider}" + ("" if plan.default_model else " -m MODEL")
-    said = tr("You are signed in to {label}. Use it: {command}", label=label, command=use)
-    return VerbResult({"vendor": plan.name, "provider": provider, "label": label}, [said])
+    said = tr("You are signed in to {label}. Use it: {command}", label=done.label, command=use)
+    lines = [said, *([describe_fallback(done.notice)] if done.notice else [])]
+    return VerbResult({"vendor": plan.name, "provider": provider, "label": done.label}, lines)
 
 
 @AUTH.action("logout", "delete the tokens of a sign-in", argument("vendor", help="as in `hermes auth login`"))

@@ -79,8 +79,7 @@ def _secrets_of_sign_ins(home: HermesHome) -> Iterator[tuple[str, str]]:
     found: list[str] = []
     store = TokenStore(home.oauth_file, home.locks, found.append)
     try:
-        for name in store.list_names():
-            store.read(name)
+        store.announce_tokens()
     except HermesError:
         return  # who signs in or uses a sign-in reports it
     yield from (("oauth", secret) for secret in found)
