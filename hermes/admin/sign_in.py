@@ -72,23 +72,12 @@ def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> S
     home = locate_writable_home(environ)
     settings = load_settings(home).settings
     own_name, vendor = find_vendor(name, settings.sign_in)
-    _check_choice(own_name, vendor)
     record = load_known_record(vendor.provider, home, settings)
-    missing = [one for one in ("client_id", "token_endpoint") if not getattr(vendor, one)]
-    if missing or not record.base_url:
-        raise ConfigError(
-            N_(
-                "sign_in.{name} lacks: {missing}.",
-                name=own_name,
-                missing=", ".join(missing) or f"providers.{vendor.provider}.base_url",
-            ),
-            N_("`docs/sign-in.md` tells what belongs there."),
-        )
+    check_vendor(own_name, vendor, record.base_url)
     if by_device and not vendor.device_endpoint:
         raise UsageError(N_("{title} gives no device codes.", title=vendor.title), N_("Leave --device out."))
     if not vendor.authorization_endpoint and not vendor.device_endpoint:
         raise ConfigError(N_("sign_in.{name} names neither a page nor device codes.", name=own_name))
-    _check_addresses(vendor, record.base_url)
     return SignInPlan(
         name=own_name,
         vendor=vendor,
@@ -96,6 +85,24 @@ def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> S
         default_model=record.default_model,
         by_device=by_device or not vendor.authorization_endpoint,
     )
+
+
+def check_vendor(name: str, vendor: SignInVendor, base_url: str) -> None:
+    """Raise ConfigError for a vendor that is switched off, or lacks something, OAuthError for an address that no secret
+    may be sent to.
+    """
+    _check_choice(name, vendor)
+    missing = [one for one in ("client_id", "token_endpoint") if not getattr(vendor, one)]
+    if missing or not base_url:
+        raise ConfigError(
+            N_(
+                "sign_in.{name} lacks: {missing}.",
+                name=name,
+                missing=", ".join(missing) or f"providers.{vendor.provider}.base_url",
+            ),
+            N_("`docs/sign-in.md` tells what belongs there."),
+        )
+    _check_addresses(vendor, base_url)
 
 
 def _check_choice(name: str, vendor: SignInVendor) -> None:
@@ -148,10 +155,10 @@ async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountP
     if plan.vendor.exchange_endpoint:
         found = await begin_exchange(found, _build_exchange(plan.vendor), send, time.time())
     home.ensure_exists()
-    store = _open_store(home, settings)
+    store = open_token_store(home, settings)
     await TokenKeeper(store, name_account(plan.name), send, time.time).store_sign_in(found)
     return SignInDone(
-        label=_store_entry(home, plan, found), notice=store.list_fallbacks().get(name_account(plan.name), "")
+        label=store_entry(home, plan, found), notice=store.list_fallbacks().get(name_account(plan.name), "")
     )
 
 
@@ -171,7 +178,7 @@ async def sign_out(environ: Mapping[str, str], name: str) -> bool:
     if not any(entry.user == own_name for _, entry in rows):
         own_name, _ = find_vendor(name, load_settings(home).settings.sign_in)
     found = [(provider, entry.id) for provider, entry in rows if entry.user == own_name]
-    store, account = _open_store(home), name_account(own_name)
+    store, account = open_token_store(home), name_account(own_name)
     has_tokens = account in store.list_names()
     if has_tokens:
         async with store.hold_refresh_lock(account, _LOCK_SECONDS):  # a refresh that ends later would bring it back
@@ -184,7 +191,7 @@ async def sign_out(environ: Mapping[str, str], name: str) -> bool:
 def read_sign_in_state(home: HermesHome, vendor: str) -> SignInState:
     """Return what is stored of a sign-in. Raises ConfigError for a file that cannot be read."""
     try:
-        found = _open_store(home).read(name_account(vendor))
+        found = open_token_store(home).read(name_account(vendor))
     except TokenVaultError as error:
         return SignInState(state="dead", reason=error.message.rstrip("."))
     if found is None or not (found.access_token or found.refresh_token):
@@ -193,12 +200,13 @@ def read_sign_in_state(home: HermesHome, vendor: str) -> SignInState:
     return SignInState(state="ready", until=found.expires_at or None)
 
 
-def _open_store(home: HermesHome, settings: Settings | None = None) -> TokenStore:
+def open_token_store(home: HermesHome, settings: Settings | None = None) -> TokenStore:
+    """Return the store of a home's tokens; with settings, new sign-ins go where the person wants them."""
     prefers_keyring = settings is not None and settings.token_store is TokenPlace.KEYRING
     return TokenStore(home.oauth_file, home.locks, prefers_keyring=prefers_keyring)
 
 
-def _store_entry(home: HermesHome, plan: SignInPlan, found: SignIn) -> str:
+def store_entry(home: HermesHome, plan: SignInPlan, found: SignIn) -> str:
     """Store the entry that makes the account one of the provider's keys; return its label."""
     provider, label = plan.vendor.provider, plan.vendor.title
     entries = read_entries(home).get(provider, ())
@@ -228,7 +236,7 @@ def _build_account_request(vendor: SignInVendor) -> AccountRequest:
         redirect_ports=vendor.redirect_ports,
         fields=vendor.fields,
         account_claim=vendor.account_claim,
-        dialect=_build_dialect(vendor),
+        dialect=build_dialect(vendor),
     )
 
 
@@ -250,11 +258,12 @@ def _build_device_request(vendor: SignInVendor) -> DeviceRequest:
         client=OAuthClient(client_id=vendor.client_id),
         scope=vendor.scope,
         account_claim=vendor.account_claim,
-        dialect=_build_dialect(vendor),
+        dialect=build_dialect(vendor),
     )
 
 
-def _build_dialect(vendor: SignInVendor) -> TokenDialect:
+def build_dialect(vendor: SignInVendor) -> TokenDialect:
+    """Return how a vendor's token endpoint deviates from the standard."""
     return TokenDialect(refresh_header=vendor.refresh_header, untyped=vendor.untyped, milliseconds=vendor.milliseconds)
 
 

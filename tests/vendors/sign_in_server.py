@@ -62,6 +62,12 @@ class FakeVendor(FakeOAuthServer):
         self._challenges: dict[str, str] = {}
         self._short_tokens: dict[str, str] = {}
 
+    def sign_in_elsewhere(self, client_id: str) -> tuple[str, str]:
+        """Return the tokens of a sign-in that another program has made."""
+        grant = _Grant(client_id, "", "", access=secrets.token_urlsafe(24), refresh=secrets.token_urlsafe(24))
+        self._grants.append(grant)
+        return grant.access, grant.refresh
+
     def expire_access_tokens(self) -> None:
         """Make every token that the models take invalid; what lasts stays."""
         self._short_tokens.clear()
