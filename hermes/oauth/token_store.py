@@ -23,8 +23,11 @@ from hermes.i18n.messages import N_
 from hermes.oauth.sign_in import KEYRING, SignIn
 from hermes.oauth.token_vault import TokenVault, TokenVaultError
 from hermes.util.atomic_write import write_atomic
+from hermes.util.core_files import forbid_core_files
 from hermes.util.file_lock import hold_file_lock, open_lock_file, try_lock
 
+SEEN_TOKENS: set[str] = set()
+"""What this process has read or written of tokens, wherever they are kept: what a report of a crash must not show."""
 _MAX_BYTES = 4 << 20
 _WRITE_SECONDS = 10.0
 """Seconds that a writer waits for another one."""
@@ -190,6 +193,9 @@ class TokenStore:
             ) from None
 
     def _announce_secrets(self, sign_in: SignIn) -> None:
-        for secret in (sign_in.access_token, sign_in.refresh_token, sign_in.client_secret):
-            if secret:
-                self._on_secret(secret)
+        secrets = [one for one in (sign_in.access_token, sign_in.refresh_token, sign_in.client_secret) if one]
+        if not SEEN_TOKENS.issuperset(secrets):
+            forbid_core_files()
+            SEEN_TOKENS.update(secrets)
+        for secret in secrets:
+            self._on_secret(secret)
