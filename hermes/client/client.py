@@ -41,8 +41,9 @@ from hermes.core.protocols import HttpStream, HttpTimeouts
 from hermes.i18n.messages import N_
 from hermes.providers.decoding import SseReader
 from hermes.providers.http import DefaultHttpTransport
-from hermes.providers.http_common import is_loopback, parse_target
+from hermes.providers.http_common import parse_target
 from hermes.providers.wire import WireError
+from hermes.util.hosts import is_loopback
 
 CALL_SECONDS = 60.0
 """Seconds that a call may take as a whole."""
