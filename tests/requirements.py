@@ -50,6 +50,9 @@ REQUIREMENTS = {
     "curl": Requirement("curl", ("curl",)),
     "fish": Requirement("fish", ("fish",), is_optional=True),
     "git": Requirement("git", ("git",)),
+    "gnome-keyring": Requirement(
+        "gnome-keyring", ("gnome-keyring-daemon", "dbus-daemon"), is_optional=True, is_linux_only=True
+    ),
     "jq": Requirement("jq", ("jq",), is_optional=True),
     "libgomp": Requirement("libgomp1", shared_object="libgomp.so.1", is_linux_only=True),
     "node": Requirement("nodejs", ("node",), is_optional=True),

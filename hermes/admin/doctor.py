@@ -76,7 +76,7 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
         return [_check_missing_home(home, fix=fix), *about]
     can_fix = fix and home.is_writable
     checks = [await check(home, can_fix) for check in _CHECKS]
-    return [*_check_writable(home), *about, *checks, *await _check_webhooks(home, environ)]
+    return [*_check_writable(home), *about, *checks, *_check_tokens(home), *await _check_webhooks(home, environ)]
 
 
 def _check_model(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:
@@ -103,6 +103,26 @@ def _check_model(environ: Mapping[str, str], home: HermesHome) -> list[DoctorChe
         provider=endpoint.record.title,
     )
     return [DoctorCheck(name="model", state=OK, said=said)]
+
+
+def _check_tokens(home: HermesHome) -> list[DoctorCheck]:
+    """Check that the tokens of sign-ins are where the person wants them. The keyring itself is not opened."""
+    if not os.path.lexists(home.oauth_file):
+        return []
+    from hermes.oauth.token_store import TokenStore
+
+    try:
+        found = TokenStore(home.oauth_file, home.locks).list_fallbacks()
+    except HermesError as error:
+        return [DoctorCheck(name="tokens", state=PROBLEM, said=error.message, advice=error.hint)]
+    if not found:
+        return []
+    said = N_(
+        "Tokens are in a private file, and not in the keyring: {names} ({why})",
+        names=", ".join(found),
+        why=next(iter(found.values())).rstrip("."),
+    )
+    return [DoctorCheck(name="tokens", state=WARNING, said=said, advice=N_("Sign in again once the keyring works."))]
 
 
 def _check_programs(environ: Mapping[str, str]) -> DoctorCheck:

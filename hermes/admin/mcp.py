@@ -174,6 +174,17 @@ def delete_sign_in(environ: Mapping[str, str], name: str) -> bool:
     return False
 
 
+def find_token_fallback(environ: Mapping[str, str], name: str) -> str:
+    """Return why a server's tokens are in the file although the person wants them in the keyring; empty otherwise."""
+    home = locate_writable_home(environ)
+    if not os.path.lexists(home.oauth_file):
+        return ""
+    from hermes.mcp.authorization import name_sign_in
+    from hermes.oauth.token_store import TokenStore
+
+    return TokenStore(home.oauth_file, home.locks).list_fallbacks().get(name_sign_in(to_server_name(name)), "")
+
+
 def _delete_tokens(home: HermesHome, name: str) -> bool:
     """Delete what is stored of a sign-in to a server; return whether there was something."""
     if not os.path.lexists(home.oauth_file):

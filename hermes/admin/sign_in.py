@@ -1,5 +1,6 @@
 """Sign-ins to vendors with a subscription: made, listed, ended. Nothing here shows a token."""
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_e
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
+from hermes.config.settings import Settings, TokenPlace
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
 from hermes.oauth.account_flow import AccountRequest, run_account_flow
@@ -24,6 +26,7 @@ from hermes.oauth.sign_in_flow import SignInPerson
 from hermes.oauth.token_exchange import begin_exchange
 from hermes.oauth.token_keeper import TokenKeeper
 from hermes.oauth.token_store import TokenStore
+from hermes.oauth.token_vault import TokenVaultError
 from hermes.providers.sign_in_vendors import SignInVendor, find_vendor
 from hermes.sessions.model.credentials import load_known_record, make_account_sender
 
@@ -69,23 +72,12 @@ def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> S
     home = locate_writable_home(environ)
     settings = load_settings(home).settings
     own_name, vendor = find_vendor(name, settings.sign_in)
-    _check_choice(own_name, vendor)
     record = load_known_record(vendor.provider, home, settings)
-    missing = [one for one in ("client_id", "token_endpoint") if not getattr(vendor, one)]
-    if missing or not record.base_url:
-        raise ConfigError(
-            N_(
-                "sign_in.{name} lacks: {missing}.",
-                name=own_name,
-                missing=", ".join(missing) or f"providers.{vendor.provider}.base_url",
-            ),
-            N_("`docs/sign-in.md` tells what belongs there."),
-        )
+    check_vendor(own_name, vendor, record.base_url)
     if by_device and not vendor.device_endpoint:
         raise UsageError(N_("{title} gives no device codes.", title=vendor.title), N_("Leave --device out."))
     if not vendor.authorization_endpoint and not vendor.device_endpoint:
         raise ConfigError(N_("sign_in.{name} names neither a page nor device codes.", name=own_name))
-    _check_addresses(vendor, record.base_url)
     return SignInPlan(
         name=own_name,
         vendor=vendor,
@@ -93,6 +85,24 @@ def plan_sign_in(environ: Mapping[str, str], name: str, *, by_device: bool) -> S
         default_model=record.default_model,
         by_device=by_device or not vendor.authorization_endpoint,
     )
+
+
+def check_vendor(name: str, vendor: SignInVendor, base_url: str) -> None:
+    """Raise ConfigError for a vendor that is switched off, or lacks something, OAuthError for an address that no secret
+    may be sent to.
+    """
+    _check_choice(name, vendor)
+    missing = [one for one in ("client_id", "token_endpoint") if not getattr(vendor, one)]
+    if missing or not base_url:
+        raise ConfigError(
+            N_(
+                "sign_in.{name} lacks: {missing}.",
+                name=name,
+                missing=", ".join(missing) or f"providers.{vendor.provider}.base_url",
+            ),
+            N_("`docs/sign-in.md` tells what belongs there."),
+        )
+    _check_addresses(vendor, base_url)
 
 
 def _check_choice(name: str, vendor: SignInVendor) -> None:
@@ -120,8 +130,18 @@ def _check_addresses(vendor: SignInVendor, base_url: str) -> None:
             check_endpoint(url, allows_loopback=is_loopback_url(base_url))
 
 
-async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountPerson) -> str:
-    """Sign the person in, store the tokens and make the account an entry of the provider's keys; return its label.
+class SignInDone(Struct, frozen=True, kw_only=True):
+    """A sign-in that was made."""
+
+    label: str
+    """What the account is called in the list of keys."""
+    notice: str = ""
+    """Why its tokens are in the file although the person wants them in the keyring; empty: they are where they should
+    be."""
+
+
+async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountPerson) -> SignInDone:
+    """Sign the person in, store the tokens and make the account an entry of the provider's keys.
 
     Raises HermesError. An earlier sign-in to the same vendor is replaced.
     """
@@ -135,9 +155,11 @@ async def sign_in(environ: Mapping[str, str], plan: SignInPlan, person: AccountP
     if plan.vendor.exchange_endpoint:
         found = await begin_exchange(found, _build_exchange(plan.vendor), send, time.time())
     home.ensure_exists()
-    keeper = TokenKeeper(_open_store(home), name_account(plan.name), send, time.time)
-    await keeper.store_sign_in(found)
-    return _store_entry(home, plan, found)
+    store = open_token_store(home, settings)
+    await TokenKeeper(store, name_account(plan.name), send, time.time).store_sign_in(found)
+    return SignInDone(
+        label=store_entry(home, plan, found), notice=store.list_fallbacks().get(name_account(plan.name), "")
+    )
 
 
 async def sign_out(environ: Mapping[str, str], name: str) -> bool:
@@ -156,29 +178,35 @@ async def sign_out(environ: Mapping[str, str], name: str) -> bool:
     if not any(entry.user == own_name for _, entry in rows):
         own_name, _ = find_vendor(name, load_settings(home).settings.sign_in)
     found = [(provider, entry.id) for provider, entry in rows if entry.user == own_name]
+    store, account = open_token_store(home), name_account(own_name)
+    has_tokens = account in store.list_names()
+    if has_tokens:
+        async with store.hold_refresh_lock(account, _LOCK_SECONDS):  # a refresh that ends later would bring it back
+            await asyncio.to_thread(store.delete, account)
     for provider, entry_id in found:
         remove_entry(home, provider, entry_id)
-    store, account = _open_store(home), name_account(own_name)
-    if store.read(account) is None:
-        return bool(found)
-    async with store.hold_refresh_lock(account, _LOCK_SECONDS):  # a refresh that ends later would bring it back
-        return store.delete(account) or bool(found)
+    return has_tokens or bool(found)
 
 
 def read_sign_in_state(home: HermesHome, vendor: str) -> SignInState:
-    """Return what is stored of a sign-in. Raises ConfigError for a store that cannot be read."""
-    found = _open_store(home).read(name_account(vendor))
+    """Return what is stored of a sign-in. Raises ConfigError for a file that cannot be read."""
+    try:
+        found = open_token_store(home).read(name_account(vendor))
+    except TokenVaultError as error:
+        return SignInState(state="dead", reason=error.message.rstrip("."))
     if found is None or not (found.access_token or found.refresh_token):
         why = found.ended_because if found is not None else ""
         return SignInState(state="dead", reason=why or N_("nobody is signed in"))
     return SignInState(state="ready", until=found.expires_at or None)
 
 
-def _open_store(home: HermesHome) -> TokenStore:
-    return TokenStore(home.oauth_file, home.locks)
+def open_token_store(home: HermesHome, settings: Settings | None = None) -> TokenStore:
+    """Return the store of a home's tokens; with settings, new sign-ins go where the person wants them."""
+    prefers_keyring = settings is not None and settings.token_store is TokenPlace.KEYRING
+    return TokenStore(home.oauth_file, home.locks, prefers_keyring=prefers_keyring)
 
 
-def _store_entry(home: HermesHome, plan: SignInPlan, found: SignIn) -> str:
+def store_entry(home: HermesHome, plan: SignInPlan, found: SignIn) -> str:
     """Store the entry that makes the account one of the provider's keys; return its label."""
     provider, label = plan.vendor.provider, plan.vendor.title
     entries = read_entries(home).get(provider, ())
@@ -208,7 +236,7 @@ def _build_account_request(vendor: SignInVendor) -> AccountRequest:
         redirect_ports=vendor.redirect_ports,
         fields=vendor.fields,
         account_claim=vendor.account_claim,
-        dialect=_build_dialect(vendor),
+        dialect=build_dialect(vendor),
     )
 
 
@@ -230,11 +258,12 @@ def _build_device_request(vendor: SignInVendor) -> DeviceRequest:
         client=OAuthClient(client_id=vendor.client_id),
         scope=vendor.scope,
         account_claim=vendor.account_claim,
-        dialect=_build_dialect(vendor),
+        dialect=build_dialect(vendor),
     )
 
 
-def _build_dialect(vendor: SignInVendor) -> TokenDialect:
+def build_dialect(vendor: SignInVendor) -> TokenDialect:
+    """Return how a vendor's token endpoint deviates from the standard."""
     return TokenDialect(refresh_header=vendor.refresh_header, untyped=vendor.untyped, milliseconds=vendor.milliseconds)
 
 

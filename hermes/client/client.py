@@ -46,8 +46,9 @@ from hermes.core.protocols import HttpStream, HttpTimeouts
 from hermes.i18n.messages import N_
 from hermes.providers.decoding import SseReader
 from hermes.providers.http import DefaultHttpTransport
-from hermes.providers.http_common import HttpTarget, is_loopback, parse_target
+from hermes.providers.http_common import HttpTarget, parse_target
 from hermes.providers.wire import ServerEvent, WireError
+from hermes.util.hosts import is_loopback
 from hermes.util.text import strip_control_characters, to_one_line
 
 CALL_SECONDS = 60.0

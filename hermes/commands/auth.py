@@ -137,7 +137,7 @@ async def reset_cooldowns(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
 async def sign_in_to_vendor(call: VerbCall) -> VerbResult:
     """Sign in to a vendor, so that its provider can be used without a key."""
     from hermes.admin.sign_in import plan_sign_in, sign_in
-    from hermes.commands.sign_in_prompts import TerminalSignIn
+    from hermes.commands.sign_in_prompts import TerminalSignIn, describe_fallback
 
     plan = plan_sign_in(call.environ, call.args.vendor, by_device=call.args.device)
     vendor = plan.vendor
@@ -146,11 +146,49 @@ async def sign_in_to_vendor(call: VerbCall) -> VerbResult:
         call.show([*lines, *([tr("Its terms: {page}", page=vendor.terms)] if vendor.terms else [])])
         if not call.args.yes:
             await call.require_yes(tr("Sign in to {title}?", title=vendor.title))
-    label = await sign_in(call.environ, plan, TerminalSignIn(call, opens_browser=not call.args.no_browser))
+    done = await sign_in(call.environ, plan, TerminalSignIn(call, opens_browser=not call.args.no_browser))
     provider = vendor.provider
     use = f"hermes --provider {provider}" + ("" if plan.default_model else " -m MODEL")
-    said = tr("You are signed in to {label}. Use it: {command}", label=label, command=use)
-    return VerbResult({"vendor": plan.name, "provider": provider, "label": label}, [said])
+    said = tr("You are signed in to {label}. Use it: {command}", label=done.label, command=use)
+    lines = [said, *([describe_fallback(done.notice)] if done.notice else [])]
+    return VerbResult({"vendor": plan.name, "provider": provider, "label": done.label}, lines)
+
+
+@AUTH.action(
+    "import",
+    "take over the login of another program, which ends there: codex",
+    argument("vendor", help="codex, or a name of your own"),
+    argument("--yes", "-y", action="store_true", help="do not ask after it was said what ends"),
+    JSON_OPTION,
+    description="That program's file is read once and never changed.",
+)
+async def import_login(call: VerbCall) -> VerbResult:
+    """Take over another program's login."""
+    from hermes.admin.sign_in_import import import_sign_in, plan_import
+    from hermes.commands.sign_in_prompts import describe_fallback
+
+    wanted = plan_import(call.environ, call.args.vendor)
+    vendor, program = wanted.plan.vendor, wanted.program
+    call.show(
+        [
+            tr("This reads the login of {program} in {file}.", program=program, file=wanted.file),
+            tr(
+                "Its refresh token is good for one use, and that is made here, now: {program} is signed out by it. To "
+                "use both, sign in to {program} again afterwards; or leave it its login, and use `hermes auth login "
+                "{name}`.",
+                program=program,
+                name=wanted.plan.name,
+            ),
+            *([localize(vendor.notice)] if vendor.notice else []),
+            *([tr("Its terms: {page}", page=vendor.terms)] if vendor.terms else []),
+        ]
+    )
+    if not call.args.yes:
+        await call.require_yes(tr("Take over the login of {program}, and end it there?", program=program))
+    done = await import_sign_in(call.environ, wanted)
+    said = tr("The login of {program} is now {label} of Hermes.", program=program, label=done.label)
+    lines = [said, *([describe_fallback(done.notice)] if done.notice else [])]
+    return VerbResult({"vendor": wanted.plan.name, "provider": vendor.provider, "label": done.label}, lines)
 
 
 @AUTH.action("logout", "delete the tokens of a sign-in", argument("vendor", help="as in `hermes auth login`"))

@@ -80,8 +80,8 @@ async def test_server(call: VerbCall) -> VerbResult:
 )
 async def sign_in_to_server(call: VerbCall) -> VerbResult:
     """Sign in to a server, then ask it what it offers."""
-    from hermes.admin.mcp import check_sign_in
-    from hermes.commands.sign_in_prompts import TerminalSignIn
+    from hermes.admin.mcp import check_sign_in, find_token_fallback
+    from hermes.commands.sign_in_prompts import TerminalSignIn, describe_fallback
 
     check_sign_in(call.environ, call.args.name)
     person = TerminalSignIn(call, opens_browser=not call.args.no_browser)
@@ -89,6 +89,8 @@ async def sign_in_to_server(call: VerbCall) -> VerbResult:
     lines = [_format_test_report(found)]
     if not found["problem"]:
         lines.insert(0, tr("You are signed in.") if person.was_asked else tr("The server wants no sign-in."))
+        if why := find_token_fallback(call.environ, call.args.name):
+            lines.append(describe_fallback(why))
     return VerbResult(found, lines, exit_code=1 if found["problem"] else 0)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from hermes.commands.verb import VerbCall
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import localize, tr
 from hermes.util.text import escape_unseen_characters
 
 _MAX_PASTED = 64 * 1024
@@ -99,6 +99,11 @@ class TerminalSignIn:
             sys.stderr.flush()
         else:
             self._call.show(lines)
+
+
+def describe_fallback(why: str) -> str:
+    """Return the line that says why tokens are not in the keyring."""
+    return tr("The tokens are in a private file, and not in the keyring: {why}", why=localize(why))
 
 
 def _find_redirect_start(url: str) -> str:

@@ -27,6 +27,15 @@ class Strategy(StrEnum):
     LEAST_USED = "least_used"
 
 
+class TokenPlace(StrEnum):
+    """Where the tokens of sign-ins are kept."""
+
+    FILE = "file"
+    """In `oauth.json` of the home, readable by its owner alone."""
+    KEYRING = "keyring"
+    """In the desktop's keyring (the extra `keyring`); in the file where there is none, and `hermes doctor` says so."""
+
+
 class ModelTimeouts(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds that a model's server may take (`model.timeout:`)."""
 
@@ -701,6 +710,8 @@ class Settings(Struct, frozen=True):
     sign_in: Mapping[str, Mapping[str, object]] = {}
     """Vendors to sign in to with a subscription, by name, and what is different about those that are known: a client id
     of your own, for one; see `sign-in.md`."""
+    token_store: TokenPlace = TokenPlace.FILE
+    """Where tokens are kept from the next sign-in on, those of MCP servers, too: `file` or `keyring`."""
     credential_pool_strategies: Mapping[str, str] = {}
     """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
     `round_robin`, `random` or `least_used`."""

@@ -19,12 +19,13 @@ from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.usage import NANO_PER_USD
 from hermes.gateway.accounts import AccountHealth, PlatformAccount
-from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
+from hermes.gateway.http.server import HttpServer, HttpServerLimits
 from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.session_pool import SessionPool
 from hermes.gateway.telemetry import HISTOGRAM_BOUNDS, Histogram, Telemetry
 from hermes.i18n.messages import N_
 from hermes.sessions.app import App
+from hermes.util.hosts import is_loopback
 
 _MAX_CONNECTIONS = 16
 _MIN_TOKEN_LENGTH = 16

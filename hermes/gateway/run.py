@@ -23,7 +23,6 @@ from hermes.config.home import locate_home
 from hermes.core.errors import ConfigError
 from hermes.gateway.accounts import plan_account
 from hermes.gateway.gateway import Gateway, check_settings
-from hermes.gateway.http.server import is_loopback
 from hermes.gateway.platforms.api_server.adapter import ApiServerPlatform
 from hermes.gateway.platforms.api_server.keys import ApiOptions
 from hermes.i18n.messages import N_
@@ -31,6 +30,7 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import map_large_blocks, tune_garbage_collector
+from hermes.util.hosts import is_loopback
 
 MAX_FAILED_STARTS = 5
 WINDOW_SECONDS = 60.0

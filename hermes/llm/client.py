@@ -19,7 +19,7 @@ from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.llm.classify import RequestSize
 from hermes.llm.context_length import find_context_length
-from hermes.llm.exchange import BETA_FIELD, Emit, Meter, ProviderExchange, Unmetered, read_call_usage
+from hermes.llm.exchange import Emit, Meter, ProviderExchange, Unmetered, read_call_usage
 from hermes.llm.key_pool import KEY_REFUSALS, KeyLease, ProviderKeys, SingleKey
 from hermes.llm.lineage import CacheWatch, Lineage
 from hermes.providers.wire import Endpoint, load_wire
@@ -198,9 +198,9 @@ class ModelClient:
         return failure
 
     def _drop_beta(self) -> None:
-        """Leave `anthropic-beta` out of all further requests: the account, or the server, refuses what it names."""
+        """Leave the field of such features out of all further requests: the account, or the server, refuses them."""
         quirks = self.endpoint.record.quirks
-        kept = {name: value for name, value in quirks.extra_headers.items() if name.lower() != BETA_FIELD}
+        kept = {name: value for name, value in quirks.extra_headers.items() if name.lower() != quirks.beta_header}
         record = structs.replace(self.endpoint.record, quirks=structs.replace(quirks, extra_headers=kept))
         self.endpoint = structs.replace(self.endpoint, record=record)
         self._exchanges.clear()
@@ -220,7 +220,7 @@ class ModelClient:
             found = self._exchanges[lease.key] = ProviderExchange(
                 lease.use_in(self.endpoint), self._transport, self._clock, self._timeouts
             )
-        state.has_beta = found.has_beta
+        state.beta_field = found.beta_field
         return found
 
 
@@ -246,8 +246,8 @@ class RetryState(Struct):
     """Whether another key can replace the last try's."""
     is_key_renewed: bool = False
     """Whether that key is a newer one of the same account, which is nothing that a person has to know."""
-    has_beta: bool = False
-    """Whether the last try named a feature in `anthropic-beta`."""
+    beta_field: str = ""
+    """The header field in which the last try named features that not every account has; empty: none."""
     drops_beta: bool = False
     """Whether the next try, and all after it, leave that field out."""
     failed_keys: set[str] = field(default_factory=set)
@@ -334,12 +334,12 @@ async def _use_renewed(failure: Failure, state: RetryState) -> None:
 
 
 def _can_drop_beta(failure: Failure, state: RetryState) -> bool:
-    return failure.kind is FailureKind.LONG_CONTEXT_TIER and state.has_beta and not state.emitted_text
+    return failure.kind is FailureKind.LONG_CONTEXT_TIER and bool(state.beta_field) and not state.emitted_text
 
 
 async def _drop_beta(_failure: Failure, state: RetryState) -> None:
     state.drops_beta = True
-    text = N_("The provider refuses `anthropic-beta`: it is left out from now on.")
+    text = N_("The provider refuses `{field}`: it is left out from now on.", field=state.beta_field)
     await state.emit(Notice(level=Level.WARNING, text=text))
 
 

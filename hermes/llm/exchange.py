@@ -46,8 +46,6 @@ from hermes.util.clock import Clock
 
 Emit = Callable[[Event], Awaitable[None]]
 
-BETA_FIELD = "anthropic-beta"
-"""The header field that names features which not every account has."""
 _MAX_ERROR_BODY = 256 * 1024
 _MAX_WHOLE_BODY = 32 * 1024 * 1024
 _MAX_STREAM = 128 * 1024 * 1024
@@ -74,9 +72,10 @@ class ProviderExchange:
         self._headers = self._wire.build_headers(endpoint)
 
     @property
-    def has_beta(self) -> bool:
-        """Whether the requests name a feature in `BETA_FIELD`."""
-        return any(name.lower() == BETA_FIELD for name in self._headers)
+    def beta_field(self) -> str:
+        """The header field in which the requests name features that not every account has; empty: none."""
+        field = self.endpoint.record.quirks.beta_header
+        return field if any(name.lower() == field for name in self._headers) else ""
 
     def create_call(self, emit: Emit, *, known_server: bool = False, before: str = "") -> "ExchangeCall":
         """Create the reading side of the next exchange; deltas go to `emit`.

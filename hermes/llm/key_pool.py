@@ -454,7 +454,8 @@ class KeyPool:
         for slot in _slots_blocked_by_guess(waits):
             if await slot.read_key(self._clock):
                 return slot
-        return self._no_key_failure(model, first)
+        absences = (slot.unreached for slot in self._slots if slot.unreached is not None)
+        return next(absences, None) or self._no_key_failure(model, first)
 
     def _list_waits(self, model: str) -> Sequence[_Wait]:
         """Return the slots that are blocked, the one that is due first in front."""
@@ -555,9 +556,6 @@ class KeyPool:
 
     def _no_key_failure(self, model: str, wait: float) -> Failure:
         """Return the failure that says why no key can be used; `wait` is the shortest of all waits."""
-        unreached = next((slot.unreached for slot in self._slots if slot.unreached is not None), None)
-        if unreached is not None:
-            return unreached
         many = len(self._slots) > 1
         keys = (
             N_("All {slots} keys of {title}", slots=len(self._slots), title=self._title)

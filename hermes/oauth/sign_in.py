@@ -6,6 +6,8 @@ from msgspec import Struct, structs
 
 from hermes.core.secret import KeyHolder
 
+KEYRING = "keyring"
+
 
 class TokenDialect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a token endpoint deviates from RFC 6749; the defaults are the standard's ways."""
@@ -65,6 +67,10 @@ class SignIn(KeyHolder, frozen=True, kw_only=True, omit_defaults=True):
     """Where the exchange has said that the models are; empty: at the provider's address."""
     ended_because: str = ""
     """Why the tokens are of no use any more; empty while they are."""
+    place: str = ""
+    """`KEYRING`: all the rest is there, and this only says so; empty: it is here."""
+    here_because: str = ""
+    """Why it is in the file although the person wants it in the keyring."""
 
     def use_tokens(self, access_token: str, refresh_token: str, expires_at: float) -> "SignIn":
         """Return the sign-in with new tokens; a server that names no new refresh token leaves the old one valid."""

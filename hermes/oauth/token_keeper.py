@@ -99,7 +99,7 @@ class TokenKeeper:
     async def store_sign_in(self, sign_in: SignIn) -> None:
         """Store a new sign-in. Raises ConfigError, BusyError, StoreError."""
         async with self._store.hold_refresh_lock(self._name, _LOCK_SECONDS):
-            await asyncio.to_thread(self._store.write, self._name, sign_in)
+            await asyncio.to_thread(self._store.write, self._name, sign_in, is_new=True)
 
     async def _refresh_under_lock(self, refused: str) -> str:
         async with self._store.hold_refresh_lock(self._name, _LOCK_SECONDS):

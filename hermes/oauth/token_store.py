@@ -1,4 +1,4 @@
-"""`oauth.json`: the tokens of sign-ins, in a file that belongs to its owner alone (0600) and is replaced atomically.
+"""The tokens of sign-ins: in `oauth.json`, which is its owner's alone (0600) and replaced at once, or in the keyring.
 
 A refresh token is good for one use. So whoever refreshes holds the lock of that sign-in over reading, asking and
 writing, and reads the store again once the lock is there: another process may have been first.
@@ -13,16 +13,21 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.disk_errors import advise_on_write_error
 from hermes.i18n.messages import N_
-from hermes.oauth.sign_in import SignIn
+from hermes.oauth.sign_in import KEYRING, SignIn
+from hermes.oauth.token_vault import TokenVault, TokenVaultError
 from hermes.util.atomic_write import write_atomic
+from hermes.util.core_files import forbid_core_files
 from hermes.util.file_lock import hold_file_lock, open_lock_file, try_lock
 
+SEEN_TOKENS: set[str] = set()
+"""What this process has read or written of tokens, wherever they are kept: what a report of a crash must not show."""
 _MAX_BYTES = 4 << 20
 _WRITE_SECONDS = 10.0
 """Seconds that a writer waits for another one."""
@@ -34,34 +39,82 @@ class _Document(KeyHolder, frozen=True):
 
 
 class TokenStore:
-    """The sign-ins of a home, by name. `on_secret` is told each token that is read or written, to be redacted."""
+    """The sign-ins of a home, by name. `on_secret` is told each token that is read or written, to be redacted.
 
-    def __init__(self, file: Path, locks: Path, on_secret: Callable[[str], None] = lambda _: None) -> None:
+    A sign-in is in the file, or whole in the keyring with a mark in the file. Whoever signs in decides, by
+    `prefers_keyring`; a refresh leaves it where it is. A keyring that cannot take it leaves it in the file, with the
+    reason: what a vendor has given must be kept somewhere.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        locks: Path,
+        on_secret: Callable[[str], None] = lambda _: None,
+        *,
+        prefers_keyring: bool = False,
+    ) -> None:
         self._file = file
         self._locks = locks
         self._on_secret = on_secret
+        self._prefers_keyring = prefers_keyring
+        self._vault = TokenVault(file.parent)
 
     def read(self, name: str) -> SignIn | None:
-        """Return a sign-in, or None. Raises ConfigError for a file that cannot be used."""
+        """Return a sign-in, or None. Raises ConfigError for a file or a keyring that cannot be used."""
         found = self._read_document().sign_ins.get(name)
+        if found is not None and found.place == KEYRING:
+            found = self._vault.read(name) or SignIn(ended_because=N_("the keyring has lost it"))
         if found is not None:
             self._announce_secrets(found)
         return found
+
+    def announce_tokens(self) -> None:
+        """Tell `on_secret` all tokens of the file; the keyring is not opened for that. Raises ConfigError."""
+        for sign_in in self._read_document().sign_ins.values():
+            self._announce_secrets(sign_in)
+
+    def list_fallbacks(self) -> dict[str, str]:
+        """Return why sign-ins are in the file that should be in the keyring, by name. Raises ConfigError."""
+        return {name: one.here_because for name, one in self._read_document().sign_ins.items() if one.here_because}
 
     def list_names(self) -> list[str]:
         """Return the names of all sign-ins, sorted. Raises ConfigError."""
         return sorted(self._read_document().sign_ins)
 
-    def write(self, name: str, sign_in: SignIn) -> None:
-        """Store a sign-in in the place of an earlier one, durably. Raises ConfigError, BusyError, StoreError."""
+    def write(self, name: str, sign_in: SignIn, *, is_new: bool = False) -> None:
+        """Store a sign-in in the place of an earlier one, durably. Raises ConfigError, BusyError, StoreError.
+
+        `is_new`: the person has just signed in, so it goes where they want it.
+        """
         self._announce_secrets(sign_in)
-        with self._edit_document() as sign_ins:
-            sign_ins[name] = sign_in
+        before = self._read_document().sign_ins.get(name)
+        was_in_keyring = before is not None and before.place == KEYRING
+        entry = structs.replace(sign_in, here_because="") if is_new else sign_in
+        if self._prefers_keyring if is_new else was_in_keyring:
+            entry = self._write_to_keyring(name, entry)
+        if entry != before:
+            with self._edit_document() as sign_ins:
+                sign_ins[name] = entry
+        if was_in_keyring and entry.place != KEYRING:
+            with contextlib.suppress(TokenVaultError):  # the file counts from now on
+                self._vault.delete(name)
 
     def delete(self, name: str) -> bool:
         """Delete a sign-in; return whether there was one. Raises ConfigError, BusyError, StoreError."""
+        found = self._read_document().sign_ins.get(name)
+        if found is not None and found.place == KEYRING:
+            self._vault.delete(name)
         with self._edit_document() as sign_ins:
             return sign_ins.pop(name, None) is not None
+
+    def _write_to_keyring(self, name: str, sign_in: SignIn) -> SignIn:
+        """Put a sign-in into the keyring; return what the file holds of it then."""
+        try:
+            self._vault.write(name, sign_in)
+        except TokenVaultError as error:
+            return structs.replace(sign_in, here_because=error.message)
+        return SignIn(place=KEYRING)
 
     @contextlib.asynccontextmanager
     async def hold_refresh_lock(self, name: str, seconds: float) -> AsyncIterator[None]:
@@ -147,6 +200,9 @@ class TokenStore:
             ) from None
 
     def _announce_secrets(self, sign_in: SignIn) -> None:
-        for secret in (sign_in.access_token, sign_in.refresh_token, sign_in.client_secret):
-            if secret:
-                self._on_secret(secret)
+        secrets = [one for one in (sign_in.access_token, sign_in.refresh_token, sign_in.client_secret) if one]
+        if not SEEN_TOKENS.issuperset(secrets):
+            forbid_core_files()
+            SEEN_TOKENS.update(secrets)
+        for secret in secrets:
+            self._on_secret(secret)

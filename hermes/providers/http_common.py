@@ -21,6 +21,7 @@ from msgspec import Struct
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.i18n.messages import N_
+from hermes.util.hosts import is_loopback
 from hermes.util.text import redact_url
 
 if TYPE_CHECKING:
@@ -36,14 +37,6 @@ def find_proxy(scheme: str, host: str, port: int, environ: Mapping[str, str]) ->
     if not proxy or is_loopback(host) or _is_excepted(host, port, _read_variable(environ, "no_proxy")):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether the host is this machine, by name or number."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    address = _parse_address(host)
-    return address is not None and address.is_loopback
 
 
 def _read_variable(environ: Mapping[str, str], name: str) -> str:

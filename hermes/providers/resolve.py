@@ -11,7 +11,6 @@ from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
-from hermes.providers.http_common import is_loopback
 from hermes.providers.records import (
     ALIASES,
     HOSTS,
@@ -25,6 +24,7 @@ from hermes.providers.records import (
     load_record,
 )
 from hermes.providers.wire import Endpoint, ProviderRecord, load_cloud, matches_model, resolve_wire_name
+from hermes.util.hosts import is_loopback
 from hermes.util.text import compile_late, redact_url
 
 _REFERENCE = compile_late(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")

@@ -72,6 +72,16 @@ class SignInVendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     exchange_end_path: tuple[str, ...] = ("expires_at",)
     exchange_address_path: tuple[str, ...] = ()
     exchange_hosts: tuple[str, ...] = ()
+    import_program: str = ""
+    """Another program whose login with the same client can be taken over."""
+    import_file: str = ""
+    """Its file, below the person's home (`~/`), or of that name in the folder that `import_variable` names."""
+    import_variable: str = ""
+    import_access_path: tuple[str, ...] = ("access_token",)
+    """Where the file holds the access token: names of members, from the outside in. The next three are such, too."""
+    import_refresh_path: tuple[str, ...] = ("refresh_token",)
+    import_id_token_path: tuple[str, ...] = ()
+    import_account_path: tuple[str, ...] = ()
 
     def build_refusal(self) -> ConfigError:
         """Return the error of a vendor that is not signed in to."""
@@ -139,6 +149,13 @@ VENDORS: dict[str, SignInVendor] = {
         device_code_field="device_auth_id",
         device_pending_statuses=(403, 404),
         device_redirect_uri=f"{_OPENAI}/deviceauth/callback",
+        import_program="Codex",
+        import_file="~/.codex/auth.json",
+        import_variable="CODEX_HOME",
+        import_access_path=("tokens", "access_token"),
+        import_refresh_path=("tokens", "refresh_token"),
+        import_id_token_path=("tokens", "id_token"),
+        import_account_path=("tokens", "account_id"),
     ),
     "xai": SignInVendor(
         title="xAI (Grok)",

@@ -58,6 +58,8 @@ class Quirks(KeyHolder, frozen=True, kw_only=True):
     """Members added to every request, as the inside of a JSON object."""
     extra_headers: Mapping[str, str] = {}
     """Header fields added to every request."""
+    beta_header: str = "anthropic-beta"
+    """The header field that names features which not every account has; where it is refused, it is left out."""
     organisation_header: str = ""
     """The header field that names the account of a key, where the provider wants it; empty: none."""
     dropped_members: tuple[str, ...] = ()

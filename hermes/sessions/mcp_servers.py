@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from hermes.config.agent_servers import AgentServer, has_server_changed, list_usable_servers
 from hermes.config.home import HermesHome
-from hermes.config.settings import McpServerSettings, McpTrust, Settings
+from hermes.config.settings import McpServerSettings, McpTrust, Settings, TokenPlace
 from hermes.core.errors import ConfigError, ToolError, TransportError
 from hermes.i18n.messages import N_
 from hermes.safety.environment import is_secret_variable
@@ -161,7 +161,8 @@ def open_servers(
     def open_authorization(spec: "McpServerSpec") -> "McpTokens | None":
         if "authorization" in spec.headers:
             return None
-        return _open_authorization(spec, settings, environ, open_token_store(home, redactor), choice.person)
+        store = open_token_store(home, redactor, settings)
+        return _open_authorization(spec, settings, environ, store, choice.person)
 
     around = McpEnvironment(
         environ=environ,
@@ -176,11 +177,16 @@ def open_servers(
     return McpServers(specs, around)
 
 
-def open_token_store(home: HermesHome, redactor: Redactor) -> "TokenStore":
+def open_token_store(home: HermesHome, redactor: Redactor, settings: Settings) -> "TokenStore":
     """Return the store of sign-ins; the redactor learns each token that is read or written."""
     from hermes.oauth.token_store import TokenStore
 
-    return TokenStore(home.oauth_file, home.locks, lambda secret: redactor.add_secret("oauth", secret))
+    return TokenStore(
+        home.oauth_file,
+        home.locks,
+        lambda secret: redactor.add_secret("oauth", secret),
+        prefers_keyring=settings.token_store is TokenPlace.KEYRING,
+    )
 
 
 def _open_authorization(

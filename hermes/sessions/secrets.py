@@ -74,16 +74,15 @@ def iterate_secrets(
 def _secrets_of_sign_ins(home: HermesHome) -> Iterator[tuple[str, str]]:
     if not os.path.lexists(home.oauth_file):
         return
-    from hermes.oauth.token_store import TokenStore
+    from hermes.oauth.token_store import SEEN_TOKENS, TokenStore
 
     found: list[str] = []
     store = TokenStore(home.oauth_file, home.locks, found.append)
     try:
-        for name in store.list_names():
-            store.read(name)
+        store.announce_tokens()
     except HermesError:
         return  # who signs in or uses a sign-in reports it
-    yield from (("oauth", secret) for secret in found)
+    yield from (("oauth", secret) for secret in dict.fromkeys((*found, *SEEN_TOKENS)))
 
 
 def secrets_in_url(name: str, text: str) -> Iterator[tuple[str, str]]:

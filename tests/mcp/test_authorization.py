@@ -11,12 +11,15 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import unquote
 
+import msgspec
 import pytest
 
 from hermes.core.errors import ToolError
 from hermes.mcp.authorization import McpAuthorization, McpAuthorizationDeps, McpSignInSettings
 from hermes.mcp.servers import McpEnvironment, McpServers
+from hermes.oauth.sign_in import SignIn
 from hermes.oauth.token_store import TokenStore
+from tests.fake_keyring import install_fake_keyring
 from tests.mcp.test_servers import HERE, call, spec
 from tests.oauth.oauth_client import AgreeingPerson, send
 from tests.vendors.oauth_server import FakeOAuthServer, fake_oauth_server
@@ -100,9 +103,13 @@ async def test_a_token_of_another_server_is_not_sent(fake: FakeOAuthServer, tmp_
     assert store.read("mcp:notes") == stored
 
 
-async def test_the_command_signs_in_over_ssh_and_out_again(fake: FakeOAuthServer, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(json.dumps({"mcp_servers": {"notes": {"url": f"{fake.url}/mcp"}}}))
+@pytest.mark.parametrize("place", ["file", "keyring"])
+async def test_the_command_signs_in_over_ssh_and_out_again(fake: FakeOAuthServer, tmp_path: Path, place: str) -> None:
+    config = {"mcp_servers": {"notes": {"url": f"{fake.url}/mcp"}}, "token_store": place}
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
     environ = {**os.environ, "HERMES_HOME": str(tmp_path), "HOME": str(tmp_path), "SSH_CONNECTION": "1"}
+    if place == "keyring":
+        environ |= install_fake_keyring(tmp_path, {"PYTHONPATH": str(Path(__file__).parents[2])})
 
     async def start(*words: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -126,8 +133,16 @@ async def test_the_command_signs_in_over_ssh_and_out_again(fake: FakeOAuthServer
         running.stdin.write(f"{await asyncio.to_thread(AgreeingPerson._find_end, shown.strip())}\n".encode())
         said = (await running.communicate())[0].decode()
         assert running.returncode == 0 and "You are signed in." in said and "5 tools" in said
-        stored = TokenStore(tmp_path / "oauth.json", tmp_path / "run").read("mcp:notes")
-        assert stored is not None and stored.access_token not in said + shown
+        if place == "keyring":
+            (kept,) = json.loads((tmp_path / "keyring.json").read_text()).values()
+            stored = msgspec.json.decode(kept, type=SignIn)
+            told = (tmp_path / "oauth.json").read_text()
+            assert json.loads(told) == {"sign_ins": {"mcp:notes": {"place": "keyring"}}}
+        else:
+            found = TokenStore(tmp_path / "oauth.json", tmp_path / "run").read("mcp:notes")
+            assert found is not None
+            stored = found
+        assert stored.access_token not in said + shown
         running = await start("test", "notes")
         assert b"5 tools" in (await running.communicate())[0]
         running = await start("logout", "notes")

@@ -115,7 +115,7 @@ def test_nothing_is_configured() -> None:
 def test_the_catalogue_agrees_with_its_tables() -> None:
     from urllib.parse import urlsplit
 
-    from hermes.providers.http_common import is_loopback
+    from hermes.util.hosts import is_loopback
 
     found = {name: load_record(name) for name in list_provider_names()}
     assert len(found) == 28

@@ -42,6 +42,8 @@ class FakeVendor(FakeOAuthServer):
         self.model_headers: list[dict[str, str]] = []
         self.token_statuses: list[int] = []
         """What the next refreshes answer with before any happens."""
+        self.echoes_secrets = False
+        """Whether what is refused is repeated in the reason."""
         self.exchanges = 0
         self.exchange_status = 0
         """What the exchange answers with in the place of a token; 0: it gives one."""
@@ -61,6 +63,12 @@ class FakeVendor(FakeOAuthServer):
         self._device_codes: dict[str, str] = {}
         self._challenges: dict[str, str] = {}
         self._short_tokens: dict[str, str] = {}
+
+    def sign_in_elsewhere(self, client_id: str) -> tuple[str, str]:
+        """Return the tokens of a sign-in that another program has made."""
+        grant = _Grant(client_id, "", "", access=secrets.token_urlsafe(24), refresh=secrets.token_urlsafe(24))
+        self._grants.append(grant)
+        return grant.access, grant.refresh
 
     def expire_access_tokens(self) -> None:
         """Make every token that the models take invalid; what lasts stays."""
@@ -96,7 +104,7 @@ class FakeVendor(FakeOAuthServer):
     async def _give_tokens(self, form: Mapping[str, str]) -> tuple[int, Mapping[str, object]]:
         status, answer = await super()._give_tokens(form)
         if status != 200:
-            return status, answer
+            return status, {**answer, "error_description": f"no: {dict(form)}"} if self.echoes_secrets else answer
         if self.speaks_milliseconds:
             return status, self._tell_tokens(str(answer["access_token"]), str(answer["refresh_token"]))
         return status, {**answer, "id_token": make_id_token()}

@@ -22,7 +22,6 @@ from hermes.i18n.formats import format_number
 from hermes.i18n.messages import N_, tr
 from hermes.llm.exchange import find_model_price
 from hermes.plugins import suggest_name
-from hermes.providers.http_common import is_loopback
 from hermes.providers.model_facts import (
     MODELS_DEV,
     MODELS_DEV_NAMES,
@@ -37,6 +36,7 @@ from hermes.providers.records import ALIASES, load_record
 from hermes.providers.resolve import find_known_length
 from hermes.providers.wire import ProviderRecord
 from hermes.util.atomic_write import write_atomic
+from hermes.util.hosts import is_loopback
 from hermes.util.text import redact_url, strip_control_characters, to_one_line
 
 STALE_DAYS = 90

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from hermes.gateway.platform import PlatformError
 from hermes.i18n.messages import N_
+from hermes.util.hosts import is_loopback
 
 IDLE_SECONDS = 30.0
 """How long a connection may be open without a complete request head; the HTTP library closes it then."""
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, and listened on only where the settings say so
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -150,12 +150,3 @@ def _parse_host(host: str) -> str:
     except ValueError:
         return ""
     return (read.hostname or "").lower() if read.username is None and not (read.path or read.query) else ""
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address or name is this machine's own, reachable from nowhere else."""
-    plain = host.strip("[]").lower()
-    if plain in _LOOPBACK:
-        return True
-    pieces = plain.split(".")
-    return len(pieces) == 4 and pieces[0] == "127" and all(one.isdigit() and int(one) < 256 for one in pieces)

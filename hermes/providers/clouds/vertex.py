@@ -21,9 +21,9 @@ from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
 from hermes.providers.clouds.variables import read_label
-from hermes.providers.http_common import is_loopback
 from hermes.providers.records import is_valid_key
 from hermes.providers.wire import UnsignedRequest
+from hermes.util.hosts import is_loopback
 
 _FILE_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 _PROJECT_VARIABLES = ("VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_PROJECT_ID")

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from hermes.core.messages import Message, Provenance, Role, Source, TextPart
-from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
+from hermes.gateway.http.server import HttpServer, HttpServerLimits
 from hermes.gateway.platforms.api_server import requests
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from hermes.util.hosts import is_loopback
 from tests.gateway.gateway_rig import running
 from tests.gateway.platforms.api_server_rig import Api, api, free_port, fresh_key
 

@@ -11,7 +11,7 @@ from hermes.admin.cron import cron_admin_of_app
 from hermes.admin.skills import skill_admin
 from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, HermesError
-from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
+from hermes.gateway.http.server import HttpServer, HttpServerLimits
 from hermes.gateway.platforms.api_server.chat_completions import ChatCompletionsHandler
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
@@ -32,6 +32,7 @@ from hermes.gateway.platforms.api_server.requests import CALLER, caller_of, json
 from hermes.gateway.platforms.api_server.responses import ResponseRoutes
 from hermes.gateway.platforms.api_server.runs import EVENT_VERSION_HEADER, RunRoutes
 from hermes.gateway.platforms.api_server.sessions import SessionRoutes
+from hermes.util.hosts import is_loopback
 
 _MOST = 500
 _LOG = logging.getLogger(__name__)
