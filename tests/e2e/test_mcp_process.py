@@ -88,7 +88,7 @@ async def test_the_command_line_lists_and_tries_servers() -> None:
         assert first[:2] == ["off", "stdio"] and first[-1] == "off"
         tried = await run_hermes(home, "mcp", "test", "srv", "--json")
         found = json.loads(tried.stdout)
-        assert tried.code == 0 and len(found["tools"]) == 22 and found["seconds"] < 5
+        assert tried.code == 0 and len(found["tools"]) == 24 and found["seconds"] < 5
         plain = await run_hermes(home, "mcp", "test", "srv")
         assert f"mcp__srv__echo  {found['tools'][5]['digest']}" in plain.stdout
         missing = await run_hermes(home, "mcp", "test", "off")
