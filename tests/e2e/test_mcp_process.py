@@ -89,8 +89,9 @@ async def test_the_command_line_lists_and_tries_servers() -> None:
         tried = await run_hermes(home, "mcp", "test", "srv", "--json")
         found = json.loads(tried.stdout)
         assert tried.code == 0 and len(found["tools"]) == 24 and found["seconds"] < 5
+        digests = {one["name"]: one["digest"] for one in found["tools"]}
         plain = await run_hermes(home, "mcp", "test", "srv")
-        assert f"mcp__srv__echo  {found['tools'][5]['digest']}" in plain.stdout
+        assert f"mcp__srv__echo  {digests['mcp__srv__echo']}" in plain.stdout
         missing = await run_hermes(home, "mcp", "test", "off")
         assert missing.code == 1 and "exit code 127" in missing.stdout
         unknown = await run_hermes(home, "mcp", "test", "other")
