@@ -1,7 +1,6 @@
 """Tokens in the keyring: a real Secret Service on a bus of its own, and a package that has the moods of one."""
 
 import asyncio
-import importlib.util
 import json
 import os
 import sys
@@ -72,8 +71,7 @@ async def keyring_home(vendor: FakeVendor, kind: str) -> AsyncIterator[TempHome]
     """Yield a home whose person wants tokens in the keyring, with one of these kinds."""
     if kind == "secret service":
         require("gnome-keyring")
-        if importlib.util.find_spec("keyring") is None:
-            pytest.skip("the package keyring is not installed")
+        pytest.importorskip("keyring")
     with make_home(vendor) as home:
         home.write_config({**(home.config or {}), "token_store": "keyring"})
         if kind == "package":
