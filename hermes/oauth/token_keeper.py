@@ -112,7 +112,7 @@ class TokenKeeper:
 
     async def _request_and_store(self, sign_in: SignIn) -> str:
         # The answer ends the old refresh token: where it could not be stored, as on a full disk, nothing is asked.
-        await asyncio.to_thread(self._store.write, self._name, sign_in)
+        await asyncio.to_thread(self._store.rewrite_file)
         try:
             fresh = await refresh_tokens(sign_in, self._send, self._now())
         except OAuthError as error:

@@ -100,6 +100,14 @@ class TokenStore:
             with contextlib.suppress(TokenVaultError):  # the file counts from now on
                 self._vault.delete(name)
 
+    def rewrite_file(self) -> None:
+        """Write the file as it is, which shows that what comes can be stored: a keyring that fails falls back to it.
+
+        Raises ConfigError, BusyError, StoreError.
+        """
+        with self._edit_document():
+            pass
+
     def delete(self, name: str) -> bool:
         """Delete a sign-in; return whether there was one. Raises ConfigError, BusyError, StoreError."""
         found = self._read_document().sign_ins.get(name)

@@ -176,8 +176,8 @@ VENDORS: dict[str, SignInVendor] = {
         provider="copilot",
         terms="https://docs.github.com/en/site-policy/github-terms/github-terms-for-additional-products-and-features",
         notice=N_(
-            "This signs in as GitHub's own Copilot Chat for VS Code does, and each request names that editor, since "
-            "others are refused; GitHub documents no such sign-in for other programs, so it can end at any time."
+            "This signs in as GitHub's own Copilot Chat does; GitHub documents no such sign-in for other programs, is "
+            "reported to refuse those that it does not know, and can end it at any time."
         ),
         enabled=False,
         off_because=N_(

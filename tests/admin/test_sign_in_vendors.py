@@ -63,7 +63,7 @@ async def test_copilot_signs_in_and_its_models_are_asked_where_the_exchange_says
     vendor.waits = ["authorization_pending", "authorization_pending"]
     with make_copilot_home(vendor) as home:
         shown = await log_in(home, vendor="github-copilot")
-        assert "names that editor" in shown.stdout and "site-policy/github-terms" in shown.stdout
+        assert "GitHub documents no such sign-in" in shown.stdout and "site-policy/github-terms" in shown.stdout
         found = stored(home, "github-copilot")
         assert found.refresh_token and found.access_token and found.address == f"{vendor.url}/v1"
         for model, path in (("", "/v1/responses"), ("gpt-4.1", "/v1/chat/completions")):

@@ -1,5 +1,6 @@
 """The models of a GitHub Copilot subscription."""
 
+from hermes import __version__
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -11,11 +12,11 @@ RECORD = ProviderRecord(
     default_model="gpt-5-mini",
     quirks=Quirks(
         extra_headers={
-            "editor-version": "vscode/1.99.3",
-            "editor-plugin-version": "copilot-chat/0.26.7",
-            "copilot-integration-id": "vscode-chat",
+            "editor-version": f"Hermes/{__version__}",
+            "editor-plugin-version": f"Hermes/{__version__}",
         },
     ),
-    notes="`hermes auth login github-copilot` signs in, once config.yaml allows it; there are no keys. Requests that "
-    "name no editor, or an unknown one, are refused. Newer OpenAI models have the Responses format only.",
+    notes="`hermes auth login github-copilot` signs in, once config.yaml allows it; there are no keys. GitHub is "
+    "reported to refuse programs that it does not know by name; what it has given you for that goes into "
+    "`providers.copilot.headers`. Newer OpenAI models have the Responses format only.",
 )
