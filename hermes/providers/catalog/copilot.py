@@ -1,6 +1,5 @@
 """The models of a GitHub Copilot subscription."""
 
-from hermes import __version__
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -11,10 +10,7 @@ RECORD = ProviderRecord(
     sign_in="github-copilot",
     default_model="gpt-5-mini",
     quirks=Quirks(
-        extra_headers={
-            "editor-version": f"Hermes/{__version__}",
-            "editor-plugin-version": f"Hermes/{__version__}",
-        },
+        extra_headers={"editor-version": "Hermes/1", "editor-plugin-version": "Hermes/1"},
     ),
     notes="`hermes auth login github-copilot` signs in, once config.yaml allows it; there are no keys. GitHub is "
     "reported to refuse programs that it does not know by name; what it has given you for that goes into "
