@@ -48,8 +48,10 @@ async def hermes(home: TempHome, *arguments: str, mark: str = "") -> AsyncIterat
 
 def kill(process: asyncio.subprocess.Process) -> None:
     """Kill -9 of that process alone; nothing is sent to its children."""
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGKILL)
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            # Not `send_signal`: that may reap a process that has just ended, whose code the loop reports as 255 then.
+            os.kill(process.pid, signal.SIGKILL)
 
 
 def marked(world: str) -> Iterator[tuple[int, str, str]]:
