@@ -23,7 +23,7 @@ from hermes.execution.sandbox.home_rows import LayoutRow, find_homes, find_proje
 from hermes.execution.sandbox.opened_keys import can_hide_keys, is_kept_key
 from hermes.execution.sandbox.planted_files import find_repository, is_socket
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import is_git_shaped
+from hermes.safety.autorun_files import OBEYED_REASON, is_git_shaped
 from hermes.safety.paths import (
     Places,
     has_start_files_below,
@@ -525,7 +525,7 @@ def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: San
     that has not `failed` may have gone on without what it could not write.
     """
     for path in _find_kept_files(output, layout, cwd):
-        if why := explain_grant_refusal(path, policy) or later_refusal(path, policy.places):
+        if why := _explain_kept_file(path, layout, policy):
             kept = f"the sandbox keeps {path} from being written, moved or deleted, also with a folder around it"
             return f"{kept}: {why}; do not try again with a command: {_HOW_TO_MOVE}"
     for path, read_only in _find_denied_paths(output, layout, cwd) if failed else ():
@@ -534,6 +534,17 @@ def explain_closed_path(output: str, layout: AccessLayout, cwd: str, policy: San
             never = by_settings if _is_open_to_settings(path, policy) else "never opens it"
             return f"the sandbox keeps {path} from being written and {never}: {why}; do not try again"
     return ""
+
+
+def _explain_kept_file(path: str, layout: AccessLayout, policy: SandboxPolicy) -> str:
+    """Return why a file is kept; empty where it is not one that is kept in a folder which commands may write.
+
+    A command that broke off in the middle may have deleted what the file was obeyed for, such as the rest of a
+    repository's work tree: the layout that it ran in knows better than the disk.
+    """
+    why = explain_grant_refusal(path, policy) or later_refusal(path, policy.places)
+    is_in_writable = layout.access_of(os.path.dirname(path)) is PathAccess.WRITE
+    return why or (OBEYED_REASON if is_in_writable else "")
 
 
 def _is_open_to_settings(path: str, policy: SandboxPolicy) -> bool:
