@@ -85,7 +85,7 @@ override export Q := $(value Q)
 # Half of the time tests wait for processes and terminals: four at once keep two cores busy. A worker that is done takes
 # over tests of another, so that all end together.
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+	$(BIN)/python -m pytest -n 6 --dist worksteal
 
 # Slow are whole programs, real terminals and campaigns: SLOW_FOLDERS in tests/conftest.py, and the mark `slow`.
 test-fast: $(VENV)/dev.stamp
