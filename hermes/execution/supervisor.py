@@ -159,9 +159,7 @@ class Supervisors:
         Nothing is requested before that answer, so that a retry never runs a command twice.
         """
         if self._idle:
-            supervisor = self._idle.pop()
-            supervisor.wake()
-            return supervisor
+            return self._idle.pop()  # one that another command has stopped is woken when it does not answer
         patience: float | None = self._supervisor_seconds
         while (channel := await self._request_supervisor()) is not None:
             helper = self._helper
